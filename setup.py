@@ -1,0 +1,59 @@
+"""Compiles the hot modules with mypyc when COVEY_COMPILE=1; pyproject.toml holds everything else.
+
+The modules stay plain typed Python: an uncompiled build behaves the same, only slower. An editable
+install is never compiled, for its .so files would land in the source tree and win over edited code.
+`scripts/clean` deletes such files.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from setuptools import Extension, setup
+
+# What runs once per message or per frame; extend it when a profile says so. Every module here must
+# compile, and a plain-Python class may inherit from one of its classes only where that allows it.
+HOT_MODULES = [
+    "src/covey/core/board.py",
+    "src/covey/core/consumer.py",
+    "src/covey/core/dispatch.py",
+    "src/covey/core/entry.py",
+    "src/covey/core/index.py",
+    "src/covey/core/lane.py",
+    "src/covey/core/line.py",
+    "src/covey/core/message.py",
+    "src/covey/core/placement.py",
+    "src/covey/core/queue.py",
+    "src/covey/core/view.py",
+    "src/covey/groups/base.py",
+    "src/covey/groups/consistent_hash.py",
+    "src/covey/groups/hash_buckets.py",
+    "src/covey/groups/hash_ring.py",
+    "src/covey/groups/lru_map.py",
+    "src/covey/groups/lru_strict.py",
+    "src/covey/groups/owner_map.py",
+    "src/covey/groups/shared.py",
+    "src/covey/groups/simple_map.py",
+    "src/covey/protocols/stomp/frame.py",
+]
+
+# Set-up asks for metadata several times with other commands; only these produce a build.
+BUILDING_COMMANDS = {"bdist_wheel", "build", "build_ext"}
+
+COMPILER = "mypy[mypyc]>=1.18"
+
+
+def hot_extensions() -> list[Extension]:
+    """Translate the hot modules to C; without `group_name` the shared part is named by a hash."""
+    from mypyc.build import mypycify  # present in the build environment only when compiling
+
+    return mypycify(HOT_MODULES, opt_level="3", group_name="covey")
+
+
+compiling = os.environ.get("COVEY_COMPILE") == "1"
+building = not BUILDING_COMMANDS.isdisjoint(sys.argv)
+setup(
+    setup_requires=[COMPILER] if compiling else [],
+    ext_modules=hot_extensions() if compiling and building else [],
+)

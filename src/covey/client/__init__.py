@@ -1,0 +1,1 @@
+"""Small blocking clients, for the command line and the pipeline."""

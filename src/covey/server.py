@@ -1,0 +1,199 @@
+"""Server: the composition root. Settings in, a running broker out.
+
+Everything is put together here and nowhere else: the store, the broker, a listener for each
+connector, and the two tasks that keep the broker's time. SIGTERM and SIGINT end it in order:
+stop accepting, tell the peers, finish, exit 0.
+"""
+
+from __future__ import annotations
+
+import gc
+import resource
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from covey.config.settings import ConnectorSettings, Settings
+from covey.core.broker import Broker
+from covey.core.event_log import EventLog
+from covey.core.event_writer import EventWriter
+from covey.protocols.engine import Engine
+from covey.protocols.listener import Listener, MakeEngine, Peer
+from covey.protocols.stomp.engine import StompEngine
+from covey.protocols.strangers import Strangers
+
+# Objects live long in a broker: the defaults would walk a full queue every few thousand messages.
+GC_THRESHOLDS = (50_000, 50, 100)
+# Files that are not connections: the store's, the log, listening sockets, and some to spare.
+FILES_RESERVED = 64
+# How long an event may wait before it is handed to the event log's writer.
+EVENT_LOG_FLUSH_S = 1.0
+
+Log = structlog.typing.FilteringBoundLogger
+
+
+class Server:
+    """A broker with its ports."""
+
+    def __init__(self, settings: Settings, log: Log) -> None:
+        self.settings = settings
+        self.log = log
+        self.broker = Broker(settings)
+        self.broker.instance = f"{settings.broker.id}-{secrets.token_hex(4)}"
+        self.broker.wake = self._wake
+        self.listeners: list[Listener] = []
+        self.strangers = Strangers(settings.broker.logins_pending_max)
+        self._awake = anyio.Event()
+        self.ready: Callable[[], None] = _nothing
+
+    async def run(self) -> None:
+        """Serve until told to stop."""
+        sys.setswitchinterval(self.settings.broker.switch_interval_ms / 1000)
+        gc.set_threshold(*GC_THRESHOLDS)
+        self._raise_open_files()
+        events = self._open_event_log()
+        # Signals first: one that comes right after the welcome must end it in order, too.
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async with anyio.create_task_group() as tasks:
+                await self._listen(tasks)
+                tasks.start_soon(self._keep_time)
+                tasks.start_soon(self._keep_running)
+                if events is not None:
+                    tasks.start_soon(self._keep_event_log, events)
+                self.ready()
+                number = await anext(signals)
+                self.log.info("stopping", signal=signal.Signals(number).name)
+                await self._stop()
+                tasks.cancel_scope.cancel()
+
+    async def _listen(self, tasks: TaskGroup) -> None:
+        for connector in self.settings.connectors:
+            make = self._engine_maker(connector)
+            if make is None:
+                self.log.warning("protocol_not_built_yet", protocol=connector.protocol)
+                continue
+            listener = Listener(
+                connector,
+                make,
+                self.log,
+                read_size=self.settings.broker.work_per_turn,
+                strangers=self.strangers,
+            )
+            bound = await listener.bind()
+            self.listeners.append(listener)
+            tasks.start_soon(listener.serve, bound)
+            self.log.info("listening", protocol=connector.protocol, address=listener.address)
+
+    def _engine_maker(self, connector: ConnectorSettings) -> MakeEngine | None:
+        broker = self.broker
+        stomp = connector.stomp
+
+        def make_stomp(peer: Peer, now: float) -> Engine:
+            return StompEngine(
+                broker,
+                stomp,
+                remote=peer.remote,
+                is_loopback=peer.is_loopback,
+                socket_buffer=peer.socket_buffer,
+                now=now,
+            )
+
+        return make_stomp if connector.protocol == "stomp" else None
+
+    def _raise_open_files(self) -> None:
+        """Allow the process as many files as it may have connections, if the system does."""
+        wanted = self.settings.broker.connections_max + FILES_RESERVED
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard != resource.RLIM_INFINITY and hard < wanted:
+            self.log.warning("open_files_limit_is_low", limit=hard, wanted=wanted)
+            wanted = hard
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+    async def _keep_time(self) -> None:
+        broker = self.broker
+        while True:
+            now = time.monotonic()
+            broker.clock_offset = time.time() - now
+            deadline = now + 1.0
+            try:
+                deadline = broker.tick(now)
+            except Exception:  # one queue's trouble must not end the others
+                self.log.exception("tick_failed")
+            # Coarse on purpose: nothing due by time alone needs better than 10 ms.
+            await anyio.sleep(min(1.0, max(0.01, deadline - time.monotonic())))
+
+    async def _keep_running(self) -> None:
+        """Go on with queues whose budget ended their turn."""
+        while True:
+            await self._awake.wait()
+            self._awake = anyio.Event()
+            try:
+                self.broker.run(time.monotonic())
+            except Exception:  # one queue's trouble must not end the others
+                self.log.exception("run_failed")
+
+    def _open_event_log(self) -> EventLog | None:
+        settings = self.settings.event_log
+        if settings.dir is None:
+            return None
+        writer = EventWriter(
+            Path(settings.dir),
+            self.broker.instance,
+            rotate_bytes=settings.rotate_size,
+            rotate_age_s=settings.rotate_age_s,
+        )
+        events = EventLog(writer, settings.queues, time.time)
+        self.broker.listen(events)
+        return events
+
+    async def _keep_event_log(self, events: EventLog) -> None:
+        """Hand events to the log's writer in time, and finish its last file at the end."""
+        try:
+            while not events.taker.failure:
+                dropped = events.dropped
+                await anyio.sleep(EVENT_LOG_FLUSH_S)
+                events.flush()
+                if events.dropped > dropped:
+                    self.log.error("events_dropped", count=events.dropped - dropped)
+            self.log.error("event_log_failed", reason=events.taker.failure)
+        finally:
+            self.broker.listen(None)
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(events.close)
+
+    def _wake(self) -> None:
+        self._awake.set()
+
+    async def _stop(self) -> None:
+        for listener in self.listeners:
+            listener.shut_down("the broker is shutting down")
+        with anyio.move_on_after(self.settings.broker.shutdown_timeout_s):
+            for listener in self.listeners:
+                await listener.until_empty()
+
+
+def _nothing() -> None:
+    """Tell nobody."""
+
+
+def serve(settings: Settings, log: Log, ready: Callable[[Server], None]) -> None:
+    """Run a broker until it is told to stop; `ready` is called once it listens."""
+
+    async def main() -> None:
+        server = Server(settings, log)
+        server.ready = lambda: ready(server)
+        try:
+            await server.run()
+        except ExceptionGroup as group:
+            # A port that is taken is one error, not a group of them.
+            raise group.exceptions[0] from None
+
+    anyio.run(main, backend_options={"use_uvloop": sys.platform != "win32"})

@@ -1,0 +1,289 @@
+"""The scripts of a fresh checkout, run for real against a Python that only pretends to install.
+
+`fake_python` stands in for python3 and for .venv/bin/python: making a .venv copies it there, pip
+writes down that it was called, `-m covey` tells what it was started as, and anything else goes to
+the real interpreter. So no test touches a network, and all else is the scripts' own doing.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+SCRIPTS: Final = sorted(
+    path
+    for path in [*(ROOT / "scripts").iterdir(), ROOT / ".ci/run"]
+    if path.is_file() and b"bash" in path.read_bytes().partition(b"\n")[0]
+)
+OWN_HELP: Final = ["check", "clean", "setup", "test"]  # serve's --help is the broker's
+
+FAKE_PYTHON: Final = f"""#!/bin/bash
+case "$*" in
+"-m venv .venv")
+    mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
+*"-m pip "*)
+    trap 'exit 1' INT # as pip does, so that a Ctrl-C looks like a failure
+    echo "$*" >>pip-calls
+    [ ! -p pip-waits ] || cat pip-waits
+    echo "pip's last words"
+    exit "${{PIP_EXIT:-0}}" ;;
+"-P -m covey "*)
+    echo "$$ $PWD ${{*:4}}"
+    [ ! -p covey-waits ] || read -r _ <covey-waits
+    exit 7 ;;
+"-P -m pytest "*)
+    echo "$PWD ${{*:4}}" ;;
+*)
+    exec {sys.executable} "$@" ;;
+esac
+"""
+
+
+class Checkout:
+    """A copy of the scripts in a folder of its own, with the fake Python first on the path."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.env = os.environ | {"PATH": f"{root}/bin:{os.environ['PATH']}"}
+        self.env.pop("PYTHON", None)
+        shutil.copytree(ROOT / "scripts", root / "scripts")
+        shutil.copy(ROOT / "pyproject.toml", root)
+        self.executable("bin/python3", FAKE_PYTHON)
+
+    def executable(self, place: str, text: str) -> None:
+        path = self.root / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def start(self, script: str, *arguments: str, cwd: Path | None = None) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [self.root / "scripts" / script, *arguments],
+            cwd=cwd or self.root,
+            env=self.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, script: str, *arguments: str, cwd: Path | None = None) -> tuple[int, str, str]:
+        process = self.start(script, *arguments, cwd=cwd)
+        out, err = process.communicate(timeout=30)
+        return process.returncode, out, err
+
+    def pip_targets(self) -> list[str]:
+        """What each call of pip was to install."""
+        calls = self.root / "pip-calls"
+        return (
+            [line.split()[-1] for line in calls.read_text().splitlines()] if calls.exists() else []
+        )
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    root = tmp_path / "a checkout"
+    root.mkdir()
+    return Checkout(root)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_script_is_executable_strict_bash_that_says_what_it_does(script: Path) -> None:
+    text = script.read_text()
+    assert os.access(script, os.X_OK)
+    assert re.match(r"#!/usr/bin/env bash\n# \w", text)
+    assert re.search(r"^set -(?:e?)uo pipefail$", text, re.MULTILINE)
+    assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("script", OWN_HELP)
+def test_help_needs_no_set_up(checkout: Checkout, script: str) -> None:
+    status, out, _ = checkout.run(script, "--help")
+    assert (status, f"  scripts/{script}" in out) == (0, True)
+    assert not (checkout.root / ".venv").exists()
+
+
+def test_serve_becomes_the_broker_in_the_callers_directory(
+    checkout: Checkout, tmp_path: Path
+) -> None:
+    process = checkout.start("serve", "--data", "a b", cwd=tmp_path)
+    out, _ = process.communicate(timeout=30)
+    assert out == f"{process.pid} {tmp_path} serve --data a b\n"
+    assert process.returncode == 7
+
+
+def test_a_signal_sent_to_serve_reaches_the_broker(checkout: Checkout) -> None:
+    os.mkfifo(checkout.root / "covey-waits")
+    process = checkout.start("serve")
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith(f"{process.pid} ")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGTERM
+
+
+def test_help_of_serve_is_the_brokers(checkout: Checkout) -> None:
+    assert checkout.run("serve", "--help")[1].endswith(" serve --help\n")
+
+
+def test_only_the_first_start_installs(checkout: Checkout) -> None:
+    _, _, first = checkout.run("serve")
+    _, _, second = checkout.run("serve")
+    assert checkout.pip_targets() == ["."]
+    assert "installing for: run" in first
+    assert second == ""
+
+
+def test_each_script_adds_what_it_needs_and_keeps_the_rest(checkout: Checkout) -> None:
+    checkout.run("serve")
+    (checkout.root / ".venv/installed").touch()
+    status, out, _ = checkout.run("test", "-k", "x", cwd=Path("/"))
+    assert (status, out) == (0, f"{checkout.root} -k x\n")
+    checkout.run("setup", "check")
+    checkout.run("setup", "test", "check")
+    checkout.run("serve")
+    assert checkout.pip_targets() == [".", ".[test]", ".[check,test]"]
+    assert (checkout.root / ".venv/installed").exists()
+
+
+def test_a_changed_requirement_installs_again(checkout: Checkout) -> None:
+    checkout.run("setup", "test")
+    with (checkout.root / "pyproject.toml").open("a") as requirements:
+        requirements.write("# changed\n")
+    checkout.run("setup")
+    assert checkout.pip_targets() == [".[test]", ".[test]"]
+
+
+def test_a_moved_checkout_installs_again(checkout: Checkout) -> None:
+    checkout.run("setup")
+    checkout.root = checkout.root.rename(checkout.root.with_name("moved"))
+    checkout.env["PATH"] = f"{checkout.root}/bin:{os.environ['PATH']}"
+    checkout.run("setup")
+    assert checkout.pip_targets() == [".", "."]
+
+
+def test_two_starts_at_once_install_once(checkout: Checkout) -> None:
+    gate = checkout.root / "pip-waits"
+    os.mkfifo(gate)
+    first = checkout.start("serve")
+    with gate.open("w"):  # opens once the first one's pip reads, which ends when it is closed
+        second = checkout.start("serve")
+        assert second.stderr is not None
+        assert "waiting" in second.stderr.readline()
+        gate.unlink()
+    for process in (first, second):
+        process.communicate(timeout=30)
+        assert process.returncode == 7
+    assert checkout.pip_targets() == ["."]
+
+
+@pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_set_up_is_made_anew(checkout: Checkout, blow: signal.Signals) -> None:
+    gate = checkout.root / "pip-waits"
+    os.mkfifo(gate)
+    process = checkout.start("serve")
+    with gate.open("w"):
+        (checkout.root / ".venv/half-written").touch()
+        os.killpg(process.pid, blow)
+        process.communicate(timeout=30)
+    gate.unlink()
+    assert process.returncode not in (0, 7)
+    status, _, said = checkout.run("serve")
+    assert (status, "making .venv" in said) == (7, True)
+    assert not (checkout.root / ".venv/half-written").exists()
+
+
+def test_a_failed_pip_is_quoted_and_tried_again(checkout: Checkout) -> None:
+    checkout.env["PIP_EXIT"] = "2"
+    status, out, said = checkout.run("serve")
+    assert (status, out) == (1, "")
+    assert "pip's last words\ncovey: pip failed" in said
+    assert f"{checkout.root}/.venv/setup.log" in said
+    checkout.env["PIP_EXIT"] = "0"
+    assert checkout.run("serve")[0] == 7
+
+
+def test_missing_system_packages_are_named_in_one_line_before_pip(checkout: Checkout) -> None:
+    tools = "bash cat cut dirname env flock readlink sed sha256sum sort tr".split()
+    for tool in tools:
+        (checkout.root / "bin" / tool).symlink_to(str(shutil.which(tool)))
+    checkout.env |= {"PATH": f"{checkout.root}/bin", "CC": "no-such-compiler"}
+    status, out, said = checkout.run("serve")
+    assert (status, out) == (1, "")
+    assert re.fullmatch(
+        r"covey: .* sudo apt-get install .*gcc libc6-dev pkg-config libssl-dev\n", said
+    )
+    assert checkout.pip_targets() == []
+
+
+@pytest.mark.parametrize(
+    ("python", "cause"),
+    [("exit 127", "does not run"), ("[[ $2 == *exit* ]] && exit 1; echo 3.9.2", "is 3.9.2")],
+)
+def test_a_python_that_is_missing_or_too_old_is_named_in_one_line(
+    checkout: Checkout, python: str, cause: str
+) -> None:
+    checkout.executable("bin/old", f"#!/bin/bash\n{python}\n")
+    checkout.env["PYTHON"] = "old"
+    status, _, said = checkout.run("serve")
+    assert status == 1
+    assert re.fullmatch(rf"covey: needs Python 3.11 or newer, but 'old' {cause}.*\n", said)
+
+
+@pytest.mark.parametrize(("check", "test", "status"), [(0, 0, 0), (1, 0, 1), (0, 1, 1), (1, 1, 1)])
+def test_ci_runs_both_and_fails_if_either_does(
+    checkout: Checkout, check: int, test: int, status: int
+) -> None:
+    shutil.copytree(ROOT / ".ci", checkout.root / ".ci")
+    checkout.executable("scripts/check", f"#!/bin/bash\necho check\nexit {check}\n")
+    checkout.executable("scripts/test", f"#!/bin/bash\necho test\nexit {test}\n")
+    assert checkout.run("../.ci/run")[:2] == (status, "check\ntest\n")
+
+
+def test_check_runs_every_tool_and_fails_if_one_objects(checkout: Checkout) -> None:
+    checkout.run("setup", "test", "check")
+    checkout.executable(
+        ".venv/bin/python",
+        '#!/bin/bash\n[[ $* == *mypy* ]] || exit 0\necho "an objection"\nexit 1\n',
+    )
+    checkout.executable("scripts/setup", "#!/bin/bash\n")
+    status, out, _ = checkout.run("check")
+    assert status == 1
+    assert re.findall(r"^(\w[\w -]*?) +(ok|FAILED) ", out, re.MULTILINE) == [
+        ("ruff check", "ok"),
+        ("ruff format", "ok"),
+        ("mypy", "FAILED"),
+        ("import-linter", "ok"),
+    ]
+    assert "\nan objection\n" in out
+
+
+def test_clean_deletes_builds_and_leaves_the_environment_and_the_data(checkout: Checkout) -> None:
+    waste = ["build/x", "dist/x", "src/covey.egg-info/x", "core/x.so", "core/__pycache__/x.pyc"]
+    kept = [".venv/lib/x.so", "data/x.so", "core/x.py"]
+    for place in waste + kept:
+        (checkout.root / place).parent.mkdir(parents=True, exist_ok=True)
+        (checkout.root / place).touch()
+    assert checkout.run("clean")[0] == 0
+    assert [place for place in waste + kept if (checkout.root / place).exists()] == kept
+
+
+def test_every_hot_module_exists() -> None:
+    tree = ast.parse((ROOT / "setup.py").read_text())
+    values = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "HOT_MODULES"
+    ]
+    modules = ast.literal_eval(values[0])
+    assert [module for module in modules if not (ROOT / module).is_file()] == []

@@ -1,0 +1,254 @@
+"""The house rules that no other tool checks: lengths, docstrings, what may stand in which room.
+
+Each rule is a function from one source file to its offences, so that a failure names file and line;
+the last test feeds every rule a file that breaks it. Import directions between our own packages are
+import-linter's business (pyproject.toml), naming and layout are ruff's.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+
+LINES_WITHOUT_REASON: Final = 400  # beyond this a file likely holds two nouns
+LINES_MAX: Final = 600
+FUNCTION_LINES_MAX: Final = 60
+
+# Files over 400 lines, each with its reason.
+LONG_FILES: Final[dict[str, str]] = {}
+
+PURE_ROOMS: Final = ("core/", "groups/", "config/")
+SILENT_ROOMS: Final = (*PURE_ROOMS, "protocols/")
+
+# Time is a parameter, bytes come through the engine and reports leave through the event sink: then
+# a whole broker runs in a test, and a run repeats from its seed.
+IMPURE_MODULES: Final = frozenset(
+    "anyio asyncio cproton cproton_ffi h2 http logging proton select selectors socket socketserver"
+    " ssl structlog time urllib uvloop".split()
+)
+
+ASYNC_PLACES: Final = (
+    "protocols/accept.py",
+    "protocols/connection.py",
+    "protocols/http/",
+    "protocols/listener.py",
+    "scripts/",
+    "src/covey/server.py",
+    "tests/",
+)
+
+# Tests of more than one module: real clients, random runs, whole brokers, the pages' examples.
+TESTS_OF_THE_WHOLE: Final = ("docs", "e2e", "interop", "properties")
+TESTS_OF_THE_CHECKOUT: Final = ("test_scripts.py", "test_tidy.py")
+
+FOREIGN_PLACES: Final = re.compile(
+    r"pypi\.org|pythonhosted\.org|npmjs\.(?:org|com)|repo1?\.maven\.|crates\.io"
+    r"|(?<![\w.*-])/(?:work|root|home/\w+|Users/\w+)/\w"
+)
+
+# Not ours, or made by a tool.
+SKIPPED_FOLDERS: Final = re.compile(
+    r"\.(?!ci$).*|__pycache__|build|dist|data|node_modules|.*\.egg-info|spark-warehouse|metastore_db"
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One Python file: its place from the root, its text and its tree."""
+
+    place: str
+    text: str
+    tree: ast.Module
+
+    def functions(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+        """Every function and method, nested ones too."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield node
+
+    def imported(self) -> Iterator[tuple[str, int]]:
+        """The first name of every absolute import, with its line."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                yield from ((alias.name.partition(".")[0], node.lineno) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
+                yield node.module.partition(".")[0], node.lineno
+
+
+Rule = Callable[[Source], list[str]]
+
+
+@cache
+def our_files() -> tuple[str, ...]:
+    """Every file of the checkout that a person wrote, links not followed."""
+    places = []
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = sorted(name for name in folders if not SKIPPED_FOLDERS.fullmatch(name))
+        places += [(Path(folder) / name).relative_to(ROOT).as_posix() for name in sorted(files)]
+    return tuple(places)
+
+
+@cache
+def our_sources() -> tuple[Source, ...]:
+    """Every Python file, parsed."""
+    return tuple(
+        source_of(place, (ROOT / place).read_text()) for place in our_files() if place[-3:] == ".py"
+    )
+
+
+def source_of(place: str, text: str) -> Source:
+    return Source(place, text, ast.parse(text, place))
+
+
+def too_long_files(source: Source) -> list[str]:
+    count = source.text.count("\n")
+    limit = LINES_MAX if source.place in LONG_FILES else LINES_WITHOUT_REASON
+    return [f"{source.place}: {count} lines, at most {limit}"] if count > limit else []
+
+
+def too_long_functions(source: Source) -> list[str]:
+    return [
+        f"{source.place}:{node.lineno}: {node.name} has {count} lines, at most {FUNCTION_LINES_MAX}"
+        for node in source.functions()
+        if (count := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES_MAX
+    ]
+
+
+def missing_docstrings(source: Source) -> list[str]:
+    if not source.tree.body or ast.get_docstring(source.tree):
+        return []
+    return [f"{source.place}: no docstring that says what lives here"]
+
+
+def prints(source: Source) -> list[str]:
+    if not source.place.startswith(SILENT_ROOMS):
+        return []
+    return [
+        f"{source.place}:{node.lineno}: print"
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Name) and node.id == "print"
+    ]
+
+
+def impure_imports(source: Source) -> list[str]:
+    if not source.place.startswith(PURE_ROOMS):
+        return []
+    return [
+        f"{source.place}:{line}: imports {name}"
+        for name, line in source.imported()
+        if name in IMPURE_MODULES
+    ]
+
+
+def misplaced_async(source: Source) -> list[str]:
+    if source.place.startswith(ASYNC_PLACES):
+        return []
+    return [
+        f"{source.place}:{node.lineno}: async def {node.name}"
+        for node in source.functions()
+        if isinstance(node, ast.AsyncFunctionDef)
+    ]
+
+
+def orphaned_tests(source: Source) -> list[str]:
+    """`tests/X/test_y.py` tests `X/y.py` or the package `X/y/`, `test_y_z.py` one side of it."""
+    parts = Path(source.place).parts
+    if parts[0] != "tests" or not parts[-1].startswith("test_"):
+        return []
+    if parts[1] in TESTS_OF_THE_WHOLE or parts[1:] in [(name,) for name in TESTS_OF_THE_CHECKOUT]:
+        return []
+    words = Path(parts[-1]).stem.split("_")[1:]
+    rooms = [ROOT.joinpath(start, *parts[1:-1]) for start in ("", "src/covey")]
+    names = ["_".join(words[:count]) for count in range(1, len(words) + 1)]
+    if any((room / f"{name}.py").is_file() for room in rooms for name in names):
+        return []
+    packages = [room / name for room in rooms for name in names]
+    packages += [room for room in rooms if room.name in names]  # X/y/test_y.py: y as a whole
+    if any((package / "__init__.py").is_file() for package in packages):
+        return []
+    return [f"{source.place}: no module of that name to test"]
+
+
+def foreign_places(place: str, text: str) -> list[str]:
+    return [
+        f"{place}:{number}: {found.group()}"
+        for number, line in enumerate(text.splitlines(), 1)
+        if (found := FOREIGN_PLACES.search(line))
+    ]
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    too_long_files,
+    too_long_functions,
+    missing_docstrings,
+    prints,
+    impure_imports,
+    misplaced_async,
+    orphaned_tests,
+)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_no_source_breaks(rule: Rule) -> None:
+    assert [offence for source in our_sources() for offence in rule(source)] == []
+
+
+def test_a_long_file_is_excused_only_while_it_is_long() -> None:
+    lengths = {source.place: source.text.count("\n") for source in our_sources()}
+    assert [place for place in LONG_FILES if lengths.get(place, 0) <= LINES_WITHOUT_REASON] == []
+
+
+def test_no_file_names_a_registry_or_a_place_on_a_machine() -> None:
+    offences = []
+    for place in our_files():
+        # A link's text is its target's business, and what is not text names nothing.
+        text = "" if (ROOT / place).is_symlink() else (ROOT / place).read_text(errors="replace")
+        offences += foreign_places(place, text)
+    assert offences == []
+
+
+def test_every_room_is_linked_into_the_package_and_nothing_else_is() -> None:
+    rooms = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
+    links = {
+        path.name: os.readlink(path) for path in (ROOT / "src/covey").iterdir() if path.is_symlink()
+    }
+    assert links == {room: f"../../{room}" for room in rooms}
+
+
+@pytest.mark.parametrize(
+    ("rule", "place", "text"),
+    [
+        (too_long_files, "core/x.py", "\n" * 401),
+        (too_long_functions, "core/x.py", "def f():\n" + "    x\n" * 60),
+        (missing_docstrings, "groups/__init__.py", "x = 1\n"),
+        (prints, "protocols/x.py", "print('x')\n"),
+        (impure_imports, "core/x.py", "import asyncio.events\n"),
+        (impure_imports, "config/x.py", "def f():\n    from time import monotonic\n"),
+        (misplaced_async, "core/x.py", "async def f(): ...\n"),
+        (orphaned_tests, "tests/core/test_no_such_thing.py", ""),
+        (orphaned_tests, "tests/test_no_such_thing.py", ""),
+    ],
+)
+def test_each_rule_finds_its_offence(rule: Rule, place: str, text: str) -> None:
+    assert len(rule(source_of(place, text))) == 1
+
+
+@pytest.mark.parametrize(
+    "line", ["see https://py" + "pi.org/x", "cd /ro" + "ot/x", "log: '/ho" + "me/me/x'"]
+)
+def test_foreign_places_are_found(line: str) -> None:
+    assert foreign_places("README.md", line) != []
+
+
+def test_destinations_and_relative_paths_are_not_foreign_places() -> None:
+    assert foreign_places("README.md", "/queue/work/x ./root/x /tmp/x https://host/root/x") == []
