@@ -1,0 +1,1 @@
+"""Configuration: every option of the broker, how it is read, and what is refused."""

@@ -1,0 +1,208 @@
+"""Declaring a queue in Qpid's words: arguments and command options <-> our settings.
+
+The one table below says which key of the Qpid page (and of qpid-config's options) stands for which
+of our settings; it is read in both directions, so that what a listing shows makes the same queue
+again. A setting that Qpid has no word for travels as `covey.<option>` or `covey.groups.<option>`.
+
+Where Qpid's meaning differs from our default, the declaration follows Qpid: a limit without a
+policy rejects, and a group header needs `qpid.shared_msg_group` (or a strategy of ours).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final
+
+from pydantic import ValidationError
+
+from covey.config.queues import QueueSettings
+from covey.config.record import plain_name
+
+OWN_PREFIX: Final = "covey."
+GROUP_PREFIX: Final = "groups."
+SHARED_KEY: Final = "qpid.shared_msg_group"
+POLICY_KEY: Final = "qpid.policy_type"
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One row of the table: Qpid's key, qpid-config's option, and our setting."""
+
+    key: str
+    option: str
+    setting: str
+
+
+# In the order qpid-config lists a queue's options.
+WORDS: Final = (
+    Word("durable", "--durable", "durable"),
+    Word("qpid.auto_delete_timeout", "", "auto_delete_after_s"),
+    Word("qpid.max_size", "--max-queue-size", "quota"),
+    Word("qpid.max_count", "--max-queue-count", "quota_messages"),
+    Word(POLICY_KEY, "--limit-policy", "full_policy"),
+    Word("qpid.last_value_queue_key", "--lvq-key", "lvq_key"),
+    Word("alternate-exchange", "--alternate-exchange", "dlq"),
+    Word("qpid.priorities", "", "priorities"),
+    Word("qpid.group_header_key", "--group-header", "groups.header"),
+    Word(SHARED_KEY, "--shared-groups", "groups.strategy"),
+)
+BY_KEY: Final = {word.key: word for word in WORDS}
+BY_SETTING: Final = {word.setting: word for word in WORDS}
+
+# Qpid's way of flow control, its clusters and its disk files have no counterpart here: a client
+# may ask for them, and loses nothing that a message's fate depends on.
+IGNORED_KEYS: Final = frozenset(
+    "qpid.flow_stop_size qpid.flow_stop_count qpid.flow_resume_size qpid.flow_resume_count"
+    " qpid.replicate qpid.file_count qpid.file_size qpid.group_timestamp auto-delete exclusive"
+    " x-qpid-priorities qpid.trace.id qpid.trace.exclude".split()
+)
+
+POLICIES: Final = {"reject": "reject", "ring": "drop head", "ring-strict": "drop head"}
+QPID_POLICIES: Final = {"reject": "reject", "drop head": "ring"}
+POLICY_NONE: Final = "none"
+LIMITS: Final = ("quota", "quota_messages")
+FLAGS: Final = ("durable",)
+NUMBERS: Final = frozenset(("quota", "quota_messages", "priorities"))
+
+
+class DeclareError(ValueError):
+    """A declaration cannot be fulfilled; the text names the queue and the argument."""
+
+
+def declared(name: str, arguments: Mapping[str, object], base: QueueSettings) -> QueueSettings:
+    """Return the settings of a queue declared with these arguments on top of its policy."""
+    changes: dict[str, object] = {}
+    groups: dict[str, object] = {}
+    for key, value in arguments.items():
+        if key in IGNORED_KEYS or value is None:
+            continue
+        setting, given = _own(name, key, value)
+        if setting.startswith(GROUP_PREFIX):
+            groups[setting.removeprefix(GROUP_PREFIX)] = given
+        elif setting:
+            changes[setting] = given
+    _follow_qpid(name, arguments, changes, groups)
+    whole = base.model_dump() | changes | {"id": name}
+    # A strategy brings the defaults that follow from its name, so only what was set is kept.
+    whole["groups"] = base.groups.model_dump(exclude_unset=True) | groups
+    try:
+        return QueueSettings.model_validate(whole)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "arguments"
+        raise DeclareError(f"queue {name}: {place}: {first['msg']}") from error
+
+
+def arguments_of(settings: QueueSettings) -> dict[str, object]:
+    """Return the arguments that declare such a queue; what is as by default is left out."""
+    found: dict[str, object] = {}
+    for setting, value in _telling(settings).items():
+        word = BY_SETTING.get(setting)
+        if value == "shared" and setting == "groups.strategy":
+            found[SHARED_KEY] = 1
+        elif setting == "full_policy" and value in QPID_POLICIES:
+            found[POLICY_KEY] = QPID_POLICIES[str(value)]
+        elif word is None or setting in ("full_policy", "groups.strategy"):
+            found[OWN_PREFIX + setting] = value
+        else:
+            found[word.key] = value
+    return found
+
+
+def options_of(settings: QueueSettings) -> list[str]:
+    """Return the command options that make such a queue, as qpid-config lists them."""
+    arguments = arguments_of(settings)
+    options = ["--durable"] if settings.durable else []
+    arguments.pop("durable", None)
+    for word in WORDS:
+        if word.key not in arguments or not word.option:
+            continue
+        value = arguments.pop(word.key)
+        options.append(word.option if word.key == SHARED_KEY else f"{word.option}={value}")
+    return options + [f"--argument {key}={value}" for key, value in arguments.items()]
+
+
+def _own(name: str, key: str, value: object) -> tuple[str, object]:
+    """Return our setting and value for one argument; "" for one that says nothing."""
+    if key.startswith(OWN_PREFIX):
+        return _own_setting(name, key), value
+    word = BY_KEY.get(key)
+    if word is None:
+        near = get_close_matches(key, BY_KEY, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise DeclareError(f"queue {name}: unknown argument {key!r}{hint}")
+    if key == SHARED_KEY:
+        return (word.setting, "shared") if _is_true(value) else ("", None)
+    if key == POLICY_KEY:
+        return _policy(name, value)
+    if word.setting in FLAGS:
+        return word.setting, _is_true(value)
+    if word.setting in NUMBERS and isinstance(value, str) and value.isdigit():
+        return word.setting, int(value)
+    return word.setting, value
+
+
+def _own_setting(name: str, key: str) -> str:
+    setting = key.removeprefix(OWN_PREFIX)
+    room, _, option = setting.rpartition(".")
+    option = plain_name(option)
+    fields = QueueSettings.model_fields
+    if room == "groups":
+        fields = type(QueueSettings().groups).model_fields
+    if room not in ("", "groups") or option not in fields or option in ("id", "groups"):
+        raise DeclareError(f"queue {name}: unknown argument {key!r}")
+    return f"{room}.{option}" if room else option
+
+
+def _policy(name: str, value: object) -> tuple[str, object]:
+    text = str(value)
+    if text == POLICY_NONE:
+        return "", None
+    if text not in POLICIES:
+        known = ", ".join((POLICY_NONE, *POLICIES))
+        raise DeclareError(f"queue {name}: {POLICY_KEY}: {text[:40]!r} is none of {known}")
+    return "full_policy", POLICIES[text]
+
+
+def _follow_qpid(
+    name: str,
+    arguments: Mapping[str, object],
+    changes: dict[str, object],
+    groups: Mapping[str, object],
+) -> None:
+    limited = any(changes.get(limit) for limit in LIMITS)
+    if limited and "full_policy" not in changes:
+        changes["full_policy"] = "reject"
+    if "qpid.group_header_key" in arguments and "strategy" not in groups:
+        raise DeclareError(
+            f"queue {name}: qpid.group_header_key needs {SHARED_KEY} = 1, or a strategy in"
+            f" {OWN_PREFIX}groups.strategy"
+        )
+
+
+def _is_true(value: object) -> bool:
+    return value not in (0, False, "0", "false", "False", "", 0.0)
+
+
+def _telling(settings: QueueSettings) -> dict[str, object]:
+    """Return what a declaration must say, by dotted name: all that is not as by default.
+
+    The policy of a limit and the strategy of a group header are always said, since Qpid's own
+    defaults for them differ from ours.
+    """
+    default = QueueSettings()
+    groups = settings.groups
+    found: dict[str, object] = {}
+    for option in QueueSettings.model_fields:
+        value = getattr(settings, option)
+        is_said = option == "full_policy" and bool(settings.quota or settings.quota_messages)
+        if option not in ("id", "groups") and (is_said or value != getattr(default, option)):
+            found[option] = value
+    for option in type(groups).model_fields:
+        value = getattr(groups, option)
+        is_said = option == "strategy" and groups.header is not None
+        if is_said or value != getattr(default.groups, option):
+            found[GROUP_PREFIX + option] = value
+    return found

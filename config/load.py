@@ -1,0 +1,162 @@
+"""Read the configuration: command line over environment over files over defaults.
+
+The only file of this package that reads files. The main file comes first, then `conf.d/*.toml`
+beside it by name; with no file the defaults alone make a broker. Every mistake of every layer is
+gathered before anything is refused, and each value's origin is known afterwards. Loading changes
+nothing: a caller that reloads keeps its old settings when this raises.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from covey.config.connectors import ConnectorSettings
+from covey.config.errors import ConfigError, Problem
+from covey.config.explain import explain
+from covey.config.overrides import Override, apply, from_arguments, from_environment
+from covey.config.record import Record
+from covey.config.settings import (
+    DEFAULT_CONNECTORS,
+    DEFAULT_USERS,
+    DEFAULT_VIRTUAL_HOSTS,
+    Settings,
+)
+from covey.config.toml_lines import KeyPath, key_lines
+from covey.config.tree import Tree, dotted
+
+# The lists that overrides may reach into also where no file gives them.
+_SEEDS: dict[str, tuple[Record, ...]] = {
+    "virtual_host": DEFAULT_VIRTUAL_HOSTS,
+    "connector": DEFAULT_CONNECTORS,
+    "user": DEFAULT_USERS,
+}
+
+_SYNTAX_LINE = re.compile(r" \(at line (\d+), column \d+\)$")
+_LOOPBACK_HOSTS = ("localhost", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Checked settings, where each value came from, and what is allowed but looks unwise."""
+
+    settings: Settings
+    origins: dict[str, str]
+    """Key path -> `default`, `file:line`, `env NAME` or `argument`."""
+    warnings: list[str]
+
+
+def load(path: Path | None, environ: Mapping[str, str], arguments: Mapping[str, object]) -> Loaded:
+    """Return the settings in force, or raise ConfigError with every problem there is.
+
+    `arguments` maps dotted keys (`store.path`, `stomp.bind`) to values; None is not given.
+    """
+    tree = Tree()
+    for file in _files(path):
+        _read_into(tree, file)
+    for name, entries in _SEEDS.items():
+        tree.seed(name, [entry.model_dump(exclude_unset=True) for entry in entries])
+    apply(tree, _secrets_read(tree, from_environment(environ)))
+    apply(tree, from_arguments(arguments))
+    settings = _checked(tree)
+    return Loaded(settings, _origins(settings, tree), _warnings(settings))
+
+
+def _files(path: Path | None) -> list[Path]:
+    if path is None:
+        return []
+    return [path, *sorted(path.parent.glob("conf.d/*.toml"))]
+
+
+def _read_into(tree: Tree, file: Path) -> None:
+    try:
+        text = file.read_text("utf-8")
+        data = tomllib.loads(text)
+    except OSError as error:
+        tree.problems.append(Problem(str(file), 0, "", f"cannot be read: {error.strerror}"))
+    except UnicodeDecodeError as error:
+        tree.problems.append(Problem(str(file), 0, "", f"is not UTF-8 at byte {error.start}"))
+    except tomllib.TOMLDecodeError as error:
+        found = _SYNTAX_LINE.search(str(error))
+        line = int(found.group(1)) if found else 0
+        text = _SYNTAX_LINE.sub("", str(error))
+        tree.problems.append(Problem(str(file), line, "", f"not TOML: {text}"))
+    else:
+        tree.add_file(str(file), data, key_lines(text))
+
+
+def _secrets_read(tree: Tree, overrides: list[Override]) -> list[Override]:
+    """`..__PASSWORD_FILE` names a file that holds the password, as container secrets do."""
+    read: list[Override] = []
+    for override in overrides:
+        if override.parts[-1] != "password_file":
+            read.append(override)
+            continue
+        try:
+            secret = Path(str(override.value)).read_text("utf-8").rstrip("\r\n")
+        except (OSError, UnicodeDecodeError):
+            place = override.place
+            text = f"cannot read the file {override.value}"
+            tree.problems.append(Problem(place.file, 0, place.key, text))
+        else:
+            parts = (*override.parts[:-1], "password")
+            read.append(replace(override, parts=parts, value=secret))
+    return read
+
+
+def _checked(tree: Tree) -> Settings:
+    problems = list(tree.problems)
+    try:
+        settings = Settings.model_validate(tree.root)
+    except ValidationError as refusal:
+        problems += explain(refusal, tree)
+    if problems:
+        # One override may reach several connectors; its mistake is told once.
+        once = dict.fromkeys(problems)
+        raise ConfigError(sorted(once, key=lambda problem: (problem.file, problem.line)))
+    return settings
+
+
+def _origins(settings: Settings, tree: Tree) -> dict[str, str]:
+    values = settings.model_dump(by_alias=True)
+    return {dotted(path): tree.origin(path) for path in _leaves(values, ())}
+
+
+def _leaves(node: object, path: KeyPath) -> Iterator[KeyPath]:
+    if isinstance(node, dict):
+        for key, value in node.items():
+            yield from _leaves(value, (*path, key))
+    elif isinstance(node, tuple) and node and isinstance(node[0], dict):
+        for index, entry in enumerate(node):
+            yield from _leaves(entry, (*path, index))
+    else:
+        yield path
+
+
+def _warnings(settings: Settings) -> list[str]:
+    warnings: list[str] = []
+    if any(user in DEFAULT_USERS for user in settings.users):
+        warnings += [
+            f"connector {connector.id} listens on {connector.bind}, but admin still has the"
+            " default password, which is accepted from loopback only"
+            for connector in settings.connectors
+            if not _is_loopback(connector)
+        ]
+    for kind, ids in (
+        ("queue", [queue.id for queue in settings.queues]),
+        ("topic", [topic.id for topic in settings.topics]),
+    ):
+        unreached = ids[ids.index("**") + 1 :] if "**" in ids else []
+        warnings += [
+            f"{kind} {name} is never used: an earlier entry ** matches first" for name in unreached
+        ]
+    return warnings
+
+
+def _is_loopback(connector: ConnectorSettings) -> bool:
+    return connector.host in _LOOPBACK_HOSTS or connector.host.startswith("127.")

@@ -1,0 +1,192 @@
+"""Policies of queues and topics: `[[queue]]` with `[queue.groups]`, and `[[topic]]`.
+
+An entry's `id` is a pattern as in STOMP wildcards, and the first entry that matches a name wins;
+matching is the core's. Option names follow Apollo's user manual, the group options ActiveMQ's
+message groups page and the Qpid page. A combination that cannot keep its promise is refused here,
+with the queue and the option in the text.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from covey.config.record import NUMBER, Count, Millis, Record, Seconds, Size, SomeSize, Text
+from covey.config.units import KIB
+
+StrategyName = Literal["shared", "hash-buckets", "lru", "simple", "consistent-hash"]
+FullPolicy = Literal["block", "reject", "drop head", "drop tail"]
+SlowConsumerPolicy = Literal["block", "queue"]
+
+STRATEGY_NAMES: dict[str, StrategyName] = {
+    "shared": "shared",
+    "hash-buckets": "hash-buckets",
+    "bucket": "hash-buckets",
+    "messageGroupHashBucket": "hash-buckets",
+    "messageGroupHashBucketFactory": "hash-buckets",
+    # As ActiveMQ's page spells it.
+    "messageGroupHashBucked": "hash-buckets",
+    "messageGroupHashBuckedFactory": "hash-buckets",
+    "lru": "lru",
+    "cached": "lru",
+    "cachedMessageGroupMap": "lru",
+    "cachedMessageGroupMapFactory": "lru",
+    "simple": "simple",
+    "sticky": "simple",
+    "simpleMessageGroupMap": "simple",
+    "simpleMessageGroupMapFactory": "simple",
+    "consistent-hash": "consistent-hash",
+    "hash-ring": "consistent-hash",
+    "apollo": "consistent-hash",
+}
+
+# Apollo puts each subscription on its ring ten times; more points spread groups more evenly.
+APOLLO_RING_POINTS = 10
+# A consumer's points cost memory and time at each join: the bound stops a hostile weight.
+RING_POINTS_MAX = 1000
+# ActiveMQ waits one second when only the number of consumers is given.
+DISPATCH_WAIT_MS = 1000
+
+
+def _strategy_name(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    name = STRATEGY_NAMES.get(value) or STRATEGY_NAMES.get(value.replace("_", "-"))
+    if name is None:
+        text = "unknown group strategy '{given}'; there are {expected}"
+        names = dict.fromkeys(STRATEGY_NAMES.values())
+        context = {"given": value, "expected": ", ".join(names), "names": list(STRATEGY_NAMES)}
+        raise PydanticCustomError("unknown_strategy", text, context)
+    return name
+
+
+def _full_policy(value: object) -> object:
+    """`drop-head` and `drop_head` are `drop head`; Qpid's `ring` is the same policy."""
+    if not isinstance(value, str):
+        return value
+    words = value.replace("_", " ").replace("-", " ")
+    return "drop head" if words == "ring" else words
+
+
+class GroupSettings(Record):
+    """How a queue keeps its message groups: who owns a group, for how long, under which name."""
+
+    strategy: Annotated[StrategyName, BeforeValidator(_strategy_name)] = "consistent-hash"
+    """shared, hash-buckets (bucket), lru (cached), simple (sticky), consistent-hash (hash-ring);
+    apollo is consistent-hash with 10 ring points."""
+    header: Text | None = None
+    """The one header that holds the group id; unset: group-id, message_group, JMSXGroupID."""
+    default_group: str | None = None
+    """shared only: the group of messages without one; unset: the broker's, "": they are free."""
+    bucket_count: Annotated[int, Field(ge=1, le=65536), NUMBER] = 1024
+    """hash-buckets: how many buckets share out the groups."""
+    cache_size: Annotated[int, Field(ge=1, le=10_000_000), NUMBER] = 1024
+    """lru: how many idle groups are remembered."""
+    ring_points: Annotated[int, Field(ge=1, le=RING_POINTS_MAX), NUMBER] = 100
+    """consistent-hash: points on the ring per consumer; more is more even and slower to join."""
+    lru_strict_activemq: bool = False
+    """lru: forget even a group that has unsettled messages, as ActiveMQ does; order may break."""
+    forget_idle_s: Seconds = 0.0
+    """simple: forget the owner of a group that was empty this long; 0 = never."""
+    consumers_before_dispatch: Count = 0
+    """Wait with the first dispatch until so many consumers are there; 0 = do not wait."""
+    time_before_dispatch_ms: Millis = 0
+    """Longest wait for those consumers; unset beside consumers_before_dispatch: 1000."""
+    unsettled_max: Count = 0
+    """Messages of one group that may be out at once; 0 = as many as the owner has credit for."""
+    park_after_failures: Count = 0
+    """Set a group aside for an operator after so many failures of one message; 0 = never."""
+    drain_limit_s: Seconds = 0.0
+    """Longest time a group waits for its old owner to settle before it is shown as stuck; 0 = no
+    limit."""
+    sticky_return_s: Seconds = 0.0
+    """A client that comes back within this time gets its groups back; 0 = never."""
+    selector_order: Literal["hand-on", "strict"] = "hand-on"
+    """A group's next message that its owner's selector refuses: hand it to another, or wait."""
+    first_for_consumer: bool = True
+    """Flag the first message of a group to a consumer (JMSXGroupFirstForConsumer)."""
+    graceful_handoff: bool = True
+    """Move a group only when its unsettled messages are settled; false: at once, out of order."""
+
+    @classmethod
+    def implied(cls, given: dict[str, object]) -> dict[str, object]:
+        """A profile's name and a lone consumer count bring their broker's own default."""
+        implied: dict[str, object] = {}
+        if given.get("strategy") == "apollo":
+            implied["ring_points"] = APOLLO_RING_POINTS
+        if given.get("consumers_before_dispatch"):
+            implied["time_before_dispatch_ms"] = DISPATCH_WAIT_MS
+        return implied
+
+
+class QueueSettings(Record):
+    """The policy of the queues whose name matches `id`."""
+
+    id: Text = "**"
+    """A queue name or a pattern (`*`, `**`, `{regex}`); the first matching entry wins."""
+    quota: Size = 0
+    """Bytes of messages a queue may hold; 0 = no limit."""
+    quota_messages: Count = 0
+    """Messages a queue may hold; 0 = no limit."""
+    full_policy: Annotated[FullPolicy, BeforeValidator(_full_policy)] = "block"
+    """At the quota: block the producer, reject, drop head (ring) or drop tail."""
+    dlq: Text | None = None
+    """Queue for messages that failed; `*` in it is replaced by this queue's name."""
+    dlq_expired: bool = False
+    """Expired messages go to the dlq too."""
+    nak_limit: Count = 0
+    """Failed deliveries after which a message is dead; 0 = never."""
+    redelivery_delay_ms: Millis = 0
+    """Wait before a failed message is offered again."""
+    redelivery_backoff: Annotated[float, Field(ge=1, le=100, allow_inf_nan=False), NUMBER] = 1.0
+    """The wait is multiplied by this after each further failure."""
+    redelivery_delay_max_ms: Millis = 3_600_000
+    """The wait never grows beyond this (one hour)."""
+    mirrored: bool = False
+    """What is sent to the queue also reaches the topic of its name, and the other way round."""
+    round_robin: bool = True
+    """Spread messages in turn; false fills the first consumer's credit before the next one's."""
+    auto_delete_after_s: Seconds = 30.0
+    """An empty, unused queue that was not declared vanishes after this; 0 = never."""
+    durable: bool = True
+    """Persistent messages are stored; false keeps all of this queue's messages in memory."""
+    tail_buffer: SomeSize = 640 * KIB
+    """Bytes of new messages kept in memory for consumers that keep up."""
+    priorities: Annotated[int, Field(ge=0, le=10), NUMBER] = 0
+    """Priority levels served highest first; 0 = arrival order. Not together with groups."""
+    lvq_key: Text | None = None
+    """Header whose newest value replaces an older message (last-value queue); not with groups."""
+    duplicate_window: Annotated[int, Field(ge=0, le=10_000_000), NUMBER] = 0
+    """How many message ids are remembered to drop duplicates; 0 = none."""
+    slow_consumer_policy: SlowConsumerPolicy = "block"
+    """For the topic of a mirrored queue: see [[topic]]; Apollo's manuals place it loosely."""
+    groups: GroupSettings = GroupSettings()
+    """The message groups of these queues."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        groups = self.groups
+        if groups.strategy == "shared" and groups.header is None:
+            raise ValueError(f"queue {self.id}: groups.strategy shared needs groups.header")
+        if groups.header is None:
+            return self
+        # Both reorder messages or remove them from the middle: a group's order would be lost.
+        refused = ["priorities"] if self.priorities else []
+        refused += ["lvq_key"] if self.lvq_key else []
+        if refused:
+            options = " and ".join(refused)
+            raise ValueError(f"queue {self.id}: groups.header cannot be used with {options}")
+        return self
+
+
+class TopicSettings(Record):
+    """The policy of the topics whose name matches `id`."""
+
+    id: Text = "**"
+    """A topic name or a pattern; the first matching entry wins."""
+    slow_consumer_policy: SlowConsumerPolicy = "block"
+    """A subscriber that does not keep up: block the producer, or queue messages for it."""
+    mirrored: bool = False
+    """What is sent to the topic also enters the queue of its name once that queue exists."""

@@ -1,0 +1,242 @@
+"""Every option of the broker, with unit, default and limit: the root of the settings.
+
+    Settings
+    ├── broker          BrokerSettings         [broker]
+    ├── store           StoreSettings          [store]
+    ├── event_log       EventLogSettings       [event_log]
+    ├── virtual_hosts   VirtualHostSettings    [[virtual_host]]
+    ├── connectors      ConnectorSettings      [[connector]], with stomp, amqp, http, tls
+    ├── queues          QueueSettings          [[queue]], with groups
+    ├── topics          TopicSettings          [[topic]]
+    └── users           UserSettings           [[user]]
+
+Frozen: a reload makes a new one. `Settings()` is a broker that works on loopback with no file at
+all. A list that is given replaces the default list; it is never mixed with it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, SecretStr, field_validator
+from pydantic_core import PydanticCustomError
+
+from covey.config.connectors import (
+    AmqpSettings,
+    ConnectorSettings,
+    HttpSettings,
+    StompSettings,
+    TlsSettings,
+    UserHeaderSettings,
+)
+from covey.config.queues import GroupSettings, QueueSettings, TopicSettings
+from covey.config.record import (
+    NUMBER,
+    SIZE,
+    Count,
+    Names,
+    Percent,
+    Record,
+    Seconds,
+    Size,
+    SomeCount,
+    SomeSeconds,
+    SomeSize,
+    Text,
+)
+from covey.config.units import GIB, KIB, MIB
+
+__all__ = [
+    "AmqpSettings",
+    "BrokerSettings",
+    "ConnectorSettings",
+    "EventLogSettings",
+    "GroupSettings",
+    "HttpSettings",
+    "QueueSettings",
+    "Settings",
+    "StompSettings",
+    "StoreSettings",
+    "TlsSettings",
+    "TopicSettings",
+    "UserHeaderSettings",
+    "UserSettings",
+    "VirtualHostSettings",
+    "schema",
+]
+
+
+# The kind of error that tells which entry of a list repeats another one's name.
+REPEATED: Final = "repeated"
+
+WithId = ConnectorSettings | QueueSettings | TopicSettings
+
+
+class BrokerSettings(Record):
+    """What holds for the whole broker; its limits bound what one client can cost the others."""
+
+    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] = "default"
+    """Part of temporary destinations' names, so letters, digits, `-` and `_` only."""
+    default_message_group: Text = "qpid.no-group"
+    """Shared groups: the group of messages that carry none."""
+    connections_max: SomeCount = 10_000
+    """Open connections, all ports together."""
+    connections_per_user_max: Count = 0
+    """Open connections of one user; 0 = no limit of its own."""
+    logins_pending_max: SomeCount = 100
+    """Connections of one address that have not logged in yet."""
+    tx_operations_max: SomeCount = 10_000
+    """Sends and settlements in one transaction."""
+    tx_bytes_max: SomeSize = 64 * MIB
+    """Bytes of the messages in one transaction."""
+    subscriptions_max: SomeCount = 256
+    """Subscriptions of one connection."""
+    unsettled_max: SomeCount = 100_000
+    """Deliveries one consumer may leave unsettled, whatever its credit."""
+    selector_length_max: SomeSize = 4 * KIB
+    """Bytes of a selector."""
+    selector_depth_max: Annotated[int, Field(ge=1, le=200), NUMBER] = 64
+    """Nesting of a selector; Python's own recursion limit must stay far away."""
+    selectors_per_queue_max: SomeCount = 64
+    """Different selectors on one queue: each one costs time at every enqueue."""
+    destination_length_max: SomeSize = 1024
+    """Bytes of a destination header."""
+    destination_levels_max: SomeCount = 32
+    """Levels of a destination name."""
+    composite_parts_max: SomeCount = 32
+    """Destinations in one composite."""
+    wildcards_max: SomeCount = 16
+    """Wildcards in one pattern."""
+    pattern_length_max: SomeSize = 256
+    """Characters of one pattern."""
+    group_id_length_max: SomeSize = 1024
+    """Bytes of a group id."""
+    dispatch_budget: SomeCount = 1000
+    """Dispatch steps of one queue before others get their turn."""
+    work_per_turn: Annotated[int, Field(ge=512), SIZE] = 16 * KIB
+    """Bytes read from one connection before others get their turn; more starves the store."""
+    memory_window_queue: Size = 16 * MIB
+    """Bytes of message bodies one queue keeps in memory; the rest lives in the store."""
+    memory_window_total: Size = 64 * MIB
+    """Bytes of message bodies all queues keep in memory together."""
+    memory_limit: Size = 0
+    """Bytes of memory the broker may use; 0 = no limit and no alarm."""
+    memory_alarm_percent: Percent = 60
+    """Producers are blocked from this share of memory_limit on."""
+    shutdown_timeout_s: Seconds = 5.0
+    """Time to finish after SIGTERM."""
+    auto_create: bool = True
+    """A destination is made when it is first used."""
+    group_first_property: bool = False
+    """AMQP: copy the first-for-consumer flag into the application properties, for JMS clients."""
+    switch_interval_ms: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False), NUMBER] = 0.2
+    """How long one thread may keep the interpreter; the store's thread starves when it is long."""
+
+
+class StoreSettings(Record):
+    """Where messages live."""
+
+    kind: Literal["memory", "sqlite"] = "sqlite"
+    """memory: nothing survives the process; sqlite: persistent messages do."""
+    path: Text = "data"
+    """Directory of the store, relative to the working directory."""
+    disk_free_min: Size = 1 * GIB
+    """Producers of persistent messages are blocked when the disk has less free bytes."""
+    disk_free_percent: Percent = 5
+    """The same as a share of the disk; the larger of both holds."""
+
+
+class EventLogSettings(Record):
+    """What happened to every message, as Parquet files for the data pipeline."""
+
+    dir: Text | None = None
+    """Directory of the event log; unset: none is written. Needs the extra `pipeline`."""
+    queues: Names = ("**",)
+    """Names or patterns of the queues whose events are kept."""
+    rotate_size: SomeSize = 64 * MIB
+    """Bytes after which a file is finished; only finished files can be read."""
+    rotate_age_s: SomeSeconds = 60.0
+    """Time after which a file is finished, however small."""
+
+
+class VirtualHostSettings(Record):
+    """A world of destinations of its own; the first one serves clients that name no host."""
+
+    id: Text
+    """Its name."""
+    host_names: Names
+    """What clients may write in their host header (AMQP: hostname)."""
+
+
+class UserSettings(Record):
+    """Who may log in."""
+
+    name: Text
+    """The login."""
+    password: SecretStr
+    """Clear text, or a SCRAM record."""
+    roles: Names = ()
+    """Principals of kind `role`; `admin` may do everything."""
+
+
+DEFAULT_VIRTUAL_HOSTS = (
+    VirtualHostSettings(id="default", host_names=("localhost", "127.0.0.1", "::1")),
+)
+DEFAULT_CONNECTORS = (
+    ConnectorSettings(id="stomp", protocol="stomp", bind="127.0.0.1:61613"),
+    ConnectorSettings(id="amqp", protocol="amqp", bind="127.0.0.1:5672"),
+    ConnectorSettings(id="http", protocol="http", bind="127.0.0.1:8161"),
+)
+DEFAULT_USERS = (UserSettings(name="admin", password=SecretStr("password"), roles=("admin",)),)
+
+
+class Settings(Record):
+    """The whole configuration, checked."""
+
+    broker: BrokerSettings = BrokerSettings()
+    store: StoreSettings = StoreSettings()
+    event_log: EventLogSettings = EventLogSettings()
+    virtual_hosts: tuple[VirtualHostSettings, ...] = Field(
+        default=DEFAULT_VIRTUAL_HOSTS, alias="virtual_host", min_length=1
+    )
+    connectors: tuple[ConnectorSettings, ...] = Field(default=DEFAULT_CONNECTORS, alias="connector")
+    queues: tuple[QueueSettings, ...] = Field(default=(QueueSettings(),), alias="queue")
+    topics: tuple[TopicSettings, ...] = Field(default=(TopicSettings(),), alias="topic")
+    users: tuple[UserSettings, ...] = Field(default=DEFAULT_USERS, alias="user")
+
+    @field_validator("virtual_hosts")
+    @classmethod
+    def _hosts_distinct(
+        cls, hosts: tuple[VirtualHostSettings, ...]
+    ) -> tuple[VirtualHostSettings, ...]:
+        _refuse_repeats("id", [(index, host.id) for index, host in enumerate(hosts)])
+        names = [(index, name) for index, host in enumerate(hosts) for name in host.host_names]
+        _refuse_repeats("host_names", names)
+        return hosts
+
+    @field_validator("connectors", "queues", "topics")
+    @classmethod
+    def _ids_distinct(cls, entries: tuple[WithId, ...]) -> tuple[WithId, ...]:
+        _refuse_repeats("id", [(index, entry.id) for index, entry in enumerate(entries)])
+        return entries
+
+    @field_validator("users")
+    @classmethod
+    def _users_distinct(cls, users: tuple[UserSettings, ...]) -> tuple[UserSettings, ...]:
+        _refuse_repeats("name", [(index, user.name) for index, user in enumerate(users)])
+        return users
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON schema of a configuration file."""
+    return Settings.model_json_schema(by_alias=True)
+
+
+def _refuse_repeats(field: str, names: list[tuple[int, str]]) -> None:
+    """Refuse the first name that an earlier entry has too, and say which entry repeats it."""
+    seen: set[str] = set()
+    for index, name in names:
+        if name in seen:
+            context: dict[str, object] = {"name": name, "index": index, "field": field}
+            raise PydanticCustomError(REPEATED, "{name} is given twice", context)
+        seen.add(name)
