@@ -1,0 +1,96 @@
+"""hash-buckets: groups are hashed into a fixed number of buckets, and a bucket has an owner.
+
+ActiveMQ's message group hash bucket map (see its message groups page): bounded memory whatever
+the number of groups, and every group tracked; the price is that groups which collide share an
+owner. The bucket is |hashCode % n| with the hashCode of a Java string, so that a queue moved from
+ActiveMQ splits its groups as before. `A` is in bucket 65 of 1024; `Aa` and `BB` share bucket 64.
+
+Unlike there, closing one group frees its bucket only if no other group of that bucket has
+messages: a close of X must not move Y in the middle of its work.
+
+Memory: an entry per owned bucket, and the names that are on the queue now, which `took` needs to
+say who else just got an owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from covey.groups.base import NONE
+from covey.groups.owner_map import OwnerMap
+
+HASH_MASK: Final = 0xFFFFFFFF
+"""Java computes hash codes in 32 bits."""
+
+
+class HashBuckets(OwnerMap):
+    """Owners by bucket; the keys of the owner map are bucket numbers as text."""
+
+    __slots__ = ("_present", "bucket_count")
+
+    name: ClassVar[str] = "hash-buckets"
+
+    def __init__(self, bucket_count: int) -> None:
+        assert bucket_count >= 1, f"groups need at least one bucket, not {bucket_count}"
+        super().__init__()
+        self.bucket_count = bucket_count
+        self._present: dict[str, set[str]] = {}  # only buckets with groups on the queue
+
+    def owner(self, group: str, skip: frozenset[int] = NONE) -> int:
+        """Give the owner of the group's bucket."""
+        return super().owner(self._bucket(group), skip)
+
+    def took(self, group: str, consumer: int) -> Sequence[str]:
+        """Record the owner of the bucket; its other groups on the queue have one now, too."""
+        bucket = self._bucket(group)
+        self.bind(bucket, consumer)
+        return self._neighbours(bucket, group)
+
+    def opened(self, group: str) -> None:
+        """Note the name as present in its bucket."""
+        self._present.setdefault(self._bucket(group), set()).add(group)
+
+    def vanished(self, group: str) -> None:
+        """Note the name as gone from its bucket, which keeps its owner."""
+        bucket = self._bucket(group)
+        names = self._present.get(bucket)
+        if names is None:
+            return
+        names.discard(group)
+        if not names:
+            del self._present[bucket]
+
+    def closed(self, group: str) -> None:
+        """Free the bucket, unless another group of it is present."""
+        bucket = self._bucket(group)
+        if not self._neighbours(bucket, group):
+            self.forget(bucket)
+
+    def describe(self) -> dict[str, int | str]:
+        """Give the strategy and its number of buckets."""
+        return {"strategy": self.name, "bucket_count": self.bucket_count}
+
+    def _bucket(self, group: str) -> str:
+        return str(bucket_of(group, self.bucket_count))
+
+    def _neighbours(self, bucket: str, group: str) -> list[str]:
+        return [name for name in self._present.get(bucket, ()) if name != group]
+
+
+def bucket_of(group: str, bucket_count: int) -> int:
+    """Give the group's bucket: the remainder of its Java hash code, its sign dropped."""
+    return abs(java_hash(group)) % bucket_count
+
+
+def java_hash(text: str) -> int:
+    """Compute the hash code of a Java string: 31 * h + unit over UTF-16 units, 32 bits, signed."""
+    result = 0
+    for char in text:
+        unit = ord(char)
+        if unit > 0xFFFF:  # outside the basic plane Java has a pair of surrogates
+            unit -= 0x10000
+            result = (31 * result + 0xD800 + (unit >> 10)) & HASH_MASK
+            unit = 0xDC00 + (unit & 0x3FF)
+        result = (31 * result + unit) & HASH_MASK
+    return result - (HASH_MASK + 1) if result > HASH_MASK >> 1 else result

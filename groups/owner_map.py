@@ -1,0 +1,110 @@
+"""OwnerMap: what the strategies that remember owners have in common.
+
+A map from a key (the group, or its bucket) to a consumer, with the number of keys each living
+consumer owns. `shared`, `simple`, `lru` and `hash-buckets` differ only in when a key is forgotten.
+
+A consumer that leaves costs O(1): its entries stay behind and die when they are next read.
+They count in no view, and once they outnumber the living ones the map is rebuilt, so that the
+memory follows the living entries and the work stays O(1) per entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+from covey.groups.base import FREE, NO_GROUPS, NONE, GroupStrategy
+
+DEAD_SPARED: Final = 64
+"""Dead entries beyond the number of living ones that are not worth a rebuild."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class OwnerMap(GroupStrategy):
+    """Keys with their owners; `live` counts the entries whose owner is still there."""
+
+    __slots__ = ("live", "loads", "owners")
+
+    def __init__(self) -> None:
+        self.owners: dict[str, int] = {}
+        self.loads: dict[int, int] = {}  # its keys are the consumers that are there
+        self.live = 0
+
+    def owner(self, group: str, skip: frozenset[int] = NONE) -> int:
+        """Give the recorded owner if it is there and not to be skipped."""
+        consumer = self.owners.get(group, FREE)
+        if consumer == FREE:
+            return FREE
+        if consumer not in self.loads:
+            del self.owners[group]
+            return FREE
+        return FREE if consumer in skip else consumer
+
+    def took(self, group: str, consumer: int) -> Sequence[str]:
+        """Record the owner."""
+        self.bind(group, consumer)
+        return NO_GROUPS
+
+    def joined(self, consumer: int, weight: int) -> bool:
+        """Count the consumer as there; it owns nothing yet, so no lane need be asked."""
+        self.loads.setdefault(consumer, 0)
+        return False
+
+    def left(self, consumer: int) -> None:
+        """Count the consumer as gone; its entries die when they are next read."""
+        self.live -= self.loads.pop(consumer, 0)
+        if len(self.owners) - self.live > self.live + DEAD_SPARED:
+            self.compact()
+
+    def renamed(self, old: int, new: int) -> None:
+        """Write the new number over the old one; O(entries), but clients return rarely."""
+        if old not in self.loads:
+            return
+        self.loads[new] = self.loads.get(new, 0) + self.loads.pop(old)
+        for key, consumer in self.owners.items():
+            if consumer == old:
+                self.owners[key] = new
+
+    def closed(self, group: str) -> None:
+        """Forget the group's owner."""
+        self.forget(group)
+
+    def reset(self) -> None:
+        """Forget all owners."""
+        self.owners.clear()
+        self.live = 0
+        for consumer in self.loads:
+            self.loads[consumer] = 0
+
+    def load(self, consumer: int) -> int:
+        """Count the keys the consumer owns."""
+        return self.loads.get(consumer, 0)
+
+    def tracked(self) -> int:
+        """Count the entries of living consumers."""
+        return self.live
+
+    def bind(self, key: str, consumer: int) -> None:
+        """Make the consumer the owner of the key, whoever owned it before."""
+        assert consumer in self.loads, f"consumer {consumer} takes {key!r} but never joined"
+        if self.owners.get(key, FREE) == consumer:
+            return
+        self.forget(key)
+        self.owners[key] = consumer
+        self.loads[consumer] += 1
+        self.live += 1
+
+    def forget(self, key: str) -> bool:
+        """Drop the key's entry; True if a living consumer owned it."""
+        consumer = self.owners.pop(key, FREE)
+        if consumer not in self.loads:
+            return False
+        self.loads[consumer] -= 1
+        self.live -= 1
+        return True
+
+    def compact(self) -> None:
+        """Drop all dead entries at once."""
+        self.owners = {key: owner for key, owner in self.owners.items() if owner in self.loads}

@@ -1,0 +1,34 @@
+"""shared: a group belongs to a consumer only while that consumer holds messages of it.
+
+The shared groups of the Qpid page: whoever takes the first message of a free group owns the
+group until all it was given is acknowledged, released or rejected; the next message may then go
+to anybody. Messages without a group id share one default group (`qpid.no-group`) and wait for
+each other.
+
+Memory: one entry per group that has unsettled messages. A group without messages does not exist
+and has no owner.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from covey.groups.owner_map import OwnerMap
+
+
+class Shared(OwnerMap):
+    """Owners of groups with unsettled messages, and of no others."""
+
+    __slots__ = ()
+
+    name: ClassVar[str] = "shared"
+    uses_default_group: ClassVar[bool] = True
+
+    def drained(self, group: str) -> bool:
+        """Free the group: nothing of it is unsettled."""
+        self.forget(group)
+        return True
+
+    def vanished(self, group: str) -> None:
+        """Forget the group with its last message."""
+        self.forget(group)

@@ -1,0 +1,143 @@
+"""consistent-hash: the ring of the Apollo STOMP manual, and how even it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from covey.groups.base import FREE
+from covey.groups.consistent_hash import POINTS_APOLLO, POINTS_MAX, ConsistentHash
+
+GROUPS = [f"group-{i}" for i in range(300)]
+weights = st.lists(st.integers(1, 3), min_size=1, max_size=6)
+
+
+def joined_by(weights: list[int], points: int = 10) -> ConsistentHash:
+    strategy = ConsistentHash(points)
+    for consumer, weight in enumerate(weights, start=1):
+        assert strategy.joined(consumer, weight)
+    return strategy
+
+
+def owners(strategy: ConsistentHash) -> dict[str, int]:
+    return {group: strategy.owner(group) for group in GROUPS}
+
+
+@given(weights, st.integers(1, 3))
+def test_after_a_join_only_groups_that_go_to_the_newcomer_move(
+    weights: list[int], weight: int
+) -> None:
+    strategy = joined_by(weights)
+    before = owners(strategy)
+    newcomer = len(weights) + 1
+    strategy.joined(newcomer, weight)
+    for group, owner in owners(strategy).items():
+        assert owner in (before[group], newcomer)
+
+
+@given(weights, st.data())
+def test_after_a_leave_only_groups_of_the_leaver_move(
+    weights: list[int], data: st.DataObject
+) -> None:
+    strategy = joined_by(weights)
+    before = owners(strategy)
+    leaver = data.draw(st.integers(1, len(weights)))
+    strategy.left(leaver)
+    for group, owner in owners(strategy).items():
+        assert owner == before[group] or before[group] == leaver
+
+
+@given(weights)
+def test_a_join_that_leaves_again_changes_nothing(weights: list[int]) -> None:
+    strategy = joined_by(weights)
+    before = owners(strategy)
+    strategy.joined(99, 2)
+    strategy.left(99)
+    assert owners(strategy) == before
+
+
+@given(weights)
+def test_skipping_gives_the_owner_the_group_would_have_without_the_skipped(
+    weights: list[int],
+) -> None:
+    strategy = joined_by(weights)
+    skipped = {group: strategy.owner(group, frozenset([1])) for group in GROUPS}
+    strategy.left(1)
+    assert skipped == owners(strategy)
+
+
+def test_all_lanes_are_asked_again_when_a_consumer_joins_and_only_then() -> None:
+    strategy = ConsistentHash(10)
+    assert strategy.joined(1, 1)
+    assert not strategy.joined(1, 1)
+    assert strategy.joined(2, 1)
+
+
+def test_closing_resetting_and_draining_change_nothing() -> None:
+    strategy = joined_by([1, 1, 1])
+    before = owners(strategy)
+    strategy.took("group-1", 1)
+    strategy.closed("group-1")
+    strategy.reset()
+    assert not strategy.drained("group-1")
+    assert owners(strategy) == before
+    assert not strategy.acts_on_close
+
+
+def test_a_consumer_that_returns_gets_exactly_its_groups_back() -> None:
+    strategy = joined_by([1, 2, 1])
+    before = owners(strategy)
+    strategy.joined(9, 1)
+    strategy.renamed(2, 9)
+    assert owners(strategy) == {group: 9 if c == 2 else c for group, c in before.items()}
+    assert strategy.tracked() == 40
+
+
+def test_all_consumers_skipped_means_nobody() -> None:
+    strategy = joined_by([1, 1])
+    assert strategy.owner("IBM", frozenset([1, 2])) == FREE
+
+
+def test_memory_is_points_times_weight_up_to_the_limit_and_nothing_per_group() -> None:
+    strategy = joined_by([1, 3], points=100)
+    owners(strategy)
+    assert strategy.tracked() == 400
+    strategy.joined(3, 1_000_000)
+    assert strategy.tracked() == 400 + POINTS_MAX
+
+
+def test_a_weight_below_one_counts_as_one() -> None:
+    strategy = ConsistentHash(10)
+    strategy.joined(1, 0)
+    assert strategy.owner("IBM") == 1
+
+
+def heaviest_share(consumers: int, points: int) -> float:
+    strategy = joined_by([1] * consumers, points)
+    counts = Counter(strategy.owner(f"order-{i}") for i in range(4_000))
+    return max(counts.values()) * consumers / 4_000
+
+
+@pytest.mark.parametrize("consumers", [2, 4, 16])
+def test_the_heaviest_consumer_carries_little_more_than_its_share(consumers: int) -> None:
+    assert heaviest_share(consumers, points=100) < 1.4
+    assert heaviest_share(consumers, POINTS_APOLLO) < 2.5
+
+
+def test_a_weight_of_three_draws_about_three_times_the_groups() -> None:
+    strategy = joined_by([1, 3], points=100)
+    counts = Counter(strategy.owner(f"order-{i}") for i in range(4_000))
+    assert 2.3 < counts[2] / counts[1] < 3.9
+
+
+def test_points_out_of_range_are_a_programming_error() -> None:
+    for points in (0, POINTS_MAX + 1):
+        with pytest.raises(AssertionError, match="points"):
+            ConsistentHash(points)
+
+
+def test_its_points_are_shown() -> None:
+    assert ConsistentHash().describe() == {"strategy": "consistent-hash", "ring_points": 100}

@@ -1,0 +1,102 @@
+"""OwnerMap: entries of consumers that left are not counted, not seen, and not kept for ever."""
+
+from __future__ import annotations
+
+import pytest
+
+from covey.groups.base import FREE
+from covey.groups.owner_map import DEAD_SPARED, OwnerMap
+
+
+class Plain(OwnerMap):
+    """The map with nothing added."""
+
+    name = "plain"
+
+
+def test_load_follows_every_take_and_every_loss() -> None:
+    owners = Plain()
+    owners.joined(1, 1)
+    owners.joined(2, 1)
+    for group in ("a", "b", "c"):
+        owners.took(group, 1)
+    owners.took("c", 2)
+    assert (owners.load(1), owners.load(2), owners.tracked()) == (2, 1, 3)
+    owners.closed("a")
+    assert (owners.load(1), owners.load(2), owners.tracked()) == (1, 1, 2)
+    owners.reset()
+    assert (owners.load(1), owners.load(2), owners.tracked()) == (0, 0, 0)
+    assert owners.owner("b") == FREE
+
+
+def test_taking_twice_counts_once() -> None:
+    owners = Plain()
+    owners.joined(1, 1)
+    owners.took("a", 1)
+    owners.took("a", 1)
+    assert (owners.load(1), owners.tracked()) == (1, 1)
+
+
+def test_joining_twice_keeps_what_is_owned() -> None:
+    owners = Plain()
+    owners.joined(1, 1)
+    owners.took("a", 1)
+    assert not owners.joined(1, 1)
+    assert (owners.owner("a"), owners.load(1)) == (1, 1)
+
+
+def test_an_owner_that_is_to_be_skipped_leaves_the_group_free_but_keeps_it() -> None:
+    owners = Plain()
+    owners.joined(1, 1)
+    owners.took("a", 1)
+    assert owners.owner("a", frozenset([1])) == FREE
+    assert owners.owner("a", frozenset([2])) == 1
+
+
+def test_a_dead_entry_is_dropped_when_read() -> None:
+    owners = Plain()
+    owners.joined(1, 1)
+    owners.took("a", 1)
+    owners.left(1)
+    assert "a" in owners.owners
+    assert owners.owner("a") == FREE
+    assert "a" not in owners.owners
+
+
+def test_a_group_of_a_dead_owner_can_be_taken_without_being_read() -> None:
+    owners = Plain()
+    owners.joined(1, 1)
+    owners.took("a", 1)
+    owners.left(1)
+    owners.joined(2, 1)
+    owners.took("a", 2)
+    assert (owners.owner("a"), owners.load(2), owners.tracked()) == (2, 1, 1)
+
+
+def test_dead_entries_never_outnumber_the_living_by_more_than_the_spared() -> None:
+    owners = Plain()
+    for consumer in range(1, 200):
+        owners.joined(consumer, 1)
+        for i in range(20):
+            owners.took(f"{consumer}-{i}", consumer)
+        if consumer > 3:
+            owners.left(consumer - 3)
+        assert len(owners.owners) <= 2 * owners.tracked() + DEAD_SPARED
+    assert owners.tracked() == 60
+    assert owners.owner("198-7") == 198
+
+
+def test_a_stranger_cannot_take_a_group() -> None:
+    with pytest.raises(AssertionError, match="consumer 9 takes 'a'"):
+        Plain().took("a", 9)
+
+
+def test_a_consumer_that_returns_adds_its_old_groups_to_its_new_ones() -> None:
+    owners = Plain()
+    owners.joined(1, 1)
+    owners.joined(2, 1)
+    owners.took("a", 1)
+    owners.took("b", 2)
+    owners.renamed(1, 2)
+    assert (owners.owner("a"), owners.owner("b")) == (2, 2)
+    assert (owners.load(1), owners.load(2), owners.tracked()) == (0, 2, 2)
