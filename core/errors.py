@@ -1,0 +1,48 @@
+"""Everything that can go wrong, as one small tree.
+
+    BrokerError
+    ├── ProtocolError    the peer broke the wire protocol: its connection ends
+    ├── RefusedError     the broker says no: a limit, a permission, a missing or wrong name
+    └── StoreError       the disk failed us: nothing that depends on it may be promised
+
+Each error carries a sentence for people and a stable `code` for machines. A protocol front end
+maps codes to its own words in one table (a STOMP ERROR header, an AMQP condition) and never
+reads the sentence. Programming errors are plain `assert`s and do not live here.
+"""
+
+from __future__ import annotations
+
+
+class BrokerError(Exception):
+    """The root: a sentence for people, a code for machines."""
+
+    code = "internal-error"
+
+    def __init__(self, text: str, code: str | None = None) -> None:
+        """Keep the sentence; `code` overrides the class's own."""
+        super().__init__(text)
+        self.text = text
+        if code is not None:
+            self.code = code
+
+
+class ProtocolError(BrokerError):
+    """The peer sent something the protocol forbids."""
+
+    code = "protocol-error"
+
+
+class RefusedError(BrokerError):
+    """The request is well formed, and the answer is no.
+
+    Codes in use: invalid (a value makes no sense), not-found, exists, denied (permission or
+    password), limit (a documented maximum), full (a queue's quota), conflict (in use).
+    """
+
+    code = "refused"
+
+
+class StoreError(BrokerError):
+    """The store could not do what it must before a promise leaves the broker."""
+
+    code = "store-failed"

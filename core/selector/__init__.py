@@ -1,0 +1,47 @@
+"""Message selectors: SQL-92 conditions on a message's properties, as JMS defines them.
+
+`compile_selector` turns a text into a `Selector` once per subscription; `Selector.matches` tests
+a message with it, asking `lookup` only for the properties it comes to. A message is matched when
+the condition is true: false and unknown (a missing property, a text where a number is needed) are
+both no. What may be written is on the page docs/selectors.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from covey.core.errors import RefusedError
+from covey.core.selector.closures import Condition
+from covey.core.selector.compile import Compiler
+from covey.core.selector.parser import parse
+from covey.core.selector.values import Value
+
+__all__ = ["Selector", "Value", "compile_selector"]
+
+
+class Selector:
+    """A compiled selector: its text, the names of the properties it reads, and the test."""
+
+    __slots__ = ("_condition", "names", "text")
+
+    def __init__(self, text: str, names: frozenset[str], condition: Condition) -> None:
+        self.text = text
+        self.names = names
+        self._condition = condition
+
+    def matches(self, lookup: Callable[[str], Value]) -> bool:
+        """Say whether a message matches, given how to look up its properties by name."""
+        return self._condition(lookup) is True
+
+
+def compile_selector(text: str, *, length_max: int = 4096, depth_max: int = 64) -> Selector:
+    """Compile a selector or refuse it, naming the column and what was expected there.
+
+    The limits keep one subscription from costing every message of a queue: `length_max` in
+    characters, `depth_max` in nested parentheses, NOTs and signs.
+    """
+    if len(text) > length_max:
+        raise RefusedError(f"selector: {len(text)} characters, at most {length_max}", "limit")
+    compiler = Compiler(depth_max)
+    condition = compiler.condition(parse(text))
+    return Selector(text, frozenset(compiler.names), condition)
