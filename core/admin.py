@@ -1,0 +1,269 @@
+"""Admin: the one API for management; `$management`, HTTP and tests all come through here.
+
+An `Admin` is bound to who asks and in which virtual host, so every verb is authorised: `manage` for
+all of them, but `declare`, which any client may use that is allowed to create (an address string
+with a `create` policy, for one). Names are as clients write them and are read like destinations.
+
+    entities / read       any type of `core.describe.ATTRIBUTES`
+    create / update       queue (by arguments), topic
+    delete                queue, topic, subscription, connection
+    purge, close_group, rebalance, park, retire     through `core.commands`
+
+A group's name is `queue/group`, a consumer's `source/id`, a connection's its number. Refusals are
+RefusedError with the codes not-found, exists, conflict, invalid, denied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from covey.config.declare import DeclareError, declared
+from covey.config.queues import QueueSettings
+from covey.core import commands, describe
+from covey.core.broker import Broker
+from covey.core.consumer import Consumer
+from covey.core.describe import ATTRIBUTES, Attributes
+from covey.core.destination import Destination, Kind, Syntax
+from covey.core.errors import RefusedError
+from covey.core.host import VirtualHost
+from covey.core.policy import change_policy
+from covey.core.queue import Queue
+from covey.core.security import Identity, Verb, authorise
+from covey.core.session import Session
+
+SYNTAX = Syntax()
+
+
+class Admin:
+    """Management of one virtual host, on behalf of somebody."""
+
+    def __init__(self, broker: Broker, host: VirtualHost, identity: Identity) -> None:
+        self.broker = broker
+        self.host = host
+        self.identity = identity
+
+    # Looking.
+
+    def entities(self, type_name: str, now: float) -> list[Attributes]:
+        """Describe everything of one type."""
+        self._may_manage(type_name)
+        host = self.host
+        if type_name == "broker":
+            return [describe.broker(self.broker, host)]
+        if type_name == "queue":
+            return [describe.queue(queue, host) for queue in host.queues.values()]
+        if type_name == "topic":
+            return [describe.topic(topic) for topic in host.topics.values()]
+        if type_name == "subscription":
+            return [describe.subscription(durable) for durable in host.durables.values()]
+        if type_name == "group":
+            return [
+                describe.group(queue, lane, now)
+                for queue in self._all_queues()
+                for lane in queue.board.lanes.values()
+            ]
+        if type_name == "connection":
+            return [describe.connection(session, now) for session in self._sessions()]
+        if type_name == "consumer":
+            return [self._describe(consumer) for consumer in self._consumers()]
+        raise RefusedError(
+            f"there is no type {type_name}; there are {', '.join(ATTRIBUTES)}", "invalid"
+        )
+
+    def read(self, type_name: str, name: str, now: float) -> Attributes:
+        """Describe one thing; raises RefusedError if there is none of that name."""
+        self._may_manage(type_name)
+        if type_name == "queue":
+            return describe.queue(self.queue(name), self.host)
+        if type_name == "group":
+            queue_name, _, group = name.partition("/")
+            queue = self.queue(queue_name)
+            lane = queue.board.lanes.get(group)
+            if lane is None:
+                raise RefusedError(
+                    f"queue {queue.name} has no message of group {group}", "not-found"
+                )
+            return describe.group(queue, lane, now)
+        if type_name == "topic":
+            name = canonical(Kind.TOPIC, name)
+        for entity in self.entities(type_name, now):
+            if entity["name"] == name:
+                return entity
+        raise RefusedError(f"there is no {type_name} {name}", "not-found")
+
+    def queue(self, name: str) -> Queue:
+        """Return a queue that exists."""
+        queue = self.host.queues.get(canonical(Kind.QUEUE, name))
+        if queue is None:
+            raise RefusedError(f"there is no queue {name}", "not-found")
+        return queue
+
+    # Making and changing.
+
+    def declare(self, name: str, arguments: Mapping[str, object], now: float) -> Queue:
+        """Make a queue that stays until it is deleted; raises RefusedError if it exists."""
+        name = canonical(Kind.QUEUE, name)
+        authorise(self.identity, Verb.CREATE, str(Destination(Kind.QUEUE, name)))
+        host = self.host
+        host.now = now
+        if name in host.queues:
+            raise RefusedError(f"queue {name} exists already", "exists")
+        queue = host.queue(name, _declared(name, arguments, host.policies.queue(name)))
+        host.declare(queue)
+        return queue
+
+    def create(
+        self, type_name: str, name: str, arguments: Mapping[str, object], now: float
+    ) -> Attributes:
+        """Make a queue or a topic."""
+        self._may_manage(type_name)
+        if type_name == "queue":
+            return describe.queue(self.declare(name, arguments, now), self.host)
+        if type_name != "topic":
+            raise RefusedError(f"a {type_name} cannot be created", "invalid")
+        name = canonical(Kind.TOPIC, name)
+        if name in self.host.topics:
+            raise RefusedError(f"topic {name} exists already", "exists")
+        return describe.topic(self.host.topic(name))
+
+    def update(
+        self, type_name: str, name: str, arguments: Mapping[str, object], now: float
+    ) -> Attributes:
+        """Change some arguments of a queue while it works; the others stay."""
+        self._may_manage(type_name)
+        if type_name != "queue":
+            raise RefusedError(f"a {type_name} cannot be updated", "invalid")
+        queue = self.queue(name)
+        settings = _declared(queue.name, arguments, queue.settings)
+        if settings.mirrored != queue.settings.mirrored:
+            raise RefusedError(f"queue {queue.name}: mirrored is fixed once it exists", "conflict")
+        change_policy(queue, settings, self.broker.limits, now)
+        self.host.declare(queue)
+        return describe.queue(queue, self.host)
+
+    def delete(
+        self,
+        type_name: str,
+        name: str,
+        now: float,
+        *,
+        if_empty: bool = False,
+        if_unused: bool = False,
+    ) -> None:
+        """Remove a thing; `if_empty` and `if_unused` refuse to lose messages or consumers."""
+        self._may_manage(type_name)
+        self.host.now = now
+        if type_name == "queue":
+            self.delete_queue(name, if_empty=if_empty, if_unused=if_unused)
+        elif type_name == "topic":
+            self._delete_topic(canonical(Kind.TOPIC, name), if_unused=if_unused)
+        elif type_name == "subscription":
+            durable = self.host.durable(name)
+            _refuse_in_use(durable.queue, if_empty=if_empty, if_unused=if_unused)
+            self.host.delete_durable(name)
+        elif type_name == "connection":
+            self._close_connection(name)
+        else:
+            raise RefusedError(f"a {type_name} cannot be deleted", "invalid")
+
+    def delete_queue(self, name: str, *, if_empty: bool = False, if_unused: bool = False) -> None:
+        """Remove a queue on behalf of somebody who may destroy it."""
+        queue = self.queue(name)
+        authorise(self.identity, Verb.DESTROY, str(Destination(Kind.QUEUE, queue.name)))
+        _refuse_in_use(queue, if_empty=if_empty, if_unused=if_unused)
+        self.host.delete_queue(queue.name, f"queue {queue.name} was deleted")
+
+    # Operating.
+
+    def purge(self, name: str, now: float) -> int:
+        """Drop every message nobody has acquired; return how many."""
+        self._may_manage("queue")
+        return commands.purge(self.queue(name), now)
+
+    def close_group(self, name: str, group: str, now: float) -> bool:
+        """Take a group from its owner once its messages are settled."""
+        self._may_manage("queue")
+        return commands.close_group(self.queue(name), group, now)
+
+    def rebalance(self, name: str, now: float) -> None:
+        """Share out a queue's groups anew, each as it drains."""
+        self._may_manage("queue")
+        commands.rebalance(self.queue(name), now)
+
+    def park(self, name: str, group: str, now: float, *, parked: bool) -> bool:
+        """Stop one group, or let it go on; False if it has no message."""
+        self._may_manage("queue")
+        return commands.park(self.queue(name), group, now, parked=parked)
+
+    def retire(self, name: str, consumer_id: int, now: float) -> None:
+        """Give a consumer no new groups: a rolling deploy empties it in peace."""
+        self._may_manage("queue")
+        queue = self.queue(name)
+        consumer = queue.board.consumers.get(consumer_id)
+        if consumer is None:
+            raise RefusedError(f"queue {queue.name} has no consumer {consumer_id}", "not-found")
+        commands.retire(queue, consumer, now)
+
+    # Finding.
+
+    def _may_manage(self, what: str) -> None:
+        authorise(self.identity, Verb.MANAGE, what)
+
+    def _all_queues(self) -> list[Queue]:
+        durables = [durable.queue for durable in self.host.durables.values()]
+        return [*self.host.queues.values(), *durables]
+
+    def _sessions(self) -> list[Session]:
+        sessions = self.broker.sessions.values()
+        return [session for session in sessions if session.host is self.host]
+
+    def _consumers(self) -> list[Consumer]:
+        subscriptions = [each for s in self._sessions() for each in s.subscriptions.values()]
+        return [consumer for each in subscriptions for consumer in each.consumers]
+
+    def _describe(self, consumer: Consumer) -> Attributes:
+        source = consumer.queue
+        assert source is not None, "a subscription keeps only consumers that read"
+        return describe.consumer(consumer, source)
+
+    def _delete_topic(self, name: str, *, if_unused: bool) -> None:
+        topic = self.host.topics.get(name)
+        if topic is None:
+            raise RefusedError(f"there is no topic {name}", "not-found")
+        if if_unused and topic.subscribers:
+            raise RefusedError(f"topic {name} has {len(topic.subscribers)} subscribers", "conflict")
+        self.host.delete_topic(name)
+
+    def _close_connection(self, name: str) -> None:
+        for session in self._sessions():
+            if str(session.id) == name:
+                if session.kick is not None:
+                    session.kick(f"closed by {self.identity.name}")
+                return
+        raise RefusedError(f"there is no connection {name}", "not-found")
+
+
+def canonical(kind: Kind, name: str) -> str:
+    """Return the one form of a queue's or topic's name; raises RefusedError if it is none."""
+    prefix = SYNTAX.queue_prefix if kind is Kind.QUEUE else SYNTAX.topic_prefix
+    has_prefix = name.startswith("/") or "://" in name
+    found = SYNTAX.parse(name if has_prefix else prefix + name, allow_patterns=False)
+    if len(found) > 1 or found[0].kind is not kind:
+        raise RefusedError(f"{name!r} is not the name of one {kind.value}", "invalid")
+    return found[0].name
+
+
+def _declared(name: str, arguments: Mapping[str, object], base: QueueSettings) -> QueueSettings:
+    try:
+        return declared(name, arguments, base)
+    except DeclareError as error:
+        raise RefusedError(str(error), "invalid") from error
+
+
+def _refuse_in_use(queue: Queue, *, if_empty: bool, if_unused: bool) -> None:
+    board = queue.board
+    users = len(board.consumers) + len(board.browsers)
+    if if_unused and users:
+        raise RefusedError(f"queue {queue.name} has {users} consumers", "conflict")
+    if if_empty and board.index.count:
+        raise RefusedError(f"queue {queue.name} holds {board.index.count} messages", "conflict")

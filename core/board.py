@@ -1,0 +1,122 @@
+"""Board: the shared tables of one queue's dispatch.
+
+Placement decides where a lane stands, Membership who is in the room, Dispatch who gets what
+next; this is the table they sit around. It holds data and no policy.
+
+Heaps hold sequence numbers and nothing else: number -> entry -> lane -> state. A place in a heap
+is valid only while the lane's head is that entry and the lane still stands where the heap says;
+others are dropped when they reach the top. Doubles are harmless.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import heapify, heappop, heappush
+
+from covey.core.consumer import Consumer
+from covey.core.entry import Entry
+from covey.core.events import EventKind, EventSink
+from covey.core.index import Index
+from covey.core.lane import OPEN, READY, Lane
+from covey.core.rules import GroupRules
+from covey.core.view import View
+from covey.groups.base import GroupStrategy
+
+VOID_SPARED = 64  # void places in a heap that are not worth a rebuild
+
+
+class Board:
+    """What one queue knows about its lanes, views and consumers."""
+
+    def __init__(self, name: str, strategy: GroupStrategy, rules: GroupRules) -> None:
+        self.name = name
+        self.strategy = strategy
+        self.rules = rules
+        self.events: EventSink | None = None
+        self.now = 0.0
+        self.wall_ms = 0  # the time of day, which expiry is told in
+        self.index = Index()
+        self.lanes: dict[str, Lane] = {}
+        self.unread: dict[Lane, None] = {}  # lanes whose head has its body in the store
+        self.plain = Lane("", is_grouped=False)
+        self.default_view = View(None, 0)
+        self.views: list[View] = [self.default_view]
+        self.consumers: dict[int, Consumer] = {}
+        self.browsers: list[Consumer] = []
+        self.hot: list[int] = []  # heads that a willing consumer may take, at least the best
+        self.stale: deque[Lane] = deque()  # lanes to ask the strategy about again
+        self.has_selectors = False  # any view but the default one
+        self.holds: list[tuple[float, int, Lane]] = []  # heap: lanes to look at again at a time
+        self.hold_count = 0
+
+    def record(self, kind: EventKind, group: str, consumer: int, seq: int) -> None:
+        """Report an event to the sink, if there is one."""
+        if self.events is not None:
+            self.events.record(kind, self.now, self.name, group, consumer, seq)
+
+    def list_ready(self, consumer: Consumer, seq: int) -> None:
+        """Note a head that only this consumer may take; `show_best` tells the pump."""
+        ready = consumer.ready
+        heappush(ready, seq)
+        # Any lane may be lent to it where selectors are in play, else only its own are here.
+        living = len(self.lanes) if self.has_selectors else len(consumer.lanes)
+        if len(ready) > 2 * living + VOID_SPARED:
+            # A consumer without credit never pops: keep what is still true.
+            consumer.ready = [seq for seq in set(ready) if self._is_ready(consumer, seq)]
+            heapify(consumer.ready)
+
+    def show_best(self, consumer: Consumer) -> None:
+        """Show the oldest head this consumer may take to the pump."""
+        ready = consumer.ready
+        while ready:
+            if self._is_ready(consumer, ready[0]):
+                heappush(self.hot, ready[0])
+                return
+            heappop(ready)
+
+    def list_free(self, view: View, seq: int) -> None:
+        """Note the head of an open lane for one view."""
+        free = view.free
+        heappush(free, seq)
+        if len(free) > 2 * len(self.lanes) + VOID_SPARED:
+            # A view without willing members never pops: keep what is still true.
+            view.free = [seq for seq in set(free) if self._is_open(seq)]
+            heapify(view.free)
+
+    def best_hot(self) -> Entry | None:
+        """Return the oldest head that a willing consumer may take."""
+        hot = self.hot
+        while hot:
+            entry = self.index.get(hot[0])
+            if entry is not None:
+                lane = entry.lane
+                target = lane.target
+                if (
+                    lane.head is entry
+                    and lane.where == READY
+                    and target is not None
+                    and target.is_willing()
+                ):
+                    return entry
+            heappop(hot)
+        return None
+
+    def has_run_out(self, entry: Entry) -> bool:
+        """Say whether the entry's time is over."""
+        return 0 < entry.expires_ms <= self.wall_ms
+
+    def hold(self, lane: Lane, until: float) -> None:
+        """Look at the lane again at that time."""
+        self.hold_count += 1
+        heappush(self.holds, (until, self.hold_count, lane))
+
+    def _is_open(self, seq: int) -> bool:
+        entry = self.index.get(seq)
+        return entry is not None and entry.lane.head is entry and entry.lane.where == OPEN
+
+    def _is_ready(self, consumer: Consumer, seq: int) -> bool:
+        entry = self.index.get(seq)
+        if entry is None:
+            return False
+        lane = entry.lane
+        return lane.head is entry and lane.where == READY and lane.target is consumer

@@ -1,0 +1,361 @@
+"""Broker: what a protocol may ask of the core.
+
+    open / drop             a connection comes and goes
+    publish                 a message to one or many destinations, all or nothing
+    subscribe / unsubscribe
+    settle                  through the entry's own source (`core.subscription.settle`)
+    begin / commit / abort  transactions, named by the client
+    run                     at the end of every batch of events: deliver what can be delivered
+
+Nothing here waits. Work that finds no room is parked and done later, in order; the session is
+blocked meanwhile and its protocol stops reading. `now` is a monotonic time in seconds; only
+expiry follows the wall clock, through `clock_offset`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from covey.config.settings import Settings
+from covey.core.clock import Clock
+from covey.core.commit import Commits
+from covey.core.destination import Destination, Kind
+from covey.core.durable import Durable
+from covey.core.errors import RefusedError
+from covey.core.events import EventSink
+from covey.core.host import Policies, VirtualHost
+from covey.core.message import Message
+from covey.core.paging import Decoder, Pager
+from covey.core.publishing import Publishing
+from covey.core.queue import Queue
+from covey.core.quota import has_quota
+from covey.core.recovery import recover
+from covey.core.security import Identity, Users, Verb, authorise
+from covey.core.selector import Selector
+from covey.core.session import Session, nothing
+from covey.core.stores.base import MessageStore
+from covey.core.stores.memory import MemoryStore
+from covey.core.subscription import Subscription
+from covey.core.temporary import check_readable, delete_temporaries
+from covey.core.transaction import Transaction
+
+SWEEP_EVERY_S = 5.0  # how often empty queues are looked for
+
+
+class Broker:
+    """The core's front door."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: MessageStore | None = None,
+        decoders: Mapping[str, Decoder] | None = None,
+    ) -> None:
+        """Put the core together, and bring back what the store holds.
+
+        `decoders` read a stored message back, one for each `Message.kind`.
+        """
+        self.settings = settings
+        self.limits = settings.broker
+        self.users = Users(settings.users)
+        self.commits = Commits(store or MemoryStore())
+        self.publishing = Publishing(self.commits, settings.broker.id)
+        self.dirty: list[Queue] = []
+        self.timed: set[Queue] = set()
+        self.sessions: dict[int, Session] = {}
+        self.session_numbers = 0
+        self.instance = "covey"  # names this run in message ids; the server makes it unique
+        self.clock = Clock()
+        self.clock_offset = 0.0  # wall clock minus monotonic clock, kept by the server
+        self.swept_at = 0.0
+        self.wake: Callable[[], None] = nothing  # asks the server for another `run` soon
+        policies = Policies(settings)
+        self.hosts = [VirtualHost(entry, policies, self.clock) for entry in settings.virtual_hosts]
+        for host in self.hosts:
+            host.dirty = self.dirty
+            host.put = self.publishing.fill
+            host.prepare = self._prepare
+        self.pager: Pager | None = None
+        if self.commits.is_durable:
+            self.commits.wake = self._wake
+            self.pager = Pager(self.commits, self.limits, decoders or {})
+            for host in self.hosts:
+                host.ledger = self.commits.ledger
+            recover(self.hosts, self.commits)
+
+    # Connections.
+
+    def host_named(self, name: str | None) -> VirtualHost:
+        """Return the virtual host a client asks for; the first one if it names none."""
+        if name is None:
+            return self.hosts[0]
+        for host in self.hosts:
+            if name.lower() in host.host_names:
+                return host
+        raise RefusedError(f"no virtual host has the host name {name}", "not-found")
+
+    def open(self, host: VirtualHost, identity: Identity, now: float) -> Session:
+        """Let a connection in that has logged in."""
+        self._check_crowd(identity)
+        self.turn(now)
+        self.session_numbers += 1
+        session = Session(self.session_numbers, host, identity)
+        session.connected_at = now
+        self.sessions[session.id] = session
+        return session
+
+    def drop(self, session: Session, now: float) -> None:
+        """Let a connection go: what it held returns to its place."""
+        if session.is_gone:
+            return
+        session.is_gone = True
+        self.turn(now)
+        del self.sessions[session.id]
+        self.publishing.parking.forget(session)
+        for transaction in list(session.transactions.values()):
+            transaction.abort(now)
+        session.transactions.clear()
+        for subscription in list(session.subscriptions.values()):
+            session.host.unsubscribe(subscription, counted=True)
+        session.subscriptions.clear()
+        delete_temporaries(session)
+
+    def _check_crowd(self, identity: Identity) -> None:
+        limits = self.limits
+        if len(self.sessions) >= limits.connections_max:
+            raise RefusedError(
+                f"there are {limits.connections_max} connections already,"
+                " the most that connections_max allows",
+                "limit",
+            )
+        own_max = limits.connections_per_user_max
+        if own_max:
+            own = [one for one in self.sessions.values() if one.identity.name == identity.name]
+            if len(own) >= own_max:
+                raise RefusedError(
+                    f"user {identity.name} has {own_max} connections already,"
+                    " the most that connections_per_user_max allows",
+                    "limit",
+                )
+
+    # Messages in.
+
+    def publish(
+        self,
+        session: Session,
+        targets: tuple[Destination, ...],
+        message: Message,
+        done: Callable[[], None] | None = None,
+    ) -> None:
+        """Put a message where it belongs; `done` is called once it is taken and safe.
+
+        Raises RefusedError if any target refuses it; then none has it.
+        """
+        self.publishing.publish(session, targets, message, done)
+
+    # Transactions.
+
+    def begin(self, session: Session, name: str) -> Transaction:
+        """Start a transaction under a name that is not in use."""
+        if name in session.transactions:
+            raise RefusedError(f"transaction {name} is running already", "exists")
+        limits = self.limits
+        transaction = Transaction(limits.tx_operations_max, limits.tx_bytes_max)
+        session.transactions[name] = transaction
+        return transaction
+
+    def transaction(self, session: Session, name: str) -> Transaction:
+        """Return a running transaction."""
+        transaction = session.transactions.get(name)
+        if transaction is None:
+            raise RefusedError(f"there is no transaction {name}", "not-found")
+        return transaction
+
+    def transaction_or_new(self, session: Session, name: str) -> Transaction:
+        """Return a transaction, started now if the client never said BEGIN (as Apollo does)."""
+        return session.transactions.get(name) or self.begin(session, name)
+
+    def commit(
+        self, session: Session, name: str, now: float, done: Callable[[], None] | None = None
+    ) -> None:
+        """Carry a transaction out; raises RefusedError, and aborts it, if a send is refused.
+
+        `done` is called once it is safe; a full queue delays all of it.
+        """
+        transaction = self.transaction(session, name)
+        self.turn(now)
+        self.publishing.commit(session, name, transaction, done)
+
+    def abort(self, session: Session, name: str, now: float) -> None:
+        """Undo a transaction."""
+        transaction = self.transaction(session, name)
+        del session.transactions[name]
+        self.turn(now)
+        transaction.abort(now)
+
+    # Subscriptions.
+
+    def subscribe(
+        self,
+        session: Session,
+        subscription: Subscription,
+        destinations: tuple[Destination, ...],
+        now: float,
+        *,
+        is_browser: bool = False,
+    ) -> None:
+        """Let a session read from these destinations under the subscription's name."""
+        self.turn(now)
+        self._check_new(session, subscription)
+        verb = Verb.BROWSE if is_browser else Verb.CONSUME
+        self._check_readable(session, destinations, verb)
+        session.subscriptions[subscription.name] = subscription
+        try:
+            for destination in destinations:
+                session.host.subscribe(subscription, destination)
+        except RefusedError:
+            self.unsubscribe(session, subscription.name, now)
+            raise
+
+    def make_durable(
+        self,
+        session: Session,
+        name: str,
+        topics: tuple[Destination, ...],
+        selector: Selector | None,
+        now: float,
+    ) -> Durable:
+        """Make a durable subscription, or change what an existing one hears, for everybody."""
+        self.turn(now)
+        for topic in topics:
+            if topic.kind is not Kind.TOPIC:
+                raise RefusedError(
+                    f"a durable subscription listens to topics, {topic} is not one", "invalid"
+                )
+        self._check_readable(session, topics, Verb.CONSUME)
+        host = session.host
+        durable = host.make_durable(name)
+        durable.tap.selector = selector
+        host.bind(durable, topics)
+        return durable
+
+    def unsubscribe(self, session: Session, name: str, now: float, *, counted: bool = True) -> None:
+        """End a subscription; what it held returns."""
+        subscription = session.subscriptions.pop(name, None)
+        if subscription is None:
+            raise RefusedError(f"there is no subscription {name}", "not-found")
+        self.turn(now)
+        session.host.unsubscribe(subscription, counted=counted)
+
+    def _check_new(self, session: Session, subscription: Subscription) -> None:
+        if subscription.name in session.subscriptions:
+            raise RefusedError(f"subscription {subscription.name} exists already", "exists")
+        if len(session.subscriptions) >= self.limits.subscriptions_max:
+            raise RefusedError(
+                f"the connection has {self.limits.subscriptions_max} subscriptions already,"
+                " the most that subscriptions_max allows",
+                "limit",
+            )
+
+    def _check_readable(
+        self, session: Session, destinations: tuple[Destination, ...], verb: Verb
+    ) -> None:
+        for destination in destinations:
+            authorise(session.identity, verb, str(destination))
+            check_readable(session, destination, self.limits.id)
+
+    # Time.
+
+    @property
+    def now(self) -> float:
+        """Return the time of the current turn."""
+        return self.clock.now
+
+    def turn(self, now: float) -> None:
+        """Tell everybody what time it is; done before each batch of events."""
+        self.clock.now = now
+        self.clock.wall_ms = self.wall_ms(now)
+
+    def run(self, now: float) -> None:
+        """Deliver what can be delivered, and hand the turn's changes to the store."""
+        self.turn(now)
+        unfinished: list[Queue] = []
+        parking = self.publishing.parking
+        self._pump(unfinished)
+        while parking.freed:
+            self.publishing.retry()
+            self._pump(unfinished)
+        for queue in unfinished:
+            queue.mark()
+        if self.pager is not None:
+            self.pager.trim()
+        self.commits.flush()
+        if unfinished:
+            self.wake()
+
+    def _pump(self, unfinished: list[Queue]) -> None:
+        """Pump every queue that something happened to; those that need more turns are listed."""
+        now = self.clock.now
+        wall_ms = self.clock.wall_ms
+        budget = self.limits.dispatch_budget
+        dirty = self.dirty
+        while dirty:
+            queue = dirty.pop()
+            if queue.pump(now, wall_ms, budget):
+                unfinished.append(queue)
+            elif queue.next_deadline(now, wall_ms):
+                self.timed.add(queue)
+            if self.pager is not None:
+                self.pager.serve(queue)
+
+    def tick(self, now: float) -> float:
+        """Do what is due by time alone; return when to be called again."""
+        self.turn(now)
+        wall_ms = self.clock.wall_ms
+        deadline = now + SWEEP_EVERY_S
+        for queue in list(self.timed):
+            due = queue.next_deadline(now, wall_ms)
+            if due == 0.0:
+                self.timed.discard(queue)
+            elif due <= now:
+                queue.mark()
+            else:
+                deadline = min(deadline, due)
+        if now - self.swept_at >= SWEEP_EVERY_S:
+            self.swept_at = now
+            for host in self.hosts:
+                host.sweep()
+        if self.dirty or self.publishing.parking.freed:
+            self.run(now)
+        return deadline
+
+    def wall_ms(self, now: float) -> int:
+        """Return the time of day that belongs to a monotonic time, in ms since the epoch."""
+        return int((now + self.clock_offset) * 1000)
+
+    def listen(self, events: EventSink | None) -> None:
+        """Send the events of all queues, present and future, to a sink."""
+        for host in self.hosts:
+            host.events = events
+            for queue in host.queues.values():
+                queue.board.events = events
+            for durable in host.durables.values():
+                durable.queue.board.events = events
+
+    def _wake(self) -> None:
+        self.wake()
+
+    # What a new queue is told.
+
+    def _prepare(self, queue: Queue) -> None:
+        queue.has_quota = has_quota(queue)
+        queue.freed = self.publishing.parking.free
+        queue.dead_letter = self._dead_letter
+        if self.commits.is_durable:
+            queue.removed = self.commits.removed
+            queue.retried = self.commits.retried
+
+    def _dead_letter(self, queue: Queue, message: Message, reason: str) -> None:
+        host = next((host for host in self.hosts if host.queues.get(queue.name) is queue), None)
+        if host is not None:
+            self.publishing.dead_letter(host, queue, message)

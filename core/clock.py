@@ -1,0 +1,22 @@
+"""Clock: the time of the current turn, the same for everybody who works in it.
+
+The core never looks at a clock. The broker is told the time with every batch of events and
+writes it here; hosts, topics and feeds read it. `now` is monotonic seconds, `wall_ms` the time of
+day in milliseconds since the epoch, which only expiry follows.
+"""
+
+from __future__ import annotations
+
+
+class Clock:
+    """What time it is, for this turn."""
+
+    __slots__ = ("now", "wall_ms")
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.wall_ms = 0
+
+    def has_passed(self, expires_ms: int) -> bool:
+        """Say whether an expiry time is over; 0 means never."""
+        return 0 < expires_ms <= self.wall_ms

@@ -1,0 +1,165 @@
+"""Commit: what waits for the store before a promise may leave.
+
+A turn's changes go to the store as one batch. Entries of the batch become visible, and receipts
+are sent, when the batch is on disk. With a store that promises nothing there is nothing to wait
+for, and everything happens at once.
+
+An entry waits for the disk if it is persistent, or if its sequence number is of a block that is
+not yet reserved there. While the store is under pressure (the disk is full) everything else goes
+on, but a session that sent something persistent is blocked until it may be written. After a
+failure nothing is ever promised again, and the server ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from covey.core.entry import KEPT, PENDING, SPILLED, STORING, Entry
+from covey.core.ledger import Ledger
+from covey.core.message import Message
+from covey.core.queue import Queue
+from covey.core.stores.base import MessageStore
+
+if TYPE_CHECKING:
+    from covey.core.session import Session
+
+
+class Batch:
+    """The changes of one turn."""
+
+    __slots__ = ("callbacks", "entries", "reserved", "spilled")
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[Queue, Entry]] = []
+        self.spilled: list[tuple[Queue, Entry]] = []
+        self.reserved: list[tuple[Queue, int]] = []
+        self.callbacks: list[Callable[[], None]] = []
+
+
+class Commits:
+    """The batch being gathered, and those on their way to the disk."""
+
+    def __init__(self, store: MessageStore) -> None:
+        self.store = store
+        self.is_durable = store.is_durable
+        self.ledger = Ledger(store)
+        self.batch = Batch()
+        self.has_changes = False
+        self.ticket = 0
+        self.in_flight: dict[int, Batch] = {}
+        self.failure: Exception | None = None
+        self.pressure = ""  # why persistent messages cannot be written now
+        self.pressed_on: list[Session] = []  # those who wait for that to end
+        self.arrived: Callable[[Queue, Entry], None] = _nothing  # an entry became visible
+        self.spilled: Callable[[Queue, Entry], None] = _nothing  # its body is in the scratch file
+        self.wake: Callable[[], None] = _nobody  # asks for another turn
+        store.finished = self.finished
+        store.pressed = self.pressed
+
+    def put(self, queue: Queue, message: Message) -> None:
+        """Enqueue a message, through the store if it is to survive."""
+        shelf = queue.shelf
+        if queue.next_seq >= shelf.reserve_at:
+            self.ledger.reserve(queue)
+        is_kept = message.persistent and self.is_durable and queue.is_durable
+        if not is_kept and queue.next_seq < shelf.secured:
+            entry = queue.enqueue(message, PENDING)
+            self.arrived(queue, entry)
+            return
+        entry = queue.enqueue(message, STORING)
+        if is_kept:
+            entry.stored = KEPT
+            self.store.append(shelf.number, entry.seq, entry.lane.name, message)
+        self.batch.entries.append((queue, entry))
+        self.has_changes = True
+
+    def removed(self, queue: Queue, entry: Entry) -> None:
+        """Forget a settled message on disk, too."""
+        number = queue.shelf.number
+        if number == 0:
+            return  # the queue was deleted, and all its rows with it
+        if entry.stored == KEPT:
+            self.store.delete(number, entry.seq)
+        else:
+            self.store.unspill(number, entry.seq)
+        self.has_changes = True
+
+    def retried(self, queue: Queue, entry: Entry) -> None:
+        """Remember on disk how often a message came back."""
+        if entry.stored == KEPT and queue.shelf.number:
+            self.store.count_retry(queue.shelf.number, entry.seq, entry.deliveries)
+            self.has_changes = True
+
+    def spill(self, queue: Queue, entry: Entry) -> None:
+        """Write a body that memory has no room for to the scratch file."""
+        entry.stored = SPILLED
+        self.store.spill(queue.shelf.number, entry.seq, entry.content)
+        self.batch.spilled.append((queue, entry))
+        self.has_changes = True
+
+    def after(self, callback: Callable[[], None]) -> None:
+        """Call back when everything done so far is safe; at once if it is."""
+        if self.has_changes or self.ledger.has_changes:
+            self.batch.callbacks.append(callback)
+        elif self.in_flight:
+            newest = next(reversed(self.in_flight.values()))
+            newest.callbacks.append(callback)
+        elif self.failure is None:
+            callback()
+
+    def flush(self) -> None:
+        """Hand the turn's changes to the store."""
+        ledger = self.ledger
+        if not (self.has_changes or ledger.has_changes):
+            return
+        self.has_changes = ledger.has_changes = False
+        batch, self.batch = self.batch, Batch()
+        batch.reserved, ledger.reserved = ledger.reserved, []
+        self.ticket += 1
+        self.in_flight[self.ticket] = batch
+        self.store.flush(self.ticket)
+
+    def finished(self, ticket: int, error: Exception | None) -> None:
+        """Hear from the store: let the batch be seen, or keep silent for ever."""
+        batch = self.in_flight.pop(ticket)
+        if error is not None or self.failure is not None:
+            self.fail(error)
+            return
+        for queue, limit in batch.reserved:
+            queue.shelf.secured = max(queue.shelf.secured, limit)
+        for queue, entry in batch.entries:
+            queue.committed(entry)
+            self.arrived(queue, entry)
+        for queue, entry in batch.spilled:
+            self.spilled(queue, entry)
+        for callback in batch.callbacks:
+            callback()
+        self.wake()
+
+    def fail(self, error: Exception | None) -> None:
+        """Hear that the store can promise nothing any more; the first reason is kept."""
+        self.failure = self.failure or error
+        self.wake()
+
+    def pressed(self, reason: str) -> None:
+        """Hear that nothing persistent can be written now, or that it can again."""
+        self.pressure = reason
+        if not reason:
+            waiting, self.pressed_on = self.pressed_on, []
+            for session in waiting:
+                session.unblock()
+        self.wake()
+
+    def hold_back(self, session: Session, now: float) -> None:
+        """Let a session that sent something persistent wait until the pressure is gone."""
+        session.block(self.pressure, now)
+        self.pressed_on.append(session)
+
+
+def _nothing(queue: Queue, entry: Entry) -> None:
+    """Do nothing: there is no pager."""
+
+
+def _nobody() -> None:
+    """Wake nobody."""

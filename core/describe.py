@@ -1,0 +1,199 @@
+"""Describe: what an operator sees of each thing in the broker.
+
+One function per type gives a flat record of plain values (texts, numbers, truth values, lists and
+maps of them), so that every front end can write it in its own form. `ATTRIBUTES` names the fields
+of each type in the order they are shown; it is taken from the functions' own results by a test.
+
+Times are seconds of the broker's monotonic clock, turned into ages: an age means the same
+everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from covey.config.declare import arguments_of, options_of
+from covey.core.broker import Broker
+from covey.core.consumer import Consumer
+from covey.core.durable import Durable
+from covey.core.host import VirtualHost
+from covey.core.lane import WHERE_NAMES, Lane
+from covey.core.queue import Queue
+from covey.core.session import Session
+from covey.core.source import Source
+from covey.core.topic import Topic
+
+Plain = None | bool | int | float | str | Sequence["Plain"] | dict[str, "Plain"]
+Attributes = dict[str, Plain]
+
+ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
+    "broker": (
+        "name", "type", "host", "hosts", "connections", "queues", "topics", "subscriptions",
+        "messages", "bytes", "auto_create",
+    ),
+    "queue": (
+        "name", "type", "messages", "bytes", "unsettled", "consumers", "browsers", "groups",
+        "strategy", "group_header", "durable", "declared", "arguments", "options", "next_seq",
+        "enqueued", "acknowledged", "returned", "expired", "dropped", "dead",
+    ),
+    "topic": ("name", "type", "subscribers", "published", "delivered", "retained"),
+    "subscription": (
+        "name", "type", "destinations", "selector", "messages", "bytes", "unsettled", "consumers",
+    ),
+    "group": (
+        "name", "type", "queue", "group", "messages", "unsettled", "owner", "owner_name", "state",
+        "why", "parked", "oldest_seq", "owned_s", "blocked_s",
+    ),
+    "connection": (
+        "name", "type", "user", "protocol", "remote", "client_id", "host", "age_s", "sent",
+        "consumers", "transactions", "blocked_on",
+    ),
+    "consumer": (
+        "name", "type", "id", "source", "link", "connection", "credit", "unsettled", "delivered",
+        "groups", "selector", "priority", "browser", "exclusive", "retiring",
+    ),
+}  # fmt: skip
+
+
+def broker(broker: Broker, host: VirtualHost) -> Attributes:
+    """Describe the whole broker, with the totals of one virtual host."""
+    queues = list(host.queues.values())
+    return {
+        "name": broker.limits.id,
+        "type": "broker",
+        "host": host.id,
+        "hosts": [each.id for each in broker.hosts],
+        "connections": len(broker.sessions),
+        "queues": len(queues),
+        "topics": len(host.topics),
+        "subscriptions": len(host.durables),
+        "messages": sum(queue.board.index.count for queue in queues),
+        "bytes": sum(queue.size for queue in queues),
+        "auto_create": broker.limits.auto_create,
+    }
+
+
+def queue(queue: Queue, host: VirtualHost) -> Attributes:
+    """Describe a queue: what it holds, how it was declared, what has happened."""
+    board = queue.board
+    counts = queue.counts
+    return {
+        "name": queue.name,
+        "type": "queue",
+        **_contents(queue),
+        "browsers": len(board.browsers),
+        "groups": len(board.lanes),
+        "strategy": board.strategy.name,
+        "group_header": queue.key.header,
+        "durable": queue.is_durable,
+        "declared": queue.name in host.declared,
+        "arguments": {key: _plain(value) for key, value in arguments_of(queue.settings).items()},
+        "options": list(options_of(queue.settings)),
+        "next_seq": queue.next_seq,
+        "enqueued": counts.enqueued,
+        "acknowledged": counts.acked,
+        "returned": counts.returned,
+        "expired": counts.expired,
+        "dropped": counts.dropped,
+        "dead": counts.dead,
+    }
+
+
+def topic(topic: Topic) -> Attributes:
+    """Describe a topic."""
+    return {
+        "name": topic.name,
+        "type": "topic",
+        "subscribers": len(topic.subscribers),
+        "published": topic.published,
+        "delivered": topic.delivered,
+        "retained": topic.retained is not None,
+    }
+
+
+def subscription(durable: Durable) -> Attributes:
+    """Describe a durable subscription."""
+    selector = durable.tap.selector
+    return {
+        "name": durable.name,
+        "type": "subscription",
+        "destinations": [str(destination) for destination in durable.destinations],
+        "selector": "" if selector is None else selector.text,
+        **_contents(durable.queue),
+    }
+
+
+def group(queue: Queue, lane: Lane, now: float) -> Attributes:
+    """Describe a message group that has messages on a queue, as the Qpid page's query does."""
+    owner = lane.owner
+    return {
+        "name": f"{queue.name}/{lane.name}",
+        "type": "group",
+        "queue": queue.name,
+        "group": lane.name,
+        "messages": lane.count,
+        "unsettled": lane.unsettled,
+        "owner": 0 if owner is None else owner.id,
+        "owner_name": "" if owner is None else owner.name,
+        "state": WHERE_NAMES[lane.where],
+        "why": lane.why if lane.blocked_since else "",
+        "parked": lane.is_parked,
+        "oldest_seq": 0 if lane.head is None else lane.head.seq,
+        "owned_s": 0.0 if owner is None else now - lane.owned_since,
+        "blocked_s": now - lane.blocked_since if lane.blocked_since else 0.0,
+    }
+
+
+def connection(session: Session, now: float) -> Attributes:
+    """Describe a connection."""
+    return {
+        "name": str(session.id),
+        "type": "connection",
+        "user": session.identity.name,
+        "protocol": session.protocol,
+        "remote": session.remote,
+        "client_id": session.client_id,
+        "host": session.host.id,
+        "age_s": now - session.connected_at,
+        "sent": session.sent,
+        "consumers": sum(len(each.consumers) for each in session.subscriptions.values()),
+        "transactions": len(session.transactions),
+        "blocked_on": session.blocked_on,
+    }
+
+
+def consumer(consumer: Consumer, source: Source) -> Attributes:
+    """Describe one reader of a queue or topic."""
+    window = consumer.window
+    return {
+        "name": f"{source.name}/{consumer.id}",
+        "type": "consumer",
+        "id": consumer.id,
+        "source": source.name,
+        "link": consumer.name,
+        "connection": str(consumer.session.id),
+        "credit": -1 if window.is_automatic else window.count,
+        "unsettled": len(consumer.unsettled),
+        "delivered": consumer.delivered,
+        "groups": len(consumer.lanes),
+        "selector": "" if consumer.selector is None else consumer.selector.text,
+        "priority": consumer.priority,
+        "browser": consumer.is_browser,
+        "exclusive": consumer.is_exclusive,
+        "retiring": consumer.is_retiring,
+    }
+
+
+def _contents(queue: Queue) -> Attributes:
+    board = queue.board
+    return {
+        "messages": board.index.count,
+        "bytes": queue.size,
+        "unsettled": sum(len(each.unsettled) for each in board.consumers.values()),
+        "consumers": len(board.consumers),
+    }
+
+
+def _plain(value: object) -> Plain:
+    return value if isinstance(value, bool | int | float | str) else str(value)

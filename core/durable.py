@@ -1,0 +1,37 @@
+"""Durable: a queue that listens to topics on behalf of clients that come and go.
+
+Its name is global in the virtual host, so clients that use the same one share its messages. A
+client that subscribes again with another destination or selector changes it for everybody (the
+Apollo STOMP manual, Topic Durable Subscriptions).
+"""
+
+from __future__ import annotations
+
+from covey.core.destination import Destination
+from covey.core.queue import Queue
+from covey.core.subscriber import Tap
+from covey.core.topic import Topic
+from covey.core.wildcard import Pattern
+
+
+class Durable:
+    """A durable subscription: its queue, and what fills it."""
+
+    def __init__(self, name: str, queue: Queue, tap: Tap) -> None:
+        self.name = name
+        self.queue = queue
+        self.tap = tap
+        self.destinations: tuple[Destination, ...] = ()
+        self.patterns: list[Pattern] = []
+        self.topics: list[Topic] = []
+
+    def listen(self, topic: Topic) -> None:
+        """Hear a topic, too."""
+        topic.add(self.tap)
+        self.topics.append(topic)
+
+    def unlisten(self) -> None:
+        """Hear nothing any more."""
+        for topic in self.topics:
+            topic.discard(self.tap)
+        self.topics.clear()

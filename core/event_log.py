@@ -1,0 +1,146 @@
+"""EventLog: the sink that keeps every event for the data pipeline.
+
+The loop packs each event into a fixed record and hands full buffers to a child process
+(`core.event_writer`), which makes Parquet files of them. Nothing here waits or fails: if the
+child cannot keep up beyond its backlog, a whole chunk is left out, and the gap in the event ids
+says so to whoever reads the log.
+
+    chunk    HEADER, new names, records
+    HEADER   magic, flags, id of the first event, bytes of names, number of records
+    name     LENGTH, UTF-8
+    record   kind, queue, group, consumer, sequence number, time
+
+Queue and group names are sent once and are numbers from then on: 0 is "", then 1, 2, ... in the
+order sent. The dictionary starts over when it is full (flag FORGET), so that neither side grows
+with the number of names ever used. Event ids count 1, 2, ... without a gap and are not packed:
+a chunk's first id tells all.
+
+Times are the wall clock's, read here: a queue only knows the time of its last turn, which is
+long past for a message that wakes an idle queue.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from struct import Struct
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+from covey.core.destination import Syntax
+from covey.core.events import EventKind, EventSink
+from covey.core.wildcard import Pattern
+
+HEADER: Final = Struct("<4sIQII")
+RECORD: Final = Struct("<BIIIQd")
+LENGTH: Final = Struct("<I")
+MAGIC: Final = b"CVEV"
+FORGET: Final = 1  # flag: the names sent before are void
+
+RECORDS_PER_CHUNK: Final = 2048  # 60 kB: one write into the pipe, every few milliseconds at most
+NAMES_MAX: Final = 65_536  # some 10 MB of dictionary with long names, on either side
+
+EXCLUDED: Final = -1  # the number of a queue that no pattern asks for
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ChunkTaker(ABC):
+    """Who turns chunks into a log."""
+
+    failure = ""  # why nothing is taken any more, for people
+
+    @abstractmethod
+    def take(self, chunk: bytes) -> bool:
+        """Take a chunk without waiting; False if there is no room for it."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Finish with what was taken; the only call that may wait."""
+
+
+class EventLog(EventSink):
+    """Packs the events of the queues that one of the patterns means."""
+
+    def __init__(
+        self, taker: ChunkTaker, patterns: tuple[str, ...], clock: Callable[[], float]
+    ) -> None:
+        self.taker = taker
+        self.dropped = 0  # events in chunks that found no room
+        self._patterns = [_pattern(text) for text in patterns]
+        self._clock = clock
+        self._queues: dict[str, int] = {}
+        self._names: dict[str, int] = {"": 0}
+        self._new_names: list[bytes] = []
+        self._flags = 0
+        self._first = 1  # id of the buffer's first event
+        self._buffer = bytearray(RECORDS_PER_CHUNK * RECORD.size)
+        self._used = 0
+
+    def record(
+        self, kind: EventKind, now: float, queue: str, group: str, consumer: int, seq: int
+    ) -> None:
+        """Pack one event."""
+        queue_number = self._queues.get(queue)
+        if queue_number is None:
+            queue_number = self._enter_queue(queue)
+        if queue_number == EXCLUDED:
+            return
+        group_number = self._names.get(group)
+        if group_number is None:
+            group_number = self._enter(group)
+        used = self._used
+        RECORD.pack_into(
+            self._buffer, used, kind, queue_number, group_number, consumer, seq, self._clock()
+        )
+        self._used = used + RECORD.size
+        if self._used == len(self._buffer):
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand over what has gathered; the server calls it every second or so."""
+        count = self._used // RECORD.size
+        if count == 0:
+            return
+        names = b"".join(self._new_names)
+        header = HEADER.pack(MAGIC, self._flags, self._first, len(names), count)
+        is_taken = self.taker.take(header + names + bytes(self._buffer[: self._used]))
+        self._used = 0
+        self._first += count
+        self._flags = 0
+        self._new_names.clear()
+        if not is_taken:
+            self.dropped += count
+        if not is_taken or len(self._names) + len(self._queues) > NAMES_MAX:
+            self._forget_names()
+
+    def close(self) -> None:
+        """Hand over the rest and wait until it is on disk."""
+        self.flush()
+        self.taker.close()
+
+    def _enter_queue(self, queue: str) -> int:
+        number = EXCLUDED
+        if any(pattern.matches(queue) for pattern in self._patterns):
+            known = self._names.get(queue)
+            number = self._enter(queue) if known is None else known
+        self._queues[queue] = number
+        return number
+
+    def _enter(self, name: str) -> int:
+        number = len(self._names)
+        self._names[name] = number
+        # A lone surrogate has no UTF-8; Parquet would refuse the whole column for it.
+        encoded = name.encode("utf-8", "backslashreplace")
+        self._new_names.append(LENGTH.pack(len(encoded)) + encoded)
+        return number
+
+    def _forget_names(self) -> None:
+        self._names = {"": 0}
+        self._queues.clear()
+        self._flags = FORGET
+
+
+def _pattern(text: str) -> Pattern:
+    (destination,) = Syntax().parse(f"/queue/{text}", allow_patterns=True)
+    return Pattern(destination)

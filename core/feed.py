@@ -1,0 +1,144 @@
+"""Feed: one subscriber of topics that keeps nothing when it goes.
+
+A message is handed on at once while the subscriber has credit; else it waits here, in order,
+until it expires. What waits is bounded: a feed above its buffer `is_over`, and whoever publishes
+to it is blocked until it has caught up (`slow_consumer_policy = "block"`; with "queue" the buffer
+is larger).
+
+A subscriber that settles as it is sent gets one entry shared with all others of that kind: the
+fan-out of one message to a thousand of them makes one object.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from covey.core.clock import Clock
+from covey.core.entry import ACQUIRED, GONE, PENDING, Entry, Outcome
+from covey.core.lane import Lane
+from covey.core.source import Source
+from covey.core.subscriber import Subscriber
+
+if TYPE_CHECKING:
+    from covey.core.consumer import Consumer
+    from covey.core.message import Message
+    from covey.core.session import Session
+
+NO_LANE = Lane("", is_grouped=False)
+ENTRY_COST: Final = 256  # bytes of memory that a waiting message takes beside its body
+
+
+class Feed(Source, Subscriber):
+    """A consumer's share of one or more topics."""
+
+    def __init__(self, name: str, consumer: Consumer, buffer_size: int, clock: Clock) -> None:
+        self.name = name
+        self.consumer = consumer
+        self.buffer_size = buffer_size
+        self.clock = clock
+        self.waiting: deque[Entry] = deque()
+        self.size = 0  # bytes of what waits
+        self.next_seq = 1
+        self.is_over = False
+        self.waited_for_by: list[Session] = []  # producers, once for each message they are ahead
+        consumer.queue = self
+        consumer.window.consumers.append(consumer)
+
+    def offer(self, message: Message, shared: Entry) -> None:
+        """Take a message of a topic: deliver it now, or let it wait."""
+        consumer = self.consumer
+        if message.expires_ms and self.clock.has_passed(message.expires_ms):
+            return
+        if consumer.is_no_local and message.sender == consumer.session.id:
+            return
+        selector = consumer.selector
+        if selector is not None and not selector.matches(message.lookup):
+            return
+        if not self.waiting and consumer.is_willing():
+            if consumer.is_presettled:
+                self._hand_over(shared)
+            else:
+                self._hand_over(self._entry(message))
+            return
+        self.waiting.append(self._entry(message))
+        self.size += message.size + ENTRY_COST
+        if self.size > self.buffer_size:
+            self.is_over = True
+
+    def credit_changed(self, consumer: Consumer) -> None:
+        """Send what waits, as far as the credit goes."""
+        while self.waiting and consumer.is_willing():
+            entry = self.waiting.popleft()
+            self.size -= entry.size + ENTRY_COST
+            if not self.clock.has_passed(entry.expires_ms):
+                self._hand_over(entry)
+        if self.is_over and self.size <= self.buffer_size // 2:
+            self._keep_up()
+
+    def settle(self, entry: Entry, outcome: Outcome, now: float) -> None:
+        """Forget an entry; one that comes back is first in line again."""
+        if entry.state != ACQUIRED:
+            return
+        consumer = self.consumer
+        consumer.unsettled.pop(entry.seq, None)
+        if consumer.is_gone or outcome in (Outcome.ACCEPTED, Outcome.REJECTED):
+            self.settled(entry)
+        else:
+            entry.deliveries += outcome is Outcome.FAILED
+            entry.state = PENDING
+            self._put_back(entry)
+        if self.waiting:
+            self.credit_changed(consumer)
+
+    def settled(self, entry: Entry) -> None:
+        """Let go of an entry."""
+        entry.state = GONE
+        entry.message = None
+
+    def leave(self, consumer: Consumer, now: float, *, counted: bool = True) -> None:
+        """End: a topic keeps nothing for a subscriber that went."""
+        consumer.is_gone = True
+        consumer.queue = None
+        if consumer in consumer.window.consumers:
+            consumer.window.consumers.remove(consumer)
+        consumer.unsettled.clear()
+        self.waiting.clear()
+        self.size = 0
+        if self.is_over:
+            self._keep_up()
+
+    def _keep_up(self) -> None:
+        """Let the producers that waited for this subscriber go on."""
+        self.is_over = False
+        waited, self.waited_for_by = self.waited_for_by, []
+        for session in waited:
+            session.unblock()
+
+    def _entry(self, message: Message) -> Entry:
+        entry = Entry(self.next_seq, message, NO_LANE, PENDING)
+        self.next_seq += 1
+        return entry
+
+    def _put_back(self, entry: Entry) -> None:
+        # Few ever come back: a walk to its place is simpler than an index.
+        place = 0
+        for waiting in self.waiting:
+            if waiting.seq > entry.seq:
+                break
+            place += 1
+        self.waiting.insert(place, entry)
+        self.size += entry.size + ENTRY_COST
+
+    def _hand_over(self, entry: Entry) -> None:
+        consumer = self.consumer
+        window = consumer.window
+        if not window.is_automatic:
+            window.count -= 1
+            window.size -= entry.size
+        consumer.delivered += 1
+        if not consumer.is_presettled:
+            entry.state = ACQUIRED
+            entry.holder = consumer
+            consumer.unsettled[entry.seq] = entry
+        consumer.deliver(entry)

@@ -1,0 +1,338 @@
+"""VirtualHost: a world of destinations of its own.
+
+Queues, topics and durable subscriptions by name, made on first use with the first policy that
+matches, and swept away when they are empty and unused (`auto_delete_after_s`). A queue that
+comes back under its old name goes on counting where it stopped: a sequence number is never
+given twice, since browsers keep them as bookmarks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from covey.config.queues import QueueSettings, TopicSettings
+from covey.config.settings import Settings, VirtualHostSettings
+from covey.core.clock import Clock
+from covey.core.destination import TEMPORARY_ROOT, Destination, Kind, Syntax
+from covey.core.durable import Durable
+from covey.core.errors import RefusedError
+from covey.core.events import EventSink
+from covey.core.ledger import Ledger
+from covey.core.message import Message
+from covey.core.policy import key_of, strategy_of
+from covey.core.queue import Queue
+from covey.core.stores.base import DURABLE, QUEUE
+from covey.core.subscriber import Tap
+from covey.core.subscription import Subscription
+from covey.core.topic import Topic
+from covey.core.wildcard import Pattern, PatternIndex
+
+DURABLE_PREFIX: Final = "dsub:"  # how the queue behind a durable subscription is called
+
+REMEMBERED_MAX: Final = 100_000  # names of swept queues whose last number is kept
+
+
+class Policies:
+    """Which settings a name gets: the first entry whose pattern matches."""
+
+    def __init__(self, settings: Settings) -> None:
+        syntax = Syntax()
+        self.broker = settings.broker
+        self._queues = [(_pattern(syntax, "/queue/", entry.id), entry) for entry in settings.queues]
+        self._topics = [(_pattern(syntax, "/topic/", entry.id), entry) for entry in settings.topics]
+
+    def queue(self, name: str) -> QueueSettings:
+        """Return the policy of a queue."""
+        for pattern, entry in self._queues:
+            if pattern.matches(name):
+                return entry
+        return QueueSettings()
+
+    def topic(self, name: str) -> TopicSettings:
+        """Return the policy of a topic."""
+        for pattern, entry in self._topics:
+            if pattern.matches(name):
+                return entry
+        return TopicSettings()
+
+
+class VirtualHost:
+    """The destinations that clients of one host name share."""
+
+    def __init__(
+        self, settings: VirtualHostSettings, policies: Policies, clock: Clock | None = None
+    ) -> None:
+        self.id = settings.id
+        self.host_names = frozenset([name.lower() for name in settings.host_names])
+        self.clock = clock or Clock()
+        self.policies = policies
+        self.queues: dict[str, Queue] = {}
+        self.topics: dict[str, Topic] = {}
+        self.durables: dict[str, Durable] = {}
+        self.declared: set[str] = set()  # queues that stay though empty and unused
+        self.queue_patterns: PatternIndex[Subscription] = PatternIndex()
+        self.topic_patterns: PatternIndex[Subscription] = PatternIndex()
+        self.durable_patterns: PatternIndex[Durable] = PatternIndex()
+        self.dirty: list[Queue] = []
+        self.events: EventSink | None = None
+        self.ledger: Ledger | None = None  # the store's book, if there is a store
+        self.put: Callable[[Queue, Message], None] = _enqueue
+        self.prepare: Callable[[Queue], None] = _nothing  # the broker's hooks into a new queue
+        self._numbers: dict[str, int] = {}  # where a swept queue's numbers go on
+        self._number_floor = 1  # for names that were forgotten themselves
+
+    @property
+    def now(self) -> float:
+        """Return the time of the current turn."""
+        return self.clock.now
+
+    @now.setter
+    def now(self, now: float) -> None:
+        self.clock.now = now
+
+    def queue(self, name: str, settings: QueueSettings | None = None) -> Queue:
+        """Return the queue, made now if there is none; the policy of its name if none is given."""
+        known = self.queues.get(name)
+        if known is not None:
+            return known
+        queue = self._make_queue(name, settings or self.policies.queue(name), QUEUE)
+        self.queues[name] = queue
+        self.mirror(queue)
+        # Temporary queues are their connection's alone: no pattern means them.
+        if not name.startswith(TEMPORARY_ROOT):
+            for subscription in self.queue_patterns.matching(name):
+                subscription.attach(queue, self.now)
+        return queue
+
+    def topic(self, name: str) -> Topic:
+        """Return the topic, made now if there is none."""
+        known = self.topics.get(name)
+        if known is not None:
+            return known
+        topic = Topic(name)
+        topic.touched_at = self.now
+        self.topics[name] = topic
+        if not name.startswith(TEMPORARY_ROOT):
+            for subscription in self.topic_patterns.matching(name):
+                self.listen(subscription, topic)
+            for durable in self.durable_patterns.matching(name):
+                durable.listen(topic)
+        mirror = self.mirror_of(name)
+        if mirror is not None:
+            topic.add(Tap(mirror, self.put))
+        return topic
+
+    def mirror(self, queue: Queue) -> None:
+        """Let a queue hear the topic of its name, if a policy says so and it does not yet."""
+        if self.mirror_of(queue.name) is queue:
+            topic = self.topic(queue.name)  # a new one has heard of the queue by now
+            if not any(isinstance(tap, Tap) and tap.queue is queue for tap in topic.subscribers):
+                topic.add(Tap(queue, self.put))
+
+    def mirror_of(self, name: str) -> Queue | None:
+        """Return the queue that takes what is sent to the topic of its name, if there is one."""
+        queue = self.queues.get(name)
+        if queue is None:
+            return None
+        is_mirrored = queue.settings.mirrored or self.policies.topic(name).mirrored
+        return queue if is_mirrored else None
+
+    def durable(self, name: str) -> Durable:
+        """Return an existing durable subscription."""
+        durable = self.durables.get(name)
+        if durable is None:
+            raise RefusedError(f"there is no durable subscription {name}", "not-found")
+        return durable
+
+    def make_durable(self, name: str) -> Durable:
+        """Return the durable subscription, made now if there is none."""
+        durable = self.durables.get(name)
+        if durable is None:
+            queue = self._make_queue(DURABLE_PREFIX + name, QueueSettings(), DURABLE)
+            durable = Durable(name, queue, Tap(queue, self.put))
+            self.durables[name] = durable
+        return durable
+
+    def delete_durable(self, name: str) -> None:
+        """Destroy a durable subscription with all it holds."""
+        durable = self.durable(name)
+        self.unbind(durable)
+        del self.durables[name]
+        self._remember(durable.queue)
+        _cancel_all(durable.queue, f"durable subscription {name} was destroyed", self.now)
+        if self.ledger is not None:
+            self.ledger.unbind(self.id, durable)
+
+    def bind(self, durable: Durable, destinations: tuple[Destination, ...]) -> None:
+        """Let a durable subscription hear these topics, and no others.
+
+        Called again after its tap's selector changed, it remembers that, too.
+        """
+        if durable.destinations != destinations:
+            before = list(durable.topics)
+            self.unbind(durable)
+            durable.destinations = destinations
+            self._hear(durable)
+            for topic in durable.topics:
+                if topic not in before:
+                    topic.offer_retained(durable.tap)
+        if self.ledger is not None:
+            self.ledger.bind(self.id, durable)
+
+    def _hear(self, durable: Durable) -> None:
+        for destination in durable.destinations:
+            if destination.is_pattern:
+                pattern = Pattern(destination)
+                durable.patterns.append(pattern)
+                self.durable_patterns.add(pattern, durable)
+                for topic in list(self.topics.values()):
+                    if not topic.name.startswith(TEMPORARY_ROOT) and pattern.matches(topic.name):
+                        durable.listen(topic)
+            else:
+                durable.listen(self.topic(destination.name))
+
+    def unbind(self, durable: Durable) -> None:
+        """Let it hear nothing."""
+        for pattern in durable.patterns:
+            self.durable_patterns.discard(pattern, durable)
+        durable.patterns.clear()
+        durable.unlisten()
+
+    def subscribe(self, subscription: Subscription, destination: Destination) -> None:
+        """Let a subscription read from a destination, or from all that match it."""
+        name = destination.name
+        if destination.is_pattern:
+            self._subscribe_pattern(subscription, destination)
+        elif destination.kind is Kind.QUEUE:
+            subscription.attach(self.queue(name), self.now)
+        elif destination.kind is Kind.TOPIC:
+            self.listen(subscription, self.topic(name))
+        else:
+            subscription.attach(self.durable(name).queue, self.now)
+
+    def unsubscribe(self, subscription: Subscription, *, counted: bool) -> None:
+        """Let a subscription go."""
+        for pattern in subscription.patterns:
+            self.queue_patterns.discard(pattern, subscription)
+            self.topic_patterns.discard(pattern, subscription)
+        subscription.patterns.clear()
+        subscription.detach(self.now, counted=counted)
+
+    def listen(self, subscription: Subscription, topic: Topic) -> None:
+        """Let a subscription hear a topic, with the topic's patience for slow ones."""
+        policy = self.policies.topic(topic.name)
+        buffer_size = subscription.buffer_size
+        if policy.slow_consumer_policy == "queue":
+            buffer_size = self.policies.broker.memory_window_queue
+        subscription.listen(topic, buffer_size, self.clock)
+
+    def delete_queue(self, name: str, reason: str) -> None:
+        """Remove a queue with all it holds."""
+        queue = self.queues.pop(name)
+        self.declared.discard(name)
+        mirror = self.topics.get(name)
+        if mirror is not None:
+            for tap in [tap for tap in mirror.subscribers if isinstance(tap, Tap)]:
+                if tap.queue is queue:
+                    mirror.discard(tap)
+        self._remember(queue)
+        _cancel_all(queue, reason, self.now)
+        if self.ledger is not None:
+            self.ledger.close(self.id, QUEUE, queue)
+            queue.mark()  # the pager counts it no more
+
+    def declare(self, queue: Queue) -> None:
+        """Keep a queue, with the policy it has now, until somebody deletes it."""
+        self.declared.add(queue.name)
+        if self.ledger is not None:
+            self.ledger.declare(self.id, queue)
+
+    def recall_number(self, name: str, next_seq: int, *, is_floor: bool) -> None:
+        """Hear at a restart where a queue's numbers go on, or those of forgotten names."""
+        if is_floor:
+            self._number_floor = max(self._number_floor, next_seq)
+        else:
+            self._numbers[name] = next_seq
+
+    def delete_topic(self, name: str) -> None:
+        """Forget a topic and what it retained; its subscribers hear it again when it is used."""
+        self.topics.pop(name, None)
+
+    def sweep(self) -> None:
+        """Remove what is empty, unused and was not declared."""
+        for name, queue in list(self.queues.items()):
+            patience = queue.settings.auto_delete_after_s
+            if patience and name not in self.declared and _is_idle(queue):
+                if self.now - queue.touched_at >= patience:
+                    self.delete_queue(name, "unused")
+        for name, topic in list(self.topics.items()):
+            if not topic.subscribers and topic.retained is None:
+                if self.now - topic.touched_at >= QueueSettings().auto_delete_after_s:
+                    self.delete_topic(name)
+
+    def _make_queue(self, name: str, settings: QueueSettings, kind: str) -> Queue:
+        limits = self.policies.broker
+        strategy = strategy_of(settings)
+        queue = Queue(name, settings, strategy, key_of(settings, strategy, limits))
+        queue.membership.selectors_max = limits.selectors_per_queue_max
+        queue.next_seq = self._numbers.pop(name, self._number_floor)
+        queue.dirty = self.dirty
+        queue.touched_at = self.now
+        queue.board.events = self.events
+        self.prepare(queue)
+        if self.ledger is not None:
+            self.ledger.open(self.id, kind, queue)
+        return queue
+
+    def _remember(self, queue: Queue) -> None:
+        # Nobody else ever gets a connection's temporary name, and its readers are gone.
+        if queue.next_seq == 1 or queue.name.startswith(TEMPORARY_ROOT):
+            return
+        self._numbers[queue.name] = queue.next_seq
+        if len(self._numbers) > REMEMBERED_MAX:
+            oldest = next(iter(self._numbers))
+            self._number_floor = max(self._number_floor, self._numbers.pop(oldest))
+            if self.ledger is not None:
+                self.ledger.forget(self.id, oldest, self._number_floor)
+
+    def _subscribe_pattern(self, subscription: Subscription, destination: Destination) -> None:
+        pattern = Pattern(destination, descendant_matches_zero=subscription.matches_zero)
+        subscription.patterns.append(pattern)
+        if destination.kind is Kind.QUEUE:
+            if subscription.is_lasting:
+                self.queue_patterns.add(pattern, subscription)
+            for queue in list(self.queues.values()):
+                if not queue.name.startswith(TEMPORARY_ROOT) and pattern.matches(queue.name):
+                    subscription.attach(queue, self.now)
+        else:
+            self.topic_patterns.add(pattern, subscription)
+            for topic in list(self.topics.values()):
+                if not topic.name.startswith(TEMPORARY_ROOT) and pattern.matches(topic.name):
+                    self.listen(subscription, topic)
+
+
+def _pattern(syntax: Syntax, prefix: str, text: str) -> Pattern:
+    (destination,) = syntax.parse(prefix + text, allow_patterns=True)
+    return Pattern(destination)
+
+
+def _is_idle(queue: Queue) -> bool:
+    board = queue.board
+    return not (board.index.count or board.consumers or board.browsers)
+
+
+def _cancel_all(queue: Queue, reason: str, now: float) -> None:
+    for consumer in [*queue.board.consumers.values(), *queue.board.browsers]:
+        queue.leave(consumer, now)
+        consumer.cancelled(reason)
+    if queue.freed is not None:
+        queue.freed(queue)  # who waits for room in it goes on, to a new queue of its name
+
+
+def _enqueue(queue: Queue, message: Message) -> None:
+    queue.enqueue(message)
+
+
+def _nothing(queue: Queue) -> None:
+    """Prepare nothing."""

@@ -1,0 +1,140 @@
+"""Ledger: what the store is told about queues and durable subscriptions, besides messages.
+
+Every queue gets a number here. A queue that may come back (all but temporary ones) has a row in
+the store, and its sequence numbers are reserved there in blocks before they are given: so no
+number is ever given twice, whatever became of the messages that had them, and a browser or a
+stream reader may keep one as a bookmark over a crash. A restart goes on after the last block.
+
+A queue that was swept away keeps its row, with its next number and nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from covey.core.destination import TEMPORARY_ROOT, Syntax
+from covey.core.stores.base import DURABLE, FIRST_QUEUE, QUEUE, DurableRecord, QueueRecord
+
+if TYPE_CHECKING:
+    from covey.core.durable import Durable
+    from covey.core.queue import Queue
+    from covey.core.stores.base import MessageStore
+
+BLOCK: Final = 10_000  # numbers reserved at a time: 200,000 messages a second ask 40 times
+FLOOR: Final = "floor"  # the row of a host that says where the numbers of forgotten names start
+
+SYNTAX: Final = Syntax()
+
+Key = tuple[str, str, str]  # host, kind, name
+
+
+class Ledger:
+    """The store's book of queues."""
+
+    def __init__(self, store: MessageStore) -> None:
+        self.store = store
+        self.has_changes = False
+        self.reserved: list[tuple[Queue, int]] = []  # since the last flush
+        self._numbers: dict[Key, int] = {}
+        self._living: set[Key] = set()  # rows of queues that a restart brings back
+        self._next_number = FIRST_QUEUE
+        self._bound: dict[tuple[str, str], DurableRecord] = {}
+
+    def recall(self, record: QueueRecord) -> None:
+        """Hear of a queue's number at a restart."""
+        key = (record.host, record.kind, record.name)
+        self._numbers[key] = record.number
+        if record.is_live:
+            self._living.add(key)
+        self._next_number = max(self._next_number, record.number + 1)
+
+    def recall_durable(self, record: DurableRecord) -> None:
+        """Hear what a durable subscription was at a restart."""
+        self._bound[record.host, record.name] = record
+
+    def open(self, host: str, kind: str, queue: Queue) -> None:
+        """Give a queue its number, and its first block."""
+        if queue.name.startswith(TEMPORARY_ROOT):
+            # Ends with its connection: only its overflow is ever written.
+            queue.is_durable = False
+            queue.shelf.number = self._new_number()
+            return
+        key = (host, kind, queue.name)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = self._new_number()
+        queue.shelf.number = number
+        queue.shelf.secured = queue.shelf.reserve_at = queue.next_seq
+        if key in self._living:
+            self._living.discard(key)
+            return  # its row is there; the first message asks for a block
+        self._define(key, queue, self._ask(queue), "")
+
+    def declare(self, host: str, queue: Queue) -> None:
+        """Remember the policy a queue was declared with."""
+        settings = queue.settings.model_dump_json()
+        self._define((host, QUEUE, queue.name), queue, queue.next_seq, settings)
+
+    def close(self, host: str, kind: str, queue: Queue) -> None:
+        """Hear that a queue was swept away or deleted with all it held."""
+        number = queue.shelf.number
+        queue.shelf.number = 0
+        if queue.name.startswith(TEMPORARY_ROOT):
+            return
+        record = QueueRecord(number, host, kind, queue.name, queue.next_seq, False, "")
+        self.store.define(record)
+        self.store.empty(number)
+        self.has_changes = True
+
+    def forget(self, host: str, name: str, floor: int) -> None:
+        """Forget the row of a swept queue; forgotten names start at the floor."""
+        for kind in (QUEUE, DURABLE):
+            number = self._numbers.pop((host, kind, name), None)
+            if number is not None:
+                self.store.forget(number)
+        key = (host, FLOOR, "")
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = self._new_number()
+        self.store.define(QueueRecord(number, host, FLOOR, "", floor, False, ""))
+        self.has_changes = True
+
+    def bind(self, host: str, durable: Durable) -> None:
+        """Remember what a durable subscription hears."""
+        selector = durable.tap.selector
+        destinations = tuple(SYNTAX.render(place) for place in durable.destinations)
+        record = DurableRecord(
+            host, durable.name, destinations, "" if selector is None else selector.text
+        )
+        if self._bound.get((host, durable.name)) != record:
+            self._bound[host, durable.name] = record
+            self.store.bind(record)
+            self.has_changes = True
+
+    def unbind(self, host: str, durable: Durable) -> None:
+        """Forget a durable subscription and its queue's messages."""
+        if self._bound.pop((host, durable.name), None) is not None:
+            self.store.unbind(host, durable.name)
+        self.close(host, DURABLE, durable.queue)
+
+    def reserve(self, queue: Queue) -> None:
+        """Ask for the queue's next block."""
+        limit = self._ask(queue)
+        self.store.reserve(queue.shelf.number, limit)
+        self.has_changes = True
+
+    def _ask(self, queue: Queue) -> int:
+        limit = queue.next_seq + BLOCK
+        queue.shelf.reserve_at = limit - BLOCK // 2
+        self.reserved.append((queue, limit))
+        return limit
+
+    def _define(self, key: Key, queue: Queue, next_seq: int, settings: str) -> None:
+        number = queue.shelf.number
+        self.store.define(QueueRecord(number, *key, next_seq, True, settings))
+        self.has_changes = True
+
+    def _new_number(self) -> int:
+        number = self._next_number
+        self._next_number = number + 1
+        return number

@@ -1,0 +1,280 @@
+"""Paging: which bodies are in memory, and how the others come back in time.
+
+An entry of a backlog stays, its body goes. Rules:
+
+- The newest go first: a message that arrives while its queue is over the window is put out as
+  soon as the pump had its chance to deliver it. A persistent one is in the store already; others
+  are spilled to the scratch file first.
+- Never an acquired one, and no lane's head while anybody reads the queue.
+- Bodies come back by number, ahead of the consumers: a lane is HELD while its head has none,
+  plain entries wait in order. Selectors and dead-letter queues need the body too, so it is read
+  before they are asked; nothing is ever decided about a message that is not there.
+- What came back and was passed over (a selector refused it, a browser looked) goes out again.
+- Over the window still at least the head of each lane is read: the window may be exceeded by
+  one message for each group, but no consumer ever waits for another one's backlog.
+
+A body that is damaged is reported in `damages` and leaves the queue, but not the disk.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import Final
+
+from covey.config.settings import BrokerSettings
+from covey.core.commit import Commits
+from covey.core.entry import ASIDE, GONE, KEPT, NOWHERE, PENDING, Entry
+from covey.core.events import EventKind
+from covey.core.lane import Lane
+from covey.core.message import Message
+from covey.core.queue import Queue
+from covey.core.shelf import Shelf
+from covey.core.stores.base import BodyRecord
+
+PAGE_MESSAGES: Final = 512  # read at a time: larger ones hold up the commits behind them
+PAGE_BYTES: Final = 512 * 1024
+PAGES_MAX: Final = 2  # of one queue under way: one being used up, one being read
+LANES_PER_PAGE: Final = 256
+LOADED_MIN: Final = 2 * PAGE_MESSAGES  # stay whatever the window says, or reading would not end
+DAMAGES_MAX: Final = 1000  # texts kept; a broken disk must not fill the memory
+
+Decoder = Callable[[bytes, bytes], Message]
+
+
+class Pager:
+    """Bodies of all queues, in memory and out of it."""
+
+    def __init__(
+        self, commits: Commits, limits: BrokerSettings, decoders: Mapping[str, Decoder]
+    ) -> None:
+        self.commits = commits
+        self.window_queue = limits.memory_window_queue
+        self.window_total = limits.memory_window_total
+        self.decoders = decoders
+        self.total = 0  # bytes of bodies in memory
+        self.damages: list[str] = []
+        self._ticket = 0
+        self._asked: dict[int, tuple[Queue, list[int]]] = {}
+        self._fresh: list[tuple[Queue, Entry]] = []  # newcomers of queues over their window
+        commits.arrived = self.arrived
+        commits.spilled = self.spilled
+        commits.store.paged = self.paged
+
+    @property
+    def pages_under_way(self) -> int:
+        """Return how many pages were asked for and have not come."""
+        return len(self._asked)
+
+    # Out.
+
+    def arrived(self, queue: Queue, entry: Entry) -> None:
+        """Hear of a new entry; if there is no room for it, it goes once the pump has run."""
+        if self._is_over(queue):
+            self._fresh.append((queue, entry))
+
+    def trim(self) -> None:
+        """Put out the newcomers that found no room and no consumer."""
+        fresh, self._fresh = self._fresh, []
+        for queue, entry in fresh:
+            if not self._is_over(queue):
+                continue
+            if entry.stored != NOWHERE:
+                self._put_out(queue, entry)
+            elif entry.state == PENDING and queue.shelf.number:
+                self.commits.spill(queue, entry)
+
+    def spilled(self, queue: Queue, entry: Entry) -> None:
+        """Hear that a body is in the scratch file."""
+        self._put_out(queue, entry)
+
+    def serve(self, queue: Queue) -> None:
+        """Look after a queue whose pump has run: count, put out, read ahead."""
+        shelf = queue.shelf
+        resident = shelf.resident if shelf.number else 0  # 0: the queue was deleted
+        self.total += resident - shelf.counted
+        shelf.counted = resident
+        if shelf.loaded:
+            self._trim_loaded(queue)
+        if shelf.out and shelf.number and shelf.pages < PAGES_MAX:
+            wanted = self._wanted(queue)
+            if wanted:
+                self._ask(queue, wanted)
+
+    def _count(self, shelf: Shelf, size: int) -> None:
+        shelf.resident += size
+        if shelf.number:
+            shelf.counted += size
+            self.total += size
+
+    def _is_over(self, queue: Queue) -> bool:
+        return queue.shelf.resident > self.window_queue or self.total > self.window_total
+
+    def _put_out(self, queue: Queue, entry: Entry) -> None:
+        lane = entry.lane
+        board = queue.board
+        is_head = lane.head is entry
+        if entry.message is None or (entry.state != PENDING and entry.state != ASIDE):
+            return
+        if is_head and board.consumers:
+            return
+        if not lane.is_grouped and any(view.back for view in board.views):
+            return  # it may be one of the returned, which are taken from there as they are
+        entry.message = None
+        entry.size = queue.shelf.shared(entry.size)
+        queue.shelf.out += 1
+        self._count(queue.shelf, -entry.size)
+        if is_head:
+            queue.placement.resolve(lane)
+
+    def _trim_loaded(self, queue: Queue) -> None:
+        shelf = queue.shelf
+        loaded = shelf.loaded
+        while loaded and loaded[0].state == GONE:
+            loaded.popleft()
+        while len(loaded) > LOADED_MIN and self._is_over(queue):
+            self._put_out(queue, loaded.popleft())
+        if len(loaded) > shelf.loaded_limit:
+            shelf.loaded = deque(entry for entry in loaded if entry.state != GONE)
+            shelf.loaded_limit = max(LOADED_MIN, 2 * len(shelf.loaded))
+
+    # In.
+
+    def paged(self, ticket: int, bodies: list[BodyRecord], error: Exception | None) -> None:
+        """Take bodies the store has read; what it could not read is damaged."""
+        if error is not None:
+            self.commits.fail(error)
+            return
+        queue, asked = self._asked.pop(ticket)
+        shelf = queue.shelf
+        shelf.pages -= 1
+        shelf.loading.difference_update(asked)
+        lost = set(asked)
+        for record in bodies:
+            message = self._decoded(record)
+            if message is not None:
+                lost.discard(record.seq)
+                self._take_in(queue, record.seq, message)
+        for seq in lost:
+            self._give_up(queue, seq)
+        queue.mark()
+        self.commits.wake()
+
+    def _take_in(self, queue: Queue, seq: int, message: Message) -> None:
+        entry = queue.board.index.get(seq)
+        if entry is None or entry.message is not None:
+            return
+        entry.message = message
+        shelf = queue.shelf
+        shelf.out -= 1
+        self._count(shelf, entry.size)
+        shelf.loaded.append(entry)
+        lane = entry.lane
+        if entry.state == PENDING and queue.expire_head(entry):
+            return
+        if lane.is_grouped and lane.head is entry:
+            queue.placement.resolve(lane)
+
+    def _decoded(self, record: BodyRecord) -> Message | None:
+        decoder = self.decoders.get(record.kind)
+        try:
+            return None if decoder is None else decoder(record.head, record.body)
+        except (ValueError, LookupError):
+            return None
+
+    def _give_up(self, queue: Queue, seq: int) -> None:
+        entry = queue.board.index.get(seq)
+        if entry is None or entry.message is not None:
+            return
+        if len(self.damages) < DAMAGES_MAX:
+            where = "the store" if entry.stored == KEPT else "the scratch file"
+            self.damages.append(f"queue {queue.name}: message {seq} cannot be read from {where}")
+        entry.stored = NOWHERE  # so that what is left of it stays on the disk
+        queue.counts.dropped += 1
+        queue.drop(entry, EventKind.DROP)
+
+    def _ask(self, queue: Queue, wanted: list[Entry]) -> None:
+        numbers = [entry.seq for entry in wanted]
+        shelf = queue.shelf
+        shelf.loading.update(numbers)
+        shelf.pages += 1
+        self._ticket += 1
+        self._asked[self._ticket] = (queue, numbers)
+        self.commits.store.page(self._ticket, [(shelf.number, seq) for seq in numbers])
+
+    # What is needed next.
+
+    def _wanted(self, queue: Queue) -> list[Entry]:
+        board = queue.board
+        shelf = queue.shelf
+        page = _Page(shelf.loading)
+        shelf.overdue = [seq for seq in shelf.overdue if not page.add(board.index.get(seq))]
+        for browser in board.browsers:
+            entry = board.index.at_or_after(browser.cursor)
+            while entry is not None and page.add(entry) and entry.message is None:
+                entry = board.index.at_or_after(entry.seq + 1)
+        if board.consumers:
+            self._want_plain(queue, page)
+            self._want_lanes(queue, page)
+        return page.entries
+
+    def _want_plain(self, queue: Queue, page: _Page) -> None:
+        is_over = self._is_over(queue)
+        for view in queue.board.views:
+            todo = view.todo
+            if not view.members or not todo:
+                continue
+            ahead = todo[min(len(todo) - 1, PAGE_MESSAGES // 2)]
+            if todo[0].message is None or (ahead.message is None and not is_over):
+                page.add_all(islice(todo, 2 * PAGE_MESSAGES))
+
+    def _want_lanes(self, queue: Queue, page: _Page) -> None:
+        board = queue.board
+        lanes = list(islice(board.unread, LANES_PER_PAGE))
+        if not lanes:
+            return
+        ahead = 1 if self._is_over(queue) else PAGE_MESSAGES // len(lanes)
+        for lane in lanes:
+            if page.is_full:
+                return
+            del board.unread[lane]
+            if board.lanes.get(lane.name) is lane:
+                page.add_all(islice(_line(lane), ahead))
+
+
+class _Page:
+    """Entries to be read together, none of them twice."""
+
+    __slots__ = ("asked", "entries", "is_full", "size")
+
+    def __init__(self, loading: set[int]) -> None:
+        self.entries: list[Entry] = []
+        self.asked = set(loading)
+        self.size = 0
+        self.is_full = False
+
+    def add(self, entry: Entry | None) -> bool:
+        """Read an entry's body too, if it is out and nobody asked; False if the page is full."""
+        if entry is None or entry.message is not None or entry.state == GONE:
+            return True
+        if entry.seq in self.asked or self.is_full:
+            return not self.is_full
+        self.asked.add(entry.seq)
+        self.entries.append(entry)
+        self.size += entry.size
+        self.is_full = len(self.entries) >= PAGE_MESSAGES or self.size >= PAGE_BYTES
+        return not self.is_full
+
+    def add_all(self, entries: Iterable[Entry]) -> None:
+        """Read these too, as far as the page goes."""
+        for entry in entries:
+            if not self.add(entry):
+                return
+
+
+def _line(lane: Lane) -> Iterable[Entry]:
+    entry = lane.head
+    while entry is not None:
+        yield entry
+        entry = entry.next

@@ -1,0 +1,238 @@
+"""Placement: where a lane stands, and whose it is.
+
+One function, `resolve`, decides where a lane stands; it is called whenever the head, the owner,
+the holder, a gate or the set of views changed, and nothing else moves a lane. One other, `bind`,
+sets an owner; it alone reports assign and revoke, so they pair up.
+
+Close, reset, rebalance, leave, a change of strategy, lending to another selector: none has a
+drain protocol of its own. They change the owner at once, and the gate (see `core.lane`) makes
+the lane wait until the old holder is done. Nothing else waits with it.
+
+Lending: the owner's selector refuses the head. The strategy may name another (the next on a
+ring), else any consumer whose view admits it may take it. Ownership does not change, the gate
+holds, the next head is judged afresh. A head that no view admits is set aside (the Apollo,
+ActiveMQ and Qpid brokers all step over it) until the set of views changes, or with
+`selector_order = "strict"` holds its group and says so.
+"""
+
+from __future__ import annotations
+
+from covey.core.board import Board
+from covey.core.consumer import Consumer
+from covey.core.entry import ASIDE, PENDING, STORING, Entry
+from covey.core.events import EventKind
+from covey.core.lane import DRAINING, HELD, IDLE, OPEN, READY, Lane
+from covey.core.view import View
+
+RELINK_MIN = 64  # below this many dead entries a relink is not worth its walk
+
+
+class Placement:
+    """The one place that decides who may take a lane's next message."""
+
+    def __init__(self, board: Board) -> None:
+        self.board = board
+        self.exclusives: list[View] = []  # views of exclusive consumers, most preferred first
+
+    def lane_for(self, group: str) -> Lane:
+        """Return the group's lane, opening it if the group has no message here yet."""
+        board = self.board
+        lane = board.lanes.get(group)
+        if lane is None:
+            lane = Lane(group)
+            board.lanes[group] = lane
+            board.strategy.opened(group)
+        return lane
+
+    def resolve(self, lane: Lane) -> None:
+        """Find the lane's head and put the lane where it belongs now."""
+        board = self.board
+        was_target = lane.target if lane.where == READY else None
+        head = self._admitted_head(lane)
+        lane.head = head
+        if head is None:
+            lane.target = None
+            self._move(lane, IDLE)
+            if lane.count == 0:
+                self._vanish(lane)
+        else:
+            where = self._decide(lane, head)
+            self._move(lane, where)
+            if where == READY:
+                assert lane.target is not None
+                board.list_ready(lane.target, head.seq)
+                board.show_best(lane.target)
+            elif where == OPEN:
+                self._list_open(lane, head)
+        # Whoever takes a lane out of READY must show the old target's next best, or the pump
+        # would never hear of it.
+        if was_target is not None and lane.target is not was_target:
+            board.show_best(was_target)
+
+    def ask(self, lane: Lane) -> None:
+        """Ask the strategy whose group this is, and bind it. Does not resolve."""
+        board = self.board
+        owner = lane.owner
+        if owner is not None and owner.is_retiring and not owner.is_gone:
+            return  # a retiring consumer keeps what it has until it is empty
+        named = board.strategy.owner(lane.name)
+        asked = board.consumers.get(named) if named else None
+        if asked is not owner:
+            self.bind(lane, asked)
+            lane.is_fresh = board.strategy.binds_by_rule
+
+    def bind(self, lane: Lane, consumer: Consumer | None) -> None:
+        """Make the consumer (or nobody) the lane's owner."""
+        board = self.board
+        owner = lane.owner
+        if owner is consumer:
+            return
+        if owner is not None:
+            owner.lanes.discard(lane)
+            board.record(EventKind.REVOKE, lane.name, owner.id, 0)
+            if owner.wants_revoked and not owner.is_gone:
+                owner.revoked(lane.name)
+        lane.owner = consumer
+        lane.is_fresh = False
+        if consumer is not None:
+            consumer.lanes.add(lane)
+            lane.owned_since = board.now
+            board.record(EventKind.ASSIGN, lane.name, consumer.id, 0)
+
+    def dropped(self, entry: Entry) -> None:
+        """Hear that a pending entry is gone without having been delivered."""
+        lane = entry.lane
+        if lane.aside is not None:
+            lane.aside.discard(entry.seq)
+        if lane.head is entry or lane.count == 0:
+            self.resolve(lane)
+            return
+        lane.dead += 1
+        if lane.dead > RELINK_MIN and lane.dead > lane.count:
+            lane.relink()
+
+    def admits(self, view: View, entry: Entry) -> bool:
+        """Say whether a view's members may take the entry.
+
+        An entry that an exclusive consumer matches is for the most preferred such consumer
+        alone; what its selector refuses falls to the others.
+        """
+        if not view.matches(entry):
+            return False
+        for exclusive in self.exclusives:
+            if exclusive is view:
+                return True
+            if exclusive.matches(entry):
+                return False
+        return True
+
+    def _admitted_head(self, lane: Lane) -> Entry | None:
+        board = self.board
+        head = lane.find_head(board.index)
+        if not board.has_selectors or board.rules.is_selector_strict:
+            return head
+        while head is not None and head.state == PENDING and head.message is not None:
+            if self._is_wanted(head):
+                return head
+            lane.pop(head)
+            head.state = ASIDE
+            if lane.aside is None:
+                lane.aside = set()
+            lane.aside.add(head.seq)
+            head = lane.find_head(board.index)
+        return head
+
+    def _is_wanted(self, head: Entry) -> bool:
+        return any(view.members and self.admits(view, head) for view in self.board.views)
+
+    def _decide(self, lane: Lane, head: Entry) -> int:
+        board = self.board
+        if lane.owner is None:
+            self.ask(lane)  # before the gates: a parked lane has an owner too
+        lane.target = None
+        why = self._hold_reason(lane, head)
+        if why:
+            lane.why = why
+            return HELD
+        lane.target = lane.owner
+        if board.has_selectors:
+            owner = lane.owner
+            if owner is None or owner.view is None or not self.admits(owner.view, head):
+                lane.target = self._lend(lane, head)
+                if lane.target is None and not self._is_wanted(head):
+                    lane.why = "no consumer's selector admits its next message"
+                    return HELD
+        if lane.unsettled and lane.holder is not lane.target:
+            return DRAINING
+        return OPEN if lane.target is None else READY
+
+    def _hold_reason(self, lane: Lane, head: Entry) -> str:
+        rules = self.board.rules
+        if lane.is_parked:
+            return "parked"
+        if head.state == STORING:
+            return "its next message is being written to the store"
+        if head.message is None:
+            self.board.unread[lane] = None
+            return "its next message is being read from the store"
+        if lane.hold_until > self.board.now:
+            return "waiting before the next try of a failed message"
+        if rules.unsettled_max and lane.unsettled >= rules.unsettled_max:
+            return f"{lane.unsettled} unsettled messages, the most its policy allows"
+        owner = lane.owner
+        if owner is not None and owner.is_gone:
+            return f"waiting for client {owner.client_id} to return"
+        return ""
+
+    def _lend(self, lane: Lane, head: Entry) -> Consumer | None:
+        board = self.board
+        refusing = [view for view in board.views if not self.admits(view, head)]
+        skip = [
+            consumer.id
+            for consumer in board.consumers.values()
+            # One without a view has left and is only waited for.
+            if consumer.view is None or consumer.view in refusing
+        ]
+        named = board.strategy.owner(lane.name, frozenset(skip))
+        return board.consumers.get(named) if named else None
+
+    def _list_open(self, lane: Lane, head: Entry) -> None:
+        board = self.board
+        if not board.has_selectors:
+            board.list_free(board.default_view, head.seq)
+            return
+        for view in board.views:
+            if view.members and self.admits(view, head):
+                board.list_free(view, head.seq)
+
+    def _move(self, lane: Lane, where: int) -> None:
+        was = lane.where
+        lane.where = where
+        if where >= DRAINING:
+            if was < DRAINING:
+                lane.blocked_since = self.board.now
+        else:
+            lane.blocked_since = 0.0
+        if where == DRAINING and was != DRAINING:
+            self._drain_began(lane)
+        elif was == DRAINING and where != DRAINING:
+            self.board.record(EventKind.DRAIN_END, lane.name, 0, 0)
+
+    def _drain_began(self, lane: Lane) -> None:
+        board = self.board
+        holder = lane.holder
+        board.record(EventKind.DRAIN_START, lane.name, 0 if holder is None else holder.id, 0)
+        if board.rules.drain_limit_s:
+            board.hold(lane, board.now + board.rules.drain_limit_s)
+
+    def _vanish(self, lane: Lane) -> None:
+        board = self.board
+        owner = lane.owner
+        if owner is not None:
+            # The lane ends, not the ownership: a sticky strategy still remembers it, so the
+            # owner gets no notice.
+            owner.lanes.discard(lane)
+            lane.owner = None
+            board.record(EventKind.REVOKE, lane.name, owner.id, 0)
+        if board.lanes.pop(lane.name, None) is not None:
+            board.strategy.vanished(lane.name)

@@ -1,0 +1,215 @@
+"""Publishing: how messages get to where they belong, all or nothing.
+
+One SEND may name many destinations, and a transaction has many sends; either all of them are
+taken or none. So every queue is asked first (`core.quota`), and only then is anything put. Work
+that finds a queue full is parked and tried again, in order; its session is blocked meanwhile.
+
+A topic never refuses, but a subscriber that does not keep up makes the producer wait before its
+next message: the session is blocked until every such subscriber has caught up.
+
+A mirrored queue listens to the topic of its name, so a send to the queue goes to the topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from covey.core.commit import Commits
+from covey.core.destination import Destination, Kind
+from covey.core.errors import RefusedError
+from covey.core.host import VirtualHost
+from covey.core.message import Message
+from covey.core.parking import Parking, Send, Work
+from covey.core.queue import Queue
+from covey.core.quota import has_room, take_room, why_full
+from covey.core.session import Session
+from covey.core.temporary import admitted
+from covey.core.topic import Topic
+from covey.core.transaction import Transaction
+from covey.groups.key import GroupIdError
+
+
+class Publishing:
+    """The way in."""
+
+    def __init__(self, commits: Commits, broker_id: str) -> None:
+        self.commits = commits
+        self.broker_id = broker_id
+        self.parking = Parking()
+
+    def publish(
+        self,
+        session: Session,
+        targets: tuple[Destination, ...],
+        message: Message,
+        done: Callable[[], None] | None,
+    ) -> None:
+        """Put one message where it belongs, now or when there is room."""
+        session.sent += 1
+        if len(targets) == 1:
+            target = targets[0]
+            queue = session.host.queues.get(target.name)
+            if (
+                queue is not None
+                and target.kind is Kind.QUEUE
+                and target in session.sendable
+                and not queue.has_quota
+                and not queue.settings.mirrored
+            ):
+                self._put(queue, message)
+                if done is not None:
+                    self.commits.after(done)
+                if self.commits.pressure and message.persistent:
+                    self.commits.hold_back(session, session.host.now)
+                return
+        self._start(Work(session, [(targets, message)], done))
+
+    def commit(
+        self,
+        session: Session,
+        name: str,
+        transaction: Transaction,
+        done: Callable[[], None] | None,
+    ) -> None:
+        """Carry a transaction out; it is the session's until all of it is done.
+
+        Raises RefusedError, and aborts it, if a send is refused.
+        """
+
+        def finish() -> None:
+            del session.transactions[name]
+            transaction.commit_settlements(session.host.now)
+
+        def undo() -> None:
+            del session.transactions[name]
+            transaction.abort(session.host.now)
+
+        work = Work(session, transaction.sends, done, undo, finish)
+        try:
+            self._start(work)
+        except RefusedError:
+            undo()
+            raise
+
+    def retry(self) -> None:
+        """Try what waited for queues that have room again."""
+        self.parking.retry(self._attempt)
+
+    def dead_letter(self, host: VirtualHost, queue: Queue, message: Message) -> None:
+        """Put a dead message where its queue's policy says; it never expires there."""
+        name = queue.settings.dlq
+        if name is not None:
+            self._put(host.queue(name.replace("*", queue.name)), message.without_expiry())
+
+    def fill(self, queue: Queue, message: Message) -> None:
+        """Put a message into a queue, as its quota allows."""
+        if not queue.has_quota or take_room(queue, message.size):
+            self._put(queue, message)
+
+    # All or nothing.
+
+    def _start(self, work: Work) -> None:
+        blocker = self._try(work, may_overtake=False)
+        if blocker is None:
+            self._finish(work)
+        else:
+            work.session.block(why_full(blocker), work.session.host.now)
+            self.parking.add(blocker, work)
+
+    def _attempt(self, work: Work) -> Queue | None:
+        """Try parked work again; a refusal now is the sender's, not of whoever made room."""
+        try:
+            blocker = self._try(work, may_overtake=True)
+        except RefusedError as error:
+            if work.refused is not None:
+                work.refused()
+            if work.session.kick is not None:
+                work.session.kick(error.text)
+            return None
+        if blocker is None:
+            self._finish(work)
+            work.session.unblock()
+        return blocker
+
+    def _finish(self, work: Work) -> None:
+        if work.taken is not None:
+            work.taken()
+        if work.done is not None:
+            self.commits.after(work.done)
+        if self.commits.pressure and any(message.persistent for _, message in work.sends):
+            self.commits.hold_back(work.session, work.session.host.now)
+
+    def _try(self, work: Work, *, may_overtake: bool) -> Queue | None:
+        """Publish everything, or nothing: then return the queue that has no room."""
+        session = work.session
+        sends = [
+            (admitted(session, targets, self.broker_id), message) for targets, message in work.sends
+        ]
+        blocker = self._blocker(session.host, sends, may_overtake=may_overtake)
+        if blocker is None:
+            for targets, message in sends:
+                for target in targets:
+                    self._route(session, target, message)
+        return blocker
+
+    def _blocker(self, host: VirtualHost, sends: list[Send], *, may_overtake: bool) -> Queue | None:
+        counts: dict[Queue, int] = {}
+        sizes: dict[Queue, int] = {}
+        for targets, message in sends:
+            for queue in _queues(host, targets):
+                _check_group(queue, message)
+                counts[queue] = counts.get(queue, 0) + 1
+                sizes[queue] = sizes.get(queue, 0) + message.size
+        for queue, count in counts.items():
+            if not queue.has_quota:
+                continue
+            is_late = not may_overtake and queue in self.parking.waiting
+            if not has_room(queue, count, sizes[queue]) or is_late:
+                return queue
+        return None
+
+    def _route(self, session: Session, target: Destination, message: Message) -> None:
+        host = session.host
+        if target.kind is Kind.TOPIC:
+            self._publish_topic(session, host.topic(target.name), message)
+        elif target.kind is Kind.DSUB:
+            self.fill(host.durable(target.name).queue, message)
+        else:
+            queue = host.queue(target.name)
+            if queue.settings.mirrored:
+                self._publish_topic(session, host.topic(target.name), message)
+            else:
+                self.fill(queue, message)
+
+    def _publish_topic(self, session: Session, topic: Topic, message: Message) -> None:
+        now = session.host.now
+        topic.touched_at = now
+        for feed in topic.publish(message):
+            session.block(f"a slow subscriber of topic {topic.name}", now)
+            feed.waited_for_by.append(session)
+
+    def _put(self, queue: Queue, message: Message) -> None:
+        try:
+            self.commits.put(queue, message)
+        except GroupIdError as error:
+            raise RefusedError(f"queue {queue.name}: {error}", "invalid") from error
+
+
+def _queues(host: VirtualHost, targets: tuple[Destination, ...]) -> Iterator[Queue]:
+    """Walk the queues that a send fills and whose quota the sender has to respect."""
+    for target in targets:
+        if target.kind is Kind.QUEUE:
+            yield host.queue(target.name)
+        elif target.kind is Kind.DSUB:
+            yield host.durable(target.name).queue
+        else:
+            mirror = host.mirror_of(target.name)
+            if mirror is not None:
+                yield mirror
+
+
+def _check_group(queue: Queue, message: Message) -> None:
+    try:
+        queue.group_of(message)
+    except GroupIdError as error:
+        raise RefusedError(f"queue {queue.name}: {error}", "invalid") from error

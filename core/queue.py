@@ -1,0 +1,393 @@
+"""Queue: sequence numbers, what comes in, how it is settled, what runs out.
+
+The queue gives each message its number and its lane and keeps the counts; who gets it next is
+`core.dispatch`'s business, where a group stands `core.placement`'s. Rules held here:
+
+- a returned message goes back to its sequence position, always;
+- an acquired message is never dropped and never expires;
+- a message written to a store can be seen only after its commit (`STORING` until then);
+- the limit is checked before the newcomer's lane is looked up.
+
+`pump` is called once per batch of events, never from inside one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from covey.config.queues import QueueSettings
+from covey.core.board import Board
+from covey.core.consumer import Consumer
+from covey.core.counts import Counts
+from covey.core.dispatch import Dispatch
+from covey.core.entry import ACQUIRED, GONE, KEPT, PENDING, STORING, Entry, Outcome
+from covey.core.events import EventKind
+from covey.core.lane import HELD, READY
+from covey.core.membership import Membership
+from covey.core.message import Message
+from covey.core.placement import Placement
+from covey.core.rules import retry_delay, rules_of
+from covey.core.shelf import Shelf
+from covey.core.source import Source
+from covey.core.start import Start
+from covey.core.stores.base import MessageRecord
+from covey.core.timers import Timers
+from covey.groups.base import GroupStrategy
+from covey.groups.key import GroupKey
+
+
+class Queue(Source):
+    """Messages in order, until a consumer has settled each."""
+
+    def __init__(
+        self, name: str, settings: QueueSettings, strategy: GroupStrategy, key: GroupKey
+    ) -> None:
+        self.name = name
+        self.key = key
+        self.counts = Counts()
+        self.next_seq = 1
+        self.size = 0  # content bytes of all entries
+        self.consumer_numbers = 0
+        self.board = Board(name, strategy, rules_of(settings))
+        self.placement = Placement(self.board)
+        self.membership = Membership(self.board, self.placement)
+        self.dispatch = Dispatch(self.board, self.placement, self.membership, self.expire_head)
+        self.timers = Timers(self.board, self.membership, self._expire, self._set_pending)
+        self.start = Start(self.board, self.membership)
+        self.draining: list[Consumer] = []  # AMQP links to be told when nothing more can come
+        self.is_durable = settings.durable
+        self.has_quota = False
+        self.is_dirty = False
+        self.dirty: list[Queue] = []  # the broker's list of queues to pump
+        self.shelf = Shelf()
+        self.removed: Callable[[Queue, Entry], None] | None = None  # the store's delete, if any
+        self.retried: Callable[[Queue, Entry], None] | None = None  # and its count of failures
+        self.dead_letter: Callable[[Queue, Message, str], None] | None = None
+        self.freed: Callable[[Queue], None] | None = None  # somebody waits for room
+        self.drop_cursor = 0  # nothing before it may be dropped; a return moves it back
+        self.touched_at = 0.0
+        self.apply(settings)
+
+    def apply(self, settings: QueueSettings) -> None:
+        """Take over a (new) policy; the strategy has its own way, `change_strategy`."""
+        self.settings = settings
+        self.nak_limit = settings.nak_limit
+        self.board.rules = rules_of(settings)
+        self.start.arm()
+
+    # Coming in.
+
+    def enqueue(self, message: Message, state: int = PENDING) -> Entry:
+        """Give the message its number and its place; raises GroupIdError for a bad group id."""
+        group = self.group_of(message)
+        board = self.board
+        lane = self.placement.lane_for(group) if group else board.plain
+        seq = self.next_seq
+        self.next_seq = seq + 1
+        entry = Entry(seq, message, lane, state)
+        self._insert(entry)
+        self.counts.enqueued += 1
+        if board.events is not None:
+            board.record(EventKind.ENQUEUE, group, 0, seq)
+        return entry
+
+    def group_of(self, message: Message) -> str:
+        """Return the group a message belongs to here, "" for none."""
+        key = self.key
+        if key.header is None and not message.group:
+            return key.default_group
+        return key.resolve(message.group, message.lookup)
+
+    def restore(self, record: MessageRecord) -> Entry:
+        """Put a recovered message back at its number, without its body; numbers must ascend."""
+        group = record.group
+        lane = self.placement.lane_for(group) if group else self.board.plain
+        entry = Entry(record.seq, None, lane, PENDING)
+        entry.size = self.shelf.shared(record.size)
+        entry.expires_ms = record.expires_ms
+        entry.deliveries = record.deliveries
+        entry.stored = KEPT
+        self.next_seq = max(self.next_seq, record.seq + 1)
+        self._insert(entry)
+        return entry
+
+    def _insert(self, entry: Entry) -> None:
+        board = self.board
+        lane = entry.lane
+        board.index.add(entry)
+        self.size += entry.size
+        if entry.message is None:
+            self.shelf.out += 1
+        else:
+            self.shelf.resident += entry.size
+        if entry.expires_ms:
+            self.timers.expiry.add(entry)
+        if lane.is_grouped:
+            lane.append(entry)
+            if lane.head is None:
+                self.placement.resolve(lane)
+        else:
+            lane.count += 1
+            if board.has_selectors:
+                self.dispatch.append_plain(entry)
+            else:
+                board.default_view.todo.append(entry)
+        self.mark()
+
+    def committed(self, entry: Entry) -> None:
+        """Let an entry be seen: its store commit is back."""
+        if entry.state == STORING:
+            entry.state = PENDING
+            lane = entry.lane
+            self.drop_cursor = min(self.drop_cursor, entry.seq)
+            if self.expire_head(entry):
+                pass  # its second may have passed meanwhile, and nobody would look again
+            elif lane.is_grouped and lane.head is entry:
+                self.placement.resolve(lane)
+            self.mark()
+
+    def mark(self) -> None:
+        """Have the queue pumped at the end of this turn."""
+        if not self.is_dirty:
+            self.is_dirty = True
+            self.dirty.append(self)
+
+    # Going out.
+
+    def pump(self, now: float, wall_ms: int, budget: int) -> bool:
+        """Deliver what can be delivered; True if there is more to do."""
+        board = self.board
+        board.now = now
+        board.wall_ms = wall_ms
+        self.is_dirty = False
+        self.timers.run()
+        if not self.start.begins():
+            return False
+        more = self.dispatch.pump(budget)
+        if not more and self.draining:
+            resting, self.draining = self.draining, []
+            for consumer in resting:
+                consumer.drained()
+        return more
+
+    def settle(self, entry: Entry, outcome: Outcome, now: float) -> None:
+        """Settle an acquired entry; a second settle of the same is ignored."""
+        if entry.state != ACQUIRED:
+            return
+        self.board.now = now
+        consumer = entry.holder
+        if consumer is not None:
+            consumer.unsettled.pop(entry.seq, None)
+        if outcome is Outcome.ACCEPTED:
+            self.settled(entry)
+        elif outcome is Outcome.REJECTED:
+            self._record(EventKind.REJECT, entry)
+            self._die(entry, "rejected")
+        elif outcome is Outcome.FAILED:
+            self._fail(entry)
+        else:
+            self._record(EventKind.RELEASE, entry)
+            self._return(entry)
+        if consumer is not None and len(consumer.unsettled) + 1 == consumer.unsettled_max:
+            self.dispatch.offer(consumer)  # it held all it may hold, and was out of every line
+        self.mark()
+
+    def settled(self, entry: Entry) -> None:
+        """Remove an entry its consumer accepted, maybe by taking it settled."""
+        if self.board.events is not None:
+            self._record(EventKind.ACK, entry)
+        self.counts.acked += 1
+        self._finish(entry)
+
+    def _finish(self, entry: Entry) -> None:
+        lane = entry.lane
+        self._remove(entry)
+        if lane.is_grouped:
+            lane.unsettled -= 1
+            if lane.unsettled == 0:
+                lane.failures = 0
+                self.dispatch.drained(lane)
+                # In the common case the lane is READY for its owner and nothing changes.
+                if lane.owner is None or lane.where != READY:
+                    self.placement.resolve(lane)
+            elif lane.where == HELD:
+                self.placement.resolve(lane)
+
+    def drop(self, entry: Entry, kind: EventKind) -> None:
+        """Remove an entry nobody has acquired: expired, purged, or over the limit."""
+        lane = entry.lane
+        self._record(kind, entry)
+        self._remove(entry)
+        if lane.is_grouped:
+            self.placement.dropped(entry)
+        else:
+            self.dispatch.trim_plain()
+
+    def _fail(self, entry: Entry) -> None:
+        """Count a failed try; the message goes back, or is dead after too many."""
+        self._count_try(entry)
+        lane = entry.lane
+        lane.failures += 1
+        self._record(EventKind.FAIL, entry)
+        if self.nak_limit and entry.deliveries >= self.nak_limit:
+            self._die(entry, f"failed {entry.deliveries} times")
+            return
+        rules = self.board.rules
+        is_poisoned = 0 < rules.park_after_failures <= lane.failures
+        if lane.is_grouped and is_poisoned and not lane.is_parked:
+            lane.is_parked = True
+            self.board.record(EventKind.PARK, lane.name, 0, entry.seq)
+        delay = retry_delay(self.settings, entry.deliveries)
+        if delay and lane.is_grouped:
+            # Order first: the whole group waits with its failed message.
+            lane.hold_until = max(lane.hold_until, self.board.now + delay)
+            self.board.hold(lane, lane.hold_until)
+        elif delay and not self.board.has_run_out(entry):
+            self.timers.send_away(entry, delay)
+            return
+        self._return(entry)
+
+    def _count_try(self, entry: Entry) -> None:
+        entry.deliveries += 1
+        if self.retried is not None:
+            self.retried(self, entry)
+
+    def _return(self, entry: Entry) -> None:
+        """Put an acquired entry back at its place."""
+        lane = entry.lane
+        self._set_pending(entry)
+        # It may have run out meanwhile and been the last: then its lane is gone already.
+        if self.board.lanes.get(lane.name) is lane:
+            if lane.unsettled == 0:
+                self.dispatch.drained(lane)
+            self.placement.resolve(lane)
+
+    def _set_pending(self, entry: Entry) -> None:
+        lane = entry.lane
+        self.counts.returned += 1
+        entry.holder = None
+        entry.is_first = False
+        if lane.is_grouped:
+            lane.unsettled -= 1
+        entry.state = PENDING
+        self.drop_cursor = min(self.drop_cursor, entry.seq)
+        if self.board.has_run_out(entry):
+            self._expire(entry)
+        elif lane.is_grouped:
+            lane.put_back(entry)
+        else:
+            self.dispatch.return_plain(entry)
+
+    def _die(self, entry: Entry, reason: str) -> None:
+        message = entry.content
+        self.counts.dead += 1
+        self._record(EventKind.DEAD_LETTER, entry)
+        if self.dead_letter is not None:
+            self.dead_letter(self, message, reason)
+        self._finish(entry)
+
+    def _remove(self, entry: Entry) -> None:
+        if entry.stored and self.removed is not None:
+            self.removed(self, entry)
+        if entry.message is None:
+            self.shelf.out -= 1
+        else:
+            self.shelf.resident -= entry.size
+        entry.state = GONE
+        entry.holder = None
+        entry.message = None  # cut by hand: entries and lanes point at each other
+        entry.lane.count -= 1
+        self.size -= entry.size
+        self.board.index.remove(entry.seq)
+        if self.freed is not None:
+            self.freed(self)
+
+    def _record(self, kind: EventKind, entry: Entry) -> None:
+        if self.board.events is not None:
+            holder = 0 if entry.holder is None else entry.holder.id
+            self.board.record(kind, entry.lane.name, holder, entry.seq)
+
+    # Time.
+
+    def next_deadline(self, now: float, wall_ms: int) -> float:
+        """Return when the queue must be pumped again without an event; 0 for never."""
+        due = self.timers.next_deadline(now, wall_ms)
+        start = 0.0 if self.start.has_begun else self.start.deadline
+        return min(due, start) if due and start else due or start
+
+    def expire_head(self, entry: Entry) -> bool:
+        """Drop an entry that ran out before its second passed; the dispatch asks."""
+        if self.board.has_run_out(entry):
+            self._expire(entry)
+            return True
+        return False
+
+    def _expire(self, entry: Entry) -> None:
+        if self.settings.dlq_expired and self.dead_letter is not None:
+            if entry.message is None:
+                self.shelf.overdue.append(entry.seq)  # looked at again once its body is read
+                return
+            self.dead_letter(self, entry.message, "expired")
+        self.counts.expired += 1
+        self.drop(entry, EventKind.EXPIRE)
+
+    # Consumers.
+
+    def join(self, consumer: Consumer, now: float) -> None:
+        """Take a consumer in; `from_seq` -1 means only what comes from now on."""
+        self.board.now = now
+        self.consumer_numbers += 1
+        consumer.id = self.consumer_numbers
+        if consumer.from_seq < 0:
+            consumer.from_seq = self.next_seq
+        if consumer.is_browser:
+            consumer.cursor = consumer.from_seq
+            self.board.browsers.append(consumer)
+        else:
+            self.membership.join(consumer)
+            self.dispatch.offer(consumer)
+        self.start.joined()
+        consumer.queue = self
+        consumer.window.consumers.append(consumer)
+        self.mark()
+
+    def leave(self, consumer: Consumer, now: float, *, counted: bool = True) -> None:
+        """Let a consumer go; what it held returns, counted as a failed try unless unseen."""
+        if consumer.queue is not self:
+            return
+        self.board.now = now
+        consumer.queue = None
+        consumer.window.consumers.remove(consumer)
+        if consumer in self.draining:
+            self.draining.remove(consumer)
+        if consumer.is_browser:
+            consumer.is_gone = True
+            if consumer in self.board.browsers:
+                self.board.browsers.remove(consumer)
+        else:
+            returned = self.membership.leave(consumer)
+            for entry in returned:
+                if counted:
+                    self._count_try(entry)
+                self._record(EventKind.RELEASE, entry)
+                self._set_pending(entry)
+            self.membership.settle_lanes(consumer, returned)
+        self.start.left()
+        self.touched_at = now
+        self.mark()
+
+    def credit_changed(self, consumer: Consumer) -> None:
+        """Hear that a consumer's window opened."""
+        if not consumer.is_browser:
+            self.dispatch.offer(consumer)
+        self.mark()
+
+    def oldest_available(self) -> Entry | None:
+        """Return the oldest entry nobody has acquired: what a drop-head limit gives up."""
+        index = self.board.index
+        entry = index.at_or_after(self.drop_cursor)
+        while entry is not None and (entry.state == ACQUIRED or entry.state == STORING):
+            entry = index.at_or_after(entry.seq + 1)
+        if entry is not None:
+            self.drop_cursor = entry.seq
+        return entry

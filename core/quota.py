@@ -1,0 +1,107 @@
+"""Quota: how much a queue may hold, and what happens to messages that find it full.
+
+| full_policy | answer                                                                  |
+|-------------|-------------------------------------------------------------------------|
+| block       | the producer waits until there is room                                  |
+| reject      | the producer is told no                                                 |
+| drop head   | the oldest messages nobody has acquired go; not enough of them: no      |
+| drop tail   | the newcomer is dropped, and counted                                    |
+
+`has_room` only looks, so that a send to many queues, or a whole transaction, is taken by all of
+them or by none; `take_room` acts, message by message. An acquired message is never dropped. What
+is larger than the whole quota is always refused: no waiting would ever make room for it.
+"""
+
+from __future__ import annotations
+
+from covey.core.entry import ACQUIRED, STORING
+from covey.core.errors import RefusedError
+from covey.core.events import EventKind
+from covey.core.queue import Queue
+
+
+def has_quota(queue: Queue) -> bool:
+    """Say whether the queue has any limit at all."""
+    return queue.settings.quota > 0 or queue.settings.quota_messages > 0
+
+
+def has_room(queue: Queue, count: int, size: int) -> bool:
+    """Say whether so many messages may come now; False: they have to wait.
+
+    Raises RefusedError if waiting does not help.
+    """
+    if not _is_over(queue, count, size):
+        return True
+    settings = queue.settings
+    if settings.full_policy == "drop tail":
+        return True
+    if _is_beyond(queue, count, size):
+        raise RefusedError(
+            f"{count} message(s) of {size} bytes can never fit queue {queue.name},"
+            f" whose quota is {_quota_text(queue)}",
+            "full",
+        )
+    if settings.full_policy == "block":
+        return False
+    if settings.full_policy == "drop head" and _can_drop(queue, count, size):
+        return True
+    raise RefusedError(why_full(queue), "full")
+
+
+def take_room(queue: Queue, size: int) -> bool:
+    """Make room for one message as the policy says; False: the message is dropped, and counted."""
+    policy = queue.settings.full_policy
+    while _is_over(queue, 1, size):
+        if policy == "drop tail":
+            queue.counts.dropped += 1
+            return False
+        oldest = queue.oldest_available() if policy == "drop head" else None
+        if oldest is None:
+            break  # `has_room` was asked before: what is over now came with the same send
+        queue.counts.dropped += 1
+        queue.drop(oldest, EventKind.DROP)
+    return True
+
+
+def why_full(queue: Queue) -> str:
+    """Say in words what a waiting producer waits for."""
+    held = f"{queue.board.index.count} messages, {queue.size} bytes"
+    return f"queue {queue.name} is full: it holds {held}, its quota is {_quota_text(queue)}"
+
+
+def _is_over(queue: Queue, count: int, size: int) -> bool:
+    settings = queue.settings
+    if settings.quota_messages and queue.board.index.count + count > settings.quota_messages:
+        return True
+    return bool(settings.quota) and queue.size + size > settings.quota
+
+
+def _is_beyond(queue: Queue, count: int, size: int) -> bool:
+    settings = queue.settings
+    if settings.quota_messages and count > settings.quota_messages:
+        return True
+    return bool(settings.quota) and size > settings.quota
+
+
+def _can_drop(queue: Queue, count: int, size: int) -> bool:
+    """Say whether dropping the oldest messages would make enough room."""
+    index = queue.board.index
+    entry = queue.oldest_available()
+    while entry is not None:
+        if entry.state not in (ACQUIRED, STORING):
+            count -= 1
+            size -= entry.size
+            if not _is_over(queue, count, size):
+                return True
+        entry = index.at_or_after(entry.seq + 1)
+    return False
+
+
+def _quota_text(queue: Queue) -> str:
+    settings = queue.settings
+    limits = []
+    if settings.quota_messages:
+        limits.append(f"{settings.quota_messages} messages")
+    if settings.quota:
+        limits.append(f"{settings.quota} bytes")
+    return " and ".join(limits)

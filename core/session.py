@@ -1,0 +1,82 @@
+"""Session: what one connection owns in the core, and what ends with it.
+
+Subscriptions, unsettled deliveries (through their consumers), open transactions, temporary
+destinations. `Broker.drop` returns all of it to its place when the connection goes.
+
+A session is blocked while one of its messages waits for room. Its protocol must not hand in
+further work then (`is_blocked`); `resume` is called when it may go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from covey.core.consumer import Window
+    from covey.core.destination import Destination
+    from covey.core.host import VirtualHost
+    from covey.core.security import Identity
+    from covey.core.subscription import Subscription
+    from covey.core.transaction import Transaction
+
+
+def nothing() -> None:
+    """Do nothing: the `resume` of a session nobody waits for."""
+
+
+class Session:
+    """One connection, as the core knows it."""
+
+    def __init__(self, number: int, host: VirtualHost, identity: Identity) -> None:
+        self.id = number
+        self.host = host
+        self.identity = identity
+        self.protocol = ""
+        self.remote = ""
+        self.client_id = ""
+        self.connected_at = 0.0
+        self.subscriptions: dict[str, Subscription] = {}
+        self.transactions: dict[str, Transaction] = {}
+        self.temporary: set[Destination] = set()
+        self.sendable: set[Destination] = set()  # what it was found to be allowed to send to
+        self.resume: Callable[[], None] = nothing
+        self.kick: Callable[[str], None] | None = None  # ends the connection, with a reason
+        self.blocked = 0  # pieces of work waiting for room
+        self.blocked_on = ""  # what for, in words for people
+        self.blocked_since = 0.0
+        self.sent = 0
+        self.is_gone = False
+
+    @property
+    def is_blocked(self) -> bool:
+        """Say whether the protocol must wait before handing in more."""
+        return self.blocked > 0
+
+    def block(self, why: str, now: float) -> None:
+        """Note that a piece of work waits."""
+        self.blocked += 1
+        self.blocked_on = why
+        self.blocked_since = now
+
+    def unblock(self) -> None:
+        """Note that it was done; the last one lets the protocol go on."""
+        self.blocked -= 1
+        if self.blocked == 0:
+            self.blocked_on = ""
+            self.resume()
+
+    def windows(self) -> list[Window]:
+        """Return the credit windows of all its subscriptions."""
+        return [subscription.window for subscription in self.subscriptions.values()]
+
+    def pause(self) -> None:
+        """Stop deliveries: the peer's outbox is full."""
+        for window in self.windows():
+            window.is_paused = True
+
+    def unpause(self) -> None:
+        """Let deliveries go on."""
+        for window in self.windows():
+            window.is_paused = False
+            window.reconsider()

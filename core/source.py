@@ -1,0 +1,36 @@
+"""Source: what a consumer reads from, whatever is behind it.
+
+A queue and a topic subscription's feed both hand out entries, take them back settled, and hear
+when a consumer's credit changed. Protocols settle through this seam and need not know which.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from covey.core.consumer import Consumer
+    from covey.core.entry import Entry, Outcome
+
+
+class Source(ABC):
+    """A queue or a feed, as its consumer sees it."""
+
+    name: str
+
+    @abstractmethod
+    def settle(self, entry: Entry, outcome: Outcome, now: float) -> None:
+        """Settle an acquired entry; a second settle of the same is ignored."""
+
+    @abstractmethod
+    def settled(self, entry: Entry) -> None:
+        """Remove an entry that was settled as it was sent."""
+
+    @abstractmethod
+    def credit_changed(self, consumer: Consumer) -> None:
+        """Hear that the consumer's window opened."""
+
+    @abstractmethod
+    def leave(self, consumer: Consumer, now: float, *, counted: bool = True) -> None:
+        """Let the consumer go; what it held returns."""

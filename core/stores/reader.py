@@ -1,0 +1,86 @@
+"""Reader: what the SQLite store gives back: a restart's records, and pages of bodies.
+
+A page is read as *one* row: SQLite joins the heads and bodies into one blob and their lengths
+into one text. Fetching them row by row would give the interpreter lock away at each, and beside
+a busy event loop a page of 256 would take 256 switch intervals. (A blob cast to text and back is
+left as it is, byte for byte: the SQLite manual, CAST expressions.)
+
+Every body is checked against its checksum, since SQLite has none of its own. A damaged one is
+reported with its place and is not handed out; it stays on the disk for whoever repairs it.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from typing import Final
+from zlib import crc32
+
+from covey.core.stores.base import BodyRecord, DurableRecord, MessageRecord, QueueRecord
+from covey.core.stores.schema import SEQ_BITS, SEQ_MASK
+
+QUEUES: Final = "select number, host, kind, name, next_seq, is_live, settings from queues"
+DURABLES: Final = "select host, name, destinations, selector from durables"
+MESSAGES: Final = """
+    select id >> ?, id & ?, grp, deliveries, size, priority, expires_ms, due_ms
+    from messages order by id
+"""
+PAGE: Final = """
+    select
+        group_concat(id || ' ' || kind || ' ' || length(head) || ' ' || length(body)
+            || ' ' || crc, char(10)),
+        cast(group_concat(head || body, '') as blob)
+    from (
+        select b.* from json_each(?1) as wanted cross join bodies as b on b.id = wanted.value
+        union all
+        select s.* from json_each(?1) as wanted
+            cross join scratch.spilled as s on s.id = wanted.value
+    )
+"""
+
+
+def read_queues(connection: sqlite3.Connection) -> list[QueueRecord]:
+    """Return every queue, swept ones included."""
+    rows = connection.execute(QUEUES).fetchall()
+    return [
+        QueueRecord(number, host, kind, name, next_seq, bool(is_live), settings)
+        for number, host, kind, name, next_seq, is_live, settings in rows
+    ]
+
+
+def read_durables(connection: sqlite3.Connection) -> list[DurableRecord]:
+    """Return every durable subscription."""
+    rows = connection.execute(DURABLES).fetchall()
+    return [
+        DurableRecord(host, name, tuple(json.loads(destinations)), selector)
+        for host, name, destinations, selector in rows
+    ]
+
+
+def read_messages(connection: sqlite3.Connection) -> Iterator[MessageRecord]:
+    """Walk all messages without their bodies, queue by queue, ascending."""
+    return map(MessageRecord._make, connection.execute(MESSAGES, (SEQ_BITS, SEQ_MASK)))
+
+
+def read_page(
+    connection: sqlite3.Connection, places: list[int], damages: list[str]
+) -> list[BodyRecord]:
+    """Return the bodies at these places; those that are damaged are noted instead."""
+    heading, joined = connection.execute(PAGE, (json.dumps(places),)).fetchone()
+    bodies: list[BodyRecord] = []
+    if heading is None:
+        return bodies
+    start = 0
+    for line in heading.split("\n"):
+        place, kind, head_length, body_length, crc = line.split(" ")
+        middle = start + int(head_length)
+        end = middle + int(body_length)
+        head, body = joined[start:middle], joined[middle:end]
+        start = end
+        queue, seq = int(place) >> SEQ_BITS, int(place) & SEQ_MASK
+        if crc32(body, crc32(head)) == int(crc):
+            bodies.append(BodyRecord(queue, seq, kind, head, body))
+        else:
+            damages.append(f"message {seq} of queue number {queue}: its checksum is wrong")
+    return bodies

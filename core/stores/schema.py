@@ -1,0 +1,143 @@
+"""Schema: the tables of the SQLite store, their format version, and what is checked at start.
+
+    queues     one row per queue, swept ones too (they keep their next number)
+    durables   durable subscriptions
+    messages   one row per message, small: this is what a restart walks
+    bodies     head and body as the protocol encoded them, with a checksum
+    arrivals   a view over both: one multi-row INSERT fills the two tables through a trigger
+
+`messages.id` is a place: the queue's number in the upper bits, the sequence number in the lower
+`SEQ_BITS`. So places of a queue are neighbours in order, and no further index is needed.
+
+One statement for many rows, and as few statements as possible, is not a matter of taste: the
+sqlite3 module gives the interpreter lock away at every step of a statement, and beside a busy
+event loop each return costs a whole switch interval.
+
+`FORMAT` is SQLite's `user_version`. A newer format is refused, an older one is upgraded step by
+step in one transaction; every format of a release stays in `UPGRADES` for ever.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+from covey.core.errors import StoreError
+
+APPLICATION_ID: Final = 0x436F7679  # "Covy": another program's database is not ours to touch
+FORMAT: Final = 2
+SQLITE_MIN: Final = (3, 38, 0)  # json_each is built in since then
+
+SEQ_BITS: Final = 42  # seven years at 20,000 messages a second into one queue
+QUEUES_MAX: Final = 1 << (63 - SEQ_BITS)  # about two million queues in one store
+SEQ_MASK: Final = (1 << SEQ_BITS) - 1
+
+CHECK_ALL_BYTES: Final = 256 * 1024 * 1024
+"""Up to this size the whole file is checked at start; beyond it the check of a page read back
+must do for bodies, since reading gigabytes would keep the clients waiting."""
+
+TABLES: Final = """
+create table queues (
+    number integer primary key,
+    host text not null, kind text not null, name text not null,
+    next_seq integer not null, is_live integer not null, settings text not null
+);
+create table durables (
+    host text not null, name text not null,
+    destinations text not null, selector text not null,
+    primary key (host, name)
+) without rowid;
+create table messages (
+    id integer primary key, grp text not null, deliveries integer not null default 0,
+    size integer not null, expires_ms integer not null,
+    priority integer not null default 4, due_ms integer not null default 0
+);
+create table bodies (
+    id integer primary key, kind text not null, head blob not null, body blob not null,
+    crc integer not null
+);
+"""
+
+TRIGGERS: Final = """
+create view arrivals as
+    select m.id, m.grp, m.size, m.expires_ms, m.priority, m.due_ms, b.kind, b.head, b.body, b.crc
+    from messages m join bodies b on b.id = m.id;
+create trigger arrive instead of insert on arrivals begin
+    insert into messages (id, grp, size, expires_ms, priority, due_ms)
+        values (new.id, new.grp, new.size, new.expires_ms, new.priority, new.due_ms);
+    insert into bodies values (new.id, new.kind, new.head, new.body, new.crc);
+end;
+create trigger depart after delete on messages begin
+    delete from bodies where id = old.id;
+end;
+"""
+
+UPGRADES: Final = {
+    1: """
+        alter table messages add column priority integer not null default 4;
+        alter table messages add column due_ms integer not null default 0;
+    """
+    + TRIGGERS,
+}
+"""From which format: what makes it the next one. Format 1 had neither priorities nor delays."""
+
+SCRATCH: Final = """
+create table scratch.spilled (
+    id integer primary key, kind text not null, head blob not null, body blob not null,
+    crc integer not null
+);
+"""
+
+
+def place_of(queue: int, seq: int) -> int:
+    """Return the key of a message."""
+    return queue << SEQ_BITS | seq
+
+
+def prepare(connection: sqlite3.Connection, name: str) -> None:
+    """Make, check or upgrade the database called `name`; raises StoreError if it cannot serve."""
+    if sqlite3.sqlite_version_info < SQLITE_MIN:
+        wanted = ".".join(map(str, SQLITE_MIN))
+        raise StoreError(f"SQLite is {sqlite3.sqlite_version}, the store needs {wanted}")
+    connection.execute("pragma journal_mode = wal")
+    connection.execute("pragma synchronous = full")
+    found = _number(connection, "pragma user_version")
+    if found == 0 and not _number(connection, "select count(*) from sqlite_master"):
+        _run(connection, TABLES + TRIGGERS)
+        return
+    if _number(connection, "pragma application_id") != APPLICATION_ID:
+        raise StoreError(f"{name} is a database of another program")
+    if found > FORMAT:
+        raise StoreError(f"{name} has format {found}, this release knows formats up to {FORMAT}")
+    _check(connection, name)
+    if found < FORMAT:
+        _run(connection, "".join(UPGRADES[step] for step in range(found, FORMAT)))
+
+
+def _run(connection: sqlite3.Connection, script: str) -> None:
+    marks = f"pragma user_version = {FORMAT}; pragma application_id = {APPLICATION_ID};"
+    connection.executescript(f"begin immediate; {script} {marks} commit;")
+
+
+def _check(connection: sqlite3.Connection, name: str) -> None:
+    """Look for structural damage; the tables a restart walks are always looked at."""
+    pages = _number(connection, "pragma page_count")
+    size = pages * _number(connection, "pragma page_size")
+    whole = size <= CHECK_ALL_BYTES
+    tables = [""] if whole else ["('queues')", "('durables')", "('messages')"]
+    for table in tables:
+        try:
+            found = [
+                str(row[0]).replace("\n", " ")
+                for row in connection.execute(f"pragma quick_check{table}")
+            ]
+        except sqlite3.DatabaseError as error:
+            found = [str(error)]
+        if found != ["ok"]:
+            raise StoreError(f"{name} is damaged: {'; '.join(found[:5])}")
+
+
+def _number(connection: sqlite3.Connection, query: str) -> int:
+    (value,) = connection.execute(query).fetchone()
+    assert isinstance(value, int)
+    return value

@@ -1,0 +1,219 @@
+"""SqliteStore: the embedded store, one SQLite file in the data directory.
+
+    lock         held while a broker uses the directory
+    covey.db     everything that survives: WAL, synchronous=FULL
+    scratch.db   bodies of non-persistent messages that memory has no room for; dropped at start
+
+Changes are gathered here on the loop's thread and handed to the `Writer` thread by `flush`. A
+thread and not a child process: docs/decisions/010-store-thread.md has the figures.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from covey.config.settings import StoreSettings
+from covey.core.errors import StoreError
+from covey.core.message import Message
+from covey.core.stores.base import (
+    DurableRecord,
+    MessageRecord,
+    MessageStore,
+    Place,
+    QueueRecord,
+)
+from covey.core.stores.changes import Changes
+from covey.core.stores.lock import DirectoryLock
+from covey.core.stores.reader import read_durables, read_messages, read_queues
+from covey.core.stores.schema import QUEUES_MAX, SCRATCH, SEQ_MASK, place_of, prepare
+from covey.core.stores.writer import Notify, Page, Writer
+
+FILE: Final = "covey.db"
+SCRATCH_FILE: Final = "scratch.db"
+CACHE_KIB: Final = 16 * 1024  # pages kept in memory: the right edges of the trees, and room to sort
+BUSY_MS: Final = 2000  # patience with a person who looks into the file
+
+DEFINE: Final = """
+    insert into queues values (?, ?, ?, ?, ?, ?, ?)
+    on conflict (number) do update set
+        next_seq = max(next_seq, excluded.next_seq),
+        is_live = excluded.is_live, settings = excluded.settings
+"""
+RESERVE: Final = "update queues set next_seq = max(next_seq, ?) where number = ?"
+FORGET: Final = "delete from queues where number = ?"
+EMPTY: Final = "delete from messages where id between ? and ?"
+BIND: Final = "insert or replace into durables values (?, ?, ?, ?)"
+UNBIND: Final = "delete from durables where host = ? and name = ?"
+
+
+class SqliteStore(MessageStore):
+    """Persistent messages in a directory of their own."""
+
+    def __init__(
+        self,
+        settings: StoreSettings,
+        notify: Notify,
+        factory: type[sqlite3.Connection] = sqlite3.Connection,
+    ) -> None:
+        super().__init__()
+        self._settings = settings
+        directory = Path(settings.path)
+        _make_directory(directory)
+        self._lock = DirectoryLock(directory)
+        try:
+            self._connection = _connect(directory, factory)
+        except (sqlite3.Error, OSError, StoreError) as error:
+            self._lock.release()
+            if isinstance(error, StoreError):
+                raise
+            raise StoreError(f"{directory / FILE} cannot be opened: {error}") from error
+        self._changes = Changes()
+        self._writer = Writer(
+            self._connection, directory / FILE, self._disk_free_min, notify, self._tell
+        )
+
+    @property
+    def damages(self) -> list[str]:
+        """Return what was found damaged since the start, with its place."""
+        return self._writer.damages
+
+    def queues(self) -> list[QueueRecord]:
+        """Return every queue, swept ones included."""
+        return read_queues(self._connection)
+
+    def durables(self) -> list[DurableRecord]:
+        """Return every durable subscription."""
+        return read_durables(self._connection)
+
+    def messages(self) -> Iterator[MessageRecord]:
+        """Walk all messages, queue by queue, ascending."""
+        return read_messages(self._connection)
+
+    def append(self, queue: int, seq: int, group: str, message: Message) -> None:
+        """Keep a message at its number."""
+        self._changes.arrive(place_of(queue, seq), group, message)
+
+    def delete(self, queue: int, seq: int) -> None:
+        """Forget a message that was settled."""
+        self._changes.deletions.append(place_of(queue, seq))
+
+    def count_retry(self, queue: int, seq: int, deliveries: int) -> None:
+        """Remember how often a message was delivered and came back."""
+        self._changes.retries[place_of(queue, seq)] = deliveries
+
+    def spill(self, queue: int, seq: int, message: Message) -> None:
+        """Keep a body in the scratch file."""
+        self._changes.spill(place_of(queue, seq), message)
+
+    def unspill(self, queue: int, seq: int) -> None:
+        """Forget a spilled body."""
+        self._changes.unspills.append(place_of(queue, seq))
+
+    def define(self, record: QueueRecord) -> None:
+        """Remember a queue, or what changed about it."""
+        if record.number >= QUEUES_MAX:
+            raise StoreError(f"queue {record.name}: the store has given {QUEUES_MAX} queue numbers")
+        row = (
+            record.number,
+            record.host,
+            record.kind,
+            record.name,
+            record.next_seq,
+            int(record.is_live),
+            record.settings,
+        )
+        self._changes.definitions.append((DEFINE, row))
+
+    def reserve(self, queue: int, next_seq: int) -> None:
+        """Never again give a number below this one in that queue."""
+        self._changes.definitions.append((RESERVE, (next_seq, queue)))
+
+    def forget(self, queue: int) -> None:
+        """Forget a queue with all its messages."""
+        self.empty(queue)
+        self._changes.definitions.append((FORGET, (queue,)))
+
+    def empty(self, queue: int) -> None:
+        """Forget all messages of a queue, and keep the queue."""
+        bounds = (place_of(queue, 0), place_of(queue, SEQ_MASK))
+        self._changes.definitions.append((EMPTY, bounds))
+
+    def bind(self, record: DurableRecord) -> None:
+        """Remember a durable subscription, or what it hears now."""
+        destinations = json.dumps(record.destinations)
+        row = (record.host, record.name, destinations, record.selector)
+        self._changes.definitions.append((BIND, row))
+
+    def unbind(self, host: str, name: str) -> None:
+        """Forget a durable subscription; its queue is forgotten by `forget`."""
+        self._changes.definitions.append((UNBIND, (host, name)))
+
+    def flush(self, ticket: int) -> None:
+        """Hand over everything issued so far; `finished` reports the ticket later."""
+        changes, self._changes = self._changes, Changes()
+        changes.tickets.append(ticket)
+        self._writer.submit(changes)
+
+    def page(self, ticket: int, places: list[Place]) -> None:
+        """Read bodies back; `paged` brings them later."""
+        self._writer.ask(Page(ticket, [place_of(queue, seq) for queue, seq in places]))
+
+    def close(self) -> None:
+        """Finish what was handed over and let go of the disk."""
+        self._writer.close()
+        self._lock.release()
+
+    def _disk_free_min(self, disk_bytes: int) -> int:
+        share = disk_bytes * self._settings.disk_free_percent // 100
+        return int(max(self._settings.disk_free_min, share))
+
+    def _tell(self) -> None:
+        """Pass the thread's report on, on the loop's thread."""
+        report = self._writer.take_report()
+        if report is None:
+            return
+        for ticket in report.tickets:
+            self.finished(ticket, report.error)
+        for page in report.pages:
+            self.paged(page.ticket, page.bodies, report.error)
+        if report.pressure is not None:
+            self.pressed(report.pressure)
+
+
+def _connect(directory: Path, factory: type[sqlite3.Connection]) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        directory / FILE, isolation_level=None, check_same_thread=False, factory=factory
+    )
+    try:
+        connection.execute(f"pragma busy_timeout = {BUSY_MS}")
+        connection.execute(f"pragma cache_size = -{CACHE_KIB}")
+        prepare(connection, str(directory / FILE))
+        connection.execute("pragma wal_autocheckpoint = 0")
+        scratch = directory / SCRATCH_FILE
+        scratch.unlink(missing_ok=True)
+        connection.execute("attach ? as scratch", (str(scratch),))
+        connection.execute("pragma scratch.journal_mode = memory")
+        connection.execute("pragma scratch.synchronous = off")
+        connection.execute(SCRATCH)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _make_directory(directory: Path) -> None:
+    """Make the directory, and make sure that its name survives a power loss too."""
+    if directory.is_dir():
+        return
+    try:
+        directory.mkdir(parents=True)
+        parent = os.open(directory.parent, os.O_RDONLY)
+        os.fsync(parent)
+        os.close(parent)
+    except OSError as error:
+        raise StoreError(f"data directory {directory} cannot be made: {error}") from error

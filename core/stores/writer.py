@@ -1,0 +1,230 @@
+"""Writer: the one thread that owns the database connection after start.
+
+Group commit: it commits what has gathered while the last commit ran, and never waits to gather.
+Page reads go between two commits. Everything it has to say goes through `notify`, which runs a
+callable on the loop's own thread; reports wait in one list, so a busy loop is asked only once.
+
+What can go wrong with a commit:
+
+| error                          | answer                                                      |
+|--------------------------------|-------------------------------------------------------------|
+| the disk is full, file is busy | rolled back and tried again until it works; producers wait  |
+| anything else, fsync above all | final. A failed fsync must not be tried again: the system   |
+|                                | has dropped the pages and would call the next one a success |
+
+Checkpoints are made here, not by SQLite after a commit: it would ignore their errors.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from threading import Condition, Thread
+from typing import Final
+
+from covey.core.errors import StoreError
+from covey.core.stores.base import BodyRecord
+from covey.core.stores.changes import Changes
+from covey.core.stores.reader import read_page
+
+CHECKPOINT_BYTES: Final = 16 * 1024 * 1024  # of WAL: less syncs too often, more slows recovery
+COMMIT_BYTES: Final = 16 * 1024  # what a commit adds to the WAL beside bodies, about four pages
+RETRY_S: Final = 0.5  # how often a full disk is looked at again
+PRIMARY: Final = 0xFF  # the lower byte of an SQLite code; the rest says which sort of it
+PASSING: Final = frozenset((sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED))
+
+Notify = Callable[[Callable[[], None]], None]
+
+
+class Page:
+    """Bodies somebody wants, and then the bodies."""
+
+    __slots__ = ("bodies", "places", "ticket")
+
+    def __init__(self, ticket: int, places: list[int]) -> None:
+        self.ticket = ticket
+        self.places = places
+        self.bodies: list[BodyRecord] = []
+
+
+class Report:
+    """What the thread has done since the loop last asked."""
+
+    __slots__ = ("error", "pages", "pressure", "tickets")
+
+    def __init__(self) -> None:
+        self.tickets: list[int] = []
+        self.pages: list[Page] = []
+        self.pressure: str | None = None  # None: nothing new
+        self.error: StoreError | None = None
+
+
+class Writer:
+    """Changes and page requests in, reports out."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        path: Path,
+        disk_free_min: Callable[[int], int],
+        notify: Notify,
+        tell: Callable[[], None],
+    ) -> None:
+        self.damages: list[str] = []
+        self._connection = connection
+        self._path = path
+        self._disk_free_min = disk_free_min  # of a disk of that many bytes
+        self._notify = notify
+        self._tell = tell
+        self._awake = Condition()
+        self._changes: Changes | None = None
+        self._pages: list[Page] = []
+        self._report: Report | None = None
+        self._is_closing = False
+        self._error: StoreError | None = None
+        self._pressure = ""
+        self._unsynced = 0  # bytes written since the last checkpoint
+        self._thread = Thread(target=self._run, name="covey-store", daemon=True)
+        self._thread.start()
+
+    # The loop's side.
+
+    def submit(self, changes: Changes) -> None:
+        """Have a batch written; those that meet on the way become one commit."""
+        with self._awake:
+            if self._changes is None:
+                self._changes = changes
+            else:
+                self._changes.add(changes)
+            self._awake.notify()
+
+    def ask(self, page: Page) -> None:
+        """Have bodies read."""
+        with self._awake:
+            self._pages.append(page)
+            self._awake.notify()
+
+    def take_report(self) -> Report | None:
+        """Return what was done since the last time, None if nothing."""
+        with self._awake:
+            report, self._report = self._report, None
+        return report
+
+    def close(self) -> None:
+        """Finish what was handed over, and end. A batch that cannot be written is given up."""
+        with self._awake:
+            self._is_closing = True
+            self._awake.notify()
+        self._thread.join()
+        self._connection.close()
+
+    # The thread's side.
+
+    def _run(self) -> None:
+        self._look_at_disk()
+        while self._wait():
+            with self._awake:
+                changes, self._changes = self._changes, None
+                pages, self._pages = self._pages, []
+            if changes is not None:
+                self._commit(changes)
+            for page in pages:
+                self._read(page)
+            if self._pressure:
+                self._look_at_disk()
+
+    def _wait(self) -> bool:
+        with self._awake:
+            while self._changes is None and not self._pages:
+                if self._is_closing:
+                    return False
+                if not self._awake.wait(RETRY_S if self._pressure else None):
+                    return True  # time to look at the disk again
+        return True
+
+    def _commit(self, changes: Changes) -> None:
+        while self._error is None:
+            try:
+                self._connection.execute("begin immediate")
+                changes.write(self._connection)
+                self._connection.execute("commit")
+            except sqlite3.Error as error:
+                self._roll_back()
+                if _is_passing(error) and not self._is_closing:
+                    self._press(f"the store cannot be written: {error}")
+                    self._pause()
+                    continue
+                self._fail(f"{self._path}: commit failed: {error}")
+            break
+        with self._awake:
+            report = self._reporting()
+            report.tickets += changes.tickets
+            report.error = self._error
+        self._unsynced += changes.size + COMMIT_BYTES
+        if self._unsynced >= CHECKPOINT_BYTES and self._error is None:
+            self._checkpoint()
+
+    def _read(self, page: Page) -> None:
+        if self._error is None:
+            try:
+                page.bodies = read_page(self._connection, page.places, self.damages)
+            except sqlite3.Error as error:
+                if _is_passing(error):
+                    self.ask(page)
+                    return
+                self._fail(f"{self._path}: a page could not be read: {error}")
+        with self._awake:
+            report = self._reporting()
+            report.pages.append(page)
+            report.error = self._error
+
+    def _checkpoint(self) -> None:
+        self._unsynced = 0
+        try:
+            self._connection.execute("pragma wal_checkpoint(passive)").fetchone()
+        except sqlite3.Error as error:
+            if not _is_passing(error):
+                self._fail(f"{self._path}: checkpoint failed: {error}")
+        self._look_at_disk()
+
+    def _look_at_disk(self) -> None:
+        disk = os.statvfs(self._path)
+        free = disk.f_bavail * disk.f_frsize
+        least = self._disk_free_min(disk.f_blocks * disk.f_frsize)
+        self._press(f"the disk has {free} bytes free, less than {least}" if free < least else "")
+
+    def _press(self, reason: str) -> None:
+        if reason == self._pressure:
+            return
+        self._pressure = reason
+        with self._awake:
+            self._reporting().pressure = reason
+
+    def _pause(self) -> None:
+        with self._awake:
+            self._awake.wait_for(lambda: self._is_closing, RETRY_S)
+
+    def _roll_back(self) -> None:
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("rollback")
+        except sqlite3.Error as error:
+            self._fail(f"{self._path}: rollback failed: {error}")
+
+    def _fail(self, text: str) -> None:
+        if self._error is None:
+            self._error = StoreError(text)
+
+    def _reporting(self) -> Report:
+        """Return the report being filled; the first entry asks the loop to fetch it."""
+        if self._report is None:
+            self._report = Report()
+            self._notify(self._tell)
+        return self._report
+
+
+def _is_passing(error: sqlite3.Error) -> bool:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    return isinstance(code, int) and code & PRIMARY in PASSING

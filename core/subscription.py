@@ -1,0 +1,79 @@
+"""Subscription: one client's wish to read, over one or many destinations.
+
+One SUBSCRIBE or attach makes one of these. It has one credit window and, for each queue it reads,
+a consumer; topics all feed one consumer. A pattern keeps it open to destinations made later:
+the host calls `attach` and `listen` for those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from covey.core.clock import Clock
+from covey.core.consumer import Consumer, Window
+from covey.core.entry import Entry, Outcome
+from covey.core.feed import Feed
+from covey.core.queue import Queue
+from covey.core.topic import Topic
+from covey.core.wildcard import Pattern
+
+if TYPE_CHECKING:
+    from covey.core.session import Session
+
+
+class Subscription:
+    """What a client subscribed to, under the id it gave."""
+
+    def __init__(
+        self, session: Session, name: str, window: Window, make: Callable[[], Consumer]
+    ) -> None:
+        self.session = session
+        self.name = name
+        self.window = window
+        self.make = make
+        self.consumers: list[Consumer] = []
+        self.patterns: list[Pattern] = []
+        self.topics: list[Topic] = []
+        self.feed: Feed | None = None
+        self.is_lasting = True  # False: what matches its patterns later is none of its business
+        self.matches_zero = False  # whether its `a.**` means `a`, too
+        self.buffer_size = 640 * 1024  # what may wait for it at a topic before producers do
+
+    def attach(self, queue: Queue, now: float) -> None:
+        """Read from a queue, too."""
+        if any(consumer.queue is queue for consumer in self.consumers):
+            return
+        consumer = self.make()
+        consumer.name = self.name
+        queue.join(consumer, now)
+        self.consumers.append(consumer)
+
+    def listen(self, topic: Topic, buffer_size: int, clock: Clock) -> None:
+        """Hear a topic, too."""
+        if self.feed is None:
+            consumer = self.make()
+            consumer.name = self.name
+            self.feed = Feed(self.name, consumer, buffer_size, clock)
+            self.consumers.append(consumer)
+        topic.add(self.feed)
+        self.topics.append(topic)
+
+    def detach(self, now: float, *, counted: bool) -> None:
+        """Let go of every queue and topic; what was held returns."""
+        for topic in self.topics:
+            if self.feed is not None:
+                topic.discard(self.feed)
+        self.topics.clear()
+        consumers, self.consumers = self.consumers, []
+        for consumer in consumers:
+            source = consumer.queue
+            if source is not None:
+                source.leave(consumer, now, counted=counted)
+
+
+def settle(entry: Entry, outcome: Outcome, now: float) -> None:
+    """Settle an entry with whatever it came from."""
+    consumer = entry.holder
+    if consumer is not None and consumer.queue is not None:
+        consumer.queue.settle(entry, outcome, now)

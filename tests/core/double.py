@@ -1,0 +1,163 @@
+"""Doubles for tests of the core above the queue: a store one can hold back, a small client."""
+
+from __future__ import annotations
+
+from covey.config.queues import QueueSettings, TopicSettings
+from covey.config.settings import Settings, UserSettings, VirtualHostSettings
+from covey.core.broker import Broker
+from covey.core.clock import Clock
+from covey.core.consumer import Consumer, Window
+from covey.core.destination import Destination, Syntax
+from covey.core.entry import Entry, Outcome
+from covey.core.host import Policies, VirtualHost
+from covey.core.message import Message
+from covey.core.security import Identity
+from covey.core.session import Session
+from covey.core.stores.base import MessageStore
+from covey.core.stores.memory import MemoryStore
+from covey.core.subscription import Subscription
+from tests.core.support import Letter, selector_of
+
+START_S = 100.0
+
+
+class HeldStore(MemoryStore):
+    """A store that promises, and keeps its promise when the test says so."""
+
+    is_durable = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tickets: list[int] = []
+        self.stored: list[Message] = []
+        self.deleted: list[int] = []
+
+    def append(self, queue: int, seq: int, group: str, message: Message) -> None:
+        """Note what is to be kept."""
+        self.stored.append(message)
+
+    def delete(self, queue: int, seq: int) -> None:
+        """Note what is to be forgotten."""
+        self.deleted.append(seq)
+
+    def flush(self, ticket: int) -> None:
+        """Wait for the test's word."""
+        self.tickets.append(ticket)
+
+    def write(self) -> None:
+        """Finish everything that was handed over."""
+        while self.tickets:
+            self.finished(self.tickets.pop(0), None)
+
+
+class Reader(Consumer):
+    """A consumer that keeps what it gets."""
+
+    def __init__(self, session: Session, window: Window) -> None:
+        super().__init__(session, window)
+        self.entries: list[Entry] = []
+        self.names: list[object] = []  # of the messages, which entries forget when they go
+        self.reason = ""
+
+    def deliver(self, entry: Entry) -> None:
+        """Keep it."""
+        self.entries.append(entry)
+        self.names.append(entry.content.lookup("name"))
+
+    def cancelled(self, reason: str) -> None:
+        """Keep the reason."""
+        self.reason = reason
+
+
+class Person:
+    """A session with what one does in it."""
+
+    def __init__(self, room: Room, session: Session) -> None:
+        self.room = room
+        self.session = session
+        self.kicks: list[str] = []
+        session.kick = self.kicks.append
+
+    def send(self, destination: str, name: str = "", *, size: int = 1, **options: int) -> list[str]:
+        """Publish a letter; the list gets its name once it is taken and safe."""
+        done: list[str] = []
+        broker = self.room.broker
+        message = letter(name, size=size, **options)
+        broker.publish(
+            self.session, places(destination), message, lambda: done.append(name)
+        )
+        broker.run(self.room.now)
+        return done
+
+    def read(
+        self, destination: str, name: str = "s", *, credit: int = 1000, selector: str = ""
+    ) -> Reader:
+        """Subscribe; one reader takes everything."""
+        window = Window(credit)
+        reader = Reader(self.session, window)
+        reader.selector = selector_of(selector)
+        subscription = Subscription(self.session, name, window, lambda: reader)
+        broker = self.room.broker
+        broker.subscribe(self.session, subscription, places(destination), self.room.now)
+        broker.run(self.room.now)
+        return reader
+
+    def settle(self, reader: Reader, outcome: Outcome = Outcome.ACCEPTED) -> None:
+        """Settle everything a reader holds."""
+        for entry in list(reader.unsettled.values()):
+            assert reader.queue is not None
+            reader.queue.settle(entry, outcome, self.room.now)
+        self.room.broker.run(self.room.now)
+
+
+class Room:
+    """A broker and its time."""
+
+    def __init__(
+        self,
+        *queues: QueueSettings,
+        topics: tuple[TopicSettings, ...] = (),
+        hosts: tuple[VirtualHostSettings, ...] = (),
+        users: tuple[UserSettings, ...] = (),
+        store: MessageStore | None = None,
+        limits: dict[str, object] | None = None,
+    ) -> None:
+        given: dict[str, object] = {"broker": limits or {}}
+        lists = {"queue": queues, "topic": topics, "virtual_host": hosts, "user": users}
+        given.update({name: entries for name, entries in lists.items() if entries})
+        self.broker = Broker(Settings.model_validate(given), store)
+        self.now = START_S
+
+    def enter(self, name: str = "admin") -> Person:
+        """Open a session."""
+        session = self.broker.open(self.broker.hosts[0], Identity(name), self.now)
+        return Person(self, session)
+
+    def depth(self, name: str) -> int:
+        """Count a queue's messages."""
+        queue = self.broker.hosts[0].queues.get(name)
+        return 0 if queue is None else queue.board.index.count
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+        self.broker.tick(self.now)
+
+
+def letter(name: str, *, size: int = 1, **options: int) -> Letter:
+    """Make a message; options are fields such as `expires_ms`, `retain`, `persistent`."""
+    message = Letter(size, name=name)
+    for field, value in options.items():
+        setattr(message, field, value)
+    return message
+
+
+def places(text: str) -> tuple[Destination, ...]:
+    """Read destinations as the default syntax spells them."""
+    return Syntax().parse(text, allow_patterns=True)
+
+
+def make_host(settings: Settings | None = None) -> VirtualHost:
+    """Make a virtual host with nobody around it."""
+    given = settings or Settings()
+    return VirtualHost(given.virtual_hosts[0], Policies(given), Clock())

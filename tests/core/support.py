@@ -1,0 +1,250 @@
+"""Stand-ins for what protocols bring to a queue: a message, a consumer, a sink of events.
+
+`Bench` is a queue on a table: it sends, lets consumers in, pumps until nothing moves, and keeps a
+clock that only a test moves. Consumers write down what they get, in order.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from covey.config.queues import GroupSettings, QueueSettings
+from covey.core.consumer import Consumer, Window
+from covey.core.entry import PENDING, Entry, Outcome
+from covey.core.events import EventKind, EventSink
+from covey.core.message import Message, Neutral
+from covey.core.queue import Queue
+from covey.core.selector import Selector, Value, compile_selector
+from covey.core.session import Session
+from covey.groups import make
+from covey.groups.key import GroupKey
+
+NOBODY = cast(Session, None)  # the queue never looks at a consumer's session
+
+Event = tuple[EventKind, str, int, int]
+
+
+class Letter(Message):
+    """A message in no encoding: properties and a size."""
+
+    kind = "letter"
+
+    def __init__(self, size: int = 1, **properties: Value) -> None:
+        super().__init__(size)
+        self.properties = properties
+
+    def message_id(self) -> str:
+        return ""
+
+    def lookup(self, name: str) -> Value:
+        return self.properties.get(name)
+
+    def neutral(self) -> Neutral:
+        return Neutral()
+
+    def encode(self) -> tuple[bytes, bytes]:
+        return b"", b""
+
+    def without_expiry(self) -> Message:
+        return Letter(self.size, **self.properties)
+
+
+class Reader(Consumer):
+    """A consumer that keeps what it gets."""
+
+    def __init__(self, window: Window) -> None:
+        super().__init__(NOBODY, window)
+        self.entries: list[Entry] = []
+        self.got: list[int] = []
+        self.firsts: list[int] = []
+        self.ends = 0
+        self.drains = 0
+        self.lost: list[str] = []
+        self.wants_revoked = True
+
+    def deliver(self, entry: Entry) -> None:
+        self.entries.append(entry)
+        self.got.append(entry.seq)
+        if entry.is_first:
+            self.firsts.append(entry.seq)
+
+    def browse_ended(self) -> None:
+        self.ends += 1
+
+    def drained(self) -> None:
+        self.drains += 1
+
+    def revoked(self, group: str) -> None:
+        self.lost.append(group)
+
+    def held(self) -> list[int]:
+        """Give the numbers it has not settled."""
+        return sorted(self.unsettled)
+
+
+class Events(EventSink):
+    """A sink that keeps everything."""
+
+    def __init__(self) -> None:
+        self.all: list[Event] = []
+
+    def record(
+        self, kind: EventKind, now: float, queue: str, group: str, consumer: int, seq: int
+    ) -> None:
+        self.all.append((kind, group, consumer, seq))
+
+    def kinds(self, *wanted: EventKind) -> list[Event]:
+        """Give the events of these kinds."""
+        return [event for event in self.all if event[0] in wanted]
+
+
+class Bench:
+    """One queue, its clock and its events."""
+
+    def __init__(self, strategy: str = "simple", settings: QueueSettings | None = None) -> None:
+        self.now = 1.0
+        self.wall_ms = 1_000_000
+        options = QueueSettings() if settings is None else settings
+        groups = options.groups
+        rule = make(
+            strategy,
+            bucket_count=groups.bucket_count,
+            cache_size=groups.cache_size,
+            ring_points=groups.ring_points,
+        )
+        self.queue = Queue("work", options, rule, GroupKey())
+        self.events = Events()
+        self.queue.board.events = self.events
+        self.dead: list[tuple[Message, str]] = []
+        self.queue.dead_letter = self._bury
+
+    def send(
+        self,
+        group: str = "",
+        *,
+        sequence: int = 0,
+        size: int = 1,
+        ttl_ms: int = 0,
+        state: int = PENDING,
+        **properties: Value,
+    ) -> Entry:
+        """Put a message on the queue; the pump does not run."""
+        message = Letter(size, **properties)
+        message.group = group
+        message.group_sequence = sequence
+        message.expires_ms = self.wall_ms + ttl_ms if ttl_ms else 0
+        return self.queue.enqueue(message, state)
+
+    def send_all(self, groups: str) -> None:
+        """Send one message for each letter, the letter being its group."""
+        for group in groups:
+            self.send(group)
+
+    def join(
+        self,
+        credit: int = 100,
+        *,
+        size: int = 0,
+        selector: str = "",
+        from_seq: int = 0,
+        priority: int = 0,
+        weight: int = 1,
+        client_id: str = "",
+        exclusive: bool = False,
+        presettled: bool = False,
+    ) -> Reader:
+        """Let a consumer in; the pump does not run."""
+        reader = Reader(Window(credit, size))
+        reader.selector = selector_of(selector)
+        reader.from_seq = from_seq
+        reader.priority = priority
+        reader.weight = weight
+        reader.client_id = client_id
+        reader.is_exclusive = exclusive
+        reader.is_presettled = presettled
+        self.queue.join(reader, self.now)
+        return reader
+
+    def browse(self, credit: int = 100, *, from_seq: int = 0, selector: str = "") -> Reader:
+        """Let a browser in; the pump does not run."""
+        reader = Reader(Window(credit))
+        reader.is_browser = True
+        reader.from_seq = from_seq
+        reader.selector = selector_of(selector)
+        self.queue.join(reader, self.now)
+        return reader
+
+    def leave(self, reader: Reader) -> None:
+        """Let a consumer go and pump."""
+        self.queue.leave(reader, self.now)
+        self.pump()
+
+    def settle(self, reader: Reader, *numbers: int, outcome: Outcome = Outcome.ACCEPTED) -> None:
+        """Settle deliveries of a consumer, all it holds if none is named, and pump."""
+        for seq in numbers or reader.held():
+            self.queue.settle(reader.unsettled[seq], outcome, self.now)
+        self.pump()
+
+    def pump(self, budget: int = 1000) -> None:
+        """Pump until the queue rests."""
+        while self.queue.pump(self.now, self.wall_ms, budget):
+            pass
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass and pump."""
+        self.now += seconds
+        self.wall_ms += int(seconds * 1000)
+        self.pump()
+
+    def owner(self, group: str) -> Consumer | None:
+        """Give the owner of a group that has messages."""
+        return self.queue.board.lanes[group].owner
+
+    def _bury(self, queue: Queue, message: Message, reason: str) -> None:
+        self.dead.append((message, reason))
+
+
+def selector_of(text: str) -> Selector | None:
+    """Compile a selector; "" is none."""
+    return compile_selector(text) if text else None
+
+
+def policy(
+    *,
+    unsettled_max: int = 0,
+    park_after_failures: int = 0,
+    sticky_return_s: float = 0.0,
+    drain_limit_s: float = 0.0,
+    forget_idle_s: float = 0.0,
+    consumers_before: int = 0,
+    time_before_ms: int = 0,
+    strict: bool = False,
+    bucket_count: int = 1024,
+    cache_size: int = 1024,
+    ring_points: int = 10,
+    nak_limit: int = 0,
+    delay_ms: int = 0,
+    backoff: float = 1.0,
+    round_robin: bool = True,
+) -> QueueSettings:
+    """Build the settings a test of the core needs."""
+    groups = GroupSettings(
+        bucket_count=bucket_count,
+        cache_size=cache_size,
+        ring_points=ring_points,
+        unsettled_max=unsettled_max,
+        park_after_failures=park_after_failures,
+        sticky_return_s=sticky_return_s,
+        drain_limit_s=drain_limit_s,
+        forget_idle_s=forget_idle_s,
+        consumers_before_dispatch=consumers_before,
+        time_before_dispatch_ms=time_before_ms,
+        selector_order="strict" if strict else "hand-on",
+    )
+    return QueueSettings(
+        nak_limit=nak_limit,
+        redelivery_delay_ms=delay_ms,
+        redelivery_backoff=backoff,
+        round_robin=round_robin,
+        groups=groups,
+    )

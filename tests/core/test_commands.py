@@ -1,0 +1,87 @@
+"""Commands of an operator: none breaks a promise."""
+
+from __future__ import annotations
+
+from covey.core import commands
+from covey.groups import make
+from tests.core.support import Bench
+
+
+def test_closing_an_unknown_group_says_so_and_forgets_its_owner() -> None:
+    bench = Bench()
+    reader = bench.join()
+    bench.send("a")
+    bench.pump()
+    bench.settle(reader)
+    assert bench.queue.board.strategy.owner("a") == reader.id
+    assert not commands.close_group(bench.queue, "a", bench.now)
+    assert bench.queue.board.strategy.owner("a") == 0
+
+
+def test_a_parked_group_waits_and_goes_on_in_order() -> None:
+    bench = Bench()
+    reader = bench.join(0)
+    bench.send_all("aab")
+    assert commands.park(bench.queue, "a", bench.now, parked=True)
+    assert not commands.park(bench.queue, "nothing", bench.now, parked=True)
+    reader.window.grant(9, 0)
+    bench.pump()
+    assert reader.got == [3]
+    commands.park(bench.queue, "a", bench.now, parked=False)
+    bench.pump()
+    assert reader.got == [3, 1, 2]
+
+
+def test_a_rebalance_spreads_groups_over_those_who_came_late() -> None:
+    bench = Bench()
+    first = bench.join()
+    bench.send_all("ab")
+    bench.pump()
+    second = bench.join()
+    bench.settle(first)
+    bench.send_all("ab")
+    commands.rebalance(bench.queue, bench.now)
+    bench.pump()
+    assert len(first.got) == 3 and len(second.got) == 1
+
+
+def test_a_new_strategy_decides_from_now_on_and_order_holds() -> None:
+    bench = Bench()
+    old = bench.join(2)
+    bench.send_all("aaa")
+    bench.pump()
+    new = bench.join()
+    commands.change_strategy(bench.queue, make("shared"), bench.now)
+    bench.send("b")
+    bench.pump()
+    assert new.got == [4]
+    bench.settle(old)
+    assert new.got == [4, 3]
+
+
+def test_after_a_change_the_old_loads_do_not_count() -> None:
+    bench = Bench()
+    loaded = bench.join()
+    bench.send_all("abc")
+    bench.pump()
+    bench.settle(loaded)
+    other = bench.join()
+    bench.send("d")
+    bench.pump()
+    commands.change_strategy(bench.queue, make("simple"), bench.now)
+    bench.send_all("ef")
+    bench.pump()
+    assert (len(loaded.got), len(other.got)) == (4, 2)
+
+
+def test_a_purge_spares_what_is_acquired() -> None:
+    bench = Bench()
+    reader = bench.join(1)
+    bench.send_all("aab")
+    bench.send()
+    bench.pump()
+    assert commands.purge(bench.queue, bench.now) == 3
+    assert bench.queue.counts.dropped == 3
+    assert bench.queue.board.index.count == 1
+    bench.settle(reader)
+    assert bench.queue.board.lanes == {}

@@ -1,0 +1,127 @@
+"""The event log packs what the queues report: dense ids, names once, a gap where no room is."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from covey.core import event_log
+from covey.core.event_log import FORGET, HEADER, LENGTH, RECORD, ChunkTaker, EventLog
+from covey.core.events import EventKind
+
+
+class Chunk(NamedTuple):
+    flags: int
+    first: int
+    names: list[str]
+    records: list[tuple[int, ...]]
+
+
+class Shelf(ChunkTaker):
+    """Keeps chunks, unpacked; has room for as many as a test says."""
+
+    def __init__(self, room: int = 1000) -> None:
+        self.room = room
+        self.chunks: list[Chunk] = []
+        self.is_closed = False
+
+    def take(self, chunk: bytes) -> bool:
+        if len(self.chunks) >= self.room:
+            return False
+        _, flags, first, names_size, count = HEADER.unpack_from(chunk)
+        names, at = [], HEADER.size
+        while at < HEADER.size + names_size:
+            (length,) = LENGTH.unpack_from(chunk, at)
+            names.append(chunk[at + LENGTH.size : at + LENGTH.size + length].decode())
+            at += LENGTH.size + length
+        records = list(RECORD.iter_unpack(chunk[at:]))
+        assert len(records) == count
+        self.chunks.append(Chunk(flags, first, names, records))
+        return True
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def log_of(shelf: Shelf, *patterns: str) -> EventLog:
+    return EventLog(shelf, patterns or ("**",), lambda: 12.5)
+
+
+def enqueue(log: EventLog, queue: str, group: str, seq: int) -> None:
+    log.record(EventKind.ENQUEUE, 0.0, queue, group, 0, seq)
+
+
+def test_an_event_is_one_record_and_a_name_is_sent_once() -> None:
+    shelf = Shelf()
+    log = log_of(shelf)
+    enqueue(log, "work", "a", 1)
+    log.record(EventKind.DELIVER, 0.0, "work", "a", 7, 1)
+    log.record(EventKind.JOIN, 0.0, "work", "", 8, 0)
+    log.close()
+    assert shelf.chunks == [
+        Chunk(
+            0,
+            1,
+            ["work", "a"],
+            [(1, 1, 2, 0, 1, 12.5), (4, 1, 2, 7, 1, 12.5), (18, 1, 0, 8, 0, 12.5)],
+        )
+    ]
+    assert shelf.is_closed
+
+
+def test_ids_go_on_without_a_gap_from_chunk_to_chunk() -> None:
+    shelf = Shelf()
+    log = log_of(shelf)
+    for seq in range(1, 5001):
+        enqueue(log, "work", "a", seq)
+    log.flush()
+    log.flush()
+    assert [(chunk.first, len(chunk.records)) for chunk in shelf.chunks] == [
+        (1, 2048),
+        (2049, 2048),
+        (4097, 904),
+    ]
+    assert [chunk.names for chunk in shelf.chunks] == [["work", "a"], [], []]
+
+
+def test_only_queues_that_a_pattern_means_are_kept() -> None:
+    shelf = Shelf()
+    log = log_of(shelf, "orders.*", "bills")
+    for queue in ("orders.new", "orders", "bills", "bills.old", "orders.new"):
+        enqueue(log, queue, "", 1)
+    log.flush()
+    assert shelf.chunks[0].names == ["orders.new", "bills"]
+    assert [record[1] for record in shelf.chunks[0].records] == [1, 2, 1]
+
+
+def test_a_chunk_without_room_leaves_a_gap_and_the_names_are_sent_again() -> None:
+    shelf = Shelf(room=0)
+    log = log_of(shelf)
+    enqueue(log, "work", "a", 1)
+    log.flush()
+    shelf.room = 1
+    enqueue(log, "work", "a", 2)
+    log.flush()
+    assert shelf.chunks == [Chunk(FORGET, 2, ["work", "a"], [(1, 1, 2, 0, 2, 12.5)])]
+    assert log.dropped == 1
+
+
+def test_a_full_dictionary_starts_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_log, "NAMES_MAX", 3)
+    shelf = Shelf()
+    log = log_of(shelf)
+    for group in ("a", "b", "c"):
+        enqueue(log, "work", group, 1)
+    log.flush()
+    enqueue(log, "work", "c", 2)
+    log.flush()
+    assert shelf.chunks[1] == Chunk(FORGET, 4, ["work", "c"], [(1, 1, 2, 0, 2, 12.5)])
+
+
+def test_a_group_name_that_is_no_utf_8_is_written_in_escapes() -> None:
+    shelf = Shelf()
+    log = log_of(shelf)
+    enqueue(log, "work", "\ud800", 1)
+    log.flush()
+    assert shelf.chunks[0].names == ["work", "\\ud800"]

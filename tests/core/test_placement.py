@@ -1,0 +1,157 @@
+"""Placement: the gate, lending, setting aside, and events that pair up."""
+
+from __future__ import annotations
+
+from covey.core import commands
+from covey.core.entry import Outcome
+from covey.core.events import EventKind
+from covey.core.lane import DRAINING, HELD, OPEN, READY
+from tests.core.support import Bench, policy
+
+
+def test_a_group_drains_before_it_moves_and_nothing_else_waits() -> None:
+    bench = Bench()
+    old = bench.join(2)
+    bench.send_all("aaab")
+    bench.pump()
+    assert old.got == [1, 2]
+    new = bench.join()
+    commands.close_group(bench.queue, "a", bench.now)
+    bench.pump()
+    lane = bench.queue.board.lanes["a"]
+    assert (lane.where, new.got) == (DRAINING, [4])
+    bench.settle(old, 1)
+    assert new.got == [4]
+    bench.settle(old, 2)
+    assert new.got == [4, 3]
+    assert lane.where != DRAINING
+
+
+def test_assign_and_revoke_pair_up_and_drains_do_too() -> None:
+    bench = Bench("shared")
+    reader = bench.join(1)
+    bench.send_all("aa")
+    bench.pump()
+    bench.settle(reader)
+    events = bench.events.kinds(EventKind.ASSIGN, EventKind.REVOKE)
+    assert events == [(EventKind.ASSIGN, "a", 1, 0), (EventKind.REVOKE, "a", 1, 0)]
+    reader.window.grant(1, 0)
+    bench.pump()
+    commands.close_group(bench.queue, "a", bench.now)
+    bench.send("a")
+    bench.settle(reader)
+    kinds = [event[0] for event in bench.events.kinds(EventKind.DRAIN_START, EventKind.DRAIN_END)]
+    assert kinds == [EventKind.DRAIN_START, EventKind.DRAIN_END] * (len(kinds) // 2)
+
+
+def test_a_head_the_owner_refuses_is_lent_and_the_group_stays_with_its_owner() -> None:
+    bench = Bench()
+    owner = bench.join(selector="colour = 'red'")
+    bench.send("a", colour="red")
+    bench.pump()
+    other = bench.join(selector="colour = 'blue'")
+    bench.send("a", colour="blue")
+    bench.send("a", colour="red")
+    bench.pump()
+    assert (owner.got, other.got) == ([1], [])
+    bench.settle(owner)
+    assert (owner.got, other.got) == ([1], [2])
+    bench.settle(other)
+    assert owner.got == [1, 3]
+    assert bench.owner("a") is owner
+    assert owner.firsts == [1] and other.firsts == []
+
+
+def test_the_ring_lends_to_the_next_consumer_clockwise_that_is_there() -> None:
+    bench = Bench("consistent-hash", policy(sticky_return_s=60.0))
+    bench.join(selector="colour = 'red'")
+    away = bench.join(selector="colour = 'blue'", client_id="x")
+    here = bench.join(selector="colour = 'blue'")
+    bench.leave(away)
+    for i in range(20):
+        bench.send(f"g{i}", colour="blue")
+    bench.pump()
+    waiting = [lane for lane in bench.queue.board.lanes.values() if lane.owner is away]
+    assert len(here.got) == 20 - len(waiting)
+    assert all(lane.where == HELD for lane in waiting)
+
+
+def test_a_head_nobody_admits_is_set_aside_and_comes_back_at_its_place() -> None:
+    bench = Bench()
+    red = bench.join(selector="colour = 'red'")
+    bench.send("a", colour="blue")
+    bench.send("a", colour="red")
+    bench.pump()
+    assert red.got == [2]
+    bench.settle(red)
+    bench.send("a", colour="red")
+    anybody = bench.join()
+    bench.queue.leave(red, bench.now)
+    bench.pump()
+    assert anybody.got == [1, 3]
+
+
+def test_with_strict_selectors_such_a_head_holds_its_group_and_says_why() -> None:
+    bench = Bench(settings=policy(strict=True))
+    red = bench.join(selector="colour = 'red'")
+    bench.send("a", colour="blue")
+    bench.send("a", colour="red")
+    bench.pump()
+    lane = bench.queue.board.lanes["a"]
+    assert (red.got, lane.where) == ([], HELD)
+    assert lane.why == "no consumer's selector admits its next message"
+
+
+def test_an_aside_message_that_expired_is_forgotten() -> None:
+    bench = Bench()
+    bench.join(selector="colour = 'red'")
+    for _ in range(10):
+        bench.send("a", colour="blue", ttl_ms=100)
+    bench.send("a", colour="blue")
+    bench.pump()
+    bench.wait(2)
+    assert bench.queue.board.lanes["a"].aside == {11}
+
+
+def test_a_lane_says_where_it_stands() -> None:
+    bench = Bench(settings=policy(unsettled_max=1))
+    bench.send_all("ab")
+    lanes = bench.queue.board.lanes
+    assert lanes["a"].where == OPEN
+    reader = bench.join(1)
+    bench.send("a")
+    bench.pump()
+    assert (lanes["a"].where, lanes["a"].why) == (
+        HELD,
+        "1 unsettled messages, the most its policy allows",
+    )
+    bench.settle(reader)
+    assert lanes["a"].where == READY
+    assert lanes["a"].blocked_since == 0
+
+
+def test_the_cap_limits_what_is_out_of_one_group() -> None:
+    bench = Bench(settings=policy(unsettled_max=2))
+    reader = bench.join()
+    bench.send_all("aaab")
+    bench.pump()
+    assert reader.got == [1, 2, 4]
+    bench.settle(reader, 2, outcome=Outcome.RELEASED)
+    assert reader.got == [1, 2, 4, 2]
+    bench.settle(reader, 1)
+    assert reader.got == [1, 2, 4, 2, 3]
+
+
+def test_many_dead_entries_behind_the_head_are_let_go() -> None:
+    bench = Bench()
+    bench.send("a")
+    for _ in range(500):
+        bench.send("a", ttl_ms=100)
+    bench.wait(2)
+    lane = bench.queue.board.lanes["a"]
+    threaded = 0
+    entry = lane.first
+    while entry is not None:
+        threaded, entry = threaded + 1, entry.next
+    assert lane.count == 1
+    assert threaded < 100

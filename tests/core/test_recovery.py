@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from covey.config.queues import GroupSettings, QueueSettings
+from covey.config.settings import Settings, VirtualHostSettings
+from covey.core import host as host_module
+from covey.core.destination import Destination, Kind
+from covey.core.entry import Outcome
+from covey.core.policy import change_policy
+from covey.core.selector import compile_selector
+from tests.core.stores.support import House, Note, bodies
+
+
+def test_backlog_comes_back_in_order_with_its_groups(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    for number in range(10):
+        house.send("a", b"%d" % number, group=("even", "odd")[number % 2])
+        house.send("b", b"%d" % number)
+    house.rest()
+    house = house.restart()
+    assert {name: lane.count for name, lane in house.queue("a").board.lanes.items()} == {
+        "even": 5,
+        "odd": 5,
+    }
+    readers = [house.reader("a"), house.reader("b")]
+    house.rest()
+    got = bodies(readers[0])
+    assert [body for body in got if int(body) % 2] == [b"1", b"3", b"5", b"7", b"9"]
+    assert [body for body in got if int(body) % 2 == 0] == [b"0", b"2", b"4", b"6", b"8"]
+    assert bodies(readers[1]) == [b"%d" % number for number in range(10)]
+    house.store.close()
+
+
+def test_delivery_count_survives(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    reader = house.reader("a", 2)
+    house.send("a", b"poison")
+    house.send("a", b"unlucky")
+    house.rest()
+    house.settle(reader.entries[0], Outcome.FAILED)
+    house.queue("a").leave(reader, 0.0)
+    house.rest()
+    house = house.restart()
+    reader = house.reader("a")
+    house.rest()
+    assert [entry.deliveries for entry in reader.entries] == [1, 1]
+    house.store.close()
+
+
+def test_expiry_survives(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    note = Note(b"short-lived")
+    note.expires_ms = 5000
+    house.publish("a", note)
+    house.send("a", b"lasting")
+    house.rest()
+    house = house.restart()
+    house.now = 10.0
+    reader = house.reader("a")
+    house.rest()
+    assert bodies(reader) == [b"lasting"]
+    assert house.queue("a").counts.expired == 1
+    house.store.close()
+
+
+def test_expired_backlog_goes_to_its_dead_letter_queue_with_its_body(tmp_path: Path) -> None:
+    settings = Settings(queue=(QueueSettings(id="a", dlq="dead", dlq_expired=True),))
+    house = House(tmp_path, settings)
+    note = Note(b"too late")
+    note.expires_ms = 5000
+    house.publish("a", note)
+    house.rest()
+    house = house.restart()
+    house.now = 10.0
+    house.queue("a").mark()
+    house.rest()
+    reader = house.reader("dead")
+    house.rest()
+    assert bodies(reader) == [b"too late"]
+    assert house.queue("a").board.index.count == 0
+    house.store.close()
+
+
+def test_declared_queue_comes_back_with_its_policy(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    queue = house.queue("a")
+    policy = QueueSettings(id="a", quota=4096, groups=GroupSettings(strategy="simple"))
+    change_policy(queue, policy, house.settings.broker, 0.0)
+    house.host.declare(queue)
+    house.rest()
+    house = house.restart()
+    assert "a" in house.host.queues
+    assert "a" in house.host.declared
+    assert house.host.queues["a"].settings == policy
+    assert house.host.queues["a"].has_quota
+    house.store.close()
+
+
+def test_swept_queue_goes_on_counting_after_a_restart(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    reader = house.reader("a")
+    house.send("a", b"x")
+    house.rest()
+    house.settle(reader.entries[0])
+    house.host.delete_queue("a", "swept")
+    house.rest()
+    house = house.restart()
+    assert "a" not in house.host.queues
+    house.send("a", b"y")
+    house.rest()
+    (entry,) = house.queue("a").board.index
+    assert entry.seq > 1
+    house = house.restart()
+    assert [record.name for record in house.store.queues()] == ["a"]
+    house.store.close()
+
+
+def test_deleted_queue_does_not_come_back(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    house.send("a", b"x")
+    house.send("b", b"y")
+    house.rest()
+    house.host.delete_queue("a", "deleted")
+    house.rest()
+    house = house.restart()
+    assert list(house.host.queues) == ["b"]
+    assert house.queue("b").board.index.count == 1
+    assert house.queue("a").board.index.count == 0
+    house.store.close()
+
+
+def test_forgotten_names_start_at_the_floor_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_module, "REMEMBERED_MAX", 1)
+    house = House(tmp_path)
+    for name in ("a", "b"):
+        for _ in range(5):
+            house.send(name, b"", persistent=False)
+        house.rest()
+        house.host.delete_queue(name, "swept")
+    house.rest()
+    house = house.restart()
+    house.send("a", b"", persistent=False)
+    house.rest()
+    (entry,) = house.queue("a").board.index
+    assert entry.seq >= 6
+    house.store.close()
+
+
+def test_durable_subscription_comes_back_with_topics_selector_and_messages(
+    tmp_path: Path,
+) -> None:
+    house = House(tmp_path)
+    durable = house.host.make_durable("d")
+    durable.tap.selector = compile_selector("size > 2")
+    places = (
+        Destination(Kind.TOPIC, "news"),
+        Destination(Kind.TOPIC, "prices.*", is_pattern=True),
+    )
+    house.host.bind(durable, places)
+    for name, body in (("news", b"long"), ("news", b"x"), ("prices.ibm", b"also long")):
+        house.broker.publish(house.session, (Destination(Kind.TOPIC, name),), Note(body))
+    house.rest()
+    house = house.restart()
+    assert house.host.durables["d"].destinations == places
+    for name in ("news", "prices.msft", "other"):
+        for body in (b"later", b"y"):
+            house.broker.publish(house.session, (Destination(Kind.TOPIC, name),), Note(body))
+    house.rest()
+    queue = house.host.durables["d"].queue
+    assert queue.board.index.count == 4
+    house.store.close()
+
+
+def test_changed_and_destroyed_durable_subscriptions_stay_so(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    news = (Destination(Kind.TOPIC, "news"),)
+    for name in ("kept", "destroyed"):
+        house.host.bind(house.host.make_durable(name), news)
+    house.broker.publish(house.session, news, Note(b"x"))
+    house.rest()
+    kept = house.host.durables["kept"]
+    kept.tap.selector = compile_selector("size > 1")
+    house.host.bind(kept, news)
+    house.host.delete_durable("destroyed")
+    house.rest()
+    house = house.restart()
+    assert list(house.host.durables) == ["kept"]
+    selector = house.host.durables["kept"].tap.selector
+    assert selector is not None and selector.text == "size > 1"
+    assert list(house.host.queues) == []
+    assert len(list(house.store.messages())) == 1
+    house.store.close()
+
+
+def test_queues_of_one_name_in_two_hosts_stay_apart(tmp_path: Path) -> None:
+    hosts = tuple(VirtualHostSettings(id=name, host_names=(name,)) for name in ("one", "two"))
+    house = House(tmp_path, Settings(virtual_host=hosts))
+    house.send("a", b"of one")
+    house.rest()
+    both = house.restart()
+    assert [len(host.queues) for host in both.broker.hosts] == [1, 0]
+    both.store.close()
+
+
+def test_host_that_left_the_configuration_keeps_its_messages_on_disk(tmp_path: Path) -> None:
+    hosts = tuple(VirtualHostSettings(id=name, host_names=(name,)) for name in ("one", "two"))
+    house = House(tmp_path, Settings(virtual_host=hosts))
+    house.send("a", b"of one")
+    house.rest()
+    house.store.close()
+    without = House(tmp_path, Settings(virtual_host=hosts[1:]))
+    assert without.host.queues == {}
+    without.send("a", b"of two")
+    without.rest()
+    without.store.close()
+    again = House(tmp_path, Settings(virtual_host=hosts))
+    assert [host.queue("a").board.index.count for host in again.broker.hosts] == [1, 1]
+    again.store.close()

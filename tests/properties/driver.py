@@ -1,0 +1,399 @@
+"""The driver: random events for one queue and its referee, all from one seed.
+
+Biased towards trouble: few groups, few credits, many parks, failures and leaves, and a pump that
+often comes late or with a budget of two. `run(seed, strategy)` plays one sequence; a violation
+carries the seed and the last events, so that it can be played again.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from covey.config.queues import GroupSettings, QueueSettings
+from covey.core import commands
+from covey.core.consumer import Consumer, Window
+from covey.core.entry import ACQUIRED, PENDING, STORING, Entry, Outcome
+from covey.core.queue import Queue
+from covey.core.selector import compile_selector
+from covey.groups import GroupStrategy, make
+from covey.groups.key import GroupKey
+from tests.core.support import NOBODY, Letter
+from tests.properties.law import Client, Policy, Slip
+from tests.properties.ownership import BUCKETS, CACHE_SIZE, OWNERSHIPS, RING_POINTS
+from tests.properties.referee import Referee, outcome_of
+
+STRATEGIES = tuple(OWNERSHIPS)
+GROUPS = ("", "a", "b", "c", "d")  # by `BUCKETS` buckets b shares with nobody, a with d
+COLOURS = ("red", "blue")
+SELECTORS = {colour: compile_selector(f"colour = '{colour}'") for colour in COLOURS}
+EVENTS_PER_RUN = 100
+CLIENTS_MAX = 5
+TRACE_SHOWN = 40
+
+WEIGHTS = {
+    "send": 26,
+    "join": 9,
+    "leave": 7,
+    "retire": 2,
+    "pause": 3,
+    "credit": 12,
+    "settle": 24,
+    "commit": 5,
+    "park": 5,
+    "close": 2,
+    "rebalance": 1,
+    "change_strategy": 1,
+    "purge": 1,
+    "browse": 1,
+    "tick": 9,
+}
+
+
+class JudgedConsumer(Consumer):
+    """A consumer that tells the referee of each delivery."""
+
+    def __init__(self, window: Window, referee: Referee) -> None:
+        super().__init__(NOBODY, window)
+        self.referee = referee
+
+    def deliver(self, entry: Entry) -> None:
+        self.referee.delivered(self.id, entry.seq, entry.is_first)
+
+
+class JudgedBrowser(Consumer):
+    """A browser that checks what it sees: ascending numbers, nothing it may not see."""
+
+    def __init__(self, window: Window, referee: Referee) -> None:
+        super().__init__(NOBODY, window)
+        self.referee = referee
+        self.seen = 0
+        self.has_ended = False
+
+    def deliver(self, entry: Entry) -> None:
+        slip = self.referee.slips[entry.seq]
+        assert entry.seq > self.seen, f"the browser went back to {entry.seq}"
+        assert entry.state != STORING, f"the browser saw {entry.seq} before its commit"
+        is_over = entry.state != ACQUIRED and self.referee.is_expired(slip)
+        assert not is_over, f"the browser saw {entry.seq}, which had expired"
+        assert not self._missed(entry.seq), f"the browser skipped some before {entry.seq}"
+        self.seen = entry.seq
+
+    def browse_ended(self) -> None:
+        assert not self._missed(self.referee.queue.next_seq), "the browser ended too early"
+        self.has_ended = True
+        self.referee.browser_ended()
+
+    def judge_rest(self) -> None:
+        """With credit left, a resting browser has seen everything it may see."""
+        if not self.has_ended and self.is_willing() and self.referee.is_started:
+            storing = [seq for seq, slip in self.referee.slips.items() if slip.state == "storing"]
+            end = min(storing, default=self.referee.queue.next_seq)
+            assert not self._missed(end), "the browser rests but has not seen everything"
+
+    def _missed(self, before: int) -> list[int]:
+        return [
+            seq
+            for seq, slip in self.referee.slips.items()
+            if self.seen < seq < before
+            and seq >= self.from_seq
+            and not (slip.state == "held" and not self.sees_acquired)
+            and not (slip.state != "held" and self.referee.is_expired(slip))
+            and (self.selector is None or self.selector.text == f"colour = '{slip.colour}'")
+            # One it stepped over while it was acquired does not count when it comes back.
+            and (self.sees_acquired or not slip.was_delivered)
+        ]
+
+
+class Driver:
+    """One queue, one referee, one seed."""
+
+    def __init__(self, seed: int, strategy: str) -> None:
+        self.random = Random(f"{strategy} {seed}")
+        chance = self.random.random
+        self.policy = Policy(
+            unsettled_max=self.random.choice((0, 0, 1, 2)),
+            park_after_failures=self.random.choice((0, 0, 2)),
+            nak_limit=self.random.choice((0, 0, 3)),
+            delay_s=self.random.choice((0.0, 0.0, 0.5)),
+            sticky_return_s=self.random.choice((0.0, 0.0, 2.0)),
+            consumers_before=self.random.choice((0, 0, 0, 0, 0, 2)),
+            is_strict=chance() < 0.1,
+        )
+        if self.policy.consumers_before or chance() < 0.05:
+            self.policy.time_before_s = 1.0
+        self.budget = 2 if chance() < 0.3 else 1000
+        self.pump_chance = self.random.choice((1.0, 0.6, 0.3))
+        self.has_selectors = chance() < 0.5
+        self.has_commits = chance() < 0.3
+        self.has_expiry = chance() < 0.4
+        self.has_priorities = chance() < 0.4
+        self.groups = GROUPS[: self.random.choice((2, 3, 5))]
+        self.now = 1.0
+        self.wall_ms = 1_000_000
+        self.queue = Queue("judged", self._settings(), strategy_of(strategy), GroupKey())
+        self.referee = Referee(self.queue, self.policy, OWNERSHIPS[strategy]())
+        self.queue.board.events = self.referee
+        self.consumers: dict[int, JudgedConsumer] = {}
+        self.browsers: list[JudgedBrowser] = []
+        self.storing: list[Entry] = []
+        self.trace: list[str] = []
+
+    def _settings(self) -> QueueSettings:
+        policy = self.policy
+        groups = GroupSettings(
+            unsettled_max=policy.unsettled_max,
+            park_after_failures=policy.park_after_failures,
+            sticky_return_s=policy.sticky_return_s,
+            consumers_before_dispatch=policy.consumers_before,
+            time_before_dispatch_ms=int(policy.time_before_s * 1000),
+            drain_limit_s=1.0,
+            selector_order="strict" if policy.is_strict else "hand-on",
+        )
+        return QueueSettings(
+            nak_limit=policy.nak_limit,
+            redelivery_delay_ms=int(policy.delay_s * 1000),
+            groups=groups,
+        )
+
+    def play(self, events: int) -> None:
+        """Play random events; the pump runs after most of them."""
+        names = list(WEIGHTS)
+        self.on_join()
+        self.on_join()
+        for name in self.random.choices(names, list(WEIGHTS.values()), k=events):
+            self.trace.append(name)
+            getattr(self, f"on_{name}")()
+            if self.random.random() < self.pump_chance:
+                self.pump()
+        self.pump_until_rest()
+
+    def pump(self) -> bool:
+        """Pump once; at rest the referee looks at everything."""
+        self.trace.append(f"  pump {self.now} {self.wall_ms}")
+        self.referee.pump_begins(self.now, self.wall_ms)
+        self.referee.is_scan_limited = self.budget == 2
+        more = self.queue.pump(self.now, self.wall_ms, self.budget)
+        if not more:
+            self.referee.rests()
+            for browser in self.browsers:
+                browser.judge_rest()
+        return more
+
+    def pump_until_rest(self) -> None:
+        """Pump until nothing moves: it must come to rest."""
+        for _ in range(2000):
+            if not self.pump():
+                return
+        raise AssertionError("the pump never rests")
+
+    # Events.
+
+    def on_send(self) -> None:
+        """Send one to three messages."""
+        for _ in range(self.random.choice((1, 1, 2, 3))):
+            message = Letter(self.random.choice((1, 5)), colour=self.random.choice(COLOURS))
+            message.group = self.random.choice(self.groups)
+            closes = bool(message.group) and self.random.random() < 0.08
+            message.group_sequence = -1 if closes else 0
+            if self.has_expiry and self.random.random() < 0.4:
+                message.expires_ms = self.wall_ms + self.random.choice((100, 700, 1500, 3000))
+            is_storing = self.has_commits and self.random.random() < 0.5
+            self._send(message, is_storing=is_storing)
+
+    def _send(self, message: Letter, *, is_storing: bool) -> None:
+        seq = self.queue.next_seq
+        colour = str(message.lookup("colour"))
+        self.trace.append(f"    {seq} {message.group!r} {colour}")
+        slip = Slip(
+            seq,
+            message.group,
+            message.size,
+            colour,
+            message.group_sequence < 0,
+            message.expires_ms,
+            "storing" if is_storing else "pending",
+        )
+        self.referee.sent(slip)
+        entry = self.queue.enqueue(message, STORING if is_storing else PENDING)
+        if is_storing:
+            self.storing.append(entry)
+
+    def on_commit(self) -> None:
+        """Bring one commit back."""
+        if self.storing:
+            entry = self.storing.pop(self.random.randrange(len(self.storing)))
+            self.trace.append(f"    {entry.seq}")
+            self.referee.committed(entry.seq)
+            self.queue.committed(entry)
+
+    def on_join(self) -> None:
+        """Let a consumer in, with whatever it may ask for."""
+        if len(self.consumers) >= CLIENTS_MAX:
+            return
+        pick = self.random.choice
+        client = Client(0, pick((0, 1, 2, 5, 50)), pick((0, 0, 3)))
+        client.weight = pick((1, 1, 2))
+        client.priority = pick((0, 1)) if self.has_priorities else 0
+        client.unsettled_max = pick((100_000, 100_000, 1, 2))
+        client.client_id = pick(("", "", "x", "y")) if self.policy.sticky_return_s else ""
+        client.is_presettled = self.random.random() < 0.15
+        if self.has_selectors:
+            client.colour = pick(("", *COLOURS))
+            client.from_seq = pick((0, 0, 0, -1))
+            client.is_exclusive = self.random.random() < 0.2
+        self._join(client)
+
+    def _join(self, client: Client) -> None:
+        consumer = JudgedConsumer(Window(client.count, client.size), self.referee)
+        consumer.weight = client.weight
+        consumer.priority = client.priority
+        consumer.unsettled_max = client.unsettled_max
+        consumer.client_id = client.client_id
+        consumer.is_presettled = client.is_presettled
+        consumer.selector = SELECTORS.get(client.colour)
+        consumer.from_seq = client.from_seq
+        consumer.is_exclusive = client.is_exclusive
+        client.number = self.queue.consumer_numbers + 1
+        if client.from_seq < 0:
+            client.from_seq = self.queue.next_seq
+        self.trace.append(f"    {client}")
+        self.referee.now = self.now
+        self.referee.joined(client)
+        self.queue.join(consumer, self.now)
+        assert consumer.id == client.number
+        self.consumers[consumer.id] = consumer
+
+    def on_leave(self) -> None:
+        """Let a consumer go, or a browser."""
+        self.referee.now = self.now
+        if self.browsers and self.random.random() < 0.2:
+            browser = self.browsers.pop()
+            self.referee.browser_left(has_ended=browser.has_ended)
+            self.queue.leave(browser, self.now)
+            return
+        consumer = self._some_consumer()
+        if consumer is not None:
+            del self.consumers[consumer.id]
+            self.referee.left(consumer.id)
+            self.queue.leave(consumer, self.now)
+
+    def on_retire(self) -> None:
+        """Let a consumer have no new groups."""
+        consumer = self._some_consumer()
+        if consumer is not None:
+            kept = {lane.name for lane in consumer.lanes}
+            self.referee.retired(consumer.id, kept)
+            commands.retire(self.queue, consumer, self.now)
+
+    def on_pause(self) -> None:
+        """Fill a consumer's outbox, or empty it."""
+        consumer = self._some_consumer()
+        if consumer is not None:
+            paused = not consumer.window.is_paused
+            self.referee.clients[consumer.id].is_paused = paused
+            consumer.window.is_paused = paused
+            consumer.window.reconsider()
+
+    def on_credit(self) -> None:
+        """Grant credit, sometimes to a browser."""
+        count, size = self.random.choice(((1, 0), (1, 0), (2, 0), (0, 3), (10, 0)))
+        if self.browsers and self.random.random() < 0.2:
+            self.random.choice(self.browsers).window.grant(count, size)
+            return
+        consumer = self._some_consumer()
+        if consumer is not None:
+            client = self.referee.clients[consumer.id]
+            client.count += count
+            client.size += size
+            consumer.window.grant(count, size)
+
+    def on_settle(self) -> None:
+        """Settle one or two deliveries."""
+        for _ in range(self.random.choice((1, 1, 2))):
+            held = [entry for one in self.consumers.values() for entry in one.unsettled.values()]
+            if not held:
+                return
+            entry = self.random.choice(held)
+            outcome = self.random.choices(tuple(Outcome), (6, 2, 2, 1))[0]
+            self.trace.append(f"    {entry.seq} {outcome.value}")
+            self.referee.now = self.now
+            outcome_of(self.referee, entry.seq, outcome)
+            self.queue.settle(entry, outcome, self.now)
+
+    def on_park(self) -> None:
+        """Park a group or let it go on."""
+        group = self.random.choice(self.groups)
+        parked = self.random.random() < 0.5
+        self.trace.append(f"    {group!r} {parked}")
+        self.referee.parked(group, parked)
+        known = commands.park(self.queue, group, self.now, parked=parked)
+        assert known == (group in self.referee.groups)
+
+    def on_close(self) -> None:
+        """Close a group by command."""
+        group = self.random.choice(self.groups[1:])
+        self.trace.append(f"    {group!r}")
+        self.referee.closed(group)
+        commands.close_group(self.queue, group, self.now)
+
+    def on_rebalance(self) -> None:
+        """Forget all owners."""
+        self.referee.memory.reset()
+        commands.rebalance(self.queue, self.now)
+
+    def on_change_strategy(self) -> None:
+        """Let another strategy decide."""
+        name = self.random.choice(STRATEGIES)
+        self.trace.append(f"    {name}")
+        self.referee.strategy_changed(OWNERSHIPS[name]())
+        commands.change_strategy(self.queue, strategy_of(name), self.now)
+
+    def on_purge(self) -> None:
+        """Drop what nobody has acquired."""
+        count = sum(slip.state != "held" for slip in self.referee.slips.values())
+        self.referee.purged()
+        assert commands.purge(self.queue, self.now) == count
+
+    def on_browse(self) -> None:
+        """Let a browser in."""
+        if len(self.browsers) >= 2:
+            return
+        browser = JudgedBrowser(Window(self.random.choice((0, 2, 50))), self.referee)
+        browser.is_browser = True
+        browser.browse_ends = self.random.random() < 0.5
+        browser.sees_acquired = self.random.random() < 0.7
+        browser.from_seq = self.random.choice((0, 0, -1))
+        if self.random.random() < 0.3:
+            browser.selector = SELECTORS[self.random.choice(COLOURS)]
+        self.referee.now = self.now
+        self.referee.browser_joined()
+        self.queue.join(browser, self.now)
+        self.browsers.append(browser)
+
+    def on_tick(self) -> None:
+        """Let time pass."""
+        step = self.random.choice((100, 500, 1000, 2500))
+        self.now += step / 1000
+        self.wall_ms += step
+
+    def _some_consumer(self) -> JudgedConsumer | None:
+        if not self.consumers:
+            return None
+        return self.random.choice(list(self.consumers.values()))
+
+
+def strategy_of(name: str) -> GroupStrategy:
+    """Make a strategy small enough to be always at its limit."""
+    return make(name, bucket_count=BUCKETS, cache_size=CACHE_SIZE, ring_points=RING_POINTS)
+
+
+def run(seed: int, strategy: str, events: int = EVENTS_PER_RUN) -> int:
+    """Play one sequence and give its number of deliveries; a violation names the seed."""
+    driver = Driver(seed, strategy)
+    try:
+        driver.play(events)
+    except Exception as error:
+        trace = "\n".join(driver.trace[-TRACE_SHOWN:])
+        setting = f"{driver.policy}, budget {driver.budget}"
+        raise AssertionError(f"{strategy}, seed {seed}: {error!r}\n{setting}\n{trace}") from error
+    return driver.referee.deliveries

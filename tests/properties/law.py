@@ -1,0 +1,216 @@
+"""The law: who may have which message now, from the definitions.
+
+The referee's tables (messages, groups, clients, and `ownership.py` for the strategy) and the
+questions one may ask of them. There is no list, heap or cursor in here: every answer is worked out
+from the tables each time. `referee.py` writes the tables and judges the queue by the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tests.properties.ownership import Ownership
+
+PENDING, STORING, HELD, AWAY = "pending", "storing", "held", "away"
+
+
+@dataclass(slots=True, eq=False)
+class Slip:
+    """A message as the referee knows it."""
+
+    seq: int
+    group: str
+    size: int
+    colour: str
+    closes: bool
+    expires_ms: int
+    state: str
+    holder: int = 0
+    deliveries: int = 0
+    away_until: float = 0.0
+    was_delivered: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Client:
+    """A consumer as the referee knows it."""
+
+    number: int
+    count: int
+    size: int
+    priority: int = 0
+    weight: int = 1
+    colour: str = ""  # its selector: the one colour it wants
+    from_seq: int = 0
+    unsettled_max: int = 100_000
+    client_id: str = ""
+    is_exclusive: bool = False
+    is_presettled: bool = False
+    is_paused: bool = False
+    is_retiring: bool = False
+    absent_until: float = 0.0  # above 0: gone, but its groups wait for its return
+    held: set[int] = field(default_factory=set)
+
+    def is_willing(self) -> bool:
+        has_credit = self.count > 0 or self.size > 0
+        return has_credit and not self.is_paused and len(self.held) < self.unsettled_max
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """A group that has messages on the queue."""
+
+    slips: dict[int, Slip] = field(default_factory=dict)  # in the order of their numbers
+    owner: int = 0
+    is_fresh: bool = False
+    is_parked: bool = False
+    failures: int = 0
+    hold_until: float = 0.0
+
+
+@dataclass(slots=True)
+class Policy:
+    """The options of the judged queue."""
+
+    unsettled_max: int = 0
+    park_after_failures: int = 0
+    nak_limit: int = 0
+    delay_s: float = 0.0
+    sticky_return_s: float = 0.0
+    consumers_before: int = 0
+    time_before_s: float = 0.0
+    is_strict: bool = False
+
+
+class Law:
+    """The tables of one queue, and what follows from them."""
+
+    def __init__(self, policy: Policy, memory: Ownership) -> None:
+        self.policy = policy
+        self.memory = memory
+        self.now = 0.0
+        self.wall_ms = 0
+        self.is_scan_limited = False
+        self.slips: dict[int, Slip] = {}
+        self.plain: dict[int, Slip] = {}
+        self.groups: dict[str, Group] = {}
+        self.clients: dict[int, Client] = {}
+        self.is_started = not (policy.consumers_before or policy.time_before_s)
+
+    def present(self) -> list[Client]:
+        return [client for client in self.clients.values() if not client.absent_until]
+
+    def has_selectors(self) -> bool:
+        return any(
+            client.colour or client.from_seq or client.is_exclusive for client in self.present()
+        )
+
+    def admits(self, client: Client, slip: Slip) -> bool:
+        """An exclusive client that matches has the message for itself."""
+        if not _matches(client, slip):
+            return False
+        for rival in self.present():
+            if rival is client or not rival.is_exclusive or rival.is_retiring:
+                continue
+            is_before = (-rival.priority, rival.number) < (-client.priority, client.number)
+            if client.is_exclusive and not client.is_retiring and not is_before:
+                continue
+            if _matches(rival, slip):
+                return False
+        return True
+
+    def is_expired(self, slip: Slip) -> bool:
+        return 0 < slip.expires_ms <= self.wall_ms
+
+    def head(self, group: Group, *, lingering: bool = False) -> Slip | None:
+        """The first message that is not stepped over; `lingering`: expired but not gone yet."""
+        selects = self.has_selectors()
+        for slip in group.slips.values():
+            if slip.state == STORING:
+                return slip
+            if slip.state != PENDING or (self.is_expired(slip) and not lingering):
+                continue
+            if not selects or self.policy.is_strict:
+                return slip
+            if any(self.admits(client, slip) for client in self.present()):
+                return slip
+        return None
+
+    def holder(self, group: Group) -> int:
+        return next((slip.holder for slip in group.slips.values() if slip.state == HELD), 0)
+
+    def is_stopped(self, group: Group) -> bool:
+        held = sum(slip.state == HELD for slip in group.slips.values())
+        cap = self.policy.unsettled_max
+        is_capped = cap > 0 and held >= cap
+        return group.is_parked or group.hold_until > self.now or is_capped
+
+    def takers(self, slip: Slip) -> list[Client]:
+        """Everybody who may have the message now, willing or not."""
+        if slip.state != PENDING or self.is_expired(slip):
+            return []
+        admitting = [client for client in self.present() if self.admits(client, slip)]
+        if not slip.group:
+            return [client for client in admitting if not client.is_retiring]
+        group = self.groups[slip.group]
+        owner = self.clients.get(group.owner)
+        if self.is_stopped(group) or (owner is not None and owner.absent_until):
+            return []
+        if self.head(group) is not slip:
+            return []
+        holder = self.holder(group)
+        if owner is None or owner not in admitting:
+            named = self.memory.owner(slip.group, [client.number for client in admitting])
+            if not named:
+                return [] if holder else [one for one in admitting if not one.is_retiring]
+            owner = self.clients[named]
+        return [owner] if holder in (0, owner.number) else []
+
+    def candidates(self) -> Iterator[Slip]:
+        """Every message somebody willing may have now."""
+        if not self.is_started:
+            return
+        for group in self.groups.values():
+            # One that ran out may stand in the way until its second has passed.
+            slip = self.head(group, lingering=True)
+            if slip is not None and any(client.is_willing() for client in self.takers(slip)):
+                yield slip
+        for slip in self.plain.values():
+            if slip.state == STORING:
+                return  # the order waits for its commit
+            if any(client.is_willing() for client in self.takers(slip)):
+                yield slip
+
+    def is_scanning(self) -> bool:
+        """Whether a view may not have come yet to plain messages it admits."""
+        return self.is_scan_limited and self.has_selectors()
+
+    def close(self, name: str, group: Group) -> None:
+        self.memory.closed(name, self.groups)
+        named = self.memory.owner(name)
+        if named != group.owner:
+            group.owner = named
+            group.is_fresh = self.memory.is_rule
+
+    def ask_all(self) -> None:
+        """Let the strategy say again whose the owned groups are."""
+        for name, group in self.groups.items():
+            owner = self.clients.get(group.owner)
+            if owner is None or owner.is_retiring:
+                continue
+            named = self.memory.owner(name)
+            if named != group.owner:
+                group.owner = named
+                group.is_fresh = self.memory.is_rule
+
+    def bind_heads(self) -> None:
+        """A group nobody owns gets its owner with its first message that can go."""
+        for name, group in self.groups.items():
+            if not group.owner and self.head(group, lingering=True) is not None:
+                group.owner = self.memory.owner(name)
+                group.is_fresh = self.memory.is_rule
+
+
+def _matches(client: Client, slip: Slip) -> bool:
+    return slip.seq >= client.from_seq and client.colour in ("", slip.colour)

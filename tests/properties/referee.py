@@ -1,0 +1,378 @@
+"""The referee: a model of one queue that judges it delivery by delivery.
+
+It keeps the tables of the law (`law.py`) by itself. The driver tells it every event before the
+queue hears it, the consumers tell it every delivery, and the queue's events tell it when an
+expired message went.
+
+Judged at each delivery: the receiver may have the message and wants it, nobody holds messages of
+its group but the receiver, no older message could have gone to somebody willing, first deliveries
+of a group come in order, the first flag, and the priority of the receiver.
+Judged whenever the pump rests: nothing can go, contents, holders, owners and counts are equal.
+
+Not judged: fairness within one priority, weights, and, while a selector's scan is cut short by a
+small budget, plain messages that scan has not come to. Which groups a retiring consumer keeps is
+read from the queue.
+"""
+
+from __future__ import annotations
+
+from covey.core.entry import ACQUIRED, Outcome
+from covey.core.events import EventKind, EventSink
+from covey.core.queue import Queue
+from tests.properties.law import AWAY, HELD, PENDING, STORING, Client, Group, Law, Policy, Slip
+from tests.properties.ownership import Ownership
+
+
+class Referee(Law, EventSink):
+    """What the queue must do, event by event."""
+
+    def __init__(self, queue: Queue, policy: Policy, memory: Ownership) -> None:
+        super().__init__(policy, memory)
+        self.queue = queue
+        self.browsers = 0
+        self.started_at = 0.0
+        self.saw_selectors = False
+        self.newest_first: dict[str, int] = {}
+        self.assigned: dict[str, int] = {}  # as the events say
+        self.draining: set[str] = set()
+        self.enqueued = self.acked = self.dead = self.expired = self.dropped = 0
+        self.deliveries = 0
+
+    # Deliveries.
+
+    def delivered(self, number: int, seq: int, is_first: bool) -> None:
+        self.deliveries += 1
+        slip, client = self.slips[seq], self.clients[number]
+        assert slip.state == PENDING, f"{seq} was delivered but is {slip.state}"
+        self._judge_receiver(slip, client)
+        self._judge_order(slip)
+        expected = self._is_first(slip, client)
+        assert is_first == expected, f"{seq}: first flag is {is_first}"
+        client.count -= 1
+        client.size -= slip.size
+        slip.state, slip.holder, slip.was_delivered = HELD, number, True
+        client.held.add(seq)
+        if slip.group:
+            self._own(slip, client)
+        if client.is_presettled:
+            self.accepted(seq)
+        self.bind_heads()
+
+    def _judge_receiver(self, slip: Slip, client: Client) -> None:
+        takers = self.takers(slip)
+        allowed = [taker.number for taker in takers]
+        assert self.is_started, f"{slip.seq} was delivered before the dispatch started"
+        assert client in takers, f"{slip.seq} went to {client.number}, allowed: {allowed}"
+        assert client.is_willing(), f"{slip.seq} went to {client.number}, who is not willing"
+        best = max(taker.priority for taker in takers if taker.is_willing())
+        if slip.group or not self.is_scanning():
+            assert client.priority == best, f"{slip.seq} went to a client of low priority"
+        if slip.group:
+            holder = self.holder(self.groups[slip.group])
+            assert holder in (0, client.number), f"{slip.group} is held by two"
+
+    def _judge_order(self, slip: Slip) -> None:
+        for other in self.candidates():
+            if other.group or not self.is_scanning():
+                assert other.seq >= slip.seq, f"{slip.seq} went before {other.seq}"
+        if slip.group and not slip.was_delivered:
+            newest = self.newest_first.get(slip.group, 0)
+            # A message nobody's selector admitted for a while is late by right.
+            assert self.saw_selectors or slip.seq > newest, f"{slip.seq} is out of order"
+            self.newest_first[slip.group] = max(newest, slip.seq)
+
+    def _is_first(self, slip: Slip, client: Client) -> bool:
+        if not slip.group:
+            return False
+        group = self.groups[slip.group]
+        return not group.owner or (group.is_fresh and group.owner == client.number)
+
+    def _own(self, slip: Slip, client: Client) -> None:
+        group = self.groups[slip.group]
+        if not group.owner:
+            self.memory.took(slip.group, client.number)
+            group.owner = client.number
+            self.ask_all()
+        if group.owner == client.number:
+            group.is_fresh = False
+        if slip.closes and self.memory.acts_on_close:
+            self.close(slip.group, group)
+
+    # What happens to messages.
+
+    def sent(self, slip: Slip) -> None:
+        self.enqueued += 1
+        self.slips[slip.seq] = slip
+        if not slip.group:
+            self.plain[slip.seq] = slip
+            return
+        if slip.group not in self.groups:
+            self.groups[slip.group] = Group()
+            self.memory.appeared(slip.group)
+        self.groups[slip.group].slips[slip.seq] = slip
+        self.bind_heads()
+
+    def committed(self, seq: int) -> None:
+        if seq in self.slips and self.slips[seq].state == STORING:
+            self.slips[seq].state = PENDING
+
+    def accepted(self, seq: int) -> None:
+        self.acked += 1
+        self._finish(self._unhold(seq))
+
+    def rejected(self, seq: int) -> None:
+        self.dead += 1
+        self._finish(self._unhold(seq))
+
+    def released(self, seq: int) -> None:
+        self._unhold(seq)
+        self.bind_heads()
+
+    def failed(self, seq: int) -> None:
+        slip = self.slips[seq]
+        slip.deliveries += 1
+        group = self.groups.get(slip.group)
+        if group is not None:
+            group.failures += 1
+        if self.policy.nak_limit and slip.deliveries >= self.policy.nak_limit:
+            self.rejected(seq)
+            return
+        if group is None:
+            self._unhold(seq)
+            if self.policy.delay_s:
+                slip.state, slip.away_until = AWAY, self.now + self.policy.delay_s
+            return
+        if 0 < self.policy.park_after_failures <= group.failures:
+            group.is_parked = True
+        if self.policy.delay_s:
+            group.hold_until = max(group.hold_until, self.now + self.policy.delay_s)
+        self.released(seq)
+
+    def _unhold(self, seq: int) -> Slip:
+        slip = self.slips[seq]
+        self.clients[slip.holder].held.discard(seq)
+        slip.state, slip.holder = PENDING, 0
+        group = self.groups.get(slip.group)
+        if group is not None and not self.holder(group):
+            self._drained(slip.group, group)
+        return slip
+
+    def _drained(self, name: str, group: Group) -> None:
+        if self.memory.frees_when_drained and group.owner:
+            self.memory.closed(name, self.groups)
+            group.owner = 0
+
+    def _finish(self, slip: Slip) -> None:
+        """Take a message off the queue."""
+        del self.slips[slip.seq]
+        self.plain.pop(slip.seq, None)
+        group = self.groups.get(slip.group)
+        if group is not None:
+            del group.slips[slip.seq]
+            if not self.holder(group):
+                group.failures = 0
+            if not group.slips:
+                del self.groups[slip.group]
+                self.memory.vanished(slip.group)
+            self.bind_heads()
+
+    def purged(self) -> None:
+        for slip in [slip for slip in self.slips.values() if slip.state != HELD]:
+            self.dropped += 1
+            self._drop(slip)
+
+    def _drop(self, slip: Slip) -> None:
+        group = self.groups.get(slip.group)
+        failures = 0 if group is None else group.failures
+        self._finish(slip)
+        if group is not None:
+            group.failures = failures
+
+    # What happens to clients.
+
+    def joined(self, client: Client) -> None:
+        self.clients[client.number] = client
+        self._arrived()
+        self.saw_selectors = self.saw_selectors or self.has_selectors()
+        self.memory.joined(client.number, client.weight)
+        before = next((one for one in self.clients.values() if _waits_for(one, client)), None)
+        if before is not None:
+            del self.clients[before.number]
+            self.memory.renamed(before.number, client.number)
+            for group in self.groups.values():
+                if group.owner == before.number:
+                    group.owner = client.number
+        self.bind_heads()
+
+    def browser_joined(self) -> None:
+        self.browsers += 1
+        self._arrived()
+
+    def _arrived(self) -> None:
+        if not self.is_started and not self.started_at:
+            self.started_at = self.now + self.policy.time_before_s
+
+    def left(self, number: int) -> None:
+        client = self.clients[number]
+        for seq in sorted(client.held):
+            slip = self.slips[seq]
+            slip.state, slip.holder = PENDING, 0
+            slip.deliveries += 1
+        for name in {self.slips[seq].group for seq in client.held} - {""}:
+            group = self.groups[name]
+            if group.owner == number:
+                self._drained(name, group)
+        client.held.clear()
+        if self.policy.sticky_return_s and client.client_id and not client.is_retiring:
+            client.absent_until = self.now + self.policy.sticky_return_s
+            self.clients[number] = self.clients.pop(number)  # the first to leave is replaced first
+        else:
+            self._forget(number)
+        self._left()
+
+    def browser_ended(self) -> None:
+        self.browsers -= 1
+
+    def browser_left(self, *, has_ended: bool) -> None:
+        self.browsers -= not has_ended
+        self._left()
+
+    def _left(self) -> None:
+        self.bind_heads()
+        if not self.present() and not self.browsers:
+            self.is_started = not (self.policy.consumers_before or self.policy.time_before_s)
+            self.started_at = 0.0
+
+    def _forget(self, number: int) -> None:
+        del self.clients[number]
+        self.memory.left(number)
+        for name, group in self.groups.items():
+            if group.owner == number:
+                group.owner = self.memory.owner(name)
+                group.is_fresh = self.memory.is_rule
+
+    def retired(self, number: int, kept: set[str]) -> None:
+        """`kept`, the groups it owned, is read from the queue."""
+        self.clients[number].is_retiring = True
+        self.memory.left(number)
+        for name, group in self.groups.items():
+            if name in kept:
+                group.owner = number
+            elif group.owner == number:
+                group.owner = 0
+        self.bind_heads()
+
+    # Commands and time.
+
+    def closed(self, name: str) -> None:
+        group = self.groups.get(name)
+        if group is None:
+            self.memory.closed(name, self.groups)
+        else:
+            self.close(name, group)
+            self.bind_heads()
+
+    def parked(self, name: str, parked: bool) -> None:
+        group = self.groups.get(name)
+        if group is not None:
+            group.is_parked = parked
+            group.failures = 0
+
+    def strategy_changed(self, memory: Ownership) -> None:
+        self.memory = memory
+        for client in self.present():
+            if not client.is_retiring:
+                memory.joined(client.number, client.weight)
+        for name in self.groups:
+            memory.appeared(name)
+
+    def pump_begins(self, now: float, wall_ms: int) -> None:
+        self.now = now
+        self.wall_ms = wall_ms
+        for slip in self.plain.values():
+            if slip.state == AWAY and slip.away_until <= now:
+                slip.state = PENDING
+        for client in list(self.clients.values()):
+            if 0 < client.absent_until <= now:
+                self._forget(client.number)
+        if not self.is_started:
+            enough = 0 < self.policy.consumers_before <= len(self.present()) + self.browsers
+            self.is_started = enough or 0 < self.started_at <= now
+        if self.is_started:
+            self.ask_all()
+        self.bind_heads()
+
+    # At rest.
+
+    def rests(self) -> None:
+        waiting = [slip.seq for slip in self.candidates()]
+        assert not waiting, f"the pump rests but {waiting} could go"
+        self._judge_contents()
+        self._judge_counts()
+        if self.is_started:
+            for name, group in self.groups.items():
+                told = self.assigned.get(name, 0)
+                # Without a message that can go, the queue may leave the question open.
+                if self.head(group) is not None:
+                    assert told == group.owner, f"{name} is {told}'s, should be {group.owner}'s"
+        assert set(self.assigned) <= set(self.groups), "a group without messages has an owner"
+
+    def _judge_contents(self) -> None:
+        board = self.queue.board
+        found = {
+            entry.seq: (entry.holder.id if entry.holder else 0, entry.deliveries)
+            for entry in board.index
+        }
+        assert found == {seq: (s.holder, s.deliveries) for seq, s in self.slips.items()}
+        held = {entry.seq for entry in board.index if entry.state == ACQUIRED}
+        assert held == {seq for seq, slip in self.slips.items() if slip.state == HELD}
+        assert set(board.lanes) == set(self.groups)
+        for slip in self.slips.values():
+            if slip.expires_ms and slip.state in (PENDING, AWAY):
+                is_past = (slip.expires_ms // 1000 + 1) * 1000 <= self.wall_ms
+                assert not is_past, f"{slip.seq} expired long ago"
+
+    def _judge_counts(self) -> None:
+        counts = self.queue.counts
+        told = (counts.enqueued, counts.acked, counts.dead, counts.expired, counts.dropped)
+        assert told == (self.enqueued, self.acked, self.dead, self.expired, self.dropped)
+        assert self.enqueued == sum(told[1:]) + self.queue.board.index.count
+        assert self.queue.size == sum(slip.size for slip in self.slips.values())
+
+    # The queue's events.
+
+    def record(
+        self, kind: EventKind, now: float, queue: str, group: str, consumer: int, seq: int
+    ) -> None:
+        if kind is EventKind.EXPIRE:
+            slip = self.slips[seq]
+            assert self.is_expired(slip), f"{seq} was expired before its time"
+            assert slip.state in (PENDING, AWAY), f"{seq} expired while {slip.state}"
+            self.expired += 1
+            self._drop(slip)
+        elif kind is EventKind.ASSIGN:
+            assert group not in self.assigned, f"{group} was assigned twice"
+            self.assigned[group] = consumer
+        elif kind is EventKind.REVOKE:
+            assert self.assigned.pop(group, 0) == consumer, f"{group} was not {consumer}'s"
+        elif kind is EventKind.DRAIN_START:
+            assert group not in self.draining, f"{group} began to drain twice"
+            self.draining.add(group)
+        elif kind is EventKind.DRAIN_END:
+            self.draining.remove(group)
+
+
+def outcome_of(referee: Referee, seq: int, outcome: Outcome) -> None:
+    """Tell the referee how a delivery is settled."""
+    if outcome is Outcome.ACCEPTED:
+        referee.accepted(seq)
+    elif outcome is Outcome.REJECTED:
+        referee.rejected(seq)
+    elif outcome is Outcome.FAILED:
+        referee.failed(seq)
+    else:
+        referee.released(seq)
+
+
+def _waits_for(absent: Client, client: Client) -> bool:
+    return absent.absent_until > 0 and absent.client_id == client.client_id
