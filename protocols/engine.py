@@ -1,0 +1,60 @@
+"""Engine: the seam between a wire protocol and everything that waits.
+
+An engine takes bytes and gives bytes. It never waits, has no socket and no clock; one thin shell
+(`protocols.connection`) does all waiting. So a protocol is tested by feeding it bytes, and the
+shell is the same for every protocol.
+
+The shell's side of the contract:
+
+    receive(data, now)   bytes from the peer, as they came; call only while `reading`
+    outgoing()           bytes for the peer, all there are now; b"" if none
+    tick(now)            do what is due by time; returns the next deadline, or None
+    lost(now)            the peer is gone: let go of everything
+
+The engine's side: it calls `wake` whenever there is something new to do for the shell (bytes to
+send, reading again, closed). It may be called many times; the shell looks once. After `is_closed`
+the shell sends what is left and ends the connection.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from mypy_extensions import mypyc_attr
+
+
+def _nobody() -> None:
+    """Wake nobody: an engine without a shell, as in a test."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Engine(ABC):
+    """One connection's protocol, without its socket."""
+
+    def __init__(self) -> None:
+        self.reading = True  # False: the shell must not read on (quota, receipts, outbox)
+        self.is_closed = False
+        self.is_stranger = True  # until the peer has logged in; an address may have only so many
+        self.close_delay_s = 0.0  # how long the shell lets the peer read before it closes
+        self.wake: Callable[[], None] = _nobody
+
+    @abstractmethod
+    def receive(self, data: bytes, now: float) -> None:
+        """Take bytes from the peer."""
+
+    @abstractmethod
+    def outgoing(self) -> bytes:
+        """Give the bytes for the peer."""
+
+    @abstractmethod
+    def tick(self, now: float) -> float | None:
+        """Do what is due; return when to be called again."""
+
+    @abstractmethod
+    def lost(self, now: float) -> None:
+        """Let go of everything: the peer is gone."""
+
+    @abstractmethod
+    def shut_down(self, reason: str, now: float) -> None:
+        """Tell the peer that the broker ends the connection, and close."""

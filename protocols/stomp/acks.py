@@ -1,0 +1,172 @@
+"""Acks: ACK and NACK, in three versions, three modes, in transactions and without.
+
+- `client` mode: an ACK (or NACK) covers all earlier messages of the subscription, too.
+- A message acknowledged in a transaction raises credit at once, and only once, even if the
+  transaction is aborted and the message acknowledged again (the Apollo STOMP manual).
+- An ACK on an `auto` subscription only raises credit.
+- `credit:n[,m]` on an ACK adds to the windows; with `credit:count,size,false` on SUBSCRIBE it is
+  the only thing that does.
+- NACK is a failed try; `requeue:false` (RabbitMQ's word) sends the message to the dead-letter
+  queue at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from covey.core.entry import Outcome
+from covey.core.errors import RefusedError
+from covey.protocols.stomp.frame import Frame
+from covey.protocols.stomp.held import Held
+from covey.protocols.stomp.rules import Version
+from covey.protocols.stomp.subscribe import AckMode, read_credit
+
+if TYPE_CHECKING:
+    from covey.protocols.stomp.engine import StompEngine
+
+Headers = dict[str, str]
+
+
+def on_ack(engine: StompEngine, frame: Frame, headers: Headers) -> None:
+    """The client is done with a message."""
+    _settle(engine, headers, Outcome.ACCEPTED)
+
+
+def on_nack(engine: StompEngine, frame: Frame, headers: Headers) -> None:
+    """The client could not process a message."""
+    final = headers.get("requeue") == "false"
+    _settle(engine, headers, Outcome.REJECTED if final else Outcome.FAILED)
+
+
+def accept(engine: StompEngine, tag: int) -> None:
+    """Settle the message a 1.2 client names by number and nothing else: the hot way."""
+    held = engine.held.get(tag)
+    if held is None or held.transaction or not held.consumer.is_settled_alone:
+        _settle(engine, {"id": str(tag)}, Outcome.ACCEPTED)
+        return
+    del engine.held[tag]
+    consumer = held.consumer
+    source = consumer.queue
+    if source is not None:
+        source.settle(held.entry, Outcome.ACCEPTED, engine.now)
+    if not held.is_credited and consumer.wish.credit.is_raised_by_ack:
+        consumer.window.grant(1, held.entry.size)
+
+
+def _settle(engine: StompEngine, headers: Headers, outcome: Outcome) -> None:
+    tag = _find(engine, headers)
+    if tag == 0:
+        _only_credit(engine, headers)
+    else:
+        _settle_held(engine, headers, tag, outcome)
+    receipt = headers.get("receipt")
+    if receipt is not None:
+        engine.broker.commits.after(engine.receipt(receipt))
+
+
+def _settle_held(engine: StompEngine, headers: Headers, tag: int, outcome: Outcome) -> None:
+    named = engine.held[tag]
+    wish = named.consumer.wish
+    transaction = headers.get("transaction", "")
+    count, size = 0, 0
+    for covered in _covered(engine, tag, named):
+        held = engine.held[covered]
+        if not held.is_credited:
+            held.is_credited = True
+            count += 1
+            size += held.entry.size
+        if transaction:
+            _settle_later(engine, held, transaction, outcome)
+        else:
+            _settle_now(engine, covered, held, outcome)
+    if not wish.credit.is_raised_by_ack:
+        count, size = 0, 0
+    given = headers.get("credit")
+    if given is not None:
+        more = read_credit(given)
+        count, size = count + more[0], size + more[1]
+    if count or size:
+        named.consumer.window.grant(count, size)
+
+
+def _settle_now(engine: StompEngine, tag: int, held: Held, outcome: Outcome) -> None:
+    source = held.consumer.queue
+    if held.consumer.wish.ack is not AckMode.AUTO and not held.consumer.is_browser:
+        if source is not None:
+            source.settle(held.entry, outcome, engine.now)
+    engine.release(tag)
+
+
+def _settle_later(engine: StompEngine, held: Held, transaction: str, outcome: Outcome) -> None:
+    session = engine.the_session
+    held.transaction = transaction
+    if held.consumer.wish.ack is not AckMode.AUTO and not held.consumer.is_browser:
+        engine.broker.transaction_or_new(session, transaction).settle(held.entry, outcome)
+
+
+def _covered(engine: StompEngine, tag: int, named: Held) -> list[int]:
+    """Return the numbers an acknowledgement covers, oldest first."""
+    wish = named.consumer.wish
+    if wish.ack is AckMode.INDIVIDUAL:
+        return [tag]
+    covered = []
+    for other, held in engine.held.items():
+        if other > tag:
+            break
+        if held.consumer.wish is wish and not held.transaction:
+            covered.append(other)
+    return covered
+
+
+def _find(engine: StompEngine, headers: Headers) -> int:
+    """Return the number of the message a frame names; 0 if it can only mean credit."""
+    if engine.version is Version.V1_2:
+        text = headers["id"]
+        tag = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+        held = engine.held.get(tag)
+        if held is None or held.transaction:
+            raise RefusedError(f"id {text[:64]} names no message to acknowledge", "not-found")
+        return tag
+    message_id = headers["message-id"]
+    subscription = headers.get("subscription")
+    for tag in engine.by_id.get(message_id, ()):
+        held = engine.held[tag]
+        if subscription in (None, held.consumer.wish.id) and not held.transaction:
+            return tag
+    if _is_auto(engine, subscription):
+        return 0
+    raise RefusedError(f"message-id {message_id[:64]} names no message to acknowledge", "not-found")
+
+
+def _is_auto(engine: StompEngine, subscription: str | None) -> bool:
+    known = engine.the_session.subscriptions
+    named = list(known.values()) if subscription is None else [known.get(subscription)]
+    return any(one is not None and one.window.is_automatic for one in named)
+
+
+def _only_credit(engine: StompEngine, headers: Headers) -> None:
+    given = headers.get("credit")
+    subscription = engine.the_session.subscriptions.get(headers.get("subscription", ""))
+    if given is not None and subscription is not None:
+        subscription.window.grant(*read_credit(given))
+
+
+def committed(engine: StompEngine, transaction: str) -> None:
+    """Forget what a transaction acknowledged for good."""
+    for tag, held in list(engine.held.items()):
+        if held.transaction == transaction:
+            engine.release(tag)
+
+
+def aborted(engine: StompEngine, transaction: str) -> None:
+    """Let what a transaction acknowledged be acknowledged again."""
+    for held in engine.held.values():
+        if held.transaction == transaction:
+            held.transaction = ""
+
+
+def forget(engine: StompEngine, subscription: str) -> None:
+    """Forget what a subscription that ended had delivered; open transactions keep theirs."""
+    for tag, held in list(engine.held.items()):
+        if held.consumer.wish.id == subscription and not held.transaction:
+            engine.release(tag)

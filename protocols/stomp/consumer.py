@@ -1,0 +1,159 @@
+"""StompConsumer: writes MESSAGE frames, and remembers what the client has to acknowledge.
+
+A frame is a few lines of the subscription's own, the message's shared header block, and the
+body.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from covey.core.consumer import Consumer, Window
+from covey.core.entry import SHARED, Entry
+from covey.core.message import Message
+from covey.core.queue import Queue
+from covey.protocols.stomp.headers import escape, header_lines
+from covey.protocols.stomp.held import Held
+from covey.protocols.stomp.message import StompMessage, from_neutral
+from covey.protocols.stomp.rules import Version
+from covey.protocols.stomp.subscribe import AckMode, Wish
+
+if TYPE_CHECKING:
+    from covey.protocols.stomp.engine import StompEngine
+
+V1_2 = Version.V1_2
+
+# The frame nearly every message becomes: subscription, id, [ack], length, the sender's lines, body.
+USUAL_TO_ACK = b"%s%s%d\nack:%d\ncontent-length:%d%s\n\n%s\0\n"
+USUAL = b"%s%s%d\ncontent-length:%d%s\n\n%s\0\n"
+
+
+class StompConsumer(Consumer):
+    """One subscription's reader of one queue, or of its topics."""
+
+    def __init__(self, engine: StompEngine, wish: Wish, window: Window) -> None:
+        assert engine.session is not None
+        super().__init__(engine.session, window)
+        self.engine = engine
+        self.wish = wish
+        version = engine.version
+        self.version = version
+        self.head = b"MESSAGE"
+        if wish.shown_id:
+            self.head += b"\nsubscription:" + escape(wish.shown_id, version)
+        self.head += b"\nmessage-id:"
+        self.tracks = wish.ack is not AckMode.AUTO or wish.credit.is_explicit
+        self.include_seq = header_name(wish.include_seq, version) if wish.include_seq else b""
+        self.is_unusual = version is not V1_2 or bool(self.include_seq)
+        self.is_presettled = wish.ack is AckMode.AUTO
+        self.is_browser = wish.is_browser
+        self.is_settled_alone = wish.ack is AckMode.INDIVIDUAL and not wish.is_browser
+        self.browse_ends = wish.browse_ends
+        self.is_exclusive = wish.is_exclusive
+        self.is_no_local = wish.is_no_local
+        self.wants_revoked = wish.wants_revoked
+        self.selector = None if wish.durable_name else wish.selector
+        self.from_seq = 0 if wish.from_seq is None else wish.from_seq
+        self.priority = wish.priority
+        self.weight = wish.weight
+        self.client_id = engine.client_id
+        self.unsettled_max = engine.broker.limits.unsettled_max
+
+    def deliver(self, entry: Entry) -> None:
+        """Write the message into the connection's outbox."""
+        message = entry.message
+        assert message is not None
+        stomp = message if isinstance(message, StompMessage) else self._translated(message)
+        tag = self._hold(entry, stomp) if self.tracks else 0
+        body = stomp.body
+        if (
+            self.is_unusual
+            or entry.deliveries
+            or (entry.is_first and self.engine.tells_first(self.queue))
+            or stomp.expires_ms
+            or stomp.given_id
+            or not body
+        ):
+            frame = self._unusual_frame(entry, stomp, tag)
+        elif tag:
+            prefix, number, lines = stomp.id_prefix, stomp.id_number, stomp.block.v1_2
+            frame = USUAL_TO_ACK % (self.head, prefix, number, tag, len(body), lines, body)
+        elif entry.seq == SHARED:
+            frame = self.head + stomp.shared_part(V1_2)
+        else:
+            prefix, number, lines = stomp.id_prefix, stomp.id_number, stomp.block.v1_2
+            frame = USUAL % (self.head, prefix, number, len(body), lines, body)
+        self.engine.send(frame)
+
+    def _hold(self, entry: Entry, message: StompMessage) -> int:
+        """Remember what the client may acknowledge; return its number."""
+        if self.version is V1_2:
+            return self.engine.hold(Held(self, entry, ""))
+        return self.engine.hold(Held(self, entry, message.message_id()))
+
+    def _unusual_frame(self, entry: Entry, message: StompMessage, tag: int) -> bytes:
+        """Write a MESSAGE line by line: for an older version, or with lines most do not have."""
+        version = self.version
+        lines = message.written_id(version)
+        if tag and version is V1_2:
+            lines += b"\nack:%d" % tag
+        lines += self._extra_lines(entry, message)
+        body = message.body
+        if body:
+            lines += b"\ncontent-length:%d" % len(body)
+        return b"%s%s%s\n\n%s\0\n" % (self.head, lines, message.block.lines(version), body)
+
+    def browse_ended(self) -> None:
+        """Tell a browser that it has seen the last message, and what the queue holds.
+
+        One that looks at several queues hears it once, after the last.
+        """
+        if not any(other.browse_ends for other in self.window.consumers):
+            queue = self.queue
+            figures = queue_figures(queue) if isinstance(queue, Queue) else []
+            self.engine.send_notice(self.wish.shown_id, [("browser", "end"), *figures])
+
+    def revoked(self, group: str) -> None:
+        """Tell the client that a group is no longer its own."""
+        self.engine.send_notice(self.wish.shown_id, [("covey-group-revoked", group)])
+
+    def cancelled(self, reason: str) -> None:
+        """Tell the client that what it reads from is gone."""
+        self.engine.fail_later(f"subscription {self.wish.id} ended: {reason}")
+
+    def _extra_lines(self, entry: Entry, message: StompMessage) -> bytes:
+        """Write what only some messages carry."""
+        lines = b""
+        if entry.deliveries:
+            lines += b"\nredelivered:true"
+            counter = self.engine.redeliveries_header
+            if counter:
+                lines += b"\n%s:%d" % (counter, entry.deliveries)
+        if entry.is_first and self.engine.tells_first(self.queue):
+            lines += b"\nJMSXGroupFirstForConsumer:true"
+        if self.include_seq:
+            lines += b"\n%s:%d" % (self.include_seq, entry.seq)
+        if message.expires_ms:
+            lines += b"\nexpires:%d" % message.expires_ms
+        return lines
+
+    def _translated(self, message: Message) -> StompMessage:
+        queue = self.queue
+        header = queue.key.header if isinstance(queue, Queue) else None
+        return from_neutral(message.neutral(), self.wish.destination, header)
+
+
+def header_name(name: str, version: Version) -> bytes:
+    """Write a header's name as the version can carry it."""
+    return header_lines([(name, "")], version)[1:-1]
+
+
+def queue_figures(queue: Queue) -> list[tuple[str, str]]:
+    """Say what a queue holds: where a reader that keeps numbers can start and end."""
+    first = queue.board.index.at_or_after(0)
+    return [
+        ("first-seq", str(queue.next_seq if first is None else first.seq)),
+        ("last-seq", str(queue.next_seq - 1)),
+        ("queue-messages", str(queue.board.index.count)),
+        ("queue-bytes", str(queue.size)),
+    ]

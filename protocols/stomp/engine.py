@@ -1,0 +1,378 @@
+"""StompEngine: one STOMP connection, bytes in and bytes out.
+
+All frames of one read are handled together; then the broker delivers, and everything for this
+peer leaves as one piece. SEND, the hot one, is handled here, the other verbs in `verbs`. Whatever
+goes wrong with a frame ends the connection with an ERROR that names the cause and the receipt asked
+for (STOMP 1.2, "ERROR"): the protocol has no way to say no and go on.
+
+Reading stops while a message waits for room, while too many receipts wait for the store, and
+while the peer does not read what we have for it. Nothing is lost by that: the bytes stay in the
+parser and the peer's socket. Meanwhile we cannot hear its heart-beats, so it is not blamed for
+missing ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from covey.config.settings import StompSettings
+from covey.core.broker import Broker
+from covey.core.errors import BrokerError, ProtocolError, RefusedError
+from covey.core.queue import Queue
+from covey.core.session import Session
+from covey.core.source import Source
+from covey.protocols.engine import Engine
+from covey.protocols.stomp import acks
+from covey.protocols.stomp.dialect import login_limits, own_headers, typed_name
+from covey.protocols.stomp.frame import Frame, FrameParser, encode
+from covey.protocols.stomp.heartbeat import Heartbeat
+from covey.protocols.stomp.held import Held
+from covey.protocols.stomp.message import StompMessage, stamped
+from covey.protocols.stomp.names import Names
+from covey.protocols.stomp.rules import SUPPORTED_TEXT, Version, check
+from covey.protocols.stomp.send import SendPlan, cut_receipt
+from covey.protocols.stomp.verbs import VERBS
+
+PLANS_MAX = 1024  # distinct SEND header blocks remembered per connection
+PLAN_MISSES_MAX = 512  # a producer that never repeats itself gets no memory of its past
+
+
+class StompEngine(Engine):
+    """What one STOMP client said, and what it is to hear."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        settings: StompSettings,
+        *,
+        remote: str = "",
+        is_loopback: bool = True,
+        socket_buffer: int = 65536,
+        now: float = 0.0,
+    ) -> None:
+        """Start before login, with a stranger's limits."""
+        super().__init__()
+        self.broker = broker
+        self.settings = settings
+        self.remote = remote
+        self.is_loopback = is_loopback
+        self.socket_buffer = min(socket_buffer, settings.credit_bytes_max)
+        self.names = Names(settings, broker)
+        self.parser = FrameParser(login_limits(settings))
+        self.version = Version.V1_0
+        self.session: Session | None = None
+        self.client_id = ""
+        self.heartbeat: Heartbeat | None = None
+        self.login_deadline = now + settings.login_timeout_s
+        self.now = now
+        self.held: dict[int, Held] = {}
+        self.by_id: dict[str, list[int]] = {}  # 1.0 and 1.1 acknowledge by message-id
+        self.last_tag = 0
+        self.plans: dict[bytes, SendPlan] = {}
+        self.plan_misses = 0
+        self.id_prefix = b""
+        self.id_number = 0
+        self.user_headers: list[tuple[str, str]] = []
+        self.own_headers = own_headers(settings)
+        self.redeliveries_header = b""
+        self.pending_receipts = 0  # asked for and not on their way yet
+        self._receipts_written = 0  # of those, how many lie in the outbox
+        self.failure = ""  # to be told at the end of this turn
+        self._outbox: list[bytes] = []
+        self._outbox_size = 0
+        self.is_paused = False  # the outbox is full: nothing is delivered to this peer
+        self.is_leaving = False  # DISCONNECT came: nothing more is read
+        self.buffer_size = settings.buffer_size or settings.buffer_auto_max
+
+    # The shell's side.
+
+    def receive(self, data: bytes, now: float) -> None:
+        """Handle every frame the bytes complete, then let the broker deliver."""
+        self.now = now
+        self.broker.turn(now)
+        if self.heartbeat is not None:
+            self.heartbeat.received(now)
+        self.parser.feed(data)
+        self._work()
+
+    def outgoing(self) -> bytes:
+        """Give everything written since the last call."""
+        if not self._outbox:
+            return b""
+        data = self._outbox[0] if len(self._outbox) == 1 else b"".join(self._outbox)
+        self._outbox.clear()
+        self._outbox_size = 0
+        if self._receipts_written:
+            # Only now: a peer that asks and never reads must not fill the outbox.
+            self.pending_receipts -= self._receipts_written
+            self._receipts_written = 0
+            if not self.reading:
+                self.wake()
+        if self.is_paused and self.session is not None:
+            self.is_paused = False
+            self.session.unpause()
+            self.broker.wake()
+            if not self.reading:
+                self.wake()
+        return data
+
+    def tick(self, now: float) -> float | None:
+        """Go on after a wait; send or miss heart-beats; give up on strangers."""
+        self.now = now
+        self.broker.turn(now)
+        if not self.is_closed and (self.failure or not self.reading):
+            if self.heartbeat is not None and not self.reading:
+                self.heartbeat.received(now)
+            self._work()
+        if self.is_closed:
+            return None
+        heartbeat = self.heartbeat
+        if heartbeat is None:
+            if now >= self.login_deadline:
+                self.fail(ProtocolError("no CONNECT frame in time"), None)
+            return self.login_deadline
+        if heartbeat.expired(now):
+            self.fail(ProtocolError("no heart-beat in time: the connection is stale"), None)
+            return None
+        if heartbeat.beat_due(now):
+            self.send(b"\n")
+        return heartbeat.deadline()
+
+    def lost(self, now: float) -> None:
+        """Give everything back: the peer is gone."""
+        self.is_closed = True
+        if self.session is not None:
+            self.broker.drop(self.session, now)
+            self.broker.run(now)
+
+    def shut_down(self, reason: str, now: float) -> None:
+        """Tell the peer why it ends."""
+        self.now = now
+        if not self.is_closed:
+            self.fail(RefusedError(reason, "shutdown"), None)
+
+    # Writing.
+
+    def send(self, frame: bytes) -> None:
+        """Put a frame into the outbox; a full one stops deliveries to this peer."""
+        outbox = self._outbox
+        if not outbox:
+            self.wake()
+            if self.heartbeat is not None:
+                self.heartbeat.sent(self.broker.now)
+        outbox.append(frame)
+        self._outbox_size += len(frame)
+        if self._outbox_size > self.buffer_size and not self.is_paused:
+            if self.session is not None:
+                self.is_paused = True
+                self.session.pause()
+
+    def send_frame(self, command: str, headers: list[tuple[str, str]], body: bytes = b"") -> None:
+        """Write a frame of our own."""
+        self.send(encode(command, headers, body, self.version))
+
+    def send_notice(self, subscription: str, headers: list[tuple[str, str]]) -> None:
+        """Write a MESSAGE that tells a subscription something and is no message itself."""
+        start = [("subscription", subscription)] if subscription else []
+        self.send_frame("MESSAGE", [*start, ("destination", ""), ("message-id", ""), *headers])
+
+    def fail(self, error: BrokerError, receipt: str | None) -> None:
+        """End the connection with an ERROR that says why."""
+        if self.is_closed:
+            return
+        headers = [("message", error.text), ("covey-code", error.code)]
+        if error.code == "version":
+            headers.append(("version", SUPPORTED_TEXT))
+        if receipt is not None:
+            headers.append(("receipt-id", receipt))
+        headers.append(("content-type", "text/plain"))
+        self.send_frame("ERROR", headers, f"{error.text}\n".encode())
+        self.close_delay_s = self.settings.die_delay_ms / 1000
+        self._close()
+
+    def say_good_bye(self) -> None:
+        """End the connection as the client asked."""
+        self._close()
+
+    @property
+    def the_session(self) -> Session:
+        """Return the session of a client that has logged in."""
+        assert self.session is not None
+        return self.session
+
+    def wake_up(self) -> None:
+        """Have the shell call `tick`, which goes on reading."""
+        self.wake()
+
+    def fail_later(self, reason: str) -> None:
+        """End the connection at the end of this turn: asked from inside the core."""
+        self.failure = self.failure or reason
+        self.wake()
+
+    def receipt(self, receipt: str) -> Callable[[], None]:
+        """Return what sends a receipt, once whatever it is for is safe."""
+        self.pending_receipts += 1
+
+        def send() -> None:
+            self._receipts_written += 1
+            if not self.is_closed:
+                self.send_frame("RECEIPT", [("receipt-id", receipt)])
+
+        return send
+
+    def _close(self) -> None:
+        self.is_closed = True
+        self.reading = False
+        if self.session is not None:
+            self.broker.drop(self.session, self.now)
+        self.wake()
+
+    # Reading.
+
+    def _work(self) -> None:
+        """Handle frames until there are no more, or the peer has to wait."""
+        parser = self.parser
+        self.reading = True
+        try:
+            while not self.is_closed:
+                if self._must_wait():
+                    self.reading = False
+                    break
+                frame = parser.next_frame()
+                if frame is None:
+                    break
+                self._handle(frame)
+            if self.failure and not self.is_closed:
+                self.fail(RefusedError(self.failure, "cancelled"), None)
+        except ProtocolError as error:
+            self.fail(error, None)
+        self.broker.run(self.now)
+
+    def _must_wait(self) -> bool:
+        session = self.session
+        return session is not None and (
+            session.blocked > 0
+            or self.is_paused
+            or self.is_leaving
+            or self.pending_receipts >= self.settings.receipts_max
+        )
+
+    def _handle(self, frame: Frame) -> None:
+        """Do what a frame says; any refusal ends the connection."""
+        if frame.command == "SEND" and self.session is not None:
+            self.on_send(frame)
+            return
+        receipt: str | None = None
+        try:
+            headers = frame.headers(Version.V1_2 if self.session is None else self.version)
+            receipt = headers.get("receipt")
+            if self.session is None:
+                if frame.command not in ("CONNECT", "STOMP"):
+                    raise ProtocolError(f"{frame.command} before CONNECT")
+                VERBS["CONNECT"](self, frame, headers)
+                return
+            check(frame.command, headers, self.version)
+            VERBS[frame.command](self, frame, headers)
+        except BrokerError as error:
+            self.fail(error, receipt)
+        if frame.command == "ACK" and self.version is Version.V1_2:
+            self._accept_more()
+
+    def _accept_more(self) -> None:
+        """Take the plain ACKs that follow one: they come in rows, and need no parse."""
+        parser = self.parser
+        try:
+            tag = parser.next_ack()
+            while tag:
+                acks.accept(self, tag)
+                tag = parser.next_ack()
+        except BrokerError as error:
+            self.fail(error, None)
+
+    # Sending: the one verb on the hot path.
+
+    def on_send(self, frame: Frame) -> None:
+        """Publish a message."""
+        receipt: str | None = None
+        try:
+            key = frame.block
+            if b"receipt:" in key:
+                key = cut_receipt(key)
+                receipt = frame.headers(self.version).get("receipt")
+            plan = self.plans.get(key)
+            if plan is None:
+                plan = self._plan(key, frame.headers(self.version))
+            self._publish(plan, frame.body, receipt)
+        except BrokerError as error:
+            self.fail(error, receipt)
+
+    def _publish(self, plan: SendPlan, body: bytes, receipt: str | None) -> None:
+        broker = self.broker
+        session = self.session
+        assert session is not None
+        message = StompMessage(plan.block, body)
+        message.group = plan.group
+        if not plan.is_plain:
+            plan.dress(message, broker.wall_ms(self.now))
+        self.id_number += 1
+        message.id_prefix = self.id_prefix
+        message.id_number = self.id_number
+        message.sender = session.id
+        settings = self.settings
+        stamp = settings.add_timestamp_header
+        if stamp:
+            message.block = stamped(plan.block, stamp, broker.wall_ms(self.now))
+        done: Callable[[], None] | None = None
+        if receipt is not None:
+            done = self.receipt(receipt)
+            if settings.receipt_implies_persistent and plan.may_persist:
+                message.persistent = True
+        if plan.transaction:
+            broker.transaction_or_new(session, plan.transaction).send(plan.targets, message)
+            if done is not None:
+                done()
+            return
+        broker.publish(session, plan.targets, message, done)
+
+    def _plan(self, key: bytes, headers: dict[str, str]) -> SendPlan:
+        """Work a SEND's headers out, and remember it if this producer repeats itself."""
+        check("SEND", headers, self.version)
+        targets = self.names.destinations(typed_name(headers, self.settings), allow_patterns=False)
+        added = list(self.user_headers)
+        reply_to = headers.get("reply-to", "")
+        rewritten = self.names.real_name(reply_to)
+        if rewritten != reply_to:
+            added.append(("reply-to", rewritten))
+            if self.settings.keep_original_reply_to:
+                added.append(("reply-to", reply_to))
+        plan = SendPlan(headers, targets, added, self.own_headers)
+        self.plan_misses += 1
+        if self.plan_misses < PLAN_MISSES_MAX or len(self.plans) * 2 > self.plan_misses:
+            if len(self.plans) >= PLANS_MAX:
+                self.plans.clear()
+            self.plans[key] = plan
+        return plan
+
+    def tells_first(self, source: Source | None) -> bool:
+        """Say whether a queue's policy wants the first-for-consumer flag."""
+        return isinstance(source, Queue) and source.settings.groups.first_for_consumer
+
+    # What the client holds.
+
+    def hold(self, held: Held) -> int:
+        """Remember a message the client may acknowledge; return its number."""
+        self.last_tag += 1
+        self.held[self.last_tag] = held
+        if self.version is not Version.V1_2:
+            self.by_id.setdefault(held.message_id, []).append(self.last_tag)
+        return self.last_tag
+
+    def release(self, tag: int) -> None:
+        """Forget a message that was acknowledged for good."""
+        held = self.held.pop(tag, None)
+        if held is not None and self.by_id:
+            tags = self.by_id.get(held.message_id, [])
+            if tag in tags:
+                tags.remove(tag)
+            if not tags:
+                self.by_id.pop(held.message_id, None)

@@ -1,0 +1,27 @@
+"""Held: a message a client has and may still acknowledge.
+
+By the number in its `ack` header in STOMP 1.2, by message-id before. It stays held while a
+transaction that acknowledges it is open: after an ABORT it may be acknowledged again, but credit
+for it is given only once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from covey.core.entry import Entry
+    from covey.protocols.stomp.consumer import StompConsumer
+
+
+class Held:
+    """One delivery, as the client can name it."""
+
+    __slots__ = ("consumer", "entry", "is_credited", "message_id", "transaction")
+
+    def __init__(self, consumer: StompConsumer, entry: Entry, message_id: str) -> None:
+        self.consumer = consumer
+        self.entry = entry
+        self.message_id = message_id  # "" in 1.2, where nobody acknowledges by it
+        self.is_credited = False
+        self.transaction = ""

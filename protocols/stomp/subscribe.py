@@ -1,0 +1,186 @@
+"""Subscribe: what the headers of a SUBSCRIBE ask for.
+
+The Apollo STOMP manual's own headers, and the names under which clients of ActiveMQ, Artemis and
+RabbitMQ ask for the same:
+
+    credit:count,size,auto   activemq.prefetchSize, prefetch-count, consumer-window-size
+    persistent:true and id   durable:true, activemq.subscriptionName, durable-subscription-name
+    exclusive:true           activemq.exclusive:true
+    priority:n               activemq.priority
+    no-local:true            activemq.noLocal:true
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from covey.core.errors import ProtocolError
+from covey.core.selector import Selector, compile_selector
+
+DIGITS_MAX = 18
+WEIGHT_MAX = 100
+UNLIMITED = 2**31  # what `consumer-window-size:-1` asks for
+
+
+class AckMode(Enum):
+    """How a client acknowledges."""
+
+    AUTO = "auto"
+    CLIENT = "client"  # an ACK covers all earlier messages of the subscription
+    INDIVIDUAL = "client-individual"
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """The two windows, and whether an ACK raises them by itself."""
+
+    count: int
+    size: int
+    is_raised_by_ack: bool = True
+    is_explicit: bool = False  # given by the `credit` header: held in auto mode, too
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A SUBSCRIBE, read."""
+
+    id: str  # of the subscription in this connection
+    shown_id: str  # as MESSAGE frames name it; "" if a 1.0 client gave none
+    destination: str
+    ack: AckMode
+    credit: Credit
+    selector: Selector | None
+    durable_name: str
+    is_browser: bool
+    browse_ends: bool
+    is_exclusive: bool
+    is_no_local: bool
+    wants_revoked: bool
+    include_seq: str
+    from_seq: int | None
+    priority: int
+    weight: int
+
+
+def read(
+    headers: dict[str, str],
+    *,
+    default: Credit,
+    socket_buffer: int,
+    client_id: str = "",
+    selector_length_max: int = 4096,
+    selector_depth_max: int = 64,
+) -> Wish:
+    """Read the headers; raises ProtocolError or RefusedError that names the header."""
+    destination = headers["destination"]
+    shown_id = headers.get("id", "")
+    ack = headers.get("ack", "auto")
+    modes = {mode.value: mode for mode in AckMode}
+    if ack not in modes:
+        raise ProtocolError(f"SUBSCRIBE: ack:{ack[:32]} is none of {', '.join(modes)}")
+    text = headers.get("selector", "")
+    selector = None
+    if text:
+        selector = compile_selector(
+            text, length_max=selector_length_max, depth_max=selector_depth_max
+        )
+    from_seq = headers.get("from-seq")
+    is_browser = _flag(headers, "browser")
+    return Wish(
+        id=shown_id or destination,
+        shown_id=shown_id,
+        destination=destination,
+        ack=modes[ack],
+        credit=_credit(headers, default, socket_buffer),
+        selector=selector,
+        durable_name=read_durable_name(headers, shown_id, client_id),
+        is_browser=is_browser,
+        browse_ends=headers.get("browser-end", "true") != "false",
+        is_exclusive=not is_browser and _flag(headers, "exclusive", "activemq.exclusive"),
+        is_no_local=_flag(headers, "no-local", "activemq.noLocal"),
+        wants_revoked=_flag(headers, "covey-group-revoked"),
+        include_seq=headers.get("include-seq", ""),
+        from_seq=None if from_seq is None else _whole(headers, "from-seq", least=-1),
+        priority=_whole(headers, _first(headers, "priority", "activemq.priority"), least=-128),
+        weight=min(max(1, _whole(headers, "covey-weight", least=1)), WEIGHT_MAX),
+    )
+
+
+def read_credit(text: str) -> tuple[int, int]:
+    """Read the `credit:count[,size]` header of an ACK."""
+    parts = text.split(",")
+    if len(parts) > 2:
+        raise ProtocolError(f"ACK: credit:{text[:32]} is not count[,size]")
+    numbers = [_number("credit", part, least=0) for part in parts]
+    return numbers[0], numbers[1] if len(numbers) == 2 else 0
+
+
+def _credit(headers: dict[str, str], default: Credit, socket_buffer: int) -> Credit:
+    text = headers.get("credit")
+    if text is None:
+        return _aliased_credit(headers, default)
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) > 3 or (len(parts) == 3 and parts[2] not in ("true", "false")):
+        raise ProtocolError(f"SUBSCRIBE: credit:{text[:32]} is not count[,size[,true|false]]")
+    count = _number("credit", parts[0], least=0)
+    size = _number("credit", parts[1], least=0) if len(parts) > 1 else socket_buffer
+    is_raised = len(parts) < 3 or parts[2] == "true"
+    return Credit(count, size, is_raised_by_ack=is_raised, is_explicit=True)
+
+
+def _aliased_credit(headers: dict[str, str], default: Credit) -> Credit:
+    prefetch = headers.get("activemq.prefetchSize")
+    if prefetch is not None:
+        return Credit(max(1, _number("activemq.prefetchSize", prefetch, least=0)), 0)
+    prefetch = headers.get("prefetch-count")
+    if prefetch is not None:
+        # RabbitMQ's 0 is no limit.
+        return Credit(_number("prefetch-count", prefetch, least=0) or UNLIMITED, 0)
+    window = headers.get("consumer-window-size")
+    if window is None:
+        return default
+    size = _number("consumer-window-size", window, least=-1)
+    if size < 0:
+        return Credit(UNLIMITED, UNLIMITED)
+    return Credit(1, 0) if size == 0 else Credit(0, size)
+
+
+def read_durable_name(headers: dict[str, str], shown_id: str, client_id: str) -> str:
+    """Return the global name of a durable subscription, "" if none is asked for."""
+    named = _first(
+        headers,
+        "activemq.subscriptionName",
+        "durable-subscription-name",
+        "durable-subscriber-name",
+    )
+    if headers.get(named):
+        return f"{client_id}.{headers[named]}" if client_id else headers[named]
+    if not _flag(headers, "persistent", "durable"):
+        return ""
+    if not shown_id:
+        raise ProtocolError("persistent:true needs an id, the durable subscription's name")
+    return shown_id
+
+
+def _flag(headers: dict[str, str], *names: str) -> bool:
+    return any(headers.get(name) == "true" for name in names)
+
+
+def _first(headers: dict[str, str], *names: str) -> str:
+    return next((name for name in names if name in headers), names[0])
+
+
+def _whole(headers: dict[str, str], name: str, *, least: int) -> int:
+    text = headers.get(name)
+    return 0 if text is None else _number(name, text, least=least)
+
+
+def _number(name: str, text: str, *, least: int) -> int:
+    digits = text.strip().removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > DIGITS_MAX:
+        raise ProtocolError(f"{name}:{text[:32]} is not a whole number")
+    number = int(text)
+    if number < least:
+        raise ProtocolError(f"{name}:{text[:32]} is below {least}")
+    return number

@@ -1,0 +1,238 @@
+"""Verbs: what each client frame but SEND does.
+
+One function a verb, called with the engine, the frame and its decoded headers, after
+`rules.check` found the required headers. Any BrokerError raised here ends the connection with
+an ERROR. A RECEIPT is sent when what the frame asked for is done and safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from covey import __version__
+from covey.core.consumer import Consumer, Window
+from covey.core.destination import Destination, Kind
+from covey.core.errors import ProtocolError, RefusedError
+from covey.core.security import Verb, authorise
+from covey.core.session import Session
+from covey.core.subscription import Subscription
+from covey.protocols.stomp import acks
+from covey.protocols.stomp.consumer import StompConsumer, header_name
+from covey.protocols.stomp.dialect import buffer_size, full_limits, typed_name, user_headers
+from covey.protocols.stomp.frame import Frame
+from covey.protocols.stomp.heartbeat import Heartbeat
+from covey.protocols.stomp.rules import Version, negotiate
+from covey.protocols.stomp.subscribe import AckMode, Credit, Wish, read, read_durable_name
+
+if TYPE_CHECKING:
+    from covey.protocols.stomp.engine import StompEngine
+
+Headers = dict[str, str]
+
+
+def on_connect(engine: StompEngine, frame: Frame, headers: Headers) -> None:
+    """Log a client in."""
+    if engine.session is not None:
+        raise ProtocolError("CONNECT on a connection that is connected already")
+    version = negotiate(headers.get("accept-version"))
+    if version is None:
+        offered = headers.get("accept-version", "")[:64]
+        raise ProtocolError(f"none of the versions {offered} is spoken here", "version")
+    host: str | None = None
+    if version is Version.V1_0:
+        headers = frame.headers(version)
+    else:
+        host = headers.get("host")
+        if host is None and engine.settings.require_host:
+            raise ProtocolError("CONNECT without the header host")
+    broker = engine.broker
+    login, passcode = headers.get("login", ""), headers.get("passcode", "")
+    identity = broker.users.login(login, passcode, is_loopback=engine.is_loopback)
+    authorise(identity, Verb.CONNECT, "broker")
+    settings = engine.settings
+    heartbeat = Heartbeat(
+        headers.get("heart-beat"),
+        engine.now,
+        send_ms_min=settings.heartbeat_send_ms,
+        receive_ms_wanted=settings.heartbeat_receive_ms,
+        tolerance=settings.heartbeat_tolerance,
+    )
+    session = broker.open(broker.host_named(host), identity, engine.now)
+    engine.heartbeat = heartbeat
+    _welcome(engine, session, version, headers.get("client-id", ""))
+    _receipt_after(engine, headers)
+
+
+def _welcome(engine: StompEngine, session: Session, version: Version, client_id: str) -> None:
+    settings = engine.settings
+    engine.session = session
+    engine.is_stranger = False
+    engine.version = version
+    engine.parser.version = version
+    engine.parser.limits = full_limits(settings)
+    engine.names.connection_id = str(session.id)
+    engine.client_id = client_id
+    session.client_id = client_id
+    session.protocol = f"stomp {version.text}"
+    session.remote = engine.remote
+    session.resume = engine.wake_up
+    session.kick = engine.fail_later
+    engine.id_prefix = f"{engine.broker.instance}-{session.id}-".encode()
+    engine.user_headers = user_headers(settings, session.identity.principals)
+    if settings.add_redeliveries_header:
+        engine.redeliveries_header = header_name(settings.add_redeliveries_header, version)
+    engine.buffer_size = buffer_size(settings, len(engine.broker.sessions))
+    assert engine.heartbeat is not None
+    engine.send_frame(
+        "CONNECTED",
+        [
+            ("version", version.text),
+            ("server", f"covey/{__version__}"),
+            ("session", str(session.id)),
+            ("host-id", session.host.id),
+            ("user-id", session.identity.name),
+            ("heart-beat", engine.heartbeat.text),
+        ],
+    )
+
+
+def on_subscribe(engine: StompEngine, frame: Frame, headers: Headers) -> None:
+    """Start a subscription; its RECEIPT precedes its first MESSAGE."""
+    session = engine.the_session
+    settings = engine.settings
+    limits = engine.broker.limits
+    wish = read(
+        headers,
+        default=Credit(settings.default_credit_count, settings.default_credit_bytes),
+        socket_buffer=engine.socket_buffer,
+        client_id=engine.client_id,
+        selector_length_max=limits.selector_length_max,
+        selector_depth_max=limits.selector_depth_max,
+    )
+    places = engine.names.destinations(typed_name(headers, settings), allow_patterns=True)
+    if wish.from_seq is not None and (len(places) > 1 or places[0].is_pattern):
+        raise RefusedError("from-seq needs one destination without wildcards", "invalid")
+    if wish.durable_name:
+        places = (_durable(engine, wish, places),)
+    if wish.is_browser and any(place.kind is Kind.TOPIC for place in places):
+        raise RefusedError("a topic keeps nothing that could be browsed", "invalid")
+    subscription = _make_subscription(engine, session, wish)
+    engine.broker.subscribe(session, subscription, places, engine.now, is_browser=wish.is_browser)
+    _receipt_after(engine, headers)
+    engine.broker.commits.after(_opener(engine, subscription, wish))
+
+
+def _opener(engine: StompEngine, subscription: Subscription, wish: Wish) -> Callable[[], None]:
+    """Return what lets messages flow: after the receipt, which may wait for earlier ones."""
+
+    def open_window() -> None:
+        window = subscription.window
+        window.is_paused = engine.is_paused
+        window.reconsider()
+        if wish.is_browser and wish.browse_ends and not subscription.consumers:
+            engine.send_notice(wish.shown_id, [("browser", "end")])
+        engine.broker.wake()
+
+    return open_window
+
+
+def _make_subscription(engine: StompEngine, session: Session, wish: Wish) -> Subscription:
+    credit = wish.credit
+    is_automatic = wish.ack is AckMode.AUTO and not credit.is_explicit
+    window = Window(credit.count, credit.size, is_automatic=is_automatic)
+    window.is_paused = True
+
+    def make() -> Consumer:
+        return StompConsumer(engine, wish, window)
+
+    subscription = Subscription(session, wish.id, window, make)
+    subscription.buffer_size = engine.buffer_size
+    subscription.matches_zero = engine.settings.descendant_matches_zero
+    subscription.is_lasting = not (wish.is_browser and wish.browse_ends)
+    return subscription
+
+
+def _durable(engine: StompEngine, wish: Wish, places: tuple[Destination, ...]) -> Destination:
+    """Create, re-attach to, or change a durable subscription; return what to read from."""
+    name = engine.names.syntax.durable(wish.durable_name)
+    broker = engine.broker
+    broker.make_durable(engine.the_session, name.name, places, wish.selector, engine.now)
+    return name
+
+
+def on_unsubscribe(engine: StompEngine, frame: Frame, headers: Headers) -> None:
+    """End a subscription; with persistent:true destroy the durable one of that name."""
+    session = engine.the_session
+    name = headers.get("id") or headers.get("destination", "")
+    durable_name = read_durable_name(headers, name, engine.client_id)
+    if name in session.subscriptions:
+        engine.broker.unsubscribe(session, name, engine.now)
+        acks.forget(engine, name)
+    elif not durable_name:
+        raise RefusedError(f"there is no subscription {name}", "not-found")
+    if durable_name:
+        durable = engine.names.syntax.durable(durable_name)
+        authorise(session.identity, Verb.DESTROY, str(durable))
+        session.host.delete_durable(durable.name)
+    _receipt_after(engine, headers)
+
+
+def on_begin(engine: StompEngine, frame: Frame, headers: Headers) -> None:
+    """Start a transaction."""
+    engine.broker.begin(engine.the_session, headers["transaction"])
+    _receipt_after(engine, headers)
+
+
+def on_commit(engine: StompEngine, frame: Frame, headers: Headers) -> None:
+    """Carry a transaction out."""
+    name = headers["transaction"]
+    receipt = headers.get("receipt")
+    done = None if receipt is None else engine.receipt(receipt)
+    engine.broker.commit(engine.the_session, name, engine.now, done)
+    acks.committed(engine, name)
+
+
+def on_abort(engine: StompEngine, frame: Frame, headers: Headers) -> None:
+    """Undo a transaction."""
+    name = headers["transaction"]
+    engine.broker.abort(engine.the_session, name, engine.now)
+    acks.aborted(engine, name)
+    _receipt_after(engine, headers)
+
+
+def on_disconnect(engine: StompEngine, frame: Frame, headers: Headers) -> None:
+    """Say good-bye; the RECEIPT leaves after everything sent before is safe."""
+    receipt = headers.get("receipt")
+    if receipt is None:
+        engine.say_good_bye()
+        return
+    send = engine.receipt(receipt)
+
+    def finish() -> None:
+        send()
+        engine.say_good_bye()
+
+    engine.is_leaving = True
+    engine.broker.commits.after(finish)
+
+
+def _receipt_after(engine: StompEngine, headers: Headers) -> None:
+    """Answer once everything done so far is safe: receipts leave in the order of their frames."""
+    receipt = headers.get("receipt")
+    if receipt is not None:
+        engine.broker.commits.after(engine.receipt(receipt))
+
+
+VERBS: dict[str, Callable[[StompEngine, Frame, Headers], None]] = {
+    "CONNECT": on_connect,
+    "STOMP": on_connect,
+    "SUBSCRIBE": on_subscribe,
+    "UNSUBSCRIBE": on_unsubscribe,
+    "ACK": acks.on_ack,
+    "NACK": acks.on_nack,
+    "BEGIN": on_begin,
+    "COMMIT": on_commit,
+    "ABORT": on_abort,
+    "DISCONNECT": on_disconnect,
+}

@@ -1,0 +1,255 @@
+"""Transactions: sends and settlements that happen together or not at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from proton import Delivery, Described, Message, Terminus, symbol, ulong
+
+from covey.core.broker import Broker
+from covey.protocols.amqp.coordinator import TRANSACTIONS_MAX
+from tests.protocols.amqp.peer import Peer, make_broker
+
+DECLARED = 0x33
+TRANSACTIONAL = 0x34
+ACCEPTED, RELEASED, MODIFIED = ulong(0x24), ulong(0x26), ulong(0x27)
+
+
+class Control:
+    """A client's control link."""
+
+    def __init__(self, peer: Peer, name: str = "control") -> None:
+        self.peer = peer
+        self.link = peer.session.sender(name)
+        self.link.target.type = Terminus.COORDINATOR
+        self.link.open()
+        peer.pump()
+
+    def command(self, descriptor: Any, fields: list[Any]) -> Delivery:
+        """Send a command to the coordinator."""
+        return self.peer.send(self.link, Message(body=Described(descriptor, fields)))
+
+    def declare(self) -> bytes:
+        """Start a transaction."""
+        delivery = self.command(ulong(0x31), [None])
+        assert delivery.remote_state == DECLARED
+        data: Any = delivery.remote.data
+        id = bytes(data[0])
+        delivery.settle()
+        return id
+
+    def discharge(self, id: bytes, *, fail: bool = False) -> Delivery:
+        """End a transaction."""
+        return self.command(ulong(0x32), [id, fail])
+
+
+def send_in(peer: Peer, link: Any, id: bytes, message: Message) -> Delivery:
+    delivery: Delivery = link.delivery(link.delivery_tag())
+    link.stream(message.encode())
+    state: Any = [id]
+    delivery.local.data = state
+    delivery.update(TRANSACTIONAL)
+    link.advance()
+    peer.pump()
+    return delivery
+
+
+def settle_in(
+    peer: Peer, delivery: Delivery, id: bytes, outcome: Described, *, settled: bool = True
+) -> None:
+    state: Any = [id, outcome]
+    delivery.local.data = state
+    delivery.update(TRANSACTIONAL)
+    if settled:
+        delivery.settle()
+    peer.pump()
+
+
+def count(broker: Broker, name: str = "q") -> int:
+    queue = broker.hosts[0].queues.get(name)
+    return 0 if queue is None else queue.board.index.count
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return make_broker()
+
+
+def test_sends_of_a_transaction_appear_with_its_commit(broker: Broker) -> None:
+    peer = Peer(broker)
+    control = Control(peer)
+    sender = peer.sender("q")
+    id = control.declare()
+    delivery = send_in(peer, sender, id, Message(body="1"))
+    assert (delivery.remote_state, delivery.settled) == (TRANSACTIONAL, True)
+    send_in(peer, sender, id, Message(body="2"))
+    assert count(broker) == 0
+    assert control.discharge(id).remote_state == Delivery.ACCEPTED
+    peer.receiver("q")
+    assert peer.bodies() == ["1", "2"]
+
+
+def test_a_rolled_back_send_never_happened(broker: Broker) -> None:
+    peer = Peer(broker)
+    control = Control(peer)
+    id = control.declare()
+    send_in(peer, peer.sender("q"), id, Message(body="1"))
+    assert control.discharge(id, fail=True).remote_state == Delivery.ACCEPTED
+    assert count(broker) == 0
+
+
+def test_commands_may_be_named_in_words(broker: Broker) -> None:
+    peer = Peer(broker)
+    control = Control(peer)
+    delivery = control.command(symbol("amqp:declare:list"), [])
+    data: Any = delivery.remote.data
+    id = bytes(data[0])
+    answer = control.command(symbol("amqp:discharge:list"), [id, False])
+    assert answer.remote_state == Delivery.ACCEPTED
+
+
+def test_settlements_of_a_transaction_hold_with_its_commit(broker: Broker) -> None:
+    peer = Peer(broker)
+    peer.send(peer.sender("q"), "1")
+    peer.receiver("q")
+    control = Control(peer)
+    id = control.declare()
+    settle_in(peer, peer.messages[0][0], id, Described(ACCEPTED, []))
+    assert count(broker) == 1
+    control.discharge(id)
+    assert count(broker) == 0
+
+
+def test_rolled_back_settlements_come_back_in_order(broker: Broker) -> None:
+    peer = Peer(broker)
+    sender = peer.sender("q")
+    for number in range(4):
+        peer.send(sender, Message(body=number, group_id="g"))
+    peer.receiver("q", credit=10)
+    control = Control(peer)
+    id = control.declare()
+    for delivery, _ in peer.messages[:3]:
+        settle_in(peer, delivery, id, Described(ACCEPTED, []))
+    control.discharge(id, fail=True)
+    assert peer.bodies() == [0, 1, 2, 3, 0, 1, 2]
+    assert [message.delivery_count for _, message in peer.messages[4:]] == [1, 1, 1]
+
+
+def test_what_the_client_has_not_settled_stays_with_it_after_a_rollback(broker: Broker) -> None:
+    peer = Peer(broker)
+    peer.send(peer.sender("q"), "1")
+    peer.receiver("q")
+    control = Control(peer)
+    delivery = peer.messages[0][0]
+    id = control.declare()
+    settle_in(peer, delivery, id, Described(ACCEPTED, []), settled=False)
+    control.discharge(id, fail=True)
+    assert peer.bodies() == ["1"]
+    peer.settle(delivery, Delivery.RELEASED)
+    assert peer.bodies() == ["1", "1"]
+
+
+def test_what_the_client_has_not_settled_is_settled_by_the_commit(broker: Broker) -> None:
+    peer = Peer(broker)
+    peer.send(peer.sender("q"), "1")
+    peer.receiver("q")
+    control = Control(peer)
+    delivery = peer.messages[0][0]
+    id = control.declare()
+    settle_in(peer, delivery, id, Described(ACCEPTED, []), settled=False)
+    assert not delivery.settled
+    control.discharge(id)
+    assert delivery.settled
+    assert count(broker) == 0
+
+
+def test_other_outcomes_hold_in_a_transaction_too(broker: Broker) -> None:
+    peer = Peer(broker)
+    sender = peer.sender("q")
+    peer.send(sender, "1")
+    peer.send(sender, "2")
+    peer.receiver("q")
+    control = Control(peer)
+    id = control.declare()
+    settle_in(peer, peer.messages[0][0], id, Described(RELEASED, []))
+    settle_in(peer, peer.messages[1][0], id, Described(MODIFIED, [True]))
+    control.discharge(id)
+    assert peer.bodies() == ["1", "2", "1", "2"]
+    assert [message.delivery_count for _, message in peer.messages] == [0, 0, 0, 1]
+
+
+def test_a_control_link_that_goes_rolls_back(broker: Broker) -> None:
+    peer = Peer(broker)
+    sender = peer.sender("q")
+    control = Control(peer)
+    send_in(peer, sender, control.declare(), Message(body="1"))
+    control.link.close()
+    peer.pump()
+    assert count(broker) == 0
+    assert not peer.engine.coordinator.open
+    assert peer.engine.session is not None
+    assert not peer.engine.session.transactions
+
+
+def test_a_lost_connection_rolls_back(broker: Broker) -> None:
+    peer = Peer(broker)
+    sender = peer.sender("q")
+    peer.send(sender, "1")
+    peer.receiver("q")
+    id = Control(peer).declare()
+    settle_in(peer, peer.messages[0][0], id, Described(ACCEPTED, []))
+    send_in(peer, sender, id, Message(body="2"))
+    peer.lose()
+    again = Peer(broker)
+    again.receiver("q")
+    assert again.bodies() == ["1"]
+
+
+def test_an_unknown_transaction_is_refused(broker: Broker) -> None:
+    peer = Peer(broker)
+    control = Control(peer)
+    delivery = control.discharge(b"nosuch")
+    assert delivery.remote_state == Delivery.REJECTED
+    assert str(delivery.remote.condition).startswith("Condition('amqp:transaction:unknown-id'")
+    sent = send_in(peer, peer.sender("q"), b"nosuch", Message(body="1"))
+    assert sent.remote_state == Delivery.REJECTED
+    peer.receiver("q2")
+    peer.send(peer.sender("q2"), "1")
+    settle_in(peer, peer.messages[0][0], b"nosuch", Described(ACCEPTED, []))
+    assert peer.conditions == ["amqp:transaction:unknown-id"]
+
+
+def test_a_commit_that_is_refused_says_it_rolled_back() -> None:
+    broker = make_broker(queue=({"id": "**", "quota_messages": 1, "full_policy": "reject"},))
+    peer = Peer(broker)
+    sender = peer.sender("q")
+    peer.send(sender, "1")
+    peer.receiver("q")
+    control = Control(peer)
+    id = control.declare()
+    settle_in(peer, peer.messages[0][0], id, Described(ACCEPTED, []))
+    send_in(peer, sender, id, Message(body="2"))
+    delivery = control.discharge(id)
+    assert delivery.remote_state == Delivery.REJECTED
+    assert delivery.remote.condition is not None
+    assert delivery.remote.condition.name == "amqp:transaction:rollback"
+    assert peer.bodies() == ["1", "1"]
+
+
+@pytest.mark.parametrize(
+    "body", ["text", {}, None, Described(ulong(0x99), []), Described(ulong(0x32), [])]
+)
+def test_nonsense_on_the_control_link_is_rejected(broker: Broker, body: Any) -> None:
+    peer = Peer(broker)
+    delivery = peer.send(Control(peer).link, Message(body=body))
+    assert delivery.remote_state == Delivery.REJECTED
+
+
+def test_open_transactions_are_counted(broker: Broker) -> None:
+    peer = Peer(broker)
+    control = Control(peer)
+    for _ in range(TRANSACTIONS_MAX):
+        control.declare()
+    delivery = control.command(ulong(0x31), [None])
+    assert delivery.remote_state == Delivery.REJECTED

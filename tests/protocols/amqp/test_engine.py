@@ -1,0 +1,322 @@
+"""The engine: login, open, time, bad bytes, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import gc
+import random
+
+import pytest
+from proton import Described, Message, symbol
+
+from covey.config.settings import AmqpSettings
+from covey.core.broker import Broker
+from covey.protocols.amqp.engine import AmqpEngine
+from covey.protocols.amqp.sasl import AMQP_HEADER, SASL_HEADER
+from tests.protocols.amqp.peer import OPEN_TO_ALL, Peer, make_broker
+
+FUZZED_SESSIONS = 50_000
+FUZZ_SEEDS = 5
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return make_broker()
+
+
+# Login and open.
+
+
+def test_a_good_password_opens_a_connection_of_that_user(broker: Broker) -> None:
+    peer = Peer(broker, AmqpSettings(), login=("admin", "password"), container="me")
+    session = peer.engine.session
+    assert session is not None
+    assert (session.identity.name, session.client_id, session.protocol) == (
+        "admin",
+        "me",
+        "amqp 1.0",
+    )
+    assert session.remote == "test"
+
+
+def test_a_bad_password_ends_the_connection(broker: Broker) -> None:
+    peer = Peer(broker, AmqpSettings(), login=("admin", "wrong"))
+    assert peer.conditions == ["amqp:unauthorized-access"]
+    assert peer.engine.is_closed
+    assert not broker.sessions
+
+
+def test_nobody_enters_without_a_login_unless_that_is_allowed(broker: Broker) -> None:
+    peer = Peer(broker, AmqpSettings())
+    assert peer.engine.is_closed
+    assert not broker.sessions
+
+
+def test_the_broker_tells_what_it_can(broker: Broker) -> None:
+    peer = Peer(broker)
+    assert "ANONYMOUS-RELAY" in list(peer.connection.remote_offered_capabilities or [])
+    assert peer.connection.remote_properties["product"] == "covey"
+    assert peer.transport.remote_max_frame_size == OPEN_TO_ALL.max_frame_size
+
+
+def test_an_unknown_virtual_host_is_not_found(broker: Broker) -> None:
+    peer = Peer(broker, hostname="elsewhere.example")
+    assert peer.conditions == ["amqp:not-found"]
+    assert peer.engine.is_closed
+
+
+def test_too_many_connections_are_refused() -> None:
+    broker = make_broker(broker={"connections_max": 1})
+    Peer(broker)
+    assert Peer(broker).conditions == ["amqp:resource-limit-exceeded"]
+
+
+def test_a_clean_close_ends_everything(broker: Broker) -> None:
+    peer = Peer(broker)
+    peer.receiver("q")
+    peer.send(peer.sender("q"), "1")
+    peer.connection.close()
+    peer.pump()
+    assert peer.engine.is_closed
+    assert not broker.sessions
+    again = Peer(broker)
+    again.receiver("q")
+    assert again.messages[0][1].delivery_count == 0  # a clean end is no failed try
+
+
+def test_a_session_that_ends_takes_its_links_along(broker: Broker) -> None:
+    peer = Peer(broker)
+    peer.receiver("q")
+    peer.session.close()
+    peer.pump()
+    assert not peer.engine.links.open
+    assert not broker.hosts[0].queues["q"].board.consumers
+
+
+def test_shutting_down_tells_the_peer_why(broker: Broker) -> None:
+    peer = Peer(broker)
+    peer.engine.shut_down("the broker stops", 2.0)
+    peer.pump()
+    assert peer.conditions == ["amqp:connection:forced"]
+    assert str(peer.errors[0].description) == "the broker stops"
+
+
+def test_bytes_may_come_one_at_a_time(broker: Broker) -> None:
+    recorded = record_session()
+    engine = AmqpEngine(broker, OPEN_TO_ALL)
+    for byte in b"".join(recorded):
+        engine.receive(bytes((byte,)), 1.0)
+        engine.outgoing()
+    assert broker.hosts[0].queues["fuzz"].counts.enqueued == 1
+    engine.lost(1.0)
+
+
+# Time.
+
+
+def test_a_stranger_who_says_nothing_is_shown_out(broker: Broker) -> None:
+    engine = AmqpEngine(broker, AmqpSettings(open_timeout_s=10), now=100.0)
+    assert engine.tick(105.0) == 110.0
+    assert engine.tick(110.0) is None
+    assert engine.is_closed
+
+
+def test_an_open_that_never_comes_is_not_waited_for(broker: Broker) -> None:
+    engine = AmqpEngine(broker, OPEN_TO_ALL, now=100.0)
+    engine.receive(AMQP_HEADER, 101.0)
+    assert engine.outgoing().startswith(AMQP_HEADER)
+    engine.tick(110.0)
+    assert engine.is_closed
+    assert b"amqp:resource-limit-exceeded" in engine.outgoing()
+
+
+def test_a_silent_peer_is_dead_after_the_idle_time(broker: Broker) -> None:
+    peer = Peer(broker, AmqpSettings(allow_anonymous=True, idle_timeout_s=8))
+    assert peer.transport.remote_idle_timeout == 4.0
+    deadline = peer.engine.tick(2.0)
+    assert deadline is not None
+    assert deadline <= 10.0
+    peer.engine.tick(30.0)
+    assert peer.engine.is_closed
+    assert not broker.sessions
+
+
+def test_an_idle_connection_is_kept_alive_for_its_peer(broker: Broker) -> None:
+    engine = AmqpEngine(broker, OPEN_TO_ALL)
+    # open: container-id "c", idle-time-out 2000 ms in field 5
+    body = b"\x00\x53\x10\xc0\x0c\x05\xa1\x01c\x40\x40\x40\x70\x00\x00\x07\xd0"
+    engine.receive(AMQP_HEADER + frame(body), 1.0)
+    engine.tick(1.0)
+    engine.outgoing()
+    assert engine.tick(1.1) == 2.1  # half of the peer's patience after the last byte
+    engine.tick(2.2)
+    assert engine.outgoing() == b"\x00\x00\x00\x08\x02\x00\x00\x00"
+
+
+# Bad bytes.
+
+
+def frame(body: bytes, channel: int = 0) -> bytes:
+    return (len(body) + 8).to_bytes(4, "big") + b"\x02\x00" + channel.to_bytes(2, "big") + body
+
+
+OPEN = frame(b"\x00\x53\x10\xc0\x04\x01\xa1\x01c")
+BEGIN = frame(b"\x00\x53\x11\xc0\x0e\x04\x40\x43\x70\x7f\xff\xff\xff\x70\x7f\xff\xff\xff")
+
+
+@pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n\r\n", b"AMQP\x00\x00\x09\x01", b"\x16\x03"])
+def test_other_protocols_are_shown_the_header_and_the_door(broker: Broker, data: bytes) -> None:
+    engine = AmqpEngine(broker, AmqpSettings())
+    engine.receive(data + bytes(8), 1.0)
+    assert engine.outgoing() == SASL_HEADER
+    assert engine.is_closed
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\x00\x53\x10" + b"\xff" * 20,
+        b"\x00\x53\x14\x45",
+        b"junk",
+        b"\x00\x53\x12\xc0\x05\x01\xa1\xff\xff\xff",
+    ],
+)
+def test_a_malformed_frame_ends_the_connection_with_a_condition(
+    broker: Broker, body: bytes
+) -> None:
+    engine = AmqpEngine(broker, OPEN_TO_ALL)
+    engine.receive(AMQP_HEADER + OPEN + frame(body), 1.0)
+    said = engine.outgoing()
+    engine.tick(100.0)
+    said += engine.outgoing()
+    assert engine.is_closed
+    assert b"amqp:" in said
+
+
+def test_a_frame_larger_than_agreed_ends_the_connection(broker: Broker) -> None:
+    engine = AmqpEngine(broker, OPEN_TO_ALL)
+    engine.receive(AMQP_HEADER + OPEN + b"\x7f\xff\xff\xff\x02\x00\x00\x00", 1.0)
+    assert b"amqp:connection:framing-error" in engine.outgoing()
+    assert engine.is_closed
+
+
+def test_deeply_nested_link_properties_end_the_connection(broker: Broker) -> None:
+    engine = AmqpEngine(broker, OPEN_TO_ALL)
+    nested = b"\x40"
+    for _ in range(3000):
+        nested = b"\xd0" + (len(nested) + 4).to_bytes(4, "big") + b"\x00\x00\x00\x01" + nested
+    # attach: name, handle, role receiver, modes, source {address, ..., filter: nested}
+    source = b"\x40" * 7 + b"\xd1" + (len(nested) + 8).to_bytes(4, "big")
+    source += b"\x00\x00\x00\x02" + b"\xa3\x02ff" + nested
+    source = b"\x00\x53\x28\xd0" + (len(source) + 4).to_bytes(4, "big") + b"\0\0\0\x08" + source
+    fields = b"\xa1\x01l\x43\x41\x40\x40" + source
+    attach = b"\x00\x53\x12\xd0" + (len(fields) + 4).to_bytes(4, "big") + b"\0\0\0\x06" + fields
+    engine.receive(AMQP_HEADER + OPEN + BEGIN + frame(attach), 1.0)
+    said = engine.outgoing()
+    engine.lost(1.0)
+    assert b"amqp:" in said or engine.is_closed
+    assert Peer(broker).engine.session is not None
+
+
+def record_session() -> list[bytes]:
+    """Return the bytes of a short session: attach, send, receive, settle."""
+    peer = Peer(make_broker(), container="recorded")
+    sender = peer.sender("fuzz")
+    peer.send(sender, Message(body={"n": 1}, group_id="g", properties={"p": "q"}))
+    described = Described(symbol("apache.org:selector-filter:string"), "p = 'q'")
+    peer.receiver("fuzz", filters={symbol("s"): described}, credit=1)
+    peer.settle(peer.messages[0][0])
+    return peer.sent
+
+
+def feed(engine: AmqpEngine, pieces: list[bytes]) -> None:
+    """Hand over a session as it was recorded."""
+    for piece in pieces:
+        if not engine.is_closed:
+            engine.receive(piece, 1.0)
+            engine.outgoing()
+
+
+def mutated(data: bytes, chance: random.Random) -> bytes:
+    """Break a recorded session in one to four places."""
+    broken = bytearray(data)
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(len(broken) + 1)
+        kind = chance.randrange(5)
+        if kind == 0:
+            broken[at : at + 1] = bytes((chance.randrange(256),))
+        elif kind == 1:
+            del broken[at : at + chance.randint(1, 40)]
+        elif kind == 2:
+            broken[at:at] = chance.randbytes(chance.randint(1, 12))
+        elif kind == 3:
+            broken[at:at] = broken[at : at + chance.randint(1, 60)]
+        else:
+            broken[at : at + 4] = chance.choice((b"\xff" * 4, bytes(4), b"\x7f\xff\xff\xff"))
+    return bytes(broken)
+
+
+@pytest.mark.parametrize("seed", range(FUZZ_SEEDS))
+def test_mutated_sessions_leave_the_broker_serving(seed: int) -> None:
+    broker = make_broker()
+    recorded = record_session()
+    chance = random.Random(seed)
+    neighbour = Peer(broker, container="neighbour")
+    neighbour.receiver("alive")
+    sender = neighbour.sender("alive")
+    for number in range(FUZZED_SESSIONS // FUZZ_SEEDS):
+        engine = AmqpEngine(broker, OPEN_TO_ALL)
+        pieces = list(recorded)
+        place = chance.randrange(len(pieces))
+        pieces[place] = mutated(pieces[place], chance)
+        feed(engine, pieces)
+        engine.lost(1.0)
+        if number % 100 == 0:
+            neighbour.send(sender, "1")
+            for queue in list(broker.hosts[0].queues):
+                if queue != "alive":
+                    broker.hosts[0].delete_queue(queue, "start anew")
+    assert len(neighbour.bodies()) == FUZZED_SESSIONS // FUZZ_SEEDS // 100
+    assert len(broker.sessions) == 1
+
+
+# Nothing is left behind.
+
+
+def resident_kib() -> int:
+    """Return the memory of this process."""
+    gc.collect()
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * 4
+
+
+def test_attaching_and_detaching_leaves_memory_flat(broker: Broker) -> None:
+    peer = Peer(broker)
+    before = 0
+    for number in range(3_000):
+        if number == 500:
+            before = resident_kib()
+        link = peer.session.receiver(f"r{number}") if number % 2 else peer.session.sender("s")
+        (link.source if number % 2 else link.target).address = "q"
+        link.open()
+        peer.pump()
+        link.close()
+        peer.pump()
+        link.free()
+        peer.ended.clear()
+        peer.sent.clear()
+    assert not peer.engine.links.open
+    assert resident_kib() - before < 1_000
+
+
+def test_connections_leave_memory_flat(broker: Broker) -> None:
+    recorded = record_session()
+    before = 0
+    for number in range(1_000):
+        if number == 200:
+            before = resident_kib()
+        engine = AmqpEngine(broker, OPEN_TO_ALL)
+        feed(engine, recorded)
+        engine.lost(1.0)
+        broker.hosts[0].delete_queue("fuzz", "start anew")
+    assert not broker.sessions
+    assert resident_kib() - before < 1_000

@@ -1,0 +1,190 @@
+"""$management: requests and answers over AMQP."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from proton import Message, ulong
+
+from covey.core.broker import Broker
+from covey.core.describe import ATTRIBUTES
+from tests.protocols.amqp.peer import Peer, make_broker
+
+ADMIN = ("admin", "password")
+GROUPED = {"qpid.group_header_key": "GROUP_KEY", "qpid.shared_msg_group": 1}
+
+
+class Manager:
+    """A client of the management node."""
+
+    def __init__(self, broker: Broker, login: tuple[str, str] | None = ADMIN) -> None:
+        self.peer = Peer(broker, container="manager", login=login)
+        self.reply_to = self.peer.receiver(None, dynamic=True).remote_source.address
+        self.sender = self.peer.sender("$management")
+
+    def ask(
+        self, operation: str, body: Any = None, *, id: Any = 1, **properties: Any
+    ) -> tuple[int, Any]:
+        """Send a request; return status and body of the answer."""
+        properties = {"operation": operation, **properties}
+        request = Message(body=body, id=id, reply_to=self.reply_to, properties=properties)
+        self.peer.send(self.sender, request)
+        self.peer.pump()
+        delivery, answer = self.peer.messages.pop()
+        self.peer.settle(delivery)
+        assert answer.correlation_id == id
+        assert answer.properties is not None
+        return int(answer.properties["statusCode"]), answer.body
+
+    def query(self, entity: str, body: Any = None, **properties: Any) -> list[dict[str, Any]]:
+        """Return the rows of a query."""
+        status, table = self.ask(
+            "QUERY",
+            body or {"attributeNames": []},
+            name="self",
+            type="org.amqp.management",
+            entityType=entity,
+            **properties,
+        )
+        assert status == 200
+        return [dict(zip(table["attributeNames"], row, strict=True)) for row in table["results"]]
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return make_broker()
+
+
+@pytest.fixture
+def manager(broker: Broker) -> Manager:
+    return Manager(broker)
+
+
+def test_a_queue_is_created_read_updated_and_deleted(broker: Broker, manager: Manager) -> None:
+    named: dict[str, Any] = {"type": "covey.queue", "name": "MyMsgQueue"}
+    status, made = manager.ask("CREATE", {"arguments": GROUPED}, **named)
+    assert (status, made["group_header"], made["strategy"]) == (201, "GROUP_KEY", "shared")
+    assert manager.ask("READ", **named) == (200, made)
+    status, changed = manager.ask("UPDATE", {"arguments": {"qpid.max_count": 9}}, **named)
+    assert (status, changed["arguments"]["qpid.max_count"]) == (200, 9)
+    assert changed["arguments"]["qpid.group_header_key"] == "GROUP_KEY"
+    assert manager.ask("DELETE", **named) == (204, {})
+    assert "MyMsgQueue" not in broker.hosts[0].queues
+
+
+def test_a_query_shows_rows_by_offset_and_count(manager: Manager) -> None:
+    for number in range(5):
+        manager.ask("CREATE", {}, type="queue", name=f"q{number}")
+    rows = manager.query("covey.queue", {"attributeNames": ["name", "messages", "nosuch"]})
+    names = [row["name"] for row in rows if not row["name"].startswith("temp.")]
+    assert names == [f"q{number}" for number in range(5)]
+    assert rows[-1]["nosuch"] is None
+    paged = manager.query("queue", {"attributeNames": ["name"]}, offset=2, count=2)
+    assert paged == [{"name": row["name"]} for row in rows[2:4]]
+
+
+@pytest.mark.parametrize("entity", ["broker", "queue", "connection", "consumer"])
+def test_a_query_without_names_shows_every_attribute(manager: Manager, entity: str) -> None:
+    rows = manager.query(entity)
+    assert tuple(rows[0]) == ATTRIBUTES[entity]
+
+
+def test_types_attributes_and_operations_are_shown(manager: Manager) -> None:
+    assert set(manager.ask("GET-TYPES")[1]) == {f"covey.{name}" for name in ATTRIBUTES}
+    status, shown = manager.ask("get-attributes", entityType="covey.queue")
+    assert (status, shown) == (200, {"covey.queue": list(ATTRIBUTES["queue"])})
+    operations = manager.ask("GET-OPERATIONS")[1]
+    assert "PURGE" in operations["covey.queue"]
+    assert "QUERY" in operations["org.amqp.management"]
+
+
+def test_groups_are_shown_closed_parked_and_rebalanced(broker: Broker, manager: Manager) -> None:
+    client = Peer(broker)
+    sender = client.sender("q")
+    client.send(sender, Message(body="1", group_id="a"))
+    (group,) = manager.query("group")
+    assert (group["name"], group["messages"]) == ("q/a", 1)
+    assert manager.ask("CLOSE-GROUP", {"group": "a"}, name="q") == (200, {"closed": True})
+    assert manager.ask("PARK", {"group": "a"}, name="q") == (200, {"parked": True})
+    client.receiver("q")
+    assert client.bodies() == []
+    assert manager.ask("UNPARK", name="q", group="a") == (200, {"parked": False})
+    client.pump()
+    assert client.bodies() == ["1"]
+    assert manager.ask("REBALANCE", name="q") == (200, {})
+    assert manager.ask("RETIRE", name="q/1", type="consumer") == (200, {})
+    assert manager.ask("PARK", {"group": "z"}, name="q")[0] == 404
+
+
+def test_a_purge_says_how_many_went(broker: Broker, manager: Manager) -> None:
+    client = Peer(broker)
+    sender = client.sender("q")
+    for _ in range(3):
+        client.send(sender, "1")
+    assert manager.ask("PURGE", type="queue", name="q") == (200, {"purged": 3})
+
+
+def test_a_connection_is_closed_on_demand(broker: Broker, manager: Manager) -> None:
+    client = Peer(broker, container="victim")
+    (row,) = [row for row in manager.query("connection") if row["client_id"] == "victim"]
+    assert manager.ask("DELETE", type="connection", name=row["name"])[0] == 204
+    client.pump()
+    assert client.conditions == ["amqp:connection:forced"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "properties", "status"),
+    [
+        ("DANCE", {}, 501),
+        ("", {}, 501),
+        ("READ", {"type": "queue", "name": "nosuch"}, 404),
+        ("READ", {"type": "planet", "name": "x"}, 400),
+        ("QUERY", {"entityType": "planet"}, 400),
+        ("QUERY", {"entityType": "queue", "offset": -1}, 400),
+        ("GET-TYPES", {"entityType": "planet"}, 404),
+        ("CREATE", {"type": "queue"}, 400),
+        ("CREATE", {"type": "connection", "name": "x"}, 400),
+        ("PURGE", {"name": "nosuch"}, 404),
+        ("RETIRE", {"name": "nosuch"}, 400),
+        ("UPDATE", {"type": "topic", "name": "x"}, 400),
+    ],
+)
+def test_what_cannot_be_done_has_its_status(
+    manager: Manager, operation: str, properties: dict[str, Any], status: int
+) -> None:
+    assert manager.ask(operation, **properties)[0] == status
+
+
+def test_what_exists_is_a_conflict(manager: Manager) -> None:
+    manager.ask("CREATE", {}, type="queue", name="q")
+    assert manager.ask("CREATE", {}, type="queue", name="q")[0] == 409
+    assert manager.ask("CREATE", {"qpid.nosuch": 1}, type="queue", name="r")[0] == 400
+
+
+def test_a_careful_delete_is_a_conflict_on_a_queue_with_messages(
+    broker: Broker, manager: Manager
+) -> None:
+    client = Peer(broker)
+    client.send(client.sender("q"), "1")
+    assert manager.ask("DELETE", {"if_empty": True}, type="queue", name="q")[0] == 409
+    assert manager.ask("DELETE", type="queue", name="q")[0] == 204
+
+
+def test_nobody_but_an_operator_manages(broker: Broker) -> None:
+    guest = Manager(broker, login=None)
+    assert guest.ask("QUERY", {"attributeNames": []}, entityType="queue")[0] == 403
+    assert guest.ask("CREATE", {}, type="queue", name="q")[0] == 403
+
+
+@pytest.mark.parametrize("id", [ulong(7), "text", UUID(int=5)])
+def test_an_answer_carries_the_requests_id_in_its_own_type(manager: Manager, id: Any) -> None:
+    assert manager.ask("GET-TYPES", id=id)[0] == 200
+
+
+def test_a_request_without_a_reply_to_is_done_in_silence(broker: Broker, manager: Manager) -> None:
+    properties = {"operation": "CREATE", "type": "queue", "name": "q"}
+    delivery = manager.peer.send(manager.sender, Message(body={}, properties=properties))
+    assert delivery.remote_state == delivery.ACCEPTED
+    assert "q" in broker.hosts[0].queues

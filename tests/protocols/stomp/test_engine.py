@@ -1,0 +1,406 @@
+"""One connection: login, versions, time, limits, errors, and how it waits without losing anything."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import SecretStr
+
+from covey.config.queues import QueueSettings, TopicSettings
+from covey.config.settings import StompSettings, UserSettings, VirtualHostSettings
+from tests.protocols.stomp.support import World, frame
+
+LOGIN = {"login": "admin", "passcode": "password"}
+
+
+# Login.
+
+
+@pytest.mark.parametrize("command", ["CONNECT", "STOMP"])
+@pytest.mark.parametrize(
+    ("offered", "version"),
+    [("1.0", "1.0"), ("1.1", "1.1"), ("1.2", "1.2"), ("1.0,1.1,1.2", "1.2"), ("1.1,2.0", "1.1")],
+)
+def test_s1_the_highest_common_version_is_spoken(command: str, offered: str, version: str) -> None:
+    client = World().stranger()
+    client.send(command, {"accept-version": offered, "host": "localhost", **LOGIN})
+    assert client.take("CONNECTED")["version"] == version
+
+
+def test_s1_no_common_version_is_an_error_that_lists_ours() -> None:
+    client = World().stranger()
+    client.send("CONNECT", {"accept-version": "2.0", "host": "localhost", **LOGIN})
+    assert client.error()["version"] == "1.2,1.1,1.0"
+
+
+def test_connected_names_the_session_the_host_and_the_user() -> None:
+    client = World().stranger()
+    client.send("CONNECT", {"accept-version": "1.2", "host": "localhost", **LOGIN})
+    connected = client.take("CONNECTED")
+    assert (connected["session"], connected["host-id"]) == ("1", "default")
+    assert connected["user-id"] == "admin"
+    assert connected["server"].startswith("covey/")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"login": "admin"}, {"login": "admin", "passcode": "x"}, {"login": "x", "passcode": "y"}],
+)
+def test_s21_only_known_users_may_connect(headers: dict[str, str]) -> None:
+    client = World().stranger()
+    client.send("CONNECT", {"accept-version": "1.2", "host": "localhost", **headers})
+    assert client.error()["covey-code"] == "denied"
+
+
+def hosts() -> tuple[VirtualHostSettings, ...]:
+    return (
+        VirtualHostSettings(id="first", host_names=("localhost",)),
+        VirtualHostSettings(id="second", host_names=("b.example", "B2.example")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "headers", "host"),
+    [
+        ("1.0", {}, "first"),
+        ("1.1", {}, "first"),
+        ("1.1", {"host": "b.example"}, "second"),
+        ("1.2", {"host": "b2.EXAMPLE"}, "second"),
+    ],
+)
+def test_s22_s23_the_host_header_picks_the_virtual_host(
+    version: str, headers: dict[str, str], host: str
+) -> None:
+    client = World(hosts=hosts()).stranger()
+    client.send("CONNECT", {"accept-version": version, **headers, **LOGIN})
+    assert client.take("CONNECTED")["host-id"] == host
+
+
+def test_s23_an_unknown_host_ends_the_connection() -> None:
+    client = World(hosts=hosts()).stranger()
+    client.send("CONNECT", {"accept-version": "1.2", "host": "c.example", **LOGIN})
+    assert "c.example" in client.error()["message"]
+
+
+def test_require_host_refuses_clients_that_name_none() -> None:
+    client = World(stomp=StompSettings(require_host=True)).stranger()
+    client.send("CONNECT", {"accept-version": "1.1", **LOGIN})
+    assert "host" in client.error()["message"]
+
+
+def test_virtual_hosts_share_nothing() -> None:
+    world = World(hosts=hosts())
+    here, there = world.connect(), world.connect(host="b.example")
+    here.publish("/queue/a", "x")
+    there.subscribe("/queue/a")
+    assert there.bodies() == []
+
+
+def test_a_frame_before_connect_is_refused() -> None:
+    client = World().stranger()
+    client.publish("/queue/a", "x", receipt="r")
+    error = client.error()
+    assert "before CONNECT" in error["message"]
+    assert error["receipt-id"] == "r"
+
+
+def test_a_second_connect_is_refused() -> None:
+    client = World().connect()
+    client.send("CONNECT", {"accept-version": "1.2", "host": "localhost", **LOGIN})
+    assert "connected already" in client.error()["message"]
+
+
+def test_a_connect_may_ask_for_a_receipt() -> None:
+    client = World().stranger()
+    client.send("CONNECT", {"accept-version": "1.2", "host": "localhost", "receipt": "r", **LOGIN})
+    client.take("CONNECTED")
+    assert client.receipts() == ["r"]
+
+
+def test_connections_per_user_max_holds_for_one_user() -> None:
+    users = (
+        UserSettings(name="admin", password=SecretStr("password")),
+        UserSettings(name="eve", password=SecretStr("password")),
+    )
+    world = World(users=users, limits={"connections_per_user_max": 1})
+    world.connect()
+    world.connect(login="eve")
+    third = world.stranger()
+    third.send("CONNECT", {"accept-version": "1.2", "host": "localhost", **LOGIN})
+    assert "connections_per_user_max" in third.error()["message"]
+
+
+# Before login.
+
+
+def test_a_stranger_is_given_ten_seconds() -> None:
+    world = World()
+    client = world.stranger()
+    world.wait(9.9)
+    assert not client.engine.is_closed
+    world.wait(0.1)
+    assert "CONNECT" in client.error()["message"]
+
+
+@pytest.mark.parametrize(("headers", "is_fine"), [(30, True), (31, False)])
+def test_a_stranger_may_send_thirty_headers(headers: int, is_fine: bool) -> None:
+    client = World().stranger()
+    fillers = {f"h{number}": "x" for number in range(headers - 4)}
+    client.send("CONNECT", {"accept-version": "1.2", "host": "localhost", **LOGIN, **fillers})
+    assert client.engine.is_closed is not is_fine
+
+
+def test_a_stranger_may_send_64_kib() -> None:
+    client = World().stranger()
+    client.feed(b"CONNECT\n" + b"a:" + b"x" * 9000 + b"\n")
+    assert not client.engine.is_closed
+    client.feed((b"a:" + b"x" * 9000 + b"\n") * 7)
+    assert "65536" in client.error()["message"]
+
+
+# After login.
+
+
+@pytest.mark.parametrize(("length", "is_fine"), [(10240, True), (10241, False)])
+def test_s6_a_header_line_has_at_most_10240_bytes(length: int, is_fine: bool) -> None:
+    client = World().connect()
+    client.publish("/queue/a", "x", filler="y" * (length - len("filler:")))
+    assert client.engine.is_closed is not is_fine
+
+
+@pytest.mark.parametrize(("count", "is_fine"), [(1000, True), (1001, False)])
+def test_s7_a_frame_has_at_most_1000_headers(count: int, is_fine: bool) -> None:
+    client = World().connect()
+    fillers = {f"h{number}": "x" for number in range(count - 1)}
+    client.send("SEND", {"destination": "/queue/a", **fillers}, "x")
+    assert client.engine.is_closed is not is_fine
+
+
+@pytest.mark.parametrize("has_length", [True, False])
+@pytest.mark.parametrize(("length", "is_fine"), [(100, True), (101, False)])
+def test_s8_max_data_length_holds_with_and_without_content_length(
+    has_length: bool, length: int, is_fine: bool
+) -> None:
+    client = World(stomp=StompSettings(max_data_length=100)).connect()
+    headers = {"destination": "/queue/a"}
+    if has_length:
+        headers["content-length"] = str(length)
+    client.send("SEND", headers, "x" * length)
+    assert client.engine.is_closed is not is_fine
+
+
+def test_s9_die_delay_lets_the_client_read_the_error() -> None:
+    client = World(stomp=StompSettings(die_delay_ms=1500)).connect()
+    client.send("NONSENSE")
+    client.error()
+    assert client.engine.close_delay_s == 1.5
+    assert StompSettings().die_delay_ms == 500
+
+
+def test_an_error_names_the_cause_and_echoes_the_receipt() -> None:
+    client = World().connect()
+    client.send("SUBSCRIBE", {"destination": "/queue/a", "receipt": "r7"})
+    error = client.error()
+    assert error["receipt-id"] == "r7"
+    assert error["message"] == "SUBSCRIBE frame without the header id"
+    assert error.body == b"SUBSCRIBE frame without the header id\n"
+
+
+def test_frames_after_the_bad_one_are_not_read() -> None:
+    world = World()
+    client = world.connect()
+    client.feed(frame("NONSENSE") + frame("SEND", {"destination": "/queue/a"}, "x"))
+    client.error()
+    assert world.depth("/queue/a") == 0
+
+
+def test_a_failed_connection_gives_back_what_it_held() -> None:
+    world = World()
+    client, other = world.connect(), world.connect()
+    client.subscribe("/queue/a", ack="client")
+    client.publish("/queue/a", "x")
+    client.take()
+    client.send("NONSENSE")
+    other.subscribe("/queue/a")
+    assert other.take()["redelivered"] == "true"
+
+
+def test_shut_down_tells_the_peer() -> None:
+    world = World()
+    client = world.connect()
+    client.engine.shut_down("the broker is shutting down", world.now)
+    world.settle_down()
+    assert client.error()["message"] == "the broker is shutting down"
+
+
+def test_a_subscription_whose_queue_is_deleted_ends_the_connection() -> None:
+    world = World()
+    client = world.connect()
+    client.subscribe("/queue/a")
+    world.broker.hosts[0].delete_queue("a", "queue a was deleted")
+    world.settle_down()
+    assert "queue a was deleted" in client.error()["message"]
+
+
+# Heart-beats.
+
+
+def test_s89_connected_answers_the_clients_own_numbers_but_not_below_100_ms() -> None:
+    world = World()
+    for header, answer in (("0,0", "100,10000"), ("5000,20", "100,5000"), ("50,900", "900,100")):
+        client = world.stranger()
+        client.send(
+            "CONNECT",
+            {"accept-version": "1.2", "host": "localhost", "heart-beat": header, **LOGIN},
+        )
+        assert client.take("CONNECTED")["heart-beat"] == answer
+
+
+def test_a_beat_is_sent_after_the_agreed_silence_and_not_while_data_flows() -> None:
+    world = World()
+    client = world.connect(**{"heart-beat": "0,1000"})
+    client.subscribe("/queue/a")
+    client.raw = b""
+    world.wait(0.9)
+    client.publish("/queue/a", "x")
+    world.wait(0.9)
+    assert not client.raw.endswith(b"\0\n\n")
+    world.wait(0.2)
+    assert client.raw.endswith(b"\0\n\n")
+
+
+def test_a_silent_peer_is_given_up_after_one_and_a_half_intervals() -> None:
+    world = World()
+    client = world.connect(**{"heart-beat": "1000,0"})
+    world.wait(1.4)
+    client.feed(b"\n")
+    world.wait(1.4)
+    assert not client.engine.is_closed
+    world.wait(0.2)
+    assert "stale" in client.error()["message"]
+
+
+def test_a_blocked_producer_is_not_blamed_for_beats_we_do_not_read() -> None:
+    world = World(queues=(QueueSettings(id="small", quota_messages=1),))
+    client, other = world.connect(**{"heart-beat": "1000,0"}), world.connect()
+    client.publish("/queue/small", "one", "two")
+    for _ in range(10):
+        client.unread += b"\n"
+        world.wait(1.0)
+    assert not client.engine.is_closed
+    other.subscribe("/queue/small")
+    assert other.bodies() == ["one", "two"]
+    world.wait(1.4)
+    assert not client.engine.is_closed
+
+
+# Waiting.
+
+
+def test_a_full_queue_blocks_the_producer_and_nothing_is_lost_or_reordered() -> None:
+    world = World(queues=(QueueSettings(id="small", quota_messages=2),))
+    client, other = world.connect(), world.connect()
+    for number in range(6):
+        client.publish("/queue/small", str(number), receipt=f"r{number}")
+    assert client.receipts() == ["r0", "r1"]
+    assert not client.engine.reading
+    other.subscribe("/queue/small", ack="client-individual", credit="1,0")
+    received = []
+    while other.inbox:
+        message = other.take()
+        received.append(message.body.decode())
+        other.ack(message)
+    assert received == list("012345")
+    assert client.receipts() == ["r2", "r3", "r4", "r5"]
+    assert client.engine.reading
+
+
+def test_the_receipt_of_disconnect_waits_until_every_send_was_taken() -> None:
+    world = World(queues=(QueueSettings(id="small", quota_messages=1),))
+    client, other = world.connect(), world.connect()
+    client.publish("/queue/small", "one", "two")
+    client.send("DISCONNECT", {"receipt": "bye"})
+    assert client.receipts() == []
+    other.subscribe("/queue/small")
+    assert other.bodies() == ["one", "two"]
+    assert client.receipts() == ["bye"]
+    assert client.engine.is_closed
+
+
+def test_disconnect_ends_the_connection_and_later_frames_are_ignored() -> None:
+    world = World()
+    client = world.connect()
+    client.feed(frame("DISCONNECT", {"receipt": "bye"}) + frame("SEND", {"destination": "a"}, "x"))
+    assert client.receipts() == ["bye"]
+    assert world.depth("/queue/a") == 0
+
+
+def test_a_peer_that_reads_nothing_is_not_read_either() -> None:
+    world = World(stomp=StompSettings(buffer_size=1000))
+    client = world.connect()
+    client.reads = False
+    for number in range(200):
+        client.publish("/queue/a", "x", receipt=str(number))
+    assert not client.engine.reading
+    assert world.depth("/queue/a") < 60
+    client.reads = True
+    world.settle_down()
+    assert client.receipts() == [str(number) for number in range(200)]
+    assert world.depth("/queue/a") == 200
+
+
+def test_s2_a_full_outbox_stops_deliveries_until_it_is_read() -> None:
+    world = World(stomp=StompSettings(buffer_size=2000))
+    reader, sender = world.connect(), world.connect()
+    reader.subscribe("/queue/a")
+    reader.reads = False
+    sender.publish("/queue/a", *["x" * 100] * 50)
+    assert world.depth("/queue/a") > 30
+    reader.reads = True
+    world.settle_down()
+    assert len(reader.bodies()) == 50
+    assert world.depth("/queue/a") == 0
+
+
+def test_block_policy_makes_the_producer_wait_for_a_slow_subscriber_of_its_topic_only() -> None:
+    world = World(stomp=StompSettings(buffer_size=4000))
+    slow, sender, bystander = world.connect(), world.connect(), world.connect()
+    slow.subscribe("/topic/a", ack="client", credit="0,0")
+    sender.publish("/topic/a", *["x" * 100] * 50)
+    assert not sender.engine.reading
+    bystander.publish("/topic/b", "x", receipt="r")
+    assert bystander.receipts() == ["r"]
+    assert bystander.engine.reading
+    slow.lose()
+    assert sender.engine.reading
+
+
+def test_queue_policy_gives_a_slow_subscriber_more_room() -> None:
+    world = World(
+        stomp=StompSettings(buffer_size=4000),
+        topics=(TopicSettings(slow_consumer_policy="queue"),),
+    )
+    slow, sender = world.connect(), world.connect()
+    slow.subscribe("/topic/a", credit="10,0", id="s")
+    sender.publish("/topic/a", *["x" * 100] * 60)
+    assert sender.engine.reading
+    received = slow.take_all()
+    for _ in range(5):
+        slow.ack(received[-1])
+        received += slow.take_all()
+    assert len(received) == 60
+
+
+def test_bytes_may_come_one_by_one() -> None:
+    world = World()
+    client = world.stranger()
+    stream = (
+        frame("CONNECT", {"accept-version": "1.2", "host": "localhost", **LOGIN})
+        + b"\n\r\n"
+        + frame("SUBSCRIBE", {"id": "s", "destination": "/queue/a", "receipt": "r"})
+        + b"SEND\r\ndestination:/queue/a\r\n\r\nhello\0\n"
+    )
+    for at in range(len(stream)):
+        client.feed(stream[at : at + 1])
+    client.take("CONNECTED")
+    assert client.take("RECEIPT")["receipt-id"] == "r"
+    assert client.bodies() == ["hello"]

@@ -1,0 +1,103 @@
+"""StompMessage: kept as it came, read lazily, and the same after a store or another protocol."""
+
+from __future__ import annotations
+
+from covey.core.message import Neutral
+from covey.protocols.stomp.message import Block, StompMessage, decode, from_neutral, make_block
+from covey.protocols.stomp.rules import Version
+
+
+def message(*headers: tuple[str, str], body: bytes = b"x") -> StompMessage:
+    made = StompMessage(make_block(headers), body)
+    made.id_prefix, made.id_number = b"covey-1-", 7
+    return made
+
+
+def test_a_block_is_written_for_each_version() -> None:
+    block = make_block([("a", "b:c\\d\re")])
+    assert block.lines(Version.V1_2) == b"\na:b\\cc\\\\d\\re"
+    assert block.lines(Version.V1_1) == b"\na:b\\cc\\\\d\re"
+    assert block.lines(Version.V1_0) == b"\na:b:c\\d e"
+    assert block.headers() == {"a": "b:c\\d\re"}
+
+
+def test_a_plain_block_is_the_same_bytes_for_everybody() -> None:
+    block = make_block([("a", "b")])
+    assert block.lines(Version.V1_0) is block.lines(Version.V1_2)
+
+
+def test_lookup_finds_headers_and_what_jms_calls_them() -> None:
+    found = message(("colour", "red"), ("type", "car"), ("reply-to", "/queue/r"))
+    found.priority, found.expires_ms, found.group, found.group_sequence = 7, 99, "g", 3
+    assert found.lookup("colour") == "red"
+    assert found.lookup("absent") is None
+    names = ("JMSMessageID", "JMSPriority", "JMSExpiration", "JMSType", "JMSReplyTo")
+    assert [found.lookup(name) for name in names] == ["covey-1-7", 7, 99, "car", "/queue/r"]
+    assert (found.lookup("JMSXGroupID"), found.lookup("JMSXGroupSeq")) == ("g", 3)
+    assert found.lookup("JMSDeliveryMode") == "NON_PERSISTENT"
+
+
+def test_a_message_comes_back_from_a_store_as_it_was() -> None:
+    original = message(("odd", "a:b\nc"), ("é", "ü"), body=b"\0\xff")
+    original.expires_ms, original.priority, original.persistent = 5, 9, True
+    original.group, original.group_sequence = "g:1", -1
+    again = decode(*original.encode())
+    assert again.encode() == original.encode()
+    assert again.message_id() == "covey-1-7"
+    assert again.block.headers() == {"odd": "a:b\nc", "é": "ü"}
+    fields = ("expires_ms", "priority", "persistent", "group", "group_sequence", "body")
+    assert [getattr(again, name) for name in fields] == [5, 9, True, "g:1", -1, b"\0\xff"]
+
+
+def test_a_dead_letter_keeps_everything_but_its_expiry() -> None:
+    original = message(("a", "b"))
+    original.expires_ms, original.group, original.persistent = 5, "g", True
+    copy = original.without_expiry()
+    assert (copy.expires_ms, copy.group, copy.persistent) == (0, "g", True)
+    assert (copy.message_id(), copy.block) == (original.message_id(), original.block)
+
+
+def test_neutral_and_back() -> None:
+    original = message(
+        ("destination", "/queue/a"),
+        ("correlation-id", "c"),
+        ("type", "car"),
+        ("own", "1"),
+        body=b"text",
+    )
+    original.group = "g"
+    neutral = original.neutral()
+    assert (neutral.body_kind, neutral.subject, neutral.correlation_id) == ("text", "car", "c")
+    assert neutral.properties == {"own": "1"}
+    again = from_neutral(neutral, "/queue/a", None)
+    headers = again.block.headers()
+    assert (headers["message_group"], headers["JMSXGroupID"]) == ("g", "g")
+    assert (headers["type"], headers["own"], again.body) == ("car", "1", b"text")
+
+
+def test_binary_bodies_stay_binary() -> None:
+    assert message(body=b"\xff").neutral().body_kind == "data"
+    typed = message(("content-type", "application/octet-stream"), body=b"x")
+    assert typed.neutral().body_kind == "data"
+
+
+def test_a_queues_own_group_header_is_used_alone() -> None:
+    headers = from_neutral(Neutral(group_id="g"), "/queue/a", "order").block.headers()
+    assert headers["order"] == "g"
+    assert "message_group" not in headers
+
+
+def test_properties_cannot_forge_what_belongs_to_the_frame() -> None:
+    neutral = Neutral(properties={"content-length": "1", "subscription": "x", "ok": True})
+    headers = from_neutral(neutral, "/queue/a", None).block.headers()
+    assert headers == {"destination": "/queue/a", "ok": "true"}
+
+
+def test_what_topic_subscribers_share_is_written_once_per_version() -> None:
+    found = message(("a", "b"))
+    assert found.shared_part(Version.V1_2) is found.shared_part(Version.V1_2)
+    assert found.shared_part(Version.V1_1).startswith(b"covey-1-7\ncontent-length:1\na:b\n\nx\0")
+
+
+def test_an_empty_block_has_no_headers() -> None:
+    assert Block(b"").headers() == {}
