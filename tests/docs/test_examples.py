@@ -1,0 +1,72 @@
+"""Every example in docs/examples runs against a real broker and says what it promises."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.support import BrokerProcess, running_broker
+from tests.interop.node import run_node
+
+pytestmark = pytest.mark.interop
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+RUN_S = 60
+
+SAID = {
+    "send_receive_stomp.py": "received: hello\n",
+    "request_reply_stomp.py": (
+        "is anybody there? IS ANYBODY THERE?\nwhat is two and two? WHAT IS TWO AND TWO?\n"
+    ),
+    "replay_browser.py": "all: one, two, three, four\nfrom the third on: three, four\n",
+}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with running_broker(tmp_path_factory.mktemp("broker")) as running:
+        yield running
+
+
+def run_example(name: str, port: int) -> str:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name), str(port)],
+        capture_output=True,
+        text=True,
+        timeout=RUN_S,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", sorted(SAID))
+def test_an_example_says_what_it_promises(broker: BrokerProcess, name: str) -> None:
+    assert run_example(name, broker.port) == SAID[name]
+
+
+def test_the_groups_example_keeps_each_customer_in_order_and_uses_both_workers(
+    broker: BrokerProcess,
+) -> None:
+    lines = run_example("ordered_groups_stomp.py", broker.port).splitlines()
+    workers = set()
+    for line in lines:
+        _, _, steps = line.partition(": ")
+        words = steps.replace("(", "").replace(")", "").split()
+        assert words[0::3] == ["ordered", "paid", "shipped"]
+        workers |= set(words[1::3])
+    assert (len(lines), workers) == (6, {"worker-1", "worker-2"})
+
+
+def test_the_stompjs_example(broker: BrokerProcess) -> None:
+    said = run_node(EXAMPLES / "stompjs" / "send_receive.js", str(broker.port))
+    assert said == "received: hello from node\n"
+
+
+def test_every_python_example_is_tested() -> None:
+    found = {path.name for path in EXAMPLES.glob("*_stomp.py")} | {"replay_browser.py"}
+    assert found == {*SAID, "ordered_groups_stomp.py"}
