@@ -18,8 +18,9 @@ from covey.core.broker import Broker
 from covey.core.consumer import Consumer
 from covey.core.durable import Durable
 from covey.core.host import VirtualHost
-from covey.core.lane import WHERE_NAMES, Lane
+from covey.core.lane import DRAINING, WHERE_NAMES, Lane
 from covey.core.queue import Queue
+from covey.core.reasons import why_waits
 from covey.core.session import Session
 from covey.core.source import Source
 from covey.core.topic import Topic
@@ -43,7 +44,7 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "group": (
         "name", "type", "queue", "group", "messages", "unsettled", "owner", "owner_name", "state",
-        "why", "parked", "oldest_seq", "owned_s", "blocked_s",
+        "why", "parked", "oldest_seq", "oldest_s", "owned_s", "blocked_s", "draining_s",
     ),
     "connection": (
         "name", "type", "user", "protocol", "remote", "client_id", "host", "age_s", "sent",
@@ -127,6 +128,7 @@ def subscription(durable: Durable) -> Attributes:
 def group(queue: Queue, lane: Lane, now: float) -> Attributes:
     """Describe a message group that has messages on a queue, as the Qpid page's query does."""
     owner = lane.owner
+    oldest = lane.head
     return {
         "name": f"{queue.name}/{lane.name}",
         "type": "group",
@@ -137,11 +139,13 @@ def group(queue: Queue, lane: Lane, now: float) -> Attributes:
         "owner": 0 if owner is None else owner.id,
         "owner_name": "" if owner is None else owner.name,
         "state": WHERE_NAMES[lane.where],
-        "why": lane.why if lane.blocked_since else "",
+        "why": why_waits(queue, lane),
         "parked": lane.is_parked,
-        "oldest_seq": 0 if lane.head is None else lane.head.seq,
+        "oldest_seq": 0 if oldest is None else oldest.seq,
+        "oldest_s": 0.0 if oldest is None else queue.ages.age(oldest.seq, now),
         "owned_s": 0.0 if owner is None else now - lane.owned_since,
         "blocked_s": now - lane.blocked_since if lane.blocked_since else 0.0,
+        "draining_s": now - lane.blocked_since if lane.where == DRAINING else 0.0,
     }
 
 

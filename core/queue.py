@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from covey.config.queues import QueueSettings
+from covey.core.ages import Ages
 from covey.core.board import Board
 from covey.core.consumer import Consumer
 from covey.core.counts import Counts
@@ -45,6 +46,7 @@ class Queue(Source):
         self.name = name
         self.key = key
         self.counts = Counts()
+        self.ages = Ages()
         self.next_seq = 1
         self.size = 0  # content bytes of all entries
         self.consumer_numbers = 0
@@ -160,6 +162,7 @@ class Queue(Source):
         board.now = now
         board.wall_ms = wall_ms
         self.is_dirty = False
+        self.ages.note(self.next_seq, now)
         self.timers.run()
         if not self.start.begins():
             return False

@@ -1,0 +1,52 @@
+"""Reasons: why a group waits, in a sentence an operator can act on.
+
+Every state of a lane has its own answer (see `core.lane`); "" means that it does not wait. The
+sentence names the consumer that could end the wait, by its number and its own name.
+"""
+
+from __future__ import annotations
+
+from covey.core.consumer import Consumer
+from covey.core.lane import DRAINING, HELD, OPEN, READY, Lane
+from covey.core.queue import Queue
+
+
+def why_waits(queue: Queue, lane: Lane) -> str:
+    """Say what has to happen before the group's next message can go."""
+    if lane.where == HELD:
+        return lane.why
+    if lane.where == DRAINING:
+        who = "its old owner" if lane.holder is None else named(lane.holder)
+        return f"waiting for {who} to settle {lane.unsettled} messages"
+    if lane.where == READY and lane.target is not None:
+        return _why_unwilling(lane.target)
+    if lane.where == OPEN:
+        return _why_untaken(queue)
+    return ""
+
+
+def named(consumer: Consumer) -> str:
+    """Name a consumer for people."""
+    shown = f" ({consumer.name})" if consumer.name else ""
+    return f"consumer {consumer.id}{shown}"
+
+
+def _why_unwilling(consumer: Consumer) -> str:
+    if consumer.is_willing():
+        return ""
+    if consumer.window.is_paused:
+        return f"{named(consumer)} does not read what was sent to it"
+    if len(consumer.unsettled) >= consumer.unsettled_max:
+        return f"{named(consumer)} holds {len(consumer.unsettled)} messages, the most it may"
+    return f"{named(consumer)} has no credit; it holds {len(consumer.unsettled)} messages"
+
+
+def _why_untaken(queue: Queue) -> str:
+    consumers = [each for each in queue.board.consumers.values() if not each.is_gone]
+    if not queue.start.has_begun:
+        return "waiting for more consumers before the first dispatch"
+    if not consumers:
+        return "no consumer reads this queue"
+    if not any(each.is_willing() for each in consumers):
+        return f"none of {len(consumers)} consumers has credit"
+    return ""

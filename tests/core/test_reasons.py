@@ -1,0 +1,77 @@
+"""Every way a group can wait has its sentence, and one that can go has none."""
+
+from __future__ import annotations
+
+from covey.core.commands import close_group, park
+from covey.core.reasons import why_waits
+from tests.core.support import Bench, policy
+
+
+def _why(bench: Bench, group: str = "A") -> str:
+    return why_waits(bench.queue, bench.queue.board.lanes[group])
+
+
+def test_a_group_without_any_consumer_says_so() -> None:
+    bench = Bench()
+    bench.send("A")
+    bench.pump()
+    assert _why(bench) == "no consumer reads this queue"
+
+
+def test_a_group_behind_consumers_without_credit_says_so() -> None:
+    bench = Bench()
+    bench.join(0)
+    bench.send("A")
+    bench.pump()
+    assert _why(bench) == "none of 1 consumers has credit"
+
+
+def test_a_group_whose_owner_has_no_credit_names_the_owner() -> None:
+    bench = Bench()
+    owner = bench.join(1)
+    owner.name = "mine"
+    bench.send_all("AA")
+    bench.pump()
+    assert _why(bench) == "consumer 1 (mine) has no credit; it holds 1 messages"
+
+
+def test_a_group_whose_owner_does_not_read_says_so() -> None:
+    bench = Bench()
+    owner = bench.join(1)
+    bench.send_all("AA")
+    bench.pump()
+    owner.window.is_paused = True
+    assert _why(bench) == "consumer 1 does not read what was sent to it"
+
+
+def test_a_draining_group_names_who_has_to_settle() -> None:
+    bench = Bench()
+    bench.join(1)
+    bench.send_all("AA")
+    bench.pump()
+    bench.join()
+    close_group(bench.queue, "A", bench.now)
+    bench.pump()
+    assert _why(bench) == "waiting for consumer 1 to settle 1 messages"
+
+
+def test_a_parked_group_says_so() -> None:
+    bench = Bench()
+    bench.send("A")
+    park(bench.queue, "A", bench.now, parked=True)
+    assert _why(bench) == "parked"
+
+
+def test_a_group_that_waits_for_more_consumers_says_so() -> None:
+    bench = Bench("simple", policy(consumers_before=2, time_before_ms=1000))
+    bench.join()
+    bench.send("A")
+    bench.pump()
+    assert _why(bench) == "waiting for more consumers before the first dispatch"
+
+
+def test_a_group_that_can_go_has_no_reason_to_wait() -> None:
+    bench = Bench()
+    bench.join(1)
+    bench.send_all("AA")
+    assert _why(bench) == ""
