@@ -5,7 +5,8 @@ of our settings; it is read in both directions, so that what a listing shows mak
 again. A setting that Qpid has no word for travels as `covey.<option>` or `covey.groups.<option>`.
 
 Where Qpid's meaning differs from our default, the declaration follows Qpid: a limit without a
-policy rejects, and a group header needs `qpid.shared_msg_group` (or a strategy of ours).
+policy rejects, and a group header without `qpid.shared_msg_group` means sticky groups (strategy
+simple, as in Broker-J) unless a strategy is named here or by the queue's policy.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from covey.config.record import plain_name
 
 OWN_PREFIX: Final = "covey."
 GROUP_PREFIX: Final = "groups."
+HEADER_KEY: Final = "qpid.group_header_key"
 SHARED_KEY: Final = "qpid.shared_msg_group"
 POLICY_KEY: Final = "qpid.policy_type"
 
@@ -45,11 +47,24 @@ WORDS: Final = (
     Word("qpid.last_value_queue_key", "--lvq-key", "lvq_key"),
     Word("alternate-exchange", "--alternate-exchange", "dlq"),
     Word("qpid.priorities", "", "priorities"),
-    Word("qpid.group_header_key", "--group-header", "groups.header"),
+    Word(HEADER_KEY, "--group-header", "groups.header"),
     Word(SHARED_KEY, "--shared-groups", "groups.strategy"),
 )
 BY_KEY: Final = {word.key: word for word in WORDS}
 BY_SETTING: Final = {word.setting: word for word in WORDS}
+
+# Our own options of `covey-config`, for what Qpid has no word for.
+OWN_OPTIONS: Final = {
+    "covey.groups.strategy": "--group-strategy",
+    "covey.groups.bucket_count": "--group-buckets",
+    "covey.groups.cache_size": "--group-cache-size",
+    "covey.groups.ring_points": "--ring-points",
+    "covey.groups.consumers_before_dispatch": "--consumers-before-dispatch",
+    "covey.groups.time_before_dispatch_ms": "--time-before-dispatch",
+}
+STICKY: Final = "simple"
+# Both reorder messages or remove them from the middle, so the Qpid page excludes groups on them.
+GROUPLESS_KEYS: Final = ("qpid.last_value_queue_key", "qpid.priorities")
 
 # Qpid's way of flow control, its clusters and its disk files have no counterpart here: a client
 # may ask for them, and loses nothing that a message's fate depends on.
@@ -83,7 +98,8 @@ def declared(name: str, arguments: Mapping[str, object], base: QueueSettings) ->
             groups[setting.removeprefix(GROUP_PREFIX)] = given
         elif setting:
             changes[setting] = given
-    _follow_qpid(name, arguments, changes, groups)
+    _refuse_impossible(name, arguments, groups, base)
+    _follow_qpid(arguments, changes, groups, base)
     whole = base.model_dump() | changes | {"id": name}
     # A strategy brings the defaults that follow from its name, so only what was set is kept.
     whole["groups"] = base.groups.model_dump(exclude_unset=True) | groups
@@ -121,6 +137,9 @@ def options_of(settings: QueueSettings) -> list[str]:
             continue
         value = arguments.pop(word.key)
         options.append(word.option if word.key == SHARED_KEY else f"{word.option}={value}")
+    for key, option in OWN_OPTIONS.items():
+        if key in arguments:
+            options.append(f"{option}={arguments.pop(key)}")
     return options + [f"--argument {key}={value}" for key, value in arguments.items()]
 
 
@@ -166,20 +185,36 @@ def _policy(name: str, value: object) -> tuple[str, object]:
     return "full_policy", POLICIES[text]
 
 
-def _follow_qpid(
+def _refuse_impossible(
     name: str,
     arguments: Mapping[str, object],
-    changes: dict[str, object],
     groups: Mapping[str, object],
+    base: QueueSettings,
+) -> None:
+    """Refuse in Qpid's words what Qpid refuses; the settings refuse the rest in ours."""
+    if groups.get("header"):
+        for key in GROUPLESS_KEYS:
+            if arguments.get(key):
+                raise DeclareError(
+                    f"queue {name}: message groups are not supported on last-value and priority"
+                    f" queues: {HEADER_KEY} and {key} exclude each other"
+                )
+    elif groups.get("strategy") == "shared" and base.groups.header is None:
+        raise DeclareError(f"queue {name}: {SHARED_KEY} needs {HEADER_KEY}")
+
+
+def _follow_qpid(
+    arguments: Mapping[str, object],
+    changes: dict[str, object],
+    groups: dict[str, object],
+    base: QueueSettings,
 ) -> None:
     limited = any(changes.get(limit) for limit in LIMITS)
     if limited and "full_policy" not in changes:
         changes["full_policy"] = "reject"
-    if "qpid.group_header_key" in arguments and "strategy" not in groups:
-        raise DeclareError(
-            f"queue {name}: qpid.group_header_key needs {SHARED_KEY} = 1, or a strategy in"
-            f" {OWN_PREFIX}groups.strategy"
-        )
+    is_named = "strategy" in groups or "strategy" in base.groups.model_fields_set
+    if HEADER_KEY in arguments and not is_named:
+        groups["strategy"] = STICKY
 
 
 def _is_true(value: object) -> bool:

@@ -16,9 +16,9 @@ VerbName = Literal["connect", "create", "send", "consume", "browse", "destroy", 
 class PermissionSettings(Record):
     """One thing that somebody is allowed."""
 
-    who: Names = ("*",)
+    who: Names
     """User names, `role:NAME`, or `*` for everybody who has logged in."""
-    may: tuple[VerbName, ...] = ("*",)
+    may: tuple[VerbName, ...]
     """connect, create, send, consume, browse, destroy, manage, or `*` for all of them."""
     on: Text = "**"
     """`queue:PATTERN`, `topic:PATTERN`, `dsub:PATTERN`, or a pattern for all three kinds."""

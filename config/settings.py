@@ -8,7 +8,8 @@
     ├── connectors      ConnectorSettings      [[connector]], with stomp, amqp, http, tls
     ├── queues          QueueSettings          [[queue]], with groups
     ├── topics          TopicSettings          [[topic]]
-    └── users           UserSettings           [[user]]
+    ├── users           UserSettings           [[user]]
+    └── permissions     PermissionSettings     [[permission]]
 
 Frozen: a reload makes a new one. `Settings()` is a broker that works on loopback with no file at
 all. A list that is given replaces the default list; it is never mixed with it.
@@ -29,6 +30,7 @@ from covey.config.connectors import (
     TlsSettings,
     UserHeaderSettings,
 )
+from covey.config.permissions import PermissionSettings
 from covey.config.queues import GroupSettings, QueueSettings, TopicSettings
 from covey.config.record import (
     NUMBER,
@@ -53,6 +55,7 @@ __all__ = [
     "EventLogSettings",
     "GroupSettings",
     "HttpSettings",
+    "PermissionSettings",
     "QueueSettings",
     "Settings",
     "StompSettings",
@@ -85,6 +88,18 @@ class BrokerSettings(Record):
     """Open connections of one user; 0 = no limit of its own."""
     logins_pending_max: SomeCount = 100
     """Connections of one address that have not logged in yet."""
+    login_failures_max: Count = 10
+    """Failed logins of one address, or of one user, that shut the door; 0 = never."""
+    login_window_s: SomeSeconds = 60.0
+    """The time within which they are counted."""
+    login_ban_s: Seconds = 60.0
+    """How long the door stays shut: no password is looked at meanwhile."""
+    login_failed_wait_s: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False), NUMBER] = 1.0
+    """A failed login is answered after this; guessing becomes slow, and nobody else waits."""
+    slow_consumer_s: Seconds = 30.0
+    """A client that leaves its outbox full for so long is logged and shown as slow; 0 = never."""
+    slow_consumer_kill: bool = False
+    """Such a client is cut off; what it holds goes to others."""
     tx_operations_max: SomeCount = 10_000
     """Sends and settlements in one transaction."""
     tx_bytes_max: SomeSize = 64 * MIB
@@ -203,6 +218,7 @@ class Settings(Record):
     queues: tuple[QueueSettings, ...] = Field(default=(QueueSettings(),), alias="queue")
     topics: tuple[TopicSettings, ...] = Field(default=(TopicSettings(),), alias="topic")
     users: tuple[UserSettings, ...] = Field(default=DEFAULT_USERS, alias="user")
+    permissions: tuple[PermissionSettings, ...] = Field(default=(), alias="permission")
 
     @field_validator("virtual_hosts")
     @classmethod

@@ -33,6 +33,14 @@ from covey.core.session import Session
 
 SYNTAX = Syntax()
 
+# What a thing's name is the name of, for permissions; a group's starts with its queue's.
+DESTINATIONS = {
+    "queue": Kind.QUEUE,
+    "group": Kind.QUEUE,
+    "topic": Kind.TOPIC,
+    "subscription": Kind.DSUB,
+}
+
 
 class Admin:
     """Management of one virtual host, on behalf of somebody."""
@@ -47,6 +55,9 @@ class Admin:
     def entities(self, type_name: str, now: float) -> list[Attributes]:
         """Describe everything of one type."""
         self._may_manage(type_name)
+        return self._entities(type_name, now)
+
+    def _entities(self, type_name: str, now: float) -> list[Attributes]:
         host = self.host
         if type_name == "broker":
             return [describe.broker(self.broker, host)]
@@ -72,7 +83,7 @@ class Admin:
 
     def read(self, type_name: str, name: str, now: float) -> Attributes:
         """Describe one thing; raises RefusedError if there is none of that name."""
-        self._may_manage(type_name)
+        self._may_manage(type_name, name.partition("/")[0] if type_name == "group" else name)
         if type_name == "queue":
             return describe.queue(self.queue(name), self.host)
         if type_name == "group":
@@ -86,7 +97,7 @@ class Admin:
             return describe.group(queue, lane, now)
         if type_name == "topic":
             name = canonical(Kind.TOPIC, name)
-        for entity in self.entities(type_name, now):
+        for entity in self._entities(type_name, now):
             if entity["name"] == name:
                 return entity
         raise RefusedError(f"there is no {type_name} {name}", "not-found")
@@ -116,7 +127,7 @@ class Admin:
         self, type_name: str, name: str, arguments: Mapping[str, object], now: float
     ) -> Attributes:
         """Make a queue or a topic."""
-        self._may_manage(type_name)
+        self._may_manage(type_name, name)
         if type_name == "queue":
             return describe.queue(self.declare(name, arguments, now), self.host)
         if type_name != "topic":
@@ -130,7 +141,7 @@ class Admin:
         self, type_name: str, name: str, arguments: Mapping[str, object], now: float
     ) -> Attributes:
         """Change some arguments of a queue while it works; the others stay."""
-        self._may_manage(type_name)
+        self._may_manage(type_name, name)
         if type_name != "queue":
             raise RefusedError(f"a {type_name} cannot be updated", "invalid")
         queue = self.queue(name)
@@ -151,7 +162,7 @@ class Admin:
         if_unused: bool = False,
     ) -> None:
         """Remove a thing; `if_empty` and `if_unused` refuse to lose messages or consumers."""
-        self._may_manage(type_name)
+        self._may_manage(type_name, name)
         self.host.now = now
         if type_name == "queue":
             self.delete_queue(name, if_empty=if_empty, if_unused=if_unused)
@@ -177,27 +188,27 @@ class Admin:
 
     def purge(self, name: str, now: float) -> int:
         """Drop every message nobody has acquired; return how many."""
-        self._may_manage("queue")
+        self._may_manage("queue", name)
         return commands.purge(self.queue(name), now)
 
     def close_group(self, name: str, group: str, now: float) -> bool:
         """Take a group from its owner once its messages are settled."""
-        self._may_manage("queue")
+        self._may_manage("queue", name)
         return commands.close_group(self.queue(name), group, now)
 
     def rebalance(self, name: str, now: float) -> None:
         """Share out a queue's groups anew, each as it drains."""
-        self._may_manage("queue")
+        self._may_manage("queue", name)
         commands.rebalance(self.queue(name), now)
 
     def park(self, name: str, group: str, now: float, *, parked: bool) -> bool:
         """Stop one group, or let it go on; False if it has no message."""
-        self._may_manage("queue")
+        self._may_manage("queue", name)
         return commands.park(self.queue(name), group, now, parked=parked)
 
     def retire(self, name: str, consumer_id: int, now: float) -> None:
         """Give a consumer no new groups: a rolling deploy empties it in peace."""
-        self._may_manage("queue")
+        self._may_manage("queue", name)
         queue = self.queue(name)
         consumer = queue.board.consumers.get(consumer_id)
         if consumer is None:
@@ -206,7 +217,12 @@ class Admin:
 
     # Finding.
 
-    def _may_manage(self, what: str) -> None:
+    def _may_manage(self, type_name: str, name: str = "") -> None:
+        """Ask about one queue or topic, or about the broker: a list, a connection."""
+        what = type_name
+        if name and type_name in DESTINATIONS:
+            kind = DESTINATIONS[type_name]
+            what = str(Destination(kind, name if kind is Kind.DSUB else canonical(kind, name)))
         authorise(self.identity, Verb.MANAGE, what)
 
     def _all_queues(self) -> list[Queue]:

@@ -17,8 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from covey.config.settings import Settings
+from covey.core.audit import Audit, Unheard
 from covey.core.clock import Clock
 from covey.core.commit import Commits
+from covey.core.creation import check_made
+from covey.core.crowd import check_connection, check_subscription
 from covey.core.destination import Destination, Kind
 from covey.core.durable import Durable
 from covey.core.errors import RefusedError
@@ -30,13 +33,22 @@ from covey.core.publishing import Publishing
 from covey.core.queue import Queue
 from covey.core.quota import has_quota
 from covey.core.recovery import recover
-from covey.core.security import Identity, Users, Verb, authorise
+from covey.core.security import (
+    Identity,
+    Users,
+    Verb,
+    authorise,
+    authorise_forever,
+    authorise_pattern,
+)
 from covey.core.selector import Selector
 from covey.core.session import Session, nothing
+from covey.core.slowness import look_for_slow
 from covey.core.stores.base import MessageStore
 from covey.core.stores.memory import MemoryStore
 from covey.core.subscription import Subscription
 from covey.core.temporary import check_readable, delete_temporaries
+from covey.core.throttle import throttle_of
 from covey.core.transaction import Transaction
 
 SWEEP_EVERY_S = 5.0  # how often empty queues are looked for
@@ -50,14 +62,24 @@ class Broker:
         settings: Settings,
         store: MessageStore | None = None,
         decoders: Mapping[str, Decoder] | None = None,
+        audit: Audit | None = None,
     ) -> None:
         """Put the core together, and bring back what the store holds.
 
-        `decoders` read a stored message back, one for each `Message.kind`.
+        `decoders` read a stored message back, one for each `Message.kind`; `audit` hears of
+        denials, failed logins and slow consumers.
         """
         self.settings = settings
         self.limits = settings.broker
-        self.users = Users(settings.users)
+        self.audit = audit or Unheard()
+        self.clock = Clock()
+        self.users = Users(
+            settings.users,
+            settings.permissions,
+            throttle=throttle_of(settings.broker),
+            clock=self.clock,
+            audit=self.audit,
+        )
         self.commits = Commits(store or MemoryStore())
         self.publishing = Publishing(self.commits, settings.broker.id)
         self.dirty: list[Queue] = []
@@ -65,7 +87,6 @@ class Broker:
         self.sessions: dict[int, Session] = {}
         self.session_numbers = 0
         self.instance = "covey"  # names this run in message ids; the server makes it unique
-        self.clock = Clock()
         self.clock_offset = 0.0  # wall clock minus monotonic clock, kept by the server
         self.swept_at = 0.0
         self.wake: Callable[[], None] = nothing  # asks the server for another `run` soon
@@ -96,7 +117,7 @@ class Broker:
 
     def open(self, host: VirtualHost, identity: Identity, now: float) -> Session:
         """Let a connection in that has logged in."""
-        self._check_crowd(identity)
+        check_connection(self.sessions.values(), identity, self.limits)
         self.turn(now)
         self.session_numbers += 1
         session = Session(self.session_numbers, host, identity)
@@ -119,24 +140,6 @@ class Broker:
             session.host.unsubscribe(subscription, counted=True)
         session.subscriptions.clear()
         delete_temporaries(session)
-
-    def _check_crowd(self, identity: Identity) -> None:
-        limits = self.limits
-        if len(self.sessions) >= limits.connections_max:
-            raise RefusedError(
-                f"there are {limits.connections_max} connections already,"
-                " the most that connections_max allows",
-                "limit",
-            )
-        own_max = limits.connections_per_user_max
-        if own_max:
-            own = [one for one in self.sessions.values() if one.identity.name == identity.name]
-            if len(own) >= own_max:
-                raise RefusedError(
-                    f"user {identity.name} has {own_max} connections already,"
-                    " the most that connections_per_user_max allows",
-                    "limit",
-                )
 
     # Messages in.
 
@@ -206,9 +209,11 @@ class Broker:
     ) -> None:
         """Let a session read from these destinations under the subscription's name."""
         self.turn(now)
-        self._check_new(session, subscription)
-        verb = Verb.BROWSE if is_browser else Verb.CONSUME
-        self._check_readable(session, destinations, verb)
+        check_subscription(session, subscription.name, self.limits)
+        subscription.verb = Verb.BROWSE if is_browser else Verb.CONSUME
+        self.check_readable(session, destinations, subscription.verb)
+        for destination in destinations:
+            check_made(session, destination)
         session.subscriptions[subscription.name] = subscription
         try:
             for destination in destinations:
@@ -232,8 +237,15 @@ class Broker:
                 raise RefusedError(
                     f"a durable subscription listens to topics, {topic} is not one", "invalid"
                 )
-        self._check_readable(session, topics, Verb.CONSUME)
+        self.check_readable(session, topics, Verb.CONSUME)
+        for topic in topics:
+            if topic.is_pattern:
+                authorise_forever(session.identity, Verb.CONSUME, topic)
+            check_made(session, topic)
         host = session.host
+        known = host.durables.get(name)
+        if known is None or not known.is_already(topics, selector):
+            authorise(session.identity, Verb.CREATE, str(Destination(Kind.DSUB, name)))
         durable = host.make_durable(name)
         durable.tap.selector = selector
         host.bind(durable, topics)
@@ -247,21 +259,15 @@ class Broker:
         self.turn(now)
         session.host.unsubscribe(subscription, counted=counted)
 
-    def _check_new(self, session: Session, subscription: Subscription) -> None:
-        if subscription.name in session.subscriptions:
-            raise RefusedError(f"subscription {subscription.name} exists already", "exists")
-        if len(session.subscriptions) >= self.limits.subscriptions_max:
-            raise RefusedError(
-                f"the connection has {self.limits.subscriptions_max} subscriptions already,"
-                " the most that subscriptions_max allows",
-                "limit",
-            )
-
-    def _check_readable(
+    def check_readable(
         self, session: Session, destinations: tuple[Destination, ...], verb: Verb
     ) -> None:
+        """Raise RefusedError if one of them may not be read by this user or this connection."""
         for destination in destinations:
-            authorise(session.identity, verb, str(destination))
+            if destination.is_pattern:
+                authorise_pattern(session.identity, verb, destination)
+            else:
+                authorise(session.identity, verb, str(destination))
             check_readable(session, destination, self.limits.id)
 
     # Time.
@@ -325,6 +331,7 @@ class Broker:
             self.swept_at = now
             for host in self.hosts:
                 host.sweep()
+            look_for_slow(list(self.sessions.values()), self.limits, self.audit, now)
         if self.dirty or self.publishing.parking.freed:
             self.run(now)
         return deadline

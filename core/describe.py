@@ -48,7 +48,7 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "connection": (
         "name", "type", "user", "protocol", "remote", "client_id", "host", "age_s", "sent",
-        "consumers", "transactions", "blocked_on",
+        "consumers", "transactions", "blocked_on", "unread_s",
     ),
     "consumer": (
         "name", "type", "id", "source", "link", "connection", "credit", "unsettled", "delivered",
@@ -164,6 +164,7 @@ def connection(session: Session, now: float) -> Attributes:
         "consumers": sum(len(each.consumers) for each in session.subscriptions.values()),
         "transactions": len(session.transactions),
         "blocked_on": session.blocked_on,
+        "unread_s": session.paused_s(now),
     }
 
 

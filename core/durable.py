@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from covey.core.destination import Destination
 from covey.core.queue import Queue
+from covey.core.selector import Selector
 from covey.core.subscriber import Tap
 from covey.core.topic import Topic
 from covey.core.wildcard import Pattern
@@ -24,6 +25,12 @@ class Durable:
         self.destinations: tuple[Destination, ...] = ()
         self.patterns: list[Pattern] = []
         self.topics: list[Topic] = []
+
+    def is_already(self, destinations: tuple[Destination, ...], selector: Selector | None) -> bool:
+        """Say whether it hears just this."""
+        known = self.tap.selector
+        same = (known.text if known else "") == (selector.text if selector else "")
+        return same and self.destinations == destinations
 
     def listen(self, topic: Topic) -> None:
         """Hear a topic, too."""

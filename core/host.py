@@ -102,7 +102,8 @@ class VirtualHost:
         # Temporary queues are their connection's alone: no pattern means them.
         if not name.startswith(TEMPORARY_ROOT):
             for subscription in self.queue_patterns.matching(name):
-                subscription.attach(queue, self.now)
+                if subscription.may_read(Kind.QUEUE, name):
+                    subscription.attach(queue, self.now)
         return queue
 
     def topic(self, name: str) -> Topic:
@@ -115,7 +116,8 @@ class VirtualHost:
         self.topics[name] = topic
         if not name.startswith(TEMPORARY_ROOT):
             for subscription in self.topic_patterns.matching(name):
-                self.listen(subscription, topic)
+                if subscription.may_read(Kind.TOPIC, name):
+                    self.listen(subscription, topic)
             for durable in self.durable_patterns.matching(name):
                 durable.listen(topic)
         mirror = self.mirror_of(name)
@@ -187,7 +189,7 @@ class VirtualHost:
                 durable.patterns.append(pattern)
                 self.durable_patterns.add(pattern, durable)
                 for topic in list(self.topics.values()):
-                    if not topic.name.startswith(TEMPORARY_ROOT) and pattern.matches(topic.name):
+                    if _means(pattern, topic.name):
                         durable.listen(topic)
             else:
                 durable.listen(self.topic(destination.name))
@@ -303,18 +305,23 @@ class VirtualHost:
             if subscription.is_lasting:
                 self.queue_patterns.add(pattern, subscription)
             for queue in list(self.queues.values()):
-                if not queue.name.startswith(TEMPORARY_ROOT) and pattern.matches(queue.name):
+                if _means(pattern, queue.name) and subscription.may_read(Kind.QUEUE, queue.name):
                     subscription.attach(queue, self.now)
         else:
             self.topic_patterns.add(pattern, subscription)
             for topic in list(self.topics.values()):
-                if not topic.name.startswith(TEMPORARY_ROOT) and pattern.matches(topic.name):
+                if _means(pattern, topic.name) and subscription.may_read(Kind.TOPIC, topic.name):
                     self.listen(subscription, topic)
 
 
 def _pattern(syntax: Syntax, prefix: str, text: str) -> Pattern:
     (destination,) = syntax.parse(prefix + text, allow_patterns=True)
     return Pattern(destination)
+
+
+def _means(pattern: Pattern, name: str) -> bool:
+    """Say whether a pattern means a name; none means a connection's own temporary ones."""
+    return not name.startswith(TEMPORARY_ROOT) and pattern.matches(name)
 
 
 def _is_idle(queue: Queue) -> bool:

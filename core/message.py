@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Final
+from typing import ClassVar, Final
 
 from mypy_extensions import mypyc_attr
 
@@ -66,7 +66,9 @@ class Message(ABC):
     STOMP manual: credit counts the body, not the frame).
     """
 
-    kind = ""  # names the encoding in a store; one decoder is registered for each
+    # Names the encoding in a store; one decoder is registered for each. A ClassVar, or compiled
+    # code would read this default instead of a subclass's own.
+    kind: ClassVar[str] = ""
 
     __slots__ = (
         "due_ms",

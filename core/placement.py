@@ -48,7 +48,7 @@ class Placement:
         """Find the lane's head and put the lane where it belongs now."""
         board = self.board
         was_target = lane.target if lane.where == READY else None
-        head = self._admitted_head(lane)
+        head = self._admitted_head(lane) if board.has_selectors else lane.find_head(board.index)
         lane.head = head
         if head is None:
             lane.target = None
@@ -129,7 +129,7 @@ class Placement:
     def _admitted_head(self, lane: Lane) -> Entry | None:
         board = self.board
         head = lane.find_head(board.index)
-        if not board.has_selectors or board.rules.is_selector_strict:
+        if board.rules.is_selector_strict:
             return head
         while head is not None and head.state == PENDING and head.message is not None:
             if self._is_wanted(head):
@@ -208,6 +208,8 @@ class Placement:
     def _move(self, lane: Lane, where: int) -> None:
         was = lane.where
         lane.where = where
+        if where < DRAINING and was < DRAINING:
+            return  # the common case: it was not blocked and is not
         if where >= DRAINING:
             if was < DRAINING:
                 lane.blocked_since = self.board.now

@@ -1,28 +1,34 @@
 """Security: who somebody is, and what they may do.
 
-Passwords are kept as SCRAM-SHA-256 records (salt, iterations, keys) and checked against them
-for STOMP logins, SASL PLAIN and SCRAM alike, so no clear text is kept. Names that do not exist
-cost the same time as ones that do. `authorise` is the one place that says yes or no to a verb
-on a destination; everybody asks it after aliases, temporary names and composites are expanded.
+Passwords are kept as records (`core.password`), for STOMP logins, SASL PLAIN and SCRAM alike.
+Names that do not exist cost the same time as ones that do. `authorise` is the one place that says
+yes or no to a verb on a destination; everybody asks it after aliases, temporary names and
+composites are expanded.
+A failed login always gets the same answer; too many get none but "wait" (`core.throttle`).
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import hmac
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
+from covey.config.permissions import PermissionSettings
 from covey.config.settings import UserSettings
+from covey.core.audit import Audit, Unheard
+from covey.core.clock import Clock
+from covey.core.destination import Destination
 from covey.core.errors import RefusedError
+from covey.core.password import ITERATIONS, RECORD_PREFIX, ScramRecord, make_record, parse_record
+from covey.core.permissions import Access, compile_permissions
+from covey.core.throttle import Throttle
 
-ITERATIONS: Final = 4096  # the least RFC 7677 allows: a login costs about 2 ms
-RECORD_PREFIX: Final = "SCRAM-SHA-256$"
 VERIFIED_MAX: Final = 1024  # remembered good logins: a storm of reconnects costs no key stretching
+ANONYMOUS: Final = "anonymous"  # the name and the one role of whoever is let in without a login
+ADMIN: Final = "admin"  # the role that may do everything
 
 
 class Verb(Enum):
@@ -51,84 +57,109 @@ class Identity:
 
     name: str
     principals: tuple[Principal, ...] = ()
+    access: Access = field(default_factory=Access, compare=False, repr=False)
+    remote: str = field(default="", compare=False)
+    audit: Audit = field(default_factory=Unheard, compare=False, repr=False)
 
     def has_role(self, role: str) -> bool:
         """Say whether the role is among the principals."""
         return Principal("role", role) in self.principals
 
 
-@dataclass(frozen=True, slots=True)
-class ScramRecord:
-    """What is kept of a password (RFC 5802)."""
-
-    salt: bytes
-    iterations: int
-    stored_key: bytes
-    server_key: bytes
-
-    def text(self) -> str:
-        """Write the record as it stands in a configuration file."""
-        fields = (self.salt, self.stored_key, self.server_key)
-        salt, stored, server = (base64.b64encode(field).decode() for field in fields)
-        return f"{RECORD_PREFIX}{self.iterations}:{salt}${stored}:{server}"
-
-    def matches(self, password: str) -> bool:
-        """Check a password in constant time."""
-        made = make_record(password, self.salt, self.iterations)
-        return hmac.compare_digest(made.stored_key, self.stored_key)
-
-
-def make_record(
-    password: str, salt: bytes | None = None, iterations: int = ITERATIONS
-) -> ScramRecord:
-    """Stretch a password into a record, with a fresh salt unless one is given."""
-    if salt is None:
-        salt = secrets.token_bytes(16)
-    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, iterations)
-    client_key = hmac.digest(salted, b"Client Key", "sha256")
-    server_key = hmac.digest(salted, b"Server Key", "sha256")
-    return ScramRecord(salt, iterations, hashlib.sha256(client_key).digest(), server_key)
-
-
-def parse_record(text: str) -> ScramRecord:
-    """Read a record back; raises ValueError if it is none."""
-    head, keys = text.removeprefix(RECORD_PREFIX).split("$")
-    iterations, salt = head.split(":")
-    stored, server = keys.split(":")
-    decoded = [base64.b64decode(field, validate=True) for field in (salt, stored, server)]
-    return ScramRecord(decoded[0], int(iterations), decoded[1], decoded[2])
-
-
 class Users:
     """Everybody who may log in."""
 
-    def __init__(self, users: Iterable[UserSettings]) -> None:
+    def __init__(
+        self,
+        users: Iterable[UserSettings],
+        permissions: Iterable[PermissionSettings] = (),
+        *,
+        throttle: Throttle | None = None,
+        clock: Clock | None = None,
+        audit: Audit | None = None,
+    ) -> None:
         self._secret = secrets.token_bytes(32)
+        self._settings: dict[str, UserSettings] = {}
         self._records: dict[str, ScramRecord] = {}
         self._identities: dict[str, Identity] = {}
         self._verified: dict[bytes, None] = {}
         self._defaults: set[str] = set()
-        for user in users:
-            self._add(user)
+        self.throttle = throttle or Throttle()
+        self._clock = clock or Clock()
+        self._audit = audit or Unheard()
+        access = Access(frozenset([f"role:{ANONYMOUS}"]))
+        self._anonymous = Identity(ANONYMOUS, access=access, audit=self._audit)
+        self.apply(users, permissions)
 
-    def login(self, name: str, password: str, *, is_loopback: bool) -> Identity:
+    def apply(
+        self, users: Iterable[UserSettings], permissions: Iterable[PermissionSettings]
+    ) -> frozenset[str]:
+        """Let these users and rules hold from now on; return who has to log in again.
+
+        Raises RefusedError, and changes nothing, if one of them makes no sense.
+        """
+        rules = compile_permissions(permissions)
+        wanted = {user.name: user for user in users}
+        gone = {name for name, user in self._settings.items() if wanted.get(name) != user}
+        records = {
+            name: self._record_of(user)
+            for name, user in wanted.items()
+            if name in gone or name not in self._settings
+        }
+        for name in gone:
+            self._identities[name].access.permissions = []  # open connections hold it yet
+            del self._records[name], self._identities[name]
+        self._defaults -= gone
+        self._verified.clear()
+        self._settings = wanted
+        for name, record in records.items():
+            self._add(wanted[name], record)
+        for identity in (self._anonymous, *self._identities.values()):
+            identity.access.apply(rules)
+        return frozenset(gone)
+
+    def login(self, name: str, password: str, *, is_loopback: bool, remote: str = "") -> Identity:
         """Return who it is; raises RefusedError without a word on what was wrong."""
+        self.admit(name, remote)
         record = self.record(name)
         digest = hmac.digest(self._secret, f"{name}\0{password}".encode(), "sha256")
         if digest not in self._verified:
             if not record.matches(password) or name not in self._identities:
-                raise login_failed()
+                raise self.refused(name, remote)
             if len(self._verified) >= VERIFIED_MAX:
                 self._verified.clear()
             self._verified[digest] = None
-        return self.identity(name, is_loopback=is_loopback)
+        return self.identity(name, is_loopback=is_loopback, remote=remote)
 
-    def identity(self, name: str, *, is_loopback: bool) -> Identity:
+    def admit(self, name: str, remote: str) -> None:
+        """Raise RefusedError if there were too many failed logins of this name or address."""
+        if remote:
+            wait_s = self.throttle.wait_s(_address(remote), name, self._clock.now)
+            if wait_s > 0:
+                raise RefusedError(
+                    f"login refused: too many failed logins, wait {wait_s:.0f} s", "denied"
+                )
+
+    def refused(self, name: str, remote: str) -> RefusedError:
+        """Count a failed login; return the one answer to all of them."""
+        if remote:
+            self.throttle.failed(_address(remote), name, self._clock.now)
+        self._audit.login_failed(name if name in self._identities else "", remote)
+        return login_failed()
+
+    def identity(self, name: str, *, is_loopback: bool, remote: str = "") -> Identity:
         """Return a user whose proof was checked elsewhere (SCRAM, a certificate)."""
         known = self._identities.get(name)
         if known is None or (name in self._defaults and not is_loopback):
-            raise login_failed()
-        return known
+            raise self.refused(name, remote)
+        if not remote:
+            return known
+        self.throttle.succeeded(_address(remote), name)
+        return replace(known, remote=remote)
+
+    def anonymous(self, remote: str = "") -> Identity:
+        """Return somebody without a login; the role `anonymous` is all that rules know them by."""
+        return replace(self._anonymous, remote=remote)
 
     def record(self, name: str) -> ScramRecord:
         """Return the user's record; for an unknown name one that nothing matches.
@@ -147,16 +178,27 @@ class Users:
         """Say whether a user still has the password everybody knows."""
         return bool(self._defaults)
 
-    def _add(self, user: UserSettings) -> None:
+    def _record_of(self, user: UserSettings) -> ScramRecord:
         password = user.password.get_secret_value()
-        if password.startswith(RECORD_PREFIX):
-            self._records[user.name] = parse_record(password)
-        else:
-            self._records[user.name] = make_record(password)
-            if user.name == "admin" and password == "password":
-                self._defaults.add(user.name)
-        roles = tuple(Principal("role", role) for role in user.roles)
-        self._identities[user.name] = Identity(user.name, (Principal("user", user.name), *roles))
+        if not password.startswith(RECORD_PREFIX):
+            return make_record(password)
+        try:
+            return parse_record(password)
+        except ValueError as error:
+            raise RefusedError(
+                f"user {user.name}: its password starts like a SCRAM record and is none", "invalid"
+            ) from error
+
+    def _add(self, user: UserSettings, record: ScramRecord) -> None:
+        self._records[user.name] = record
+        if user.name == "admin" and record.matches("password"):
+            self._defaults.add(user.name)
+        principals = (
+            Principal("user", user.name),
+            *[Principal("role", role) for role in user.roles],
+        )
+        access = Access(frozenset([f"{one.kind}:{one.name}" for one in principals]))
+        self._identities[user.name] = Identity(user.name, principals, access, audit=self._audit)
 
 
 def login_failed() -> RefusedError:
@@ -165,6 +207,38 @@ def login_failed() -> RefusedError:
 
 
 def authorise(identity: Identity, verb: Verb, destination: str) -> None:
-    """Say nothing if it is allowed, raise RefusedError if not."""
-    if verb is Verb.MANAGE and not identity.has_role("admin"):
-        raise RefusedError(f"user {identity.name} may not manage {destination}", "denied")
+    """Say nothing if it is allowed, raise RefusedError if not.
+
+    `destination` is written `kind:name` (`str(Destination)`); any other word is the broker itself.
+    """
+    if not may(identity, verb, destination):
+        raise denied(identity, verb, destination)
+
+
+def may(identity: Identity, verb: Verb, destination: str) -> bool:
+    """Say whether it is allowed; for those who only look around, since nobody is told."""
+    return identity.has_role(ADMIN) or identity.access.allows(verb.value, destination)
+
+
+def authorise_pattern(identity: Identity, verb: Verb, pattern: Destination) -> None:
+    """Let in a wildcard if it may mean anything; each destination is asked about on its own."""
+    if not identity.has_role(ADMIN):
+        if not identity.access.allows_some(verb.value, pattern.kind.value):
+            raise denied(identity, verb, str(pattern))
+
+
+def authorise_forever(identity: Identity, verb: Verb, pattern: Destination) -> None:
+    """Let in a wildcard that will go on when nobody can be asked: a rule has to cover it."""
+    if not identity.has_role(ADMIN):
+        if not identity.access.covers(verb.value, pattern.kind.value, pattern.name):
+            raise denied(identity, verb, str(pattern))
+
+
+def denied(identity: Identity, verb: Verb, destination: str) -> RefusedError:
+    """Tell the audit of a refusal, and make it."""
+    identity.audit.denied(identity.name, verb.value, destination, identity.remote)
+    return RefusedError(f"user {identity.name} may not {verb.value} {destination}", "denied")
+
+
+def _address(remote: str) -> str:
+    return remote.rpartition(":")[0]

@@ -45,6 +45,8 @@ class Session:
         self.blocked = 0  # pieces of work waiting for room
         self.blocked_on = ""  # what for, in words for people
         self.blocked_since = 0.0
+        self.paused_since = 0.0  # its peer does not read; 0: it does
+        self.is_slow = False  # and has been told of
         self.sent = 0
         self.is_gone = False
 
@@ -66,17 +68,24 @@ class Session:
             self.blocked_on = ""
             self.resume()
 
+    def paused_s(self, now: float) -> float:
+        """Return how long the peer has not read what is meant for it."""
+        return now - self.paused_since if self.paused_since else 0.0
+
     def windows(self) -> list[Window]:
         """Return the credit windows of all its subscriptions."""
         return [subscription.window for subscription in self.subscriptions.values()]
 
     def pause(self) -> None:
         """Stop deliveries: the peer's outbox is full."""
+        self.paused_since = self.host.now
         for window in self.windows():
             window.is_paused = True
 
     def unpause(self) -> None:
         """Let deliveries go on."""
+        self.paused_since = 0.0
+        self.is_slow = False
         for window in self.windows():
             window.is_paused = False
             window.reconsider()

@@ -2,7 +2,7 @@
 
 One SUBSCRIBE or attach makes one of these. It has one credit window and, for each queue it reads,
 a consumer; topics all feed one consumer. A pattern keeps it open to destinations made later:
-the host calls `attach` and `listen` for those.
+the host calls `attach` and `listen` for those that its user may read.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 from covey.core.clock import Clock
 from covey.core.consumer import Consumer, Window
+from covey.core.destination import Destination, Kind
 from covey.core.entry import Entry, Outcome
 from covey.core.feed import Feed
 from covey.core.queue import Queue
+from covey.core.security import Verb, may
 from covey.core.topic import Topic
 from covey.core.wildcard import Pattern
 
@@ -36,9 +38,14 @@ class Subscription:
         self.patterns: list[Pattern] = []
         self.topics: list[Topic] = []
         self.feed: Feed | None = None
+        self.verb = Verb.CONSUME  # or BROWSE: what its user needs to be allowed
         self.is_lasting = True  # False: what matches its patterns later is none of its business
         self.matches_zero = False  # whether its `a.**` means `a`, too
         self.buffer_size = 640 * 1024  # what may wait for it at a topic before producers do
+
+    def may_read(self, kind: Kind, name: str) -> bool:
+        """Say whether its user may read a destination that one of its patterns means."""
+        return may(self.session.identity, self.verb, str(Destination(kind, name)))
 
     def attach(self, queue: Queue, now: float) -> None:
         """Read from a queue, too."""

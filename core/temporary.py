@@ -10,9 +10,9 @@ No pattern ever means a temporary destination, so a pattern needs no owner.
 
 from __future__ import annotations
 
+from covey.core.creation import check_made, exists
 from covey.core.destination import TEMPORARY_ROOT, Destination, Kind
 from covey.core.errors import RefusedError
-from covey.core.host import VirtualHost
 from covey.core.security import Verb, authorise
 from covey.core.session import Session
 
@@ -40,7 +40,7 @@ def admitted(
 
 
 def _admits(session: Session, target: Destination, broker_id: str) -> bool:
-    if target in session.sendable:
+    if target in session.sendable and exists(session.host, target):
         return True
     authorise(session.identity, Verb.SEND, str(target))
     if target.kind is Kind.DSUB:
@@ -50,9 +50,10 @@ def _admits(session: Session, target: Destination, broker_id: str) -> bool:
     if owner == UNKNOWN:
         raise RefusedError(f"{target.name} is no connection's temporary destination", "not-found")
     if owner not in (NOBODY, session.id):
-        return _exists(session.host, target)
+        return exists(session.host, target)
     if owner == session.id:
         session.temporary.add(target)
+    check_made(session, target)
     if len(session.sendable) >= SENDABLE_MAX:
         session.sendable.clear()
     session.sendable.add(target)
@@ -78,8 +79,3 @@ def delete_temporaries(session: Session) -> None:
             host.delete_topic(destination.name)
         elif destination.name in host.queues:
             host.delete_queue(destination.name, "its connection is gone")
-
-
-def _exists(host: VirtualHost, target: Destination) -> bool:
-    known = host.queues if target.kind is Kind.QUEUE else host.topics
-    return target.name in known

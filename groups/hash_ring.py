@@ -78,10 +78,12 @@ class HashRing:
 
     def find(self, key: str, skip: frozenset[int] = NONE) -> int:
         """Give the first consumer clockwise of the key that is not to be skipped, else 0."""
-        count = len(self._points)
-        start = bisect_left(self._points, position(key) << CONSUMER_BITS)
-        for i in range(start, start + count):
-            consumer = self._points[i % count] & CONSUMER_MASK
+        points = self._points
+        start = bisect_left(points, position(key) << CONSUMER_BITS)
+        if not skip:
+            return (points[start if start < len(points) else 0] & CONSUMER_MASK) if points else FREE
+        for i in range(start, start + len(points)):
+            consumer = points[i % len(points)] & CONSUMER_MASK
             if consumer not in skip:
                 return consumer
         return FREE

@@ -127,6 +127,9 @@ class Connection:
         self._deadline = engine.tick(time.monotonic())
         while True:
             data = engine.outgoing()
+            if engine.answer_delay_s:
+                await anyio.sleep(engine.answer_delay_s)
+                engine.answer_delay_s = 0.0
             if data:
                 try:
                     await self._send(data)

@@ -36,6 +36,7 @@ class Engine(ABC):
         self.reading = True  # False: the shell must not read on (quota, receipts, outbox)
         self.is_closed = False
         self.is_stranger = True  # until the peer has logged in; an address may have only so many
+        self.answer_delay_s = 0.0  # how long the shell keeps back what comes next: a failed login
         self.close_delay_s = 0.0  # how long the shell lets the peer read before it closes
         self.wake: Callable[[], None] = _nobody
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
@@ -94,7 +94,8 @@ Pressed = Callable[[str], None]
 class MessageStore(ABC):
     """The seam of the durable store."""
 
-    is_durable = True
+    # A ClassVar, or compiled code would read this default instead of a subclass's own.
+    is_durable: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self.finished: Finished = _not_listening

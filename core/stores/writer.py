@@ -221,7 +221,10 @@ class Writer:
         """Return the report being filled; the first entry asks the loop to fetch it."""
         if self._report is None:
             self._report = Report()
-            self._notify(self._tell)
+            try:
+                self._notify(self._tell)
+            except RuntimeError:
+                pass  # the loop has ended, so nobody is left to hear it; close() finishes the rest
         return self._report
 
 

@@ -98,10 +98,11 @@ def _settle_now(engine: StompEngine, tag: int, held: Held, outcome: Outcome) -> 
 
 
 def _settle_later(engine: StompEngine, held: Held, transaction: str, outcome: Outcome) -> None:
-    session = engine.the_session
+    # Begun even by an ACK that only means credit: the client will end it.
+    begun = engine.broker.transaction_or_new(engine.the_session, transaction)
     held.transaction = transaction
     if held.consumer.wish.ack is not AckMode.AUTO and not held.consumer.is_browser:
-        engine.broker.transaction_or_new(session, transaction).settle(held.entry, outcome)
+        begun.settle(held.entry, outcome)
 
 
 def _covered(engine: StompEngine, tag: int, named: Held) -> list[int]:

@@ -14,7 +14,7 @@ from covey import __version__
 from covey.core.consumer import Consumer, Window
 from covey.core.destination import Destination, Kind
 from covey.core.errors import ProtocolError, RefusedError
-from covey.core.security import Verb, authorise
+from covey.core.security import Identity, Verb, authorise
 from covey.core.session import Session
 from covey.core.subscription import Subscription
 from covey.protocols.stomp import acks
@@ -47,9 +47,7 @@ def on_connect(engine: StompEngine, frame: Frame, headers: Headers) -> None:
         if host is None and engine.settings.require_host:
             raise ProtocolError("CONNECT without the header host")
     broker = engine.broker
-    login, passcode = headers.get("login", ""), headers.get("passcode", "")
-    identity = broker.users.login(login, passcode, is_loopback=engine.is_loopback)
-    authorise(identity, Verb.CONNECT, "broker")
+    identity = _log_in(engine, headers)
     settings = engine.settings
     heartbeat = Heartbeat(
         headers.get("heart-beat"),
@@ -62,6 +60,19 @@ def on_connect(engine: StompEngine, frame: Frame, headers: Headers) -> None:
     engine.heartbeat = heartbeat
     _welcome(engine, session, version, headers.get("client-id", ""))
     _receipt_after(engine, headers)
+
+
+def _log_in(engine: StompEngine, headers: Headers) -> Identity:
+    login, passcode = headers.get("login", ""), headers.get("passcode", "")
+    try:
+        identity = engine.broker.users.login(
+            login, passcode, is_loopback=engine.is_loopback, remote=engine.remote
+        )
+    except RefusedError:
+        engine.answer_delay_s = engine.broker.limits.login_failed_wait_s
+        raise
+    authorise(identity, Verb.CONNECT, "broker")
+    return identity
 
 
 def _welcome(engine: StompEngine, session: Session, version: Version, client_id: str) -> None:
@@ -166,14 +177,15 @@ def on_unsubscribe(engine: StompEngine, frame: Frame, headers: Headers) -> None:
     session = engine.the_session
     name = headers.get("id") or headers.get("destination", "")
     durable_name = read_durable_name(headers, name, engine.client_id)
+    if durable_name:
+        durable = engine.names.syntax.durable(durable_name)
+        authorise(session.identity, Verb.DESTROY, str(durable))
     if name in session.subscriptions:
         engine.broker.unsubscribe(session, name, engine.now)
         acks.forget(engine, name)
     elif not durable_name:
         raise RefusedError(f"there is no subscription {name}", "not-found")
     if durable_name:
-        durable = engine.names.syntax.durable(durable_name)
-        authorise(session.identity, Verb.DESTROY, str(durable))
         session.host.delete_durable(durable.name)
     _receipt_after(engine, headers)
 

@@ -7,6 +7,7 @@ stop accepting, tell the peers, finish, exit 0.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import resource
 import secrets
@@ -22,11 +23,17 @@ from anyio.abc import TaskGroup
 
 from covey.config.settings import ConnectorSettings, Settings
 from covey.core.broker import Broker
+from covey.core.errors import StoreError
 from covey.core.event_log import EventLog
 from covey.core.event_writer import EventWriter
+from covey.core.stores import open_store
+from covey.protocols.amqp.engine import AmqpEngine
+from covey.protocols.amqp.message import AmqpMessage
 from covey.protocols.engine import Engine
+from covey.protocols.http.serve import HttpListener
 from covey.protocols.listener import Listener, MakeEngine, Peer
 from covey.protocols.stomp.engine import StompEngine
+from covey.protocols.stomp.message import decode as decode_stomp
 from covey.protocols.strangers import Strangers
 
 # Objects live long in a broker: the defaults would walk a full queue every few thousand messages.
@@ -35,6 +42,9 @@ GC_THRESHOLDS = (50_000, 50, 100)
 FILES_RESERVED = 64
 # How long an event may wait before it is handed to the event log's writer.
 EVENT_LOG_FLUSH_S = 1.0
+
+# How a stored message is read back, by the kind that wrote it.
+DECODERS = {"stomp": decode_stomp, "amqp": AmqpMessage.restore}
 
 Log = structlog.typing.FilteringBoundLogger
 
@@ -45,12 +55,15 @@ class Server:
     def __init__(self, settings: Settings, log: Log) -> None:
         self.settings = settings
         self.log = log
-        self.broker = Broker(settings)
+        loop = asyncio.get_running_loop()
+        self.store = open_store(settings.store, lambda call: _tell(loop, call))
+        self.broker = Broker(settings, self.store, DECODERS)
         self.broker.instance = f"{settings.broker.id}-{secrets.token_hex(4)}"
         self.broker.wake = self._wake
-        self.listeners: list[Listener] = []
+        self.listeners: list[Listener | HttpListener] = []
         self.strangers = Strangers(settings.broker.logins_pending_max)
         self._awake = anyio.Event()
+        self._is_stopping = False
         self.ready: Callable[[], None] = _nothing
 
     async def run(self) -> None:
@@ -75,13 +88,12 @@ class Server:
 
     async def _listen(self, tasks: TaskGroup) -> None:
         for connector in self.settings.connectors:
-            make = self._engine_maker(connector)
-            if make is None:
-                self.log.warning("protocol_not_built_yet", protocol=connector.protocol)
+            if connector.protocol == "http":
+                await self._listen_http(connector, tasks)
                 continue
             listener = Listener(
                 connector,
-                make,
+                self._engine_maker(connector),
                 self.log,
                 read_size=self.settings.broker.work_per_turn,
                 strangers=self.strangers,
@@ -91,7 +103,49 @@ class Server:
             tasks.start_soon(listener.serve, bound)
             self.log.info("listening", protocol=connector.protocol, address=listener.address)
 
-    def _engine_maker(self, connector: ConnectorSettings) -> MakeEngine | None:
+    async def _listen_http(self, connector: ConnectorSettings, tasks: TaskGroup) -> None:
+        listener = HttpListener(
+            connector,
+            self.broker,
+            self._stomp_maker(connector),
+            self.log,
+            strangers=self.strangers,
+            unready=self._unready,
+        )
+        bound = await listener.bind()
+        self.listeners.append(listener)
+        tasks.start_soon(listener.serve, bound)
+        self.log.info("listening", protocol="http", address=listener.address)
+
+    def _unready(self) -> str:
+        """Say why no message can be taken; "" if it can."""
+        if self._is_stopping:
+            return "the broker is shutting down"
+        return "the store failed" if self.broker.commits.failure is not None else ""
+
+    def _engine_maker(self, connector: ConnectorSettings) -> MakeEngine:
+        if connector.protocol == "amqp":
+            return self._amqp_maker(connector)
+        return self._stomp_maker(connector)
+
+    def _amqp_maker(self, connector: ConnectorSettings) -> MakeEngine:
+        broker = self.broker
+        amqp = connector.amqp
+        log = self.log.bind(connector=connector.id)
+
+        def make_amqp(peer: Peer, now: float) -> Engine:
+            return AmqpEngine(
+                broker,
+                amqp,
+                remote=peer.remote,
+                is_loopback=peer.is_loopback,
+                log=log.bind(remote=peer.remote),
+                now=now,
+            )
+
+        return make_amqp
+
+    def _stomp_maker(self, connector: ConnectorSettings) -> MakeEngine:
         broker = self.broker
         stomp = connector.stomp
 
@@ -105,7 +159,7 @@ class Server:
                 now=now,
             )
 
-        return make_stomp if connector.protocol == "stomp" else None
+        return make_stomp
 
     def _raise_open_files(self) -> None:
         """Allow the process as many files as it may have connections, if the system does."""
@@ -139,6 +193,9 @@ class Server:
                 self.broker.run(time.monotonic())
             except Exception:  # one queue's trouble must not end the others
                 self.log.exception("run_failed")
+            failure = self.broker.commits.failure
+            if failure is not None:
+                raise StoreError(f"the store failed, nothing more can be promised: {failure}")
 
     def _open_event_log(self) -> EventLog | None:
         settings = self.settings.event_log
@@ -173,11 +230,20 @@ class Server:
         self._awake.set()
 
     async def _stop(self) -> None:
+        self._is_stopping = True
         for listener in self.listeners:
             listener.shut_down("the broker is shutting down")
         with anyio.move_on_after(self.settings.broker.shutdown_timeout_s):
             for listener in self.listeners:
                 await listener.until_empty()
+        self.broker.run(time.monotonic())
+        await anyio.to_thread.run_sync(self.store.close)
+
+
+def _tell(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    """Run something on the loop's thread, from the store's; at the end nobody listens."""
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(call)
 
 
 def _nothing() -> None:

@@ -21,17 +21,34 @@ def test_the_qpid_pages_arguments_make_a_shared_group_queue() -> None:
     assert options_of(settings) == ["--durable", "--group-header=GROUP_KEY", "--shared-groups"]
 
 
-def test_a_group_header_needs_sharing_as_in_qpid() -> None:
-    with pytest.raises(DeclareError, match=r"needs qpid\.shared_msg_group"):
-        declared("q", {"qpid.group_header_key": "G"}, BASE)
-    own = declared("q", {"qpid.group_header_key": "G", "covey.groups.strategy": "simple"}, BASE)
-    assert own.groups.strategy == "simple"
+def test_a_group_header_without_sharing_means_sticky_groups() -> None:
+    alone = declared("q", {"qpid.group_header_key": "G"}, BASE)
+    assert (alone.groups.strategy, alone.groups.header) == ("simple", "G")
+    assert options_of(alone) == ["--durable", "--group-header=G", "--group-strategy=simple"]
+
+
+def test_a_named_strategy_stands_beside_a_group_header() -> None:
+    header = {"qpid.group_header_key": "G"}
+    assert declared("q", header | {"covey.groups.strategy": "lru"}, BASE).groups.strategy == "lru"
+    policy = QueueSettings(groups=GroupSettings(strategy="hash-buckets"))
+    assert declared("q", header, policy).groups.strategy == "hash-buckets"
+
+
+def test_our_own_options_are_listed_under_their_names() -> None:
+    arguments = {"covey.groups.strategy": "bucket", "covey.groups.bucket_count": 16}
+    settings = declared("q", {"durable": 0} | arguments, BASE)
+    assert options_of(settings) == ["--group-strategy=hash-buckets", "--group-buckets=16"]
+
+
+def test_sharing_without_a_header_is_refused() -> None:
+    with pytest.raises(DeclareError, match=r"q: qpid\.shared_msg_group needs qpid\.group_header_key"):
+        declared("q", {"qpid.shared_msg_group": 1}, BASE)
 
 
 @pytest.mark.parametrize("other", [{"qpid.priorities": 5}, {"qpid.last_value_queue_key": "K"}])
 def test_groups_are_refused_on_priority_and_last_value_queues(other: dict[str, object]) -> None:
     arguments = {"qpid.group_header_key": "G", "qpid.shared_msg_group": 1}
-    with pytest.raises(DeclareError, match=r"queue q.*groups\.header"):
+    with pytest.raises(DeclareError, match=r"queue q: message groups are not supported"):
         declared("q", arguments | other, BASE)
 
 

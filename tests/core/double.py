@@ -83,9 +83,7 @@ class Person:
         done: list[str] = []
         broker = self.room.broker
         message = letter(name, size=size, **options)
-        broker.publish(
-            self.session, places(destination), message, lambda: done.append(name)
-        )
+        broker.publish(self.session, places(destination), message, lambda: done.append(name))
         broker.run(self.room.now)
         return done
 

@@ -1,3 +1,5 @@
+"""Commits: nothing is seen or promised before the disk has it."""
+
 from __future__ import annotations
 
 from pathlib import Path

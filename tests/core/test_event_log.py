@@ -15,7 +15,7 @@ class Chunk(NamedTuple):
     flags: int
     first: int
     names: list[str]
-    records: list[tuple[int, ...]]
+    records: list[tuple[float, ...]]
 
 
 class Shelf(ChunkTaker):

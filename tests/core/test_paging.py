@@ -1,3 +1,5 @@
+"""Paging: a backlog larger than the window, out of memory and back in order."""
+
 from __future__ import annotations
 
 import random

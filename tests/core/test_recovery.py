@@ -1,3 +1,5 @@
+"""Recovery: what a restart brings back."""
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.support import BrokerProcess, running_broker
+from tests.e2e.support import BrokerProcess
 from tests.interop.node import run_node
 
 pytestmark = pytest.mark.interop
@@ -24,12 +23,6 @@ SAID = {
     ),
     "replay_browser.py": "all: one, two, three, four\nfrom the third on: three, four\n",
 }
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with running_broker(tmp_path_factory.mktemp("broker")) as running:
-        yield running
 
 
 def run_example(name: str, port: int) -> str:

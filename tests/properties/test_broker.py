@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from covey.config.queues import QueueSettings
 from tests.protocols.stomp.support import Client, Frame, World
@@ -23,6 +23,8 @@ NAK_LIMIT = 2
 QUEUES = ("limited", "free")
 TRANSACTION = "t"
 READERS = st.integers(0, 1)
+MODES = st.sampled_from(["client", "client-individual", "auto"])
+VERBS = st.sampled_from(["ACK", "ACK", "NACK"])
 
 
 @dataclass
@@ -92,6 +94,12 @@ class BrokerMachine(RuleBasedStateMachine):
 
     # What clients do.
 
+    @initialize(mode=MODES)
+    def start(self, mode: str) -> None:
+        """Have somebody read from the first moment: most runs are about what readers hold."""
+        self.subscribe(0, QUEUES[0], mode, 2, 0)
+        self.subscribe(1, QUEUES[1], "client-individual", 1, 4)
+
     @rule(
         queue=st.sampled_from(QUEUES),
         groups=st.lists(st.sampled_from(["", "g", "h"]), min_size=1, max_size=4),
@@ -109,7 +117,7 @@ class BrokerMachine(RuleBasedStateMachine):
     @rule(
         who=READERS,
         queue=st.sampled_from(QUEUES),
-        mode=st.sampled_from(["client", "client-individual", "auto"]),
+        mode=MODES,
         count=st.integers(0, 3),
         size=st.integers(0, 8),
     )
@@ -125,31 +133,18 @@ class BrokerMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self._settleable())
     @rule(
-        which=st.integers(0, 10),
-        at=st.integers(0, 3),
-        verb=st.sampled_from(["ACK", "ACK", "NACK"]),
-        in_transaction=st.booleans(),
+        steps=st.lists(
+            st.tuples(st.integers(0, 3), st.integers(0, 3), VERBS, st.booleans()),
+            min_size=1,
+            max_size=4,
+        )
     )
-    def settle(self, which: int, at: int, verb: str, in_transaction: bool) -> None:
-        choices = self._settleable()
-        reader, target = choices[which % len(choices)]
-        free = [held for held in target.held if not held.verb]
-        named = free[min(at, len(free) - 1)]
-        is_single = target.mode == "client-individual"
-        covered = [named] if is_single else free[: free.index(named) + 1]
-        for held in covered:
-            if not held.is_credited:
-                held.is_credited = True
-                target.count += 1
-                target.size += held.letter.size
-            if in_transaction:
-                held.verb = verb
-            else:
-                self._settled(target, held, verb)
-        reader.has_transaction = reader.has_transaction or in_transaction
-        extra = {"transaction": TRANSACTION} if in_transaction else {}
-        reader.client.ack(named.frame, verb, **extra)
-        self._listen()
+    def settle(self, steps: list[tuple[int, int, str, bool]]) -> None:
+        for which, at, verb, in_transaction in steps:
+            choices = self._settleable()
+            if choices:
+                reader, target = choices[which % len(choices)]
+                self._settle(reader, target, at, verb, in_transaction=in_transaction)
 
     @rule(who=READERS)
     def send_in_transaction(self, who: int) -> None:
@@ -170,6 +165,7 @@ class BrokerMachine(RuleBasedStateMachine):
         reader.client.send(verb, {"transaction": TRANSACTION})
         self._listen()
 
+    @precondition(lambda self: self._settleable())
     @rule(who=READERS, sub=st.integers(0, 1))
     def unsubscribe(self, who: int, sub: int) -> None:
         reader = self.readers[who]
@@ -177,8 +173,10 @@ class BrokerMachine(RuleBasedStateMachine):
             return  # the transaction of a gone subscription has a test of its own
         self._leave(reader.subs.pop(sub), reader)
 
-    @rule(who=READERS)
-    def lose(self, who: int) -> None:
+    @precondition(lambda self: any(self._holds(reader) for reader in self.readers))
+    @rule()
+    def lose(self) -> None:
+        who = [self._holds(reader) for reader in self.readers].index(True)
         reader = self.readers[who]
         self._end_transaction(reader, is_commit=False)
         for sub in reader.subs:
@@ -186,6 +184,7 @@ class BrokerMachine(RuleBasedStateMachine):
         reader.client.lose()
         self.readers[who] = Reader(self.world.connect())
         self._listen()
+        self.subscribe(who, QUEUES[who], "client-individual", 2, 0)
 
     @rule(seconds=st.sampled_from([0.3, 1.1, 2.5]))
     def wait(self, seconds: float) -> None:
@@ -247,6 +246,9 @@ class BrokerMachine(RuleBasedStateMachine):
             headers["expires"] = str(expires_ms)
         return letter, headers
 
+    def _holds(self, reader: Reader) -> bool:
+        return any(sub.held for sub in reader.subs)
+
     def _settleable(self) -> list[tuple[Reader, Sub]]:
         return [
             (reader, sub)
@@ -260,6 +262,27 @@ class BrokerMachine(RuleBasedStateMachine):
 
     def _is_over(self, letter: Letter) -> bool:
         return 0 < letter.expires_ms <= self.world.wall_ms
+
+    def _settle(
+        self, reader: Reader, target: Sub, at: int, verb: str, *, in_transaction: bool
+    ) -> None:
+        free = [held for held in target.held if not held.verb]
+        named = free[min(at, len(free) - 1)]
+        is_single = target.mode == "client-individual"
+        covered = [named] if is_single else free[: free.index(named) + 1]
+        for held in covered:
+            if not held.is_credited:
+                held.is_credited = True
+                target.count += 1
+                target.size += held.letter.size
+            if in_transaction:
+                held.verb = verb
+            else:
+                self._settled(target, held, verb)
+        reader.has_transaction = reader.has_transaction or in_transaction
+        extra = {"transaction": TRANSACTION} if in_transaction else {}
+        reader.client.ack(named.frame, verb, **extra)
+        self._listen()
 
     def _settled(self, sub: Sub, held: Held, verb: str) -> None:
         sub.held.remove(held)
@@ -345,6 +368,7 @@ TestBroker.settings = settings(
     max_examples=200,
     stateful_step_count=50,
     derandomize=True,
+    phases=(Phase.generate, Phase.shrink),  # explaining a failure traces every line of every run
     deadline=None,
     database=None,
     suppress_health_check=list(HealthCheck),

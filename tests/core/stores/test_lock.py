@@ -1,3 +1,5 @@
+"""The lock: one broker per data directory."""
+
 from __future__ import annotations
 
 import os

@@ -1,3 +1,5 @@
+"""Pages of bodies, and what is damaged in them."""
+
 from __future__ import annotations
 
 import sqlite3

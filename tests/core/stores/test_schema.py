@@ -1,3 +1,5 @@
+"""Formats, upgrades, and what is refused at start."""
+
 from __future__ import annotations
 
 import sqlite3

@@ -1,3 +1,5 @@
+"""The SQLite store: what was flushed is there after it was opened again."""
+
 from __future__ import annotations
 
 import random

@@ -1,3 +1,5 @@
+"""The writer: faults at every statement, a full disk, a killed process."""
+
 from __future__ import annotations
 
 import os

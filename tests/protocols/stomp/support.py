@@ -1,4 +1,4 @@
-"""A broker and its STOMP clients in one process: bytes in, bytes out, and a clock that stands still.
+"""A broker and its STOMP clients in one process: bytes in, bytes out, a clock that stands still.
 
 `World` holds the broker and the time; `Client` is one connection, joined to it without a socket.
 Frames a client is sent are read from the bytes and kept in `inbox` until a test takes them.

@@ -204,6 +204,15 @@ def test_s47_after_an_abort_the_same_ack_does_not_raise_credit_again(
     assert client.bodies() == ["3"]
 
 
+def test_an_ack_that_only_means_credit_begins_its_transaction_too(world: World) -> None:
+    client = world.connect()
+    client.subscribe("/queue/a", credit="1,0")
+    fill(world, "1")
+    client.ack(client.take(), transaction="t")
+    client.send("COMMIT", {"transaction": "t", "receipt": "r"})
+    assert client.receipts() == ["r"]
+
+
 def test_an_ack_already_in_a_transaction_cannot_be_repeated(world: World) -> None:
     client = world.connect()
     client.subscribe("/queue/a", ack="client-individual")

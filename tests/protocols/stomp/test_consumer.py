@@ -131,18 +131,20 @@ def test_a_negative_group_sequence_closes_the_group() -> None:
 def test_a_consumer_that_asks_is_told_when_a_group_is_no_longer_its_own() -> None:
     world = grouped(strategy="consistent-hash")
     first, second, sender = world.connect(), world.connect(), world.connect()
-    first.subscribe("/queue/a", **{"covey-group-revoked": "true"})
-    for number in range(50):
-        sender.send("SEND", {"destination": "/queue/a", "message_group": f"g{number}"}, "x")
-    first.inbox.clear()
-    second.subscribe("/queue/a")
-    for number in range(50):
-        sender.send("SEND", {"destination": "/queue/a", "message_group": f"g{number}"}, "y")
+    asks = {"covey-group-revoked": "true"}
+    first.subscribe("/queue/a", ack="client-individual", credit="50,0", **asks)
+    for number in range(100):
+        group = {"message_group": f"g{number % 50}"}
+        sender.send("SEND", {"destination": "/queue/a", **group}, "x")
+    held = first.take_all()
+    second.subscribe("/queue/a", ack="client-individual")
+    for message in held:
+        first.ack(message)
     notices = [one for one in first.inbox if "covey-group-revoked" in one.headers]
     moved = {one["message_group"] for one in second.take_all()}
     assert moved
-    assert {one["covey-group-revoked"] for one in notices} <= moved
-    assert all(one["message-id"] == "" for one in notices)
+    assert {one["covey-group-revoked"] for one in notices} == moved
+    assert {(one["subscription"], one["message-id"]) for one in notices} == {("s", "")}
 
 
 def test_a_topic_message_is_written_once_for_all_and_right_for_each() -> None:

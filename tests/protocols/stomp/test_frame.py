@@ -271,3 +271,68 @@ def test_content_length_is_the_encoders_alone(block: bytes) -> None:
 def test_login_answers_are_written_without_escapes() -> None:
     written = encode("CONNECTED", [("session", "a:b\\\nx:1")], b"", V1_2)
     assert written == b"CONNECTED\nsession:a:b\\ x:1\n\n\0\n"
+
+
+def test_a_repeated_head_is_read_like_the_first_one() -> None:
+    frame = b"SEND\ndestination:/queue/a\ncontent-length:3\n\n%s\0"
+    expected = ("SEND", b"destination:/queue/a\ncontent-length:3")
+    assert parse(frame % b"a\0b" + frame % b"abc") == [(*expected, b"a\0b"), (*expected, b"abc")]
+
+
+def test_a_repeated_head_whose_body_is_too_short_is_refused_like_the_first_one() -> None:
+    parser = FrameParser(Limits())
+    parser.feed(b"SEND\ncontent-length:3\n\nabc\0SEND\ncontent-length:3\n\nabcd\0")
+    assert parser.next_frame() is not None
+    with pytest.raises(ProtocolError, match="no NUL behind the 3 bytes"):
+        parser.next_frame()
+
+
+def test_heads_that_never_repeat_are_not_remembered_for_ever() -> None:
+    parser = FrameParser(Limits())
+    for number in range(5000):
+        parser.feed(
+            b"SEND\nx:%d\n\n\0SEND\nreceipt:%d\n\n\0SEND\ny:%01000d\n\n\0" % ((number,) * 3)
+        )
+        assert [parser.next_frame() is None for _ in range(4)] == [False, False, False, True]
+    assert len(parser._heads) <= 1024
+    assert max(map(len, parser._heads)) <= 512
+    assert not any(b"receipt" in head for head in parser._heads)
+
+
+@pytest.mark.parametrize("data", [b"ACK\nid:42\n\n\0rest", b"\n\nACK\nid:42\n\n\0rest"])
+def test_a_plain_ack_is_taken_by_its_number(data: bytes) -> None:
+    parser = FrameParser(Limits())
+    parser.feed(data)
+    assert parser.next_ack() == 42
+    assert parser.buffered == len(b"rest")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"ACK\nid:42\n\n",
+        b"ACK\nid:x\n\n\0",
+        b"ACK\nid:\n\n\0",
+        b"ACK\nid:42\nreceipt:1\n\n\0",
+        b"ACK\nid:42\n\nbody\0",
+        b"ACK\nid:%d\n\n\0" % 10**19,
+        b"NACK\nid:42\n\n\0",
+    ],
+)
+def test_anything_else_is_left_for_the_long_way(data: bytes) -> None:
+    parser = FrameParser(Limits())
+    parser.feed(data)
+    assert parser.next_ack() == 0
+    assert parser.buffered == len(data)
+
+
+def test_the_rest_of_a_frame_is_never_taken_for_an_ack() -> None:
+    parser = FrameParser(Limits())
+    parser.feed(b"SEND\nx:1\n\nbody ")
+    assert parser.next_frame() is None
+    parser.feed(b"ACK\nid:42\n\n\0")
+    assert parser.next_ack() == 0
+    frame = parser.next_frame()
+    assert frame is not None
+    assert frame.body == b"body ACK\nid:42\n\n"

@@ -106,9 +106,7 @@ def test_durable_names_of_other_brokers_carry_the_client_id() -> None:
 
 def test_a_durable_subscription_needs_a_name() -> None:
     with pytest.raises(BrokerError, match="needs an id"):
-        read(
-            {"destination": "/topic/a", "persistent": "true"}, default=DEFAULT, socket_buffer=1
-        )
+        read({"destination": "/topic/a", "persistent": "true"}, default=DEFAULT, socket_buffer=1)
 
 
 def test_weight_and_priority() -> None:

@@ -1,0 +1,108 @@
+"""Throttle: failed logins are counted by address and by user, and too many of them shut the door.
+
+Whoever fails `failures_max` times within `window_s` is banned for `ban_s`: no password is looked
+at meanwhile, so guessing costs the broker nothing. Names that nobody has are counted like others:
+the door tells nothing about who exists.
+
+A ban must not be a weapon. A user who has logged in from an address before is not shut out by
+what others do to the name elsewhere, or by others at that address: such a pair has a count of its
+own. An address of IPv6 is its /64, since whoever has one has all of it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Final
+
+from covey.config.settings import BrokerSettings
+
+TALLIES_MAX: Final = 10_000  # names and addresses that are counted; the oldest are forgotten
+KNOWN_MAX: Final = 10_000  # pairs of address and user that have logged in before
+SITE_BITS: Final = 64  # of an IPv6 address: what one site has
+
+Key = tuple[str, str]  # an address and "", "" and a user, or both
+
+
+class Tally:
+    """The failures of one name, address or pair."""
+
+    __slots__ = ("banned_until", "count", "since")
+
+    def __init__(self, now: float) -> None:
+        self.count = 0
+        self.since = now
+        self.banned_until = 0.0
+
+
+class Throttle:
+    """Who has failed how often."""
+
+    def __init__(self, failures_max: int = 0, window_s: float = 0.0, ban_s: float = 0.0) -> None:
+        """Ban after `failures_max` failures; 0: never."""
+        self.failures_max = failures_max
+        self.window_s = window_s
+        self.ban_s = ban_s
+        self._tallies: dict[Key, Tally] = {}
+        self._known: dict[Key, None] = {}
+
+    def wait_s(self, address: str, user: str, now: float) -> float:
+        """Return how long this user is banned at this address yet; 0: not at all."""
+        site = site_of(address)
+        pair = (site, user)
+        keys = [pair] if pair in self._known else [(site, ""), ("", user)]
+        bans = [self._tallies[key].banned_until for key in keys if key in self._tallies]
+        return max([0.0, *[until - now for until in bans]])
+
+    def failed(self, address: str, user: str, now: float) -> None:
+        """Count a failed login."""
+        if not self.failures_max:
+            return
+        site = site_of(address)
+        for key in ((site, ""), ("", user), (site, user)):
+            tally = self._tally(key, now)
+            tally.count += 1
+            if tally.count >= self.failures_max:
+                tally.banned_until = now + self.ban_s
+                tally.count = 0
+
+    def succeeded(self, address: str, user: str) -> None:
+        """Remember a pair that is no stranger."""
+        pair = (site_of(address), user)
+        self._tallies.pop(pair, None)
+        self._known.pop(pair, None)
+        self._known[pair] = None
+        _forget_oldest(self._known, KNOWN_MAX)
+
+    def _tally(self, key: Key, now: float) -> Tally:
+        tally = self._tallies.get(key)
+        if tally is None:
+            tally = Tally(now)
+            self._tallies[key] = tally
+            _forget_oldest(self._tallies, TALLIES_MAX)
+        elif now - tally.since > self.window_s:
+            tally.count = 0
+            tally.since = now
+        return tally
+
+
+def throttle_of(limits: BrokerSettings) -> Throttle:
+    """Make the throttle that the broker's settings ask for."""
+    return Throttle(limits.login_failures_max, limits.login_window_s, limits.login_ban_s)
+
+
+def site_of(address: str) -> str:
+    """Return what stands for an address: itself, or the /64 of an IPv6 one."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv4Address):
+        return address
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.ip_network((int(found), SITE_BITS), strict=False))
+
+
+def _forget_oldest(table: dict[Key, Tally] | dict[Key, None], most: int) -> None:
+    if len(table) > most:
+        del table[next(iter(table))]

@@ -1,0 +1,81 @@
+"""A virtual host: policies by pattern, patterns over time, mirrors, and what is swept away."""
+
+from __future__ import annotations
+
+from covey.config.queues import QueueSettings, TopicSettings
+from covey.config.settings import Settings
+from covey.core.subscriber import Tap
+from tests.core.double import Room, letter, make_host
+
+
+def test_the_first_matching_policy_wins() -> None:
+    settings = Settings.model_validate(
+        {
+            "queue": (QueueSettings(id="a.*", quota=1), QueueSettings(id="**", quota=2)),
+            "topic": (TopicSettings(id="a", mirrored=True),),
+        }
+    )
+    host = make_host(settings)
+    assert [host.queue(name).settings.quota for name in ("a.b", "a", "a.b.c")] == [1, 2, 2]
+    assert host.policies.topic("a").mirrored
+    assert not host.policies.topic("b").mirrored
+
+
+def test_a_mirrored_queue_hears_its_topic_once() -> None:
+    settings = Settings.model_validate({"queue": (QueueSettings(id="m", mirrored=True),)})
+    for first in ("queue", "topic"):
+        host = make_host(settings)
+        getattr(host, first)("m")
+        queue = host.queue("m")
+        host.mirror(queue)
+        taps = [one for one in host.topic("m").subscribers if isinstance(one, Tap)]
+        assert [tap.queue for tap in taps] == [queue]
+
+
+def test_a_deleted_mirror_hears_nothing() -> None:
+    settings = Settings.model_validate({"queue": (QueueSettings(id="m", mirrored=True),)})
+    host = make_host(settings)
+    host.queue("m")
+    host.delete_queue("m", "gone")
+    assert host.topic("m").subscribers == []
+
+
+def test_patterns_hear_of_later_destinations_but_never_of_temporary_ones() -> None:
+    room = Room()
+    person = room.enter()
+    reader = person.read("/queue/**")
+    host = room.broker.hosts[0]
+    host.queue("new")
+    host.queue("temp.default.1.x")
+    assert reader.queue is host.queues["new"]
+    assert not host.queues["temp.default.1.x"].board.consumers
+
+
+def test_empty_unused_queues_and_topics_are_swept_and_declared_ones_stay() -> None:
+    room = Room()
+    host = room.broker.hosts[0]
+    person = room.enter()
+    host.declare(host.queue("declared"))
+    host.queue("idle")
+    host.topic("idle")
+    person.send("/queue/full", "x")
+    person.read("/queue/used,/topic/used")
+    room.wait(31)
+    assert set(host.queues) == {"declared", "full", "used"}
+    assert set(host.topics) == {"used"}
+
+
+def test_a_queue_that_comes_back_goes_on_counting_unless_it_was_temporary() -> None:
+    room = Room()
+    host = room.broker.hosts[0]
+    for name, number in (("a", 2), ("temp.default.1.x", 1)):
+        host.put(host.queue(name), letter("x"))
+        host.delete_queue(name, "gone")
+        assert host.queue(name).next_seq == number
+
+
+def test_deleting_a_queue_tells_its_consumers() -> None:
+    room = Room()
+    reader = room.enter().read("/queue/a")
+    room.broker.hosts[0].delete_queue("a", "queue a was deleted")
+    assert (reader.reason, reader.is_gone) == ("queue a was deleted", True)

@@ -1,0 +1,58 @@
+"""Whose a temporary destination is, and who may do what with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from covey.core.destination import Destination, Kind
+from covey.core.errors import RefusedError
+from covey.core.temporary import NOBODY, SENDABLE_MAX, UNKNOWN, admitted, check_readable, owner_of
+from tests.core.double import Room, places
+
+
+@pytest.mark.parametrize(
+    ("text", "owner"),
+    [
+        ("/queue/temp.default.23.x", 23),
+        ("/topic/temp.default.23.a.b", 23),
+        ("/queue/temp", NOBODY),
+        ("/queue/temperature.x", NOBODY),
+        ("/dsub/temp.default.23.x", NOBODY),
+        ("/queue/temp.x", UNKNOWN),
+        ("/queue/temp.other.23.x", UNKNOWN),
+        ("/queue/temp.default.x.y", UNKNOWN),
+        ("/queue/temp.**", UNKNOWN),
+        ("/queue/**", NOBODY),
+    ],
+)
+def test_the_name_says_whose_it_is(text: str, owner: int) -> None:
+    (destination,) = places(text)
+    assert owner_of(destination, "default") == owner
+
+
+def test_only_the_owner_may_read() -> None:
+    room = Room()
+    first, second = room.enter(), room.enter()
+    name = Destination(Kind.QUEUE, f"temp.default.{first.session.id}.x")
+    check_readable(first.session, name, "default")
+    assert name in first.session.temporary
+    with pytest.raises(RefusedError, match="no other"):
+        check_readable(second.session, name, "default")
+
+
+def test_a_target_that_is_gone_is_left_out() -> None:
+    room = Room()
+    first, second = room.enter(), room.enter()
+    targets = places(f"/queue/temp.default.{first.session.id}.x,/queue/a")
+    assert admitted(second.session, targets, "default") == targets[1:]
+    first.read(f"/queue/temp.default.{first.session.id}.x")
+    assert admitted(second.session, targets, "default") == targets
+    room.broker.drop(first.session, room.now)
+    assert admitted(second.session, targets, "default") == targets[1:]
+
+
+def test_what_was_allowed_is_remembered_within_bounds() -> None:
+    session = Room().enter().session
+    for number in range(3 * SENDABLE_MAX):
+        admitted(session, (Destination(Kind.QUEUE, f"q{number}"),), "default")
+    assert len(session.sendable) <= SENDABLE_MAX

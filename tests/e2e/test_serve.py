@@ -1,0 +1,136 @@
+"""`covey serve` from the outside: what it says, how it starts, how it ends."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.support import (
+    HOST,
+    STOMP_CONNECTOR,
+    TIMEOUT_S,
+    BrokerProcess,
+    Client,
+    running_broker,
+)
+
+# The promises are 5 s and 2 s; a machine that runs other tests beside this one needs more.
+STOP_S = 8.0
+START_S = 15.0
+
+
+def test_the_welcome_says_where_it_listens_who_may_log_in_and_what_to_try(
+    broker: BrokerProcess,
+) -> None:
+    assert f"stomp  {HOST}:{broker.port}\n" in broker.welcome
+    assert "admin / password" in broker.welcome
+    assert f"nc -q 1 {HOST} {broker.port}" in broker.welcome
+
+
+def test_the_sample_command_of_the_welcome_works(broker: BrokerProcess) -> None:
+    frames, _, netcat = broker.welcome.splitlines()[-1].rpartition(" | ")
+    assert netcat == f"nc -q 1 {HOST} {broker.port}"
+    said = subprocess.run(["sh", "-c", frames], capture_output=True, timeout=30, check=True)
+    with Client(broker.port) as client:
+        client.socket.sendall(said.stdout)
+        client.socket.shutdown(socket.SHUT_WR)  # as nc does at the end of its input
+        assert [client.frame().command, client.frame().body] == ["CONNECTED", b"hello"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_an_idle_broker_with_exit_code_0(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with running_broker(tmp_path) as broker:
+        assert broker.signal(number) == 0
+
+
+def test_a_signal_tells_the_clients_why_they_are_closed(tmp_path: Path) -> None:
+    with running_broker(tmp_path) as broker, broker.client() as client:
+        broker.process.send_signal(signal.SIGTERM)
+        heard = client.until_closed()
+        assert heard.startswith(b"ERROR\nmessage:the broker is shutting down\n")
+        client.socket.close()
+        assert broker.process.wait(STOP_S) == 0
+
+
+def test_a_signal_under_load_ends_it_in_time_with_exit_code_0(tmp_path: Path) -> None:
+    with running_broker(tmp_path) as broker:
+        stalled = broker.client()
+        stalled.subscribe("/queue/load")
+        flooders = [threading.Thread(target=_flood, args=(broker.port,)) for _ in range(2)]
+        for flooder in flooders:
+            flooder.start()
+        stalled.socket.recv(1)  # the load has arrived
+        started = time.monotonic()
+        assert broker.signal(signal.SIGTERM) == 0
+        assert time.monotonic() - started < STOP_S
+        for flooder in flooders:
+            flooder.join()
+        stalled.socket.close()
+        assert "Traceback" not in broker.log
+
+
+def _flood(port: int) -> None:
+    """Send until the broker goes."""
+    frames = b"SEND\ndestination:/queue/load\n\n" + b"x" * 1000 + b"\0"
+    try:
+        with Client(port) as client:
+            client.log_in()
+            while True:
+                client.socket.sendall(frames * 50)
+    except OSError:
+        pass
+
+
+def test_it_accepts_nobody_while_it_stops(tmp_path: Path) -> None:
+    config = STOMP_CONNECTOR + "[connector.stomp]\ndie_delay_ms = 3000\n"
+    with running_broker(tmp_path, config=config) as broker, broker.client() as client:
+        broker.process.send_signal(signal.SIGTERM)
+        assert client.frame().command == "ERROR"
+        # Reset: it came in between the last accept and the close.
+        with pytest.raises((ConnectionRefusedError, ConnectionResetError)):
+            for _ in range(50):  # the port closes within a few turns of its loop
+                Client(broker.port).socket.close()
+
+
+def test_a_taken_port_is_one_clear_line_and_exit_code_1(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    taken = f"{HOST}:{broker.port}"
+    with running_broker(tmp_path, arguments=("--stomp", taken), fails=True) as second:
+        assert second.process.wait(TIMEOUT_S) == 1
+        lines = [line for line in second.log.splitlines() if not line.startswith("{")]
+        assert lines == [f"covey: cannot listen on {taken}: Address already in use"]
+
+
+def test_a_bad_config_is_named_by_file_and_line_with_exit_code_2(tmp_path: Path) -> None:
+    with running_broker(tmp_path, config="[broker]\nconections_max = 1\n", fails=True) as broker:
+        assert broker.process.wait(TIMEOUT_S) == 2
+        assert f"{tmp_path}/covey.toml:2: broker.conections_max: unknown key" in broker.log
+        assert "Traceback" not in broker.log
+
+
+def test_a_config_file_that_is_not_there_is_exit_code_2(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing.toml")
+    with running_broker(tmp_path, arguments=("--config", missing), fails=True) as broker:
+        assert broker.process.wait(TIMEOUT_S) == 2
+        assert missing in broker.log
+        assert "Traceback" not in broker.log
+
+
+def test_a_second_start_on_the_same_port_and_directory_serves_at_once(tmp_path: Path) -> None:
+    with running_broker(tmp_path) as first:
+        address = f"{HOST}:{first.port}"
+        with first.client():  # a connection of the old one must not keep the port
+            assert first.signal(signal.SIGTERM) == 0
+    started = time.monotonic()
+    with running_broker(tmp_path, arguments=("--stomp", address)) as second:
+        assert time.monotonic() - started < START_S
+        second.assert_serves()

@@ -1,0 +1,59 @@
+"""Node and the npm packages that interop tests and examples need.
+
+Packages are installed once into the user's cache directory, outside the checkout. Where there is
+no node, or npm cannot install, the tests that need it are skipped with that reason.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+PACKAGES = ("stompit@1.0.0", "@stomp/stompjs@7.5.0")
+INSTALL_S = 100
+SCRIPT_S = 60
+
+
+@cache
+def _problem() -> str:
+    """Install the packages if need be; say why that is not possible, "" if it is."""
+    npm = shutil.which("npm")
+    if shutil.which("node") is None or npm is None:
+        return "node and npm are not installed"
+    if all((modules() / package.rpartition("@")[0]).is_dir() for package in PACKAGES):
+        return ""
+    folder = modules().parent
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [npm, "install", "--prefix", str(folder), "--no-audit", "--no-fund", *PACKAGES]
+    try:
+        subprocess.run(command, capture_output=True, timeout=INSTALL_S, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"npm cannot install {' '.join(PACKAGES)}: {error}"
+    return ""
+
+
+def modules() -> Path:
+    """Where the packages are."""
+    cache_home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache_home) / "covey-tests" / "node" / "node_modules"
+
+
+def run_node(script: Path, *arguments: str) -> str:
+    """Run a script to its end and return what it wrote; it must end well."""
+    if _problem():
+        pytest.skip(_problem())
+    done = subprocess.run(
+        ["node", str(script), *arguments],
+        env=dict(os.environ, NODE_PATH=str(modules())),
+        capture_output=True,
+        text=True,
+        timeout=SCRIPT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

@@ -1,0 +1,174 @@
+"""One connection over time: heart-beats, and how it waits without losing anything."""
+
+from __future__ import annotations
+
+from covey.config.queues import QueueSettings, TopicSettings
+from covey.config.settings import StompSettings
+from tests.protocols.stomp.support import World, frame
+
+LOGIN = {"login": "admin", "passcode": "password"}
+
+
+# Heart-beats.
+
+
+def test_s89_connected_answers_the_clients_own_numbers_but_not_below_100_ms() -> None:
+    world = World()
+    for header, answer in (("0,0", "100,10000"), ("5000,20", "100,5000"), ("50,900", "900,100")):
+        client = world.stranger()
+        client.send(
+            "CONNECT",
+            {"accept-version": "1.2", "host": "localhost", "heart-beat": header, **LOGIN},
+        )
+        assert client.take("CONNECTED")["heart-beat"] == answer
+
+
+def test_a_beat_is_sent_after_the_agreed_silence_and_not_while_data_flows() -> None:
+    world = World()
+    client = world.connect(**{"heart-beat": "0,1000"})
+    client.subscribe("/queue/a")
+    client.raw = b""
+    world.wait(0.9)
+    client.publish("/queue/a", "x")
+    world.wait(0.9)
+    assert not client.raw.endswith(b"\0\n\n")
+    world.wait(0.2)
+    assert client.raw.endswith(b"\0\n\n")
+
+
+def test_a_silent_peer_is_given_up_after_one_and_a_half_intervals() -> None:
+    world = World()
+    client = world.connect(**{"heart-beat": "1000,0"})
+    world.wait(1.4)
+    client.feed(b"\n")
+    world.wait(1.4)
+    assert not client.engine.is_closed
+    world.wait(0.2)
+    assert "stale" in client.error()["message"]
+
+
+def test_a_blocked_producer_is_not_blamed_for_beats_we_do_not_read() -> None:
+    world = World(queues=(QueueSettings(id="small", quota_messages=1),))
+    client, other = world.connect(**{"heart-beat": "1000,0"}), world.connect()
+    client.publish("/queue/small", "one", "two")
+    for _ in range(10):
+        client.unread += b"\n"
+        world.wait(1.0)
+    assert not client.engine.is_closed
+    other.subscribe("/queue/small")
+    assert other.bodies() == ["one", "two"]
+    world.wait(1.4)
+    assert not client.engine.is_closed
+
+
+# Waiting.
+
+
+def test_a_full_queue_blocks_the_producer_and_nothing_is_lost_or_reordered() -> None:
+    world = World(queues=(QueueSettings(id="small", quota_messages=2),))
+    client, other = world.connect(), world.connect()
+    for number in range(6):
+        client.publish("/queue/small", str(number), receipt=f"r{number}")
+    assert client.receipts() == ["r0", "r1"]
+    assert not client.engine.reading
+    other.subscribe("/queue/small", ack="client-individual", credit="1,0")
+    received = []
+    while other.inbox:
+        message = other.take()
+        received.append(message.body.decode())
+        other.ack(message)
+    assert received == list("012345")
+    assert client.receipts() == ["r2", "r3", "r4", "r5"]
+    assert client.engine.reading
+
+
+def test_the_receipt_of_disconnect_waits_until_every_send_was_taken() -> None:
+    world = World(queues=(QueueSettings(id="small", quota_messages=1),))
+    client, other = world.connect(), world.connect()
+    client.publish("/queue/small", "one", "two")
+    client.send("DISCONNECT", {"receipt": "bye"})
+    assert client.receipts() == []
+    other.subscribe("/queue/small")
+    assert other.bodies() == ["one", "two"]
+    assert client.receipts() == ["bye"]
+    assert client.engine.is_closed
+
+
+def test_disconnect_ends_the_connection_and_later_frames_are_ignored() -> None:
+    world = World()
+    client = world.connect()
+    client.feed(frame("DISCONNECT", {"receipt": "bye"}) + frame("SEND", {"destination": "a"}, "x"))
+    assert client.receipts() == ["bye"]
+    assert world.depth("/queue/a") == 0
+
+
+def test_a_peer_that_reads_nothing_is_not_read_either() -> None:
+    world = World(stomp=StompSettings(buffer_size=1000))
+    client = world.connect()
+    client.reads = False
+    for number in range(200):
+        client.publish("/queue/a", "x", receipt=str(number))
+    assert not client.engine.reading
+    assert world.depth("/queue/a") < 60
+    client.reads = True
+    world.settle_down()
+    assert client.receipts() == [str(number) for number in range(200)]
+    assert world.depth("/queue/a") == 200
+
+
+def test_s2_a_full_outbox_stops_deliveries_until_it_is_read() -> None:
+    world = World(stomp=StompSettings(buffer_size=2000))
+    reader, sender = world.connect(), world.connect()
+    reader.subscribe("/queue/a")
+    reader.reads = False
+    sender.publish("/queue/a", *["x" * 100] * 50)
+    assert world.depth("/queue/a") > 30
+    reader.reads = True
+    world.settle_down()
+    assert len(reader.bodies()) == 50
+    assert world.depth("/queue/a") == 0
+
+
+def test_block_policy_makes_the_producer_wait_for_a_slow_subscriber_of_its_topic_only() -> None:
+    world = World(stomp=StompSettings(buffer_size=4000))
+    slow, sender, bystander = world.connect(), world.connect(), world.connect()
+    slow.subscribe("/topic/a", ack="client", credit="0,0")
+    sender.publish("/topic/a", *["x" * 100] * 50)
+    assert not sender.engine.reading
+    bystander.publish("/topic/b", "x", receipt="r")
+    assert bystander.receipts() == ["r"]
+    assert bystander.engine.reading
+    slow.lose()
+    assert sender.engine.reading
+
+
+def test_queue_policy_gives_a_slow_subscriber_more_room() -> None:
+    world = World(
+        stomp=StompSettings(buffer_size=4000),
+        topics=(TopicSettings(slow_consumer_policy="queue"),),
+    )
+    slow, sender = world.connect(), world.connect()
+    slow.subscribe("/topic/a", credit="10,0", id="s")
+    sender.publish("/topic/a", *["x" * 100] * 60)
+    assert sender.engine.reading
+    received = slow.take_all()
+    for _ in range(5):
+        slow.ack(received[-1])
+        received += slow.take_all()
+    assert len(received) == 60
+
+
+def test_bytes_may_come_one_by_one() -> None:
+    world = World()
+    client = world.stranger()
+    stream = (
+        frame("CONNECT", {"accept-version": "1.2", "host": "localhost", **LOGIN})
+        + b"\n\r\n"
+        + frame("SUBSCRIBE", {"id": "s", "destination": "/queue/a", "receipt": "r"})
+        + b"SEND\r\ndestination:/queue/a\r\n\r\nhello\0\n"
+    )
+    for at in range(len(stream)):
+        client.feed(stream[at : at + 1])
+    client.take("CONNECTED")
+    assert client.take("RECEIPT")["receipt-id"] == "r"
+    assert client.bodies() == ["hello"]
