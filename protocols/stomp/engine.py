@@ -6,7 +6,7 @@ goes wrong with a frame ends the connection with an ERROR that names the cause a
 for (STOMP 1.2, "ERROR"): the protocol has no way to say no and go on.
 
 Reading stops while a message waits for room, while too many receipts wait for the store, and
-while the peer does not read what we have for it. Nothing is lost by that: the bytes stay in the
+while the peer reads nothing of a lot we have for it. Nothing is lost by that: the bytes stay in the
 parser and the peer's socket. Meanwhile we cannot hear its heart-beats, so it is not blamed for
 missing ones.
 """
@@ -33,6 +33,7 @@ from covey.protocols.stomp.rules import SUPPORTED_TEXT, Version, check
 from covey.protocols.stomp.send import SendPlan, cut_receipt
 from covey.protocols.stomp.verbs import VERBS
 
+OUTBOX_FACTOR = 2  # times buffer_size: from here on a peer that does not read is not read either
 PLANS_MAX = 1024  # distinct SEND header blocks remembered per connection
 PLAN_MISSES_MAX = 512  # a producer that never repeats itself gets no memory of its past
 
@@ -106,14 +107,12 @@ class StompEngine(Engine):
             # Only now: a peer that asks and never reads must not fill the outbox.
             self.pending_receipts -= self._receipts_written
             self._receipts_written = 0
-            if not self.reading:
-                self.wake()
         if self.is_paused and self.session is not None:
             self.is_paused = False
             self.session.unpause()
             self.broker.wake()
-            if not self.reading:
-                self.wake()
+        if not self.reading:
+            self.wake()
         return data
 
     def tick(self, now: float) -> float | None:
@@ -252,7 +251,8 @@ class StompEngine(Engine):
         session = self.session
         return session is not None and (
             session.blocked > 0
-            or self.is_paused
+            # Not at the first full outbox: a simple client sends all it has before it reads.
+            or self._outbox_size > OUTBOX_FACTOR * self.buffer_size
             or self.is_leaving
             or self.pending_receipts >= self.settings.receipts_max
         )
