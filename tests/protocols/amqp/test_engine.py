@@ -15,7 +15,7 @@ from covey.protocols.amqp.sasl import AMQP_HEADER, SASL_HEADER
 from tests.protocols.amqp.peer import OPEN_TO_ALL, Peer, make_broker
 
 FUZZED_SESSIONS = 50_000
-FUZZ_SEEDS = 5
+FUZZ_SEEDS = 10
 
 
 @pytest.fixture

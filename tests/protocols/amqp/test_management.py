@@ -188,3 +188,10 @@ def test_a_request_without_a_reply_to_is_done_in_silence(broker: Broker, manager
     delivery = manager.peer.send(manager.sender, Message(body={}, properties=properties))
     assert delivery.remote_state == delivery.ACCEPTED
     assert "q" in broker.hosts[0].queues
+
+
+def test_nobody_reads_from_the_management_node_itself(broker: Broker) -> None:
+    peer = Peer(broker)
+    peer.receiver("$management")
+    assert peer.conditions == ["amqp:not-implemented"]
+    assert not broker.hosts[0].queues

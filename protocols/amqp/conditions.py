@@ -1,0 +1,50 @@
+"""Conditions: the broker's error codes in AMQP's words, in one table.
+
+Conditions are those of AMQP 1.0 sections 2.8.15 to 2.8.18 and 4.5.8; the sentence of an error goes
+along as its description, for people. Which endpoint carries it (delivery, link, connection) is
+decided where it is raised.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from proton import Condition
+
+from covey.core.errors import BrokerError
+
+INTERNAL_ERROR: Final = "amqp:internal-error"
+DECODE_ERROR: Final = "amqp:decode-error"
+FRAMING_ERROR: Final = "amqp:connection:framing-error"
+
+CONDITIONS: Final[dict[str, str]] = {
+    "invalid": "amqp:invalid-field",
+    "not-found": "amqp:not-found",
+    "exists": "amqp:not-allowed",
+    "denied": "amqp:unauthorized-access",
+    "limit": "amqp:resource-limit-exceeded",
+    "full": "amqp:resource-limit-exceeded",
+    "conflict": "amqp:precondition-failed",
+    "protocol-error": "amqp:not-allowed",
+    "decode-error": DECODE_ERROR,
+    "not-implemented": "amqp:not-implemented",
+    "timeout": "amqp:resource-limit-exceeded",
+    "deleted": "amqp:resource-deleted",
+    "stolen": "amqp:link:stolen",
+    "too-large": "amqp:link:message-size-exceeded",
+    "shutdown": "amqp:connection:forced",
+    "no-transaction": "amqp:transaction:unknown-id",
+    "rollback": "amqp:transaction:rollback",
+}
+
+DESCRIPTION_MAX: Final = 1024  # characters: a close must fit the smallest frame a peer may ask for
+
+
+def condition_name(error: BrokerError) -> str:
+    """Return the condition that stands for an error."""
+    return CONDITIONS.get(error.code, INTERNAL_ERROR)
+
+
+def condition_of(error: BrokerError) -> Condition:
+    """Return an error as a link or a connection carries it."""
+    return Condition(condition_name(error), error.text[:DESCRIPTION_MAX])

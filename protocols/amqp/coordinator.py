@@ -1,0 +1,205 @@
+"""Coordinator: local transactions, declared and discharged over a control link (AMQP 1.0 part 4).
+
+    declare            -> declared [txn-id]
+    transfer           state transactional [txn-id]           -> the message waits in the core
+    disposition        state transactional [txn-id, outcome]  -> the settlement waits in the core
+    discharge          [txn-id, fail] -> accepted once it is safe, or rejected with the reason
+
+The core's transaction keeps order and does all or nothing. What is kept here is who is to be told:
+after a commit the deliveries that the peer has left unsettled are settled; after a rollback they
+stay the peer's, and only those it has settled already go back to their queue. A control link that
+goes takes its open transactions with it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from cproton_ffi import lib
+from proton import Described, ulong
+
+from covey.core.destination import Destination
+from covey.core.entry import Entry, Outcome
+from covey.core.errors import BrokerError, ProtocolError, RefusedError
+from covey.core.message import Message
+from covey.core.transaction import Transaction
+from covey.protocols.amqp import decoder, transfer
+from covey.protocols.amqp.incoming import IncomingLink
+from covey.protocols.amqp.message import AmqpMessage
+from covey.protocols.amqp.outgoing import OUTCOMES, OutgoingLink, modified
+from covey.protocols.amqp.sections import VALUE
+from covey.protocols.amqp.wire import Pointer, delivery_at
+
+if TYPE_CHECKING:
+    from covey.protocols.amqp.engine import AmqpEngine
+
+TRANSACTIONS_MAX: Final = 256  # open ones of a connection; clients use one per session
+
+DECLARE: Final = (0x31, "amqp:declare:list")
+DISCHARGE: Final = (0x32, "amqp:discharge:list")
+OUTCOME_NAMES: Final = {
+    "amqp:accepted:list": transfer.ACCEPTED,
+    "amqp:rejected:list": transfer.REJECTED,
+    "amqp:released:list": transfer.RELEASED,
+    "amqp:modified:list": transfer.MODIFIED,
+}
+
+
+class OpenTransaction:
+    """A transaction, its control link, and the deliveries settled in it."""
+
+    def __init__(self, name: str, control: ControlLink) -> None:
+        self.name = name
+        self.control = control
+        self.settled: list[tuple[OutgoingLink, Entry | None]] = []  # by the peer, too
+        self.unsettled: list[tuple[OutgoingLink, Pointer]] = []  # the peer waits for us
+
+
+class Coordinator:
+    """The open transactions of one connection."""
+
+    def __init__(self, engine: AmqpEngine) -> None:
+        assert engine.session is not None
+        self.engine = engine
+        self.session = engine.session
+        self.open: dict[bytes, OpenTransaction] = {}
+        self.last_number = 0
+
+    def declare(self, control: ControlLink) -> bytes:
+        """Start a transaction; return its id."""
+        if len(self.open) >= TRANSACTIONS_MAX:
+            cause = f"the connection has {TRANSACTIONS_MAX} open transactions already"
+            raise RefusedError(cause, "limit")
+        self.last_number += 1
+        name = f"amqp-{self.last_number}"
+        self.engine.broker.begin(self.session, name)
+        self.open[name.encode()] = OpenTransaction(name, control)
+        return name.encode()
+
+    def send(
+        self,
+        link: IncomingLink,
+        delivery: Pointer,
+        targets: tuple[Destination, ...],
+        message: Message,
+    ) -> None:
+        """Keep a message for the commit."""
+        wrapped = delivery_at(delivery)
+        id, _ = _transactional(wrapped.remote.data)
+        self._core(id).send(targets, message)
+        if not lib.pn_delivery_settled(delivery):
+            state: Any = [id, Described(ulong(transfer.ACCEPTED), [])]
+            wrapped.local.data = state
+            wrapped.update(transfer.TRANSACTIONAL)
+        wrapped.settle()
+
+    def settle(self, link: OutgoingLink, delivery: Pointer, *, is_settled: bool) -> None:
+        """Keep a settlement for the commit."""
+        id, state = _transactional(delivery_at(delivery).remote.data)
+        try:
+            transaction = self._core(id)
+            entry = link.unsettled[delivery]
+            if entry is not None:
+                transaction.settle(entry, _outcome(entry, state))
+        except BrokerError as error:
+            self.engine.close_link(link, error)
+            return
+        if is_settled:
+            del link.unsettled[delivery]
+            lib.pn_delivery_settle(delivery)
+            self.open[id].settled.append((link, entry))
+        else:
+            self.open[id].unsettled.append((link, delivery))
+
+    def discharge(self, control: ControlLink, delivery: Pointer, id: bytes, *, fail: bool) -> None:
+        """End a transaction; the answer leaves when its end is safe."""
+        self._core(id)
+        ended = self.open.pop(id)
+        if fail:
+            self._roll_back(ended)
+            control.answer(delivery, transfer.ACCEPTED)
+            return
+
+        def done() -> None:
+            for link, unsettled in ended.unsettled:
+                link.finish(unsettled, transfer.ACCEPTED)
+            if not control.is_ended:
+                control.answer(delivery, transfer.ACCEPTED)
+
+        try:
+            self.engine.broker.commit(self.session, ended.name, self.engine.now, done)
+        except RefusedError as error:
+            self._give_back(ended)
+            raise RefusedError(f"rolled back: {error.text}", "rollback") from error
+
+    def end(self, control: ControlLink) -> None:
+        """Roll back what a control link has left open."""
+        for id, transaction in list(self.open.items()):
+            if transaction.control is control:
+                del self.open[id]
+                self._roll_back(transaction)
+
+    def _core(self, id: bytes) -> Transaction:
+        transaction = self.open.get(id)
+        if transaction is None:
+            raise RefusedError(f"there is no transaction {id[:32]!r}", "no-transaction")
+        return self.engine.broker.transaction(self.session, transaction.name)
+
+    def _roll_back(self, transaction: OpenTransaction) -> None:
+        self.engine.broker.abort(self.session, transaction.name, self.engine.now)
+        self._give_back(transaction)
+
+    def _give_back(self, transaction: OpenTransaction) -> None:
+        for link, entry in transaction.settled:
+            link.settle_entry(entry, Outcome.FAILED)
+
+
+class ControlLink(IncomingLink):
+    """A link to the coordinator."""
+
+    def take(self, delivery: Pointer, data: bytes) -> None:
+        """Declare or discharge."""
+        coordinator = self.engine.coordinator
+        command = _command(AmqpMessage.decode(data, self.engine.wall_ms))
+        fields = command.value if isinstance(command.value, list) else []
+        if command.descriptor in DECLARE:
+            wrapped = delivery_at(delivery)
+            state: Any = [coordinator.declare(self)]
+            wrapped.local.data = state
+            wrapped.update(transfer.DECLARED)
+            wrapped.settle()
+        elif command.descriptor in DISCHARGE and fields and isinstance(fields[0], bytes):
+            fail = len(fields) > 1 and fields[1] is True
+            coordinator.discharge(self, delivery, fields[0], fail=fail)
+        else:
+            raise ProtocolError("the coordinator is sent declare and discharge only")
+
+    def end(self, *, is_closed: bool, counted: bool) -> None:
+        """Roll back what was not discharged."""
+        super().end(is_closed=is_closed, counted=counted)
+        self.engine.coordinator.end(self)
+
+
+def _command(message: AmqpMessage) -> decoder.Described:
+    if message.sections.body_kind == VALUE:
+        body = decoder.decode(message.data, message.sections.body)
+        if isinstance(body, decoder.Described):
+            return body
+    raise ProtocolError("the coordinator is sent declare and discharge only")
+
+
+def _transactional(data: object) -> tuple[bytes, object]:
+    """Read a transactional state: the transaction's id and the outcome in it."""
+    if isinstance(data, list) and data and isinstance(data[0], bytes | memoryview):
+        return bytes(data[0]), data[1] if len(data) > 1 else None
+    raise RefusedError("a transactional state without a transaction's id", "no-transaction")
+
+
+def _outcome(entry: Entry, state: object) -> Outcome:
+    if not isinstance(state, Described):
+        return Outcome.RELEASED
+    number: Any = OUTCOME_NAMES.get(str(state.descriptor), state.descriptor)
+    if number == transfer.MODIFIED:
+        fields = [*state.value, None, None] if isinstance(state.value, list) else [None, None]
+        return modified(entry, is_failed=fields[0] is True, is_undeliverable=fields[1] is True)
+    return OUTCOMES.get(number, Outcome.RELEASED)

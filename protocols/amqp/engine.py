@@ -1,0 +1,327 @@
+"""AmqpEngine: one AMQP 1.0 connection, bytes in and bytes out.
+
+Login first (`sasl`), then proton (`wire`) and what it reports (`events`); links and their messages
+have files of their own. Nothing is delivered from inside the core: consumers fill outboxes, and
+`outgoing` hands them to proton and takes the frames. Whatever a peer sends that makes no sense ends
+its link or its connection with a condition.
+
+Limits that hold here: a stranger has `open_timeout_s` to log in and open; what waits for a slow
+peer is bounded by OUTBOX_MAX (then nothing more is delivered to it), what a blocked peer may still
+send by HELD_MAX (then its socket is not read).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cproton_ffi import lib
+from proton import Condition
+from structlog.typing import FilteringBoundLogger
+
+from covey.config.settings import AmqpSettings
+from covey.core.broker import Broker
+from covey.core.errors import BrokerError, ProtocolError, RefusedError
+from covey.core.security import Verb, authorise
+from covey.core.session import Session
+from covey.protocols.amqp.conditions import condition_of
+from covey.protocols.amqp.coordinator import Coordinator
+from covey.protocols.amqp.events import Events
+from covey.protocols.amqp.incoming import IncomingLink
+from covey.protocols.amqp.links import AnyLink, Links
+from covey.protocols.amqp.management import Management
+from covey.protocols.amqp.nodes import Nodes
+from covey.protocols.amqp.outgoing import OutgoingLink
+from covey.protocols.amqp.sasl import SaslServer, SaslState
+from covey.protocols.amqp.wire import Wire, close_frame
+from covey.protocols.engine import Engine
+
+OUTBOX_MAX: Final = 640 * 1024  # bytes, the buffer of a STOMP connection while few are open
+HELD_MAX: Final = 8 * 1024 * 1024  # bytes of transfers that proton keeps for a blocked session
+OUTGOING_MAX: Final = 256 * 1024  # bytes given at a time, so that other connections get their turn
+CLOSE_DELAY_S: Final = 0.5  # for the peer to read why, before its socket is gone
+
+
+class AmqpEngine(Engine):
+    """What one AMQP client said, and what it is to hear."""
+
+    # Made with the session, when the peer has opened.
+    nodes: Nodes
+    coordinator: Coordinator
+    management: Management
+
+    def __init__(
+        self,
+        broker: Broker,
+        settings: AmqpSettings,
+        *,
+        remote: str = "",
+        is_loopback: bool = True,
+        certificate_name: str | None = None,
+        log: FilteringBoundLogger | None = None,
+        now: float = 0.0,
+    ) -> None:
+        """Start before login, with a stranger's limits."""
+        super().__init__()
+        self.broker = broker
+        self.settings = settings
+        self.remote = remote
+        self.log = log
+        self.sasl = SaslServer(
+            broker.users,
+            settings.sasl_mechanisms,
+            allow_anonymous=settings.allow_anonymous,
+            is_loopback=is_loopback,
+            frame_max=settings.login_frame_max,
+            certificate_name=certificate_name,
+            remote=remote,
+        )
+        self.wire: Wire | None = None
+        self.events: Events | None = None
+        self.session: Session | None = None
+        self.container = ""
+        self.links = Links(self)
+        self.now = now
+        self.wall_ms = broker.wall_ms(now)
+        self.open_deadline = now + settings.open_timeout_s
+        self.outbox_size = 0
+        self.is_paused = False  # the outbox is full: nothing is delivered to this peer
+        self._last_words = b""  # a close that proton would keep back until the peer has opened
+        self._is_receiving = False
+        self._unflushed: list[OutgoingLink] = []
+        self._stalled: list[IncomingLink] = []
+        self._to_close: list[tuple[AnyLink, BrokerError]] = []
+
+    # The shell's side.
+
+    def receive(self, data: bytes, now: float) -> None:
+        """Handle everything the bytes complete, then let the broker deliver."""
+        self._turn(now)
+        self._is_receiving = True
+        try:
+            if self.wire is None:
+                data = self._log_in(data)
+            if data:
+                self._push(data)
+            self._end_turn()
+        finally:
+            self._is_receiving = False
+        self.wake()
+
+    def outgoing(self) -> bytes:
+        """Give the bytes for the peer, a bounded piece at a time."""
+        parts = [self.sasl.outgoing()]
+        size = 0
+        while self.wire is not None and size < OUTGOING_MAX:
+            self._flush()
+            data = self.wire.pull()
+            self._walk()
+            if not data:
+                break
+            parts.append(data)
+            size += len(data)
+        if self.is_closed:
+            parts.append(self._last_words)
+            self._last_words = b""
+        if self.is_paused and self.outbox_size * 2 <= OUTBOX_MAX:
+            self._unpause()
+        return b"".join(parts)
+
+    def tick(self, now: float) -> float | None:
+        """Go on after a wait; run proton's timers; give up on strangers."""
+        self._turn(now)
+        if self.is_closed:
+            return None
+        deadline = 0.0
+        if self.wire is not None:
+            deadline = self.wire.tick(now)
+            self._go_on()
+            self._walk()
+            self._end_turn()
+        if self.session is not None or self.is_closed:
+            return deadline or None
+        if now >= self.open_deadline:
+            self.fail(ProtocolError("no open in time", "timeout"))
+            return None
+        return min(deadline, self.open_deadline) if deadline else self.open_deadline
+
+    def lost(self, now: float) -> None:
+        """Give everything back: the peer is gone."""
+        self._turn(now)
+        self.is_closed = True
+        self._drop(counted=True)
+        self.broker.run(now)
+        if self.wire is not None:
+            self.wire.release()
+            self.wire = None
+            self.events = None
+
+    def shut_down(self, reason: str, now: float) -> None:
+        """Tell the peer why it ends."""
+        self._turn(now)
+        self.fail(RefusedError(reason, "shutdown"))
+
+    # For links and events.
+
+    def open_session(self, hostname: str, container: str) -> None:
+        """Let a peer in that has logged in and opened."""
+        identity = self.sasl.identity
+        authorise(identity, Verb.CONNECT, "broker")
+        host = self.broker.host_named(hostname or self.sasl.hostname or None)
+        session = self.broker.open(host, identity, self.now)
+        session.protocol = "amqp 1.0"
+        session.remote = self.remote
+        session.client_id = container
+        session.resume = self.has_news  # `tick` reads on
+        session.kick = self._kick
+        self.container = container
+        self.session = session
+        self.is_stranger = False
+        self.nodes = Nodes(self)
+        self.coordinator = Coordinator(self)
+        self.management = Management(self.nodes.admin)
+
+    def has_news(self) -> None:
+        """Have the shell look; while it hands bytes in, it will do so anyway."""
+        if not self._is_receiving:
+            self.wake()
+
+    def queued(self, link: OutgoingLink, size: int) -> None:
+        """Note that a link has something to flush; a full outbox stops deliveries."""
+        self.outbox_size += size
+        if not link.is_waiting:
+            link.is_waiting = True
+            self._unflushed.append(link)
+            self.has_news()
+        if self.outbox_size > OUTBOX_MAX and not self.is_paused and self.session is not None:
+            self.is_paused = True
+            self.session.pause()
+
+    def stall(self, link: IncomingLink) -> None:
+        """Note that a link has messages which wait for the session."""
+        if link not in self._stalled:
+            self._stalled.append(link)
+        held: int = lib.pn_session_incoming_bytes(lib.pn_link_session(link.pointer))
+        self.reading = held < HELD_MAX
+
+    def close_link(self, link: AnyLink, error: BrokerError) -> None:
+        """End a link, saying why."""
+        self.report("link_closed", link=link.name, cause=error.text)
+        self.links.close(link, error)
+
+    def close_link_later(self, link: AnyLink, error: BrokerError) -> None:
+        """End a link at the end of this turn: asked from inside the core."""
+        self._to_close.append((link, error))
+        self.has_news()
+
+    def report(self, event: str, **fields: str | None) -> None:
+        """Log what a peer did wrong."""
+        if self.log is not None:
+            self.log.warning(event, **fields)
+
+    # Turns.
+
+    def _turn(self, now: float) -> None:
+        self.now = now
+        self.wall_ms = self.broker.wall_ms(now)
+
+    def _end_turn(self) -> None:
+        self.broker.run(self.now)
+        closing, self._to_close = self._to_close, []
+        for link, error in closing:
+            self.close_link(link, error)
+
+    def _go_on(self) -> None:
+        """Read what had to wait while the session was blocked."""
+        if self.session is None or self.session.blocked or not self._stalled:
+            return
+        self.reading = True
+        stalled, self._stalled = self._stalled, []
+        for link in stalled:
+            link.work()
+
+    def _unpause(self) -> None:
+        self.is_paused = False
+        if self.session is not None:
+            self.session.unpause()
+            self.links.go_on()
+            self.broker.wake()
+
+    def _flush(self) -> None:
+        waiting, self._unflushed = self._unflushed, []
+        for link in waiting:
+            if link.is_ended:
+                continue
+            self.outbox_size -= link.flush()
+            link.is_waiting = bool(link.outbox)
+            if link.is_waiting:
+                self._unflushed.append(link)  # its session's window is closed
+
+    def _walk(self) -> None:
+        if self.events is not None:
+            self.events.walk()
+
+    # Login and bytes.
+
+    def _log_in(self, data: bytes) -> bytes:
+        """Feed the login; return what follows it."""
+        sasl = self.sasl
+        sasl.receive(data)
+        if sasl.state is SaslState.FAILED:
+            self.answer_delay_s = self.broker.limits.login_failed_wait_s
+            self.report("login_failed", remote=self.remote)
+            self.close()
+        if sasl.state is not SaslState.DONE:
+            return b""
+        self.wire = Wire(self.settings, self.broker.limits.id)
+        self.events = Events(self, self.wire)
+        leftover, sasl.leftover = sasl.leftover, b""
+        return leftover
+
+    def _push(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest and self.wire is not None and not self.is_closed:
+            taken = self.wire.push(rest)
+            self._walk()
+            if taken <= 0:
+                return
+            rest = rest[taken:]
+
+    # Ending.
+
+    def fail(self, error: BrokerError) -> None:
+        """End the connection, saying why."""
+        self.fail_with(condition_of(error))
+
+    def fail_with(self, condition: Condition) -> None:
+        """End the connection with a condition."""
+        if self.is_closed:
+            return
+        self.report("connection_refused", condition=condition.name, cause=condition.description)
+        if self.wire is not None and self.events is not None:
+            self.wire.close(condition)
+            if not self.events.has_opened:
+                self._last_words = close_frame(condition)
+        self.close()
+
+    def say_good_bye(self) -> None:
+        """End the connection as the peer asked: nothing of it counts as a failed try."""
+        self._drop(counted=False)
+        if self.wire is not None:
+            self.wire.close(None)
+        self.close()
+
+    def close(self) -> None:
+        """Let go of everything; what is left to say is still said."""
+        self.is_closed = True
+        self.reading = False
+        self.close_delay_s = CLOSE_DELAY_S
+        self._drop(counted=True)
+        self.wake()
+
+    def _drop(self, *, counted: bool) -> None:
+        if self.session is not None and not self.session.is_gone:
+            self.links.end_all(counted=counted)
+            self.broker.drop(self.session, self.now)
+
+    def _kick(self, reason: str) -> None:
+        self.fail(RefusedError(reason, "shutdown"))

@@ -1,0 +1,138 @@
+"""Events: what proton reports of a connection, walked in order.
+
+Deliveries and credit come first, they are nearly all; they go straight to their link. The others
+are the lives of connection, session and link. An event is taken off the list whatever happens to
+it, or the walk would never end; what a peer sent that nobody can read ends its connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from cproton_ffi import lib
+from cproton_ffi.lib import (
+    PN_DELIVERY,
+    PN_LINK_FLOW,
+    pn_collector_peek,
+    pn_collector_pop,
+    pn_delivery_link,
+    pn_event_delivery,
+    pn_event_link,
+    pn_event_type,
+)
+from proton import Condition, ProtonException
+
+from covey.core.errors import BrokerError, ProtocolError
+from covey.protocols.amqp.conditions import DECODE_ERROR, FRAMING_ERROR
+from covey.protocols.amqp.wire import Pointer, Wire, link_at, session_at
+
+if TYPE_CHECKING:
+    from covey.protocols.amqp.engine import AmqpEngine
+
+SESSION_FRAMES: Final = 2048  # a session's window: twice the default credit of one link
+
+# What proton raises for data that it cannot hand to Python.
+UNREADABLE: Final = (RecursionError, UnicodeError, ProtonException, ValueError, TypeError)
+
+
+class Events:
+    """The events of one connection."""
+
+    def __init__(self, engine: AmqpEngine, wire: Wire) -> None:
+        self.engine = engine
+        self.wire = wire
+        self.has_opened = False  # the peer has
+        self.handlers: dict[int, Callable[[Pointer], None]] = {
+            lib.PN_CONNECTION_REMOTE_OPEN: self.on_open,
+            lib.PN_SESSION_REMOTE_OPEN: self.on_session_open,
+            lib.PN_LINK_REMOTE_OPEN: self.on_link_open,
+            lib.PN_LINK_REMOTE_CLOSE: self.on_link_close,
+            lib.PN_LINK_REMOTE_DETACH: self.on_link_detach,
+            lib.PN_SESSION_REMOTE_CLOSE: self.on_session_close,
+            lib.PN_CONNECTION_REMOTE_CLOSE: self.on_close,
+            lib.PN_TRANSPORT_ERROR: self.on_transport_error,
+            lib.PN_TRANSPORT_TAIL_CLOSED: self.on_transport_end,
+        }
+
+    def walk(self) -> None:
+        """Handle all events there are."""
+        events = self.wire.events
+        links = self.engine.links.open
+        event = pn_collector_peek(events)
+        while event:
+            kind = pn_event_type(event)
+            try:
+                if kind == PN_DELIVERY:
+                    delivery = pn_event_delivery(event)
+                    link = links.get(pn_delivery_link(delivery))
+                    if link is not None:
+                        link.delivered(delivery)
+                elif kind == PN_LINK_FLOW:
+                    link = links.get(pn_event_link(event))
+                    if link is not None:
+                        link.flowed()
+                elif kind in self.handlers:
+                    self.handlers[kind](event)
+            except BrokerError as error:
+                self.engine.fail(error)
+            except UNREADABLE as error:
+                cause = f"unreadable data: {type(error).__name__}"
+                self.engine.fail_with(Condition(DECODE_ERROR, cause))
+            finally:
+                pn_collector_pop(events)
+            event = pn_collector_peek(events)
+
+    def on_open(self, event: Pointer) -> None:
+        """Let the peer in, once."""
+        if self.has_opened:
+            raise ProtocolError("open on a connection that is open already")
+        self.has_opened = True
+        connection = self.wire.connection
+        # Read before the session exists: either may be unreadable, and nobody would end it then.
+        hostname, container = connection.remote_hostname, connection.remote_container
+        self.engine.open_session(hostname or "", container or "")
+        connection.open()
+
+    def on_session_open(self, event: Pointer) -> None:
+        """Open a session."""
+        session = session_at(lib.pn_event_session(event))
+        session.incoming_capacity = SESSION_FRAMES * self.engine.settings.max_frame_size
+        session.open()
+
+    def on_link_open(self, event: Pointer) -> None:
+        """Open a link, or refuse it."""
+        if self.engine.session is not None:
+            self.engine.links.attach(link_at(pn_event_link(event)))
+
+    def on_link_close(self, event: Pointer) -> None:
+        """End a link for good."""
+        self.engine.links.detach(link_at(pn_event_link(event)), is_closed=True)
+
+    def on_link_detach(self, event: Pointer) -> None:
+        """End a link that may come back."""
+        self.engine.links.detach(link_at(pn_event_link(event)), is_closed=False)
+
+    def on_session_close(self, event: Pointer) -> None:
+        """End a session and its links."""
+        pointer = lib.pn_event_session(event)
+        self.engine.links.end_session(pointer)
+        session = session_at(pointer)
+        session.close()
+        session.free()
+
+    def on_close(self, event: Pointer) -> None:
+        """End the connection as the peer asked."""
+        self.engine.say_good_bye()
+
+    def on_transport_error(self, event: Pointer) -> None:
+        """End the connection: proton has told the peer why."""
+        condition = self.wire.transport.condition
+        if condition is not None:
+            name, cause = condition.name, condition.description
+            self.engine.report("connection_failed", condition=name, cause=cause)
+        self.engine.close()
+
+    def on_transport_end(self, event: Pointer) -> None:
+        """End the connection: a frame was none, which proton itself does not answer."""
+        self.engine.fail_with(Condition(FRAMING_ERROR, "a frame that is none of AMQP's"))

@@ -1,0 +1,203 @@
+"""Management: the node `$management`, requests and answers as AMQP messages.
+
+A request names `operation`, `type` and `name` (or `identity`) in its application properties and
+holds a map; the answer goes to its reply-to with `statusCode`, `statusDescription` and a map (the
+AMQP management draft, as Qpid's router and Broker-J speak it). Everything is done by `core.admin`;
+here is only the translation. Without a reply-to a request is done and answered by nothing.
+
+| operation                             | asks for                                              |
+|---------------------------------------|-------------------------------------------------------|
+| QUERY                                 | `entityType`, `offset`, `count`; body attributeNames  |
+| GET-TYPES, -ATTRIBUTES, -OPERATIONS   | optionally `entityType`                               |
+| CREATE, READ, UPDATE, DELETE          | type and name; body: attributes, or `arguments`       |
+| PURGE, REBALANCE                      | a queue by name                                       |
+| CLOSE-GROUP, PARK, UNPARK             | a queue by name, and `group`                          |
+| RETIRE                                | a consumer by name (`queue/number`)                   |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from covey.core.admin import Admin
+from covey.core.describe import ATTRIBUTES, Plain
+from covey.core.errors import BrokerError, RefusedError
+from covey.protocols.amqp import transfer
+from covey.protocols.amqp.incoming import IncomingLink
+from covey.protocols.amqp.message import AmqpMessage
+from covey.protocols.amqp.request import (
+    TYPE_PREFIX,
+    Body,
+    Request,
+    encode_answer,
+    type_name_of,
+)
+from covey.protocols.amqp.wire import Pointer
+
+MANAGEMENT_ADDRESS: Final = "$management"
+BASE_TYPE: Final = "org.amqp.management"
+
+STATUS: Final = {
+    "invalid": 400,
+    "denied": 403,
+    "not-found": 404,
+    "exists": 409,
+    "conflict": 409,
+    "not-implemented": 501,
+}
+STATUS_FAILED: Final = 500
+
+ENTITY_OPERATIONS: Final[dict[str, tuple[str, ...]]] = {
+    "broker": ("READ",),
+    "queue": ("CREATE", "READ", "UPDATE", "DELETE", "PURGE", "REBALANCE", "CLOSE-GROUP", "PARK",
+              "UNPARK"),
+    "topic": ("CREATE", "READ", "DELETE"),
+    "subscription": ("READ", "DELETE"),
+    "group": ("READ",),
+    "connection": ("READ", "DELETE"),
+    "consumer": ("READ", "RETIRE"),
+}  # fmt: skip
+OWN_OPERATIONS: Final = ("QUERY", "GET-TYPES", "GET-ATTRIBUTES", "GET-OPERATIONS")
+
+
+class Management:
+    """Does what requests ask for, through `Admin`."""
+
+    def __init__(self, admin: Admin) -> None:
+        self.admin = admin
+        self.operations: dict[str, Callable[[Request, float], tuple[int, Body]]] = {
+            "QUERY": self.on_query,
+            "GET-TYPES": self.on_get_types,
+            "GET-ATTRIBUTES": self.on_get_attributes,
+            "GET-OPERATIONS": self.on_get_operations,
+            "CREATE": self.on_create,
+            "READ": self.on_read,
+            "UPDATE": self.on_update,
+            "DELETE": self.on_delete,
+            "PURGE": self.on_purge,
+            "REBALANCE": self.on_rebalance,
+            "CLOSE-GROUP": self.on_close_group,
+            "PARK": self.on_park,
+            "UNPARK": self.on_park,
+            "RETIRE": self.on_retire,
+        }
+
+    def answer(self, request: Request, now: float) -> bytes:
+        """Do it, and return the encoded answer, whatever came of it."""
+        body: Body
+        try:
+            handler = self.operations.get(request.operation)
+            if handler is None:
+                raise RefusedError(f"unknown operation {request.operation[:64]}", "not-implemented")
+            status, body = handler(request, now)
+            text = "OK"
+        except BrokerError as error:
+            status, body, text = STATUS.get(error.code, STATUS_FAILED), {}, error.text
+        return encode_answer(request.message, status, text, body)
+
+    def on_query(self, request: Request, now: float) -> tuple[int, Body]:
+        """Show a table of everything of one type."""
+        type_name = type_name_of(str(request.option("entityType") or ""))
+        if type_name not in ATTRIBUTES:
+            raise RefusedError(f"there is no type {type_name!r}", "invalid")
+        asked = request.body.get("attributeNames")
+        names = [str(name) for name in asked] if isinstance(asked, list) else []
+        names = names or list(ATTRIBUTES[type_name])
+        offset = request.number("offset", 0)
+        rows = self.admin.entities(type_name, now)[offset:]
+        rows = rows[: request.number("count", len(rows))]
+        results = [[row.get(name) for name in names] for row in rows]
+        return 200, {"attributeNames": names, "results": results}
+
+    def on_get_types(self, request: Request, now: float) -> tuple[int, Body]:
+        """Show the types there are."""
+        return 200, {TYPE_PREFIX + name: [BASE_TYPE] for name in _asked(request)}
+
+    def on_get_attributes(self, request: Request, now: float) -> tuple[int, Body]:
+        """Show the attributes of each type."""
+        return 200, {TYPE_PREFIX + name: list(ATTRIBUTES[name]) for name in _asked(request)}
+
+    def on_get_operations(self, request: Request, now: float) -> tuple[int, Body]:
+        """Show what can be done with each type."""
+        found: dict[str, Plain] = {
+            TYPE_PREFIX + name: list(ENTITY_OPERATIONS[name]) for name in _asked(request)
+        }
+        return 200, found | {BASE_TYPE: list(OWN_OPERATIONS)}
+
+    def on_create(self, request: Request, now: float) -> tuple[int, Body]:
+        """Make a queue or a topic."""
+        if not request.name:
+            raise RefusedError("CREATE without a name", "invalid")
+        return 201, self.admin.create(request.type_name, request.name, request.arguments(), now)
+
+    def on_read(self, request: Request, now: float) -> tuple[int, Body]:
+        """Show one thing."""
+        return 200, self.admin.read(request.type_name, request.name, now)
+
+    def on_update(self, request: Request, now: float) -> tuple[int, Body]:
+        """Change a queue."""
+        return 200, self.admin.update(request.type_name, request.name, request.arguments(), now)
+
+    def on_delete(self, request: Request, now: float) -> tuple[int, Body]:
+        """Remove a thing; `if_empty` and `if_unused` make it careful."""
+        self.admin.delete(
+            request.type_name,
+            request.name,
+            now,
+            if_empty=request.option("if_empty") is True,
+            if_unused=request.option("if_unused") is True,
+        )
+        return 204, {}
+
+    def on_purge(self, request: Request, now: float) -> tuple[int, Body]:
+        """Empty a queue."""
+        return 200, {"purged": self.admin.purge(request.name, now)}
+
+    def on_rebalance(self, request: Request, now: float) -> tuple[int, Body]:
+        """Share out a queue's groups anew."""
+        self.admin.rebalance(request.name, now)
+        return 200, {}
+
+    def on_close_group(self, request: Request, now: float) -> tuple[int, Body]:
+        """Take a group from its owner."""
+        closed = self.admin.close_group(request.name, str(request.option("group") or ""), now)
+        return 200, {"closed": closed}
+
+    def on_park(self, request: Request, now: float) -> tuple[int, Body]:
+        """Stop a group, or let it go on."""
+        parked = request.operation == "PARK"
+        group = str(request.option("group") or "")
+        if not self.admin.park(request.name, group, now, parked=parked):
+            raise RefusedError(f"queue {request.name} has no message of group {group}", "not-found")
+        return 200, {"parked": parked}
+
+    def on_retire(self, request: Request, now: float) -> tuple[int, Body]:
+        """Give a consumer no new groups."""
+        queue, _, number = request.name.rpartition("/")
+        if not number.isdigit():
+            raise RefusedError("a consumer's name is queue/number", "invalid")
+        self.admin.retire(queue, int(number), now)
+        return 200, {}
+
+
+class RequestLink(IncomingLink):
+    """A link to `$management`."""
+
+    def take(self, delivery: Pointer, data: bytes) -> None:
+        """Do what a request says and send the answer to where it asks."""
+        engine = self.engine
+        message = AmqpMessage.decode(data, engine.wall_ms)
+        payload = engine.management.answer(Request(message), engine.now)
+        reply_to = message.lookup("amqp.reply_to")
+        if isinstance(reply_to, str) and reply_to:
+            answer = AmqpMessage.decode(payload, engine.wall_ms)
+            engine.broker.publish(self.session, engine.nodes.targets(reply_to), answer)
+        self.answer(delivery, transfer.ACCEPTED)
+
+
+def _asked(request: Request) -> tuple[str, ...]:
+    asked = type_name_of(str(request.option("entityType") or ""))
+    if asked and asked not in ATTRIBUTES:
+        raise RefusedError(f"there is no type {asked}", "not-found")
+    return (asked,) if asked else tuple(ATTRIBUTES)

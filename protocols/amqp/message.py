@@ -1,0 +1,319 @@
+"""AmqpMessage: an AMQP message as the broker keeps it, and how it reaches an AMQP consumer.
+
+The producer's bytes are kept as they came, with the offsets of their sections beside them. What
+the core decides by is read when the message comes; everything else when somebody asks. A consumer
+gets a new header and the message annotations, then the bare message bit by bit. Delivery
+annotations were for us and end here.
+
+Rules of this file:
+- `decode` is the door: it raises ProtocolError or RefusedError. Nothing fails after it.
+- A time to live counts from the moment of receipt, so a store keeps expiry as a time of its own.
+- An expiry of 0 means never; so does one before 1970, which no clock can mean.
+- A dead letter never expires, and a client that looks at absolute-expiry-time itself would throw
+  it away unseen: this one field of the bare message is taken out then.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from covey.core.entry import Entry
+from covey.core.errors import RefusedError
+from covey.core.message import Message, Neutral
+from covey.core.selector import Value
+from covey.groups.key import GroupIdError, GroupKey
+from covey.protocols.amqp.decoder import pick
+from covey.protocols.amqp.ids import id_text
+from covey.protocols.amqp.mapping import (
+    GROUP_PROPERTIES,
+    PRIORITY_MAX,
+    SEQUENCE_PROPERTY,
+    encode_neutral,
+    field,
+    plain,
+    plain_properties,
+    read_neutral,
+    text_field,
+    user_field,
+)
+from covey.protocols.amqp.sections import (
+    ABSOLUTE_EXPIRY_TIME,
+    CONTENT_ENCODING,
+    CONTENT_TYPE,
+    CORRELATION_ID,
+    CREATION_TIME,
+    DURABLE,
+    GROUP_ID,
+    GROUP_SEQUENCE,
+    MESSAGE_ID,
+    PRIORITY,
+    REPLY_TO,
+    REPLY_TO_GROUP_ID,
+    SUBJECT,
+    TO,
+    TTL,
+    USER_ID,
+    Sections,
+    scan,
+)
+from covey.protocols.amqp.splice import (
+    annotations_section,
+    first_property_section,
+    header_section,
+    remaining_ms,
+    without_field,
+)
+
+TIME_MAX_MS: Final = 2**53  # far beyond any calendar: sums stay exact integers everywhere
+
+DELIVERY_TIME: Final = "x-opt-delivery-time"  # milliseconds since the epoch
+DELIVERY_DELAY: Final = "x-opt-delivery-delay"  # milliseconds from now
+
+# Before anything is decoded: does the text occur at all?
+_GROUP_MARKS: Final = (b"message_group", b"JMSXGroupI")
+_DELAY_MARK: Final = b"x-opt-delivery-"
+_DELAY_NAMES: Final = frozenset((DELIVERY_TIME.encode(), DELIVERY_DELAY.encode()))
+
+_GROUP_KEY: Final = GroupKey()
+_GROUP_NAMES: Final = frozenset(name.encode() for name in GROUP_PROPERTIES)
+
+# What a store keeps before the sections: format, expiry, due time.
+_TIMES: Final = Struct(">Bqq")
+_FORMAT: Final = 1
+
+# Names in selectors: JMS, and "amqp." with the name of the specification.
+FIELD_NAMES: Final[dict[str, int]] = {
+    "JMSMessageID": MESSAGE_ID,
+    "JMSCorrelationID": CORRELATION_ID,
+    "JMSType": SUBJECT,
+    "JMSReplyTo": REPLY_TO,
+    "JMSDestination": TO,
+    "JMSTimestamp": CREATION_TIME,
+    "JMSXUserID": USER_ID,
+    "amqp.message_id": MESSAGE_ID,
+    "amqp.user_id": USER_ID,
+    "amqp.to": TO,
+    "amqp.subject": SUBJECT,
+    "amqp.reply_to": REPLY_TO,
+    "amqp.correlation_id": CORRELATION_ID,
+    "amqp.content_type": CONTENT_TYPE,
+    "amqp.content_encoding": CONTENT_ENCODING,
+    "amqp.absolute_expiry_time": ABSOLUTE_EXPIRY_TIME,
+    "amqp.creation_time": CREATION_TIME,
+    "amqp.group_id": GROUP_ID,
+    "amqp.group_sequence": GROUP_SEQUENCE,
+    "amqp.reply_to_group_id": REPLY_TO_GROUP_ID,
+}
+
+
+class AmqpMessage(Message):
+    """A message in AMQP's words."""
+
+    kind = "amqp"
+
+    def __init__(self, data: bytes, sections: Sections) -> None:
+        super().__init__(sections.body_size)
+        self.data = data
+        self.sections = sections
+        self._properties: dict[str, Value] | None = None
+
+    @classmethod
+    def decode(cls, data: bytes, wall_ms: int) -> AmqpMessage:
+        """Take a message as it came; raises ProtocolError or RefusedError."""
+        message = cls(data, scan(data))
+        message._read_header(wall_ms)
+        message._read_properties()
+        if message.sections.message_annotations:
+            message._read_due_time(wall_ms)
+        return message
+
+    @classmethod
+    def restore(cls, head: bytes, body: bytes) -> AmqpMessage:
+        """Read a message back from a store."""
+        _format, expires_ms, due_ms = _TIMES.unpack_from(head)
+        data = head[_TIMES.size :] + body
+        message = cls(data, scan(data))
+        message._read_header(0)
+        message._read_properties()
+        message.expires_ms = expires_ms
+        message.due_ms = due_ms
+        return message
+
+    def encode(self) -> tuple[bytes, bytes]:
+        """Return our times and everything before the body, then the body."""
+        times = _TIMES.pack(_FORMAT, self.expires_ms, self.due_ms)
+        cut = self.sections.body_start
+        return times + self.data[:cut], self.data[cut:]
+
+    def message_id(self) -> str:
+        """Return the producer's id, "" if it gave none."""
+        return id_text(field(self.data, self.sections.properties, MESSAGE_ID))
+
+    def to(self) -> str:
+        """Return the address in the message itself, "" if there is none."""
+        return text_field(self.data, self.sections.properties, TO)
+
+    def user_id(self) -> str:
+        """Return who the producer says it is, "" if it says nothing."""
+        return user_field(self.data, self.sections.properties)
+
+    def lookup(self, name: str) -> Value:
+        """Return a property by its JMS or AMQP name, else the application's own."""
+        value: Value = None
+        if name in FIELD_NAMES:
+            value = self._field(FIELD_NAMES[name])
+        elif name.startswith(("JMS", "amqp.")):
+            value = self._own(name)
+        if value is not None:
+            return value
+        if self._properties is None:
+            self._properties = plain_properties(self.data, self.sections)
+        return self._properties.get(name)
+
+    def neutral(self) -> Neutral:
+        """Return the message in no protocol's words."""
+        neutral = read_neutral(self.data, self.sections)
+        neutral.group_id = self.group
+        neutral.group_sequence = self.group_sequence
+        neutral.expires_ms = self.expires_ms
+        neutral.priority = min(self.priority, PRIORITY_MAX)
+        neutral.persistent = self.persistent
+        return neutral
+
+    def without_expiry(self) -> AmqpMessage:
+        """Return a copy that never expires."""
+        data = self.data
+        sections = self.sections
+        if field(data, sections.properties, ABSOLUTE_EXPIRY_TIME) is not None:
+            data = without_field(data, sections, ABSOLUTE_EXPIRY_TIME)
+            sections = scan(data)
+        copy = AmqpMessage(data, sections)
+        copy.persistent = self.persistent
+        copy.priority = self.priority
+        copy.group = self.group
+        copy.group_sequence = self.group_sequence
+        copy.sender = self.sender
+        return copy
+
+    def _read_header(self, wall_ms: int) -> None:
+        offsets = self.sections.header
+        if not offsets:
+            return
+        self.persistent = field(self.data, offsets, DURABLE) is True
+        priority = field(self.data, offsets, PRIORITY)
+        if isinstance(priority, int):
+            self.priority = priority
+        ttl = field(self.data, offsets, TTL)
+        if isinstance(ttl, int) and ttl:
+            self.expires_ms = wall_ms + ttl
+
+    def _read_properties(self) -> None:
+        offsets = self.sections.properties
+        if len(offsets) > ABSOLUTE_EXPIRY_TIME:
+            expires = field(self.data, offsets, ABSOLUTE_EXPIRY_TIME)
+            if isinstance(expires, int) and expires > 0:
+                self.expires_ms = min(expires, TIME_MAX_MS)
+            sequence = field(self.data, offsets, GROUP_SEQUENCE)
+            if isinstance(sequence, int):
+                self.group_sequence = _signed(sequence)
+        group = text_field(self.data, offsets, GROUP_ID)
+        if group or self._may_name_group():
+            self._read_group(group)
+
+    def _may_name_group(self) -> bool:
+        sections = self.sections
+        if not sections.application_properties:
+            return False
+        start = sections.properties_end
+        end = sections.body_start
+        return any(self.data.find(mark, start, end) >= 0 for mark in _GROUP_MARKS)
+
+    def _read_group(self, native: str) -> None:
+        """Find the group where a queue without a header of its own looks for it."""
+        named: dict[str, Value] = {}
+        if not native:
+            found = pick(self.data, self.sections.application_properties, _GROUP_NAMES)
+            named = {name: plain(value) for name, value in found.items()}
+        try:
+            self.group = _GROUP_KEY.resolve(native, named.get)
+        except GroupIdError as error:
+            raise RefusedError(str(error), "invalid") from error
+        sequence = named.get(SEQUENCE_PROPERTY)
+        if isinstance(sequence, int) and not self.group_sequence:
+            self.group_sequence = sequence
+
+    def _read_due_time(self, wall_ms: int) -> None:
+        start = self.sections.message_annotations
+        if self.data.find(_DELAY_MARK, start, self.sections.bare_start) < 0:
+            return
+        given = pick(self.data, start, _DELAY_NAMES)
+        for name, since in ((DELIVERY_TIME, 0), (DELIVERY_DELAY, wall_ms)):
+            due = given.get(name)
+            if due is None:
+                continue
+            if not isinstance(due, int) or isinstance(due, bool):
+                raise RefusedError(f"{name} must be a whole number of milliseconds", "invalid")
+            self.due_ms = max(0, min(since + due, TIME_MAX_MS))
+
+    def _field(self, place: int) -> Value:
+        """Return a field of the properties as a selector sees it."""
+        if place == USER_ID:
+            return self.user_id() or None
+        value = field(self.data, self.sections.properties, place)
+        if place == MESSAGE_ID or place == CORRELATION_ID:
+            return id_text(value) or None
+        return value if isinstance(value, str | int) else None
+
+    def _own(self, name: str) -> Value:
+        """Return what the broker itself reads of a message, by its name in selectors."""
+        if name == "JMSPriority" or name == "amqp.priority":
+            return self.priority
+        if name == "JMSDeliveryMode":
+            return "PERSISTENT" if self.persistent else "NON_PERSISTENT"
+        if name == "amqp.durable":
+            return self.persistent
+        if name == "JMSExpiration":
+            return self.expires_ms
+        if name == "JMSXGroupID":
+            return self.group or None
+        if name == "JMSXGroupSeq":
+            return self.group_sequence
+        return None
+
+
+def render(
+    entry: Entry, message: Message, *, wall_ms: int, group_first_property: bool = False
+) -> bytes:
+    """Return the payload of the transfer that delivers an entry to an AMQP consumer."""
+    if not isinstance(message, AmqpMessage):
+        return encode_neutral(
+            message.neutral(),
+            wall_ms=wall_ms,
+            deliveries=entry.deliveries,
+            is_first=entry.is_first,
+            group_first_property=group_first_property,
+        )
+    data = message.data
+    sections = message.sections
+    ttl_ms = remaining_ms(message.expires_ms, wall_ms)
+    header = header_section(message.persistent, message.priority, ttl_ms, entry.deliveries)
+    if not entry.is_first and not sections.message_annotations:
+        return header + data[sections.bare_start :]
+    annotations = annotations_section(data, sections, is_first=entry.is_first)
+    if not entry.is_first or not group_first_property:
+        return header + annotations + data[sections.bare_start :]
+    return b"".join(
+        (
+            header,
+            annotations,
+            data[sections.bare_start : sections.properties_end],
+            first_property_section(data, sections),
+            data[sections.body_start :],
+        )
+    )
+
+
+def _signed(number: int) -> int:
+    """Read a uint as the signed number that JMS has there: 0xFFFFFFFF closes the group."""
+    return number - 2**32 if number >= 2**31 else number

@@ -1,0 +1,247 @@
+"""OutgoingLink: a link on which the peer receives, and the consumers behind it.
+
+`deliver` is called in the middle of a dispatch, so it only puts the encoded message into the
+link's outbox; `flush` hands it to proton when the shell asks for bytes. Credit is the peer's: the
+window of the core is what proton says minus what waits in the outbox.
+
+A delivery's entry is kept under proton's pointer until the peer has settled it. What was still in
+the outbox when the link ends was never seen, so it goes back uncounted; what was sent counts as a
+try only if the connection was lost.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from cproton_ffi import lib
+from cproton_ffi.lib import pn_delivery_remote_state, pn_delivery_settle, pn_delivery_settled
+
+from covey.core.consumer import Consumer, Window
+from covey.core.entry import Entry, Outcome
+from covey.core.errors import RefusedError
+from covey.core.queue import Queue
+from covey.core.selector import Selector
+from covey.core.session import Session
+from covey.core.subscription import settle
+from covey.protocols.amqp import transfer
+from covey.protocols.amqp.message import render
+from covey.protocols.amqp.wire import Pointer
+
+if TYPE_CHECKING:
+    from covey.protocols.amqp.engine import AmqpEngine
+
+OUTCOMES: Final[dict[int, Outcome]] = {
+    transfer.ACCEPTED: Outcome.ACCEPTED,
+    transfer.REJECTED: Outcome.REJECTED,
+    transfer.RELEASED: Outcome.RELEASED,
+    transfer.MODIFIED: Outcome.FAILED,
+}
+
+SESSION_SIZE_MAX: Final = 1024 * 1024  # bytes in proton while the peer's session window is closed
+
+
+class OutgoingLink:
+    """One link's outbox, credit and unsettled deliveries."""
+
+    def __init__(self, engine: AmqpEngine, pointer: Pointer, name: str) -> None:
+        assert engine.session is not None
+        self.engine = engine
+        self.session: Session = engine.session
+        self.pointer = pointer
+        self.session_pointer: Pointer = lib.pn_link_session(pointer)
+        self.name = name
+        self.window = Window(0)
+        self.outbox: deque[tuple[bytes, Entry | None]] = deque()
+        self.unsettled: dict[Pointer, Entry | None] = {}
+        self.last_tag = 0
+        self.is_presettled = False
+        self.is_waiting = False  # in the engine's list of links to flush
+        self.draining: set[Consumer] = set()
+        self.is_drain_due = False
+        self.is_ended = False
+        self.on_end: Callable[[bool], None] | None = None
+
+    # From the core.
+
+    def put(self, payload: bytes, entry: Entry | None) -> None:
+        """Let a message wait for the next flush."""
+        self.outbox.append((payload, entry))
+        self.engine.queued(self, len(payload))
+
+    def drained(self, consumer: Consumer) -> None:
+        """Hear that a queue has nothing more for the credit given."""
+        if self.window.is_paused:
+            return  # the outbox is full, not the queue empty: `go_on` asks again
+        self.draining.discard(consumer)
+        if not self.draining:
+            self.is_drain_due = True
+            self.engine.queued(self, 0)
+
+    def go_on(self) -> None:
+        """Hear that deliveries go on after the outbox was full."""
+        if self.draining:
+            self._drain()
+
+    # To the peer.
+
+    def flush(self) -> int:
+        """Hand messages to proton while it can pass them on; return the bytes handed over."""
+        outbox = self.outbox
+        size = 0
+        room = SESSION_SIZE_MAX - lib.pn_session_outgoing_bytes(self.session_pointer)
+        while outbox and size < room:
+            payload, entry = outbox.popleft()
+            self.last_tag += 1
+            delivery = transfer.send(
+                self.pointer, self.last_tag, payload, is_settled=self.is_presettled
+            )
+            if delivery is not None:
+                self.unsettled[delivery] = entry
+            size += len(payload)
+        if self.is_drain_due and not outbox:
+            self.is_drain_due = False
+            lib.pn_link_drained(self.pointer)
+            self.window.count = 0
+        return size
+
+    # From the peer.
+
+    def flowed(self) -> None:
+        """Hear of the peer's credit: more, less, or to be used up now."""
+        window = self.window
+        credit = lib.pn_link_credit(self.pointer) - len(self.outbox)
+        if credit > window.count:
+            window.grant(credit - window.count, 0)
+        else:
+            window.count = credit
+        if lib.pn_link_get_drain(self.pointer):
+            self._drain()
+
+    def delivered(self, delivery: Pointer) -> None:
+        """Hear what became of a delivery."""
+        if delivery not in self.unsettled:
+            return
+        state = pn_delivery_remote_state(delivery)
+        is_settled = bool(pn_delivery_settled(delivery))
+        if state == transfer.TRANSACTIONAL:
+            self.engine.coordinator.settle(self, delivery, is_settled=is_settled)
+        elif is_settled or state in OUTCOMES:
+            self._settle(delivery, state, is_settled=is_settled)
+
+    def settle_entry(self, entry: Entry | None, outcome: Outcome) -> None:
+        """Settle with the core what this link still holds."""
+        holder = None if entry is None else entry.holder
+        if entry is not None and holder is not None and holder.window is self.window:
+            settle(entry, outcome, self.engine.now)
+
+    def finish(self, delivery: Pointer, state: int) -> None:
+        """Settle a delivery with the peer, unless the link has gone."""
+        if not self.is_ended and self.unsettled.pop(delivery, self) is not self:
+            transfer.settle(delivery, state)
+            self.engine.has_news()
+
+    def end(self, *, is_closed: bool, counted: bool) -> None:
+        """Give back what the peer did not settle, and leave the queues."""
+        if self.is_ended:
+            return
+        self.is_ended = True
+        self.unsettled.clear()
+        outbox, self.outbox = self.outbox, deque()
+        for payload, entry in outbox:
+            self.engine.outbox_size -= len(payload)
+            self.settle_entry(entry, Outcome.RELEASED)
+        if self.name in self.session.subscriptions:
+            self.engine.broker.unsubscribe(
+                self.session, self.name, self.engine.now, counted=counted
+            )
+        if self.on_end is not None:
+            self.on_end(is_closed)
+
+    def _settle(self, delivery: Pointer, state: int, *, is_settled: bool) -> None:
+        entry = self.unsettled[delivery]
+        outcome = outcome_of(entry, delivery, state)
+        if is_settled:
+            del self.unsettled[delivery]
+            pn_delivery_settle(delivery)
+            self.settle_entry(entry, outcome)
+            return
+        # The peer waits for our settlement, which is a promise: it leaves after the store's.
+        self.settle_entry(entry, outcome)
+        self.engine.broker.commits.after(lambda: self.finish(delivery, state))
+
+    def _drain(self) -> None:
+        self.draining = set(self.window.consumers)
+        for consumer in self.window.consumers:
+            queue = consumer.queue
+            if isinstance(queue, Queue):
+                queue.draining.append(consumer)
+                queue.mark()
+            else:
+                self.draining.discard(consumer)  # a topic keeps nothing back
+        if not self.draining:
+            self.is_drain_due = True
+            self.engine.queued(self, 0)
+
+
+def outcome_of(entry: Entry | None, delivery: Pointer, state: int) -> Outcome:
+    """Say in the core's words what the peer decided; silence gives a message back unseen."""
+    if state == transfer.MODIFIED:
+        disposition = lib.pn_delivery_remote(delivery)
+        return modified(
+            entry,
+            is_failed=lib.pn_disposition_is_failed(disposition),
+            is_undeliverable=lib.pn_disposition_is_undeliverable(disposition),
+        )
+    return OUTCOMES.get(state, Outcome.RELEASED)
+
+
+def modified(entry: Entry | None, *, is_failed: bool, is_undeliverable: bool) -> Outcome:
+    """Say what `modified` means.
+
+    A message that is undeliverable here must not come back to this link: it goes to the
+    dead-letter queue. Where there is none it counts as failed, for it must not be lost either.
+    """
+    holder = None if entry is None else entry.holder
+    queue = None if holder is None else holder.queue
+    if is_undeliverable and isinstance(queue, Queue) and queue.settings.dlq is not None:
+        return Outcome.REJECTED
+    return Outcome.FAILED if is_failed or is_undeliverable else Outcome.RELEASED
+
+
+class AmqpConsumer(Consumer):
+    """A link's reader of one queue, or of its topics."""
+
+    def __init__(self, link: OutgoingLink, *, selector: Selector | None, is_browser: bool) -> None:
+        super().__init__(link.session, link.window)
+        self.link = link
+        self.engine = link.engine
+        self.selector = selector
+        self.is_browser = is_browser
+        self.browse_ends = False
+        self.is_presettled = link.is_presettled
+        self.client_id = link.session.client_id
+        limits = link.engine.broker.limits
+        self.unsettled_max = limits.unsettled_max
+        self.first_property = limits.group_first_property
+
+    def deliver(self, entry: Entry) -> None:
+        """Encode the message into the link's outbox."""
+        engine = self.engine
+        payload = render(
+            entry,
+            entry.content,
+            wall_ms=engine.wall_ms,
+            group_first_property=self.first_property,
+        )
+        # A browser holds nothing: the entry may be somebody else's.
+        self.link.put(payload, None if self.is_browser else entry)
+
+    def drained(self) -> None:
+        """Pass on that nothing more will come."""
+        self.link.drained(self)
+
+    def cancelled(self, reason: str) -> None:
+        """End the link: what it reads from is gone."""
+        self.engine.close_link_later(self.link, RefusedError(reason, "deleted"))

@@ -1,0 +1,110 @@
+"""Splice: what a delivery puts before, or changes in, a message that was encoded elsewhere.
+
+A delivery gets a header of its own and says whether it is the first of its group for its consumer:
+as a message annotation, and by option as an application property, for JMS clients. All else is
+cut out of the producer's bytes as it is; only sections that must change are put together anew,
+from the encoded pieces they had. A producer's own word on first-for-consumer does not pass.
+
+The bytes must have been scanned. Source: AMQP 1.0 part 3, section 3.2.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from covey.protocols.amqp import encoder
+from covey.protocols.amqp.codes import skip, span
+from covey.protocols.amqp.decoder import text_at
+from covey.protocols.amqp.sections import (
+    APPLICATION_PROPERTIES,
+    HEADER,
+    MESSAGE_ANNOTATIONS,
+    PROPERTIES,
+    Sections,
+)
+
+FIRST_ANNOTATION: Final = "x-opt-group-first-for-consumer"
+FIRST_PROPERTY: Final = "JMSXGroupFirstForConsumer"
+FIRST_ANNOTATION_PAIR: Final = encoder.symbol(FIRST_ANNOTATION) + encoder.TRUE
+FIRST_PROPERTY_PAIR: Final = encoder.string(FIRST_PROPERTY) + encoder.TRUE
+FIRST_ANNOTATIONS: Final = encoder.section(
+    MESSAGE_ANNOTATIONS, encoder.packed(FIRST_ANNOTATION_PAIR, 2, is_map=True)
+)
+
+PRIORITIES: Final = 256  # a ubyte
+
+
+def remaining_ms(expires_ms: int, wall_ms: int) -> int:
+    """Return what is left of a message's time, 0 for one that lives for ever."""
+    return max(1, expires_ms - wall_ms) if expires_ms else 0
+
+
+def header_section(is_durable: bool, priority: int, ttl_ms: int, deliveries: int) -> bytes:
+    """Return the header that goes before a delivery."""
+    if not ttl_ms and not deliveries:
+        return _FRESH_HEADERS[PRIORITIES * is_durable + priority]
+    return _header(is_durable, priority, ttl_ms, deliveries)
+
+
+def _header(is_durable: bool, priority: int, ttl_ms: int, deliveries: int) -> bytes:
+    fields = (
+        encoder.boolean(is_durable),
+        bytes((0x50, priority)),
+        encoder.uint(ttl_ms) if ttl_ms else encoder.NULL,
+        encoder.boolean(deliveries == 0),  # first-acquirer
+        encoder.uint(deliveries),
+    )
+    return encoder.section(HEADER, encoder.compound(fields))
+
+
+# Nearly every delivery is a first one without an expiry.
+_FRESH_HEADERS: Final = [
+    _header(is_durable, priority, 0, 0)
+    for is_durable in (False, True)
+    for priority in range(PRIORITIES)
+]
+
+
+def annotations_section(data: bytes, sections: Sections, *, is_first: bool) -> bytes:
+    """Return the section of message annotations, its word on first-for-consumer ours alone."""
+    at = sections.message_annotations
+    if not at:
+        return FIRST_ANNOTATIONS if is_first else b""
+    is_claimed = data.find(FIRST_ANNOTATION.encode(), at, sections.bare_start) >= 0
+    if not is_first and not is_claimed:
+        return encoder.section(MESSAGE_ANNOTATIONS, data[at : skip(data, at)])
+    pair = FIRST_ANNOTATION_PAIR if is_first else b""
+    return encoder.section(MESSAGE_ANNOTATIONS, _with_pair(data, at, FIRST_ANNOTATION, pair))
+
+
+def first_property_section(data: bytes, sections: Sections) -> bytes:
+    """Return the section of application properties with the first-for-consumer one in it."""
+    at = sections.application_properties
+    if at:
+        pairs = _with_pair(data, at, FIRST_PROPERTY, FIRST_PROPERTY_PAIR)
+    else:
+        pairs = encoder.packed(FIRST_PROPERTY_PAIR, 2, is_map=True)
+    return encoder.section(APPLICATION_PROPERTIES, pairs)
+
+
+def _with_pair(data: bytes, at: int, name: str, pair: bytes) -> bytes:
+    """Return the map at `at` with `pair` instead of what it has under the name."""
+    parts: list[bytes] = []
+    at, _end, count = span(data, data[at], at + 1)
+    for _ in range(count // 2):
+        value = skip(data, at)
+        end = skip(data, value)
+        if text_at(data, at) != name:
+            parts.append(data[at:end])
+        at = end
+    if pair:
+        parts.append(pair)
+    return encoder.packed(b"".join(parts), 2 * len(parts), is_map=True)
+
+
+def without_field(data: bytes, sections: Sections, place: int) -> bytes:
+    """Return the message with one field of its properties taken out."""
+    parts = [data[at : skip(data, at)] if at else encoder.NULL for at in sections.properties]
+    parts[place] = encoder.NULL
+    section = encoder.section(PROPERTIES, encoder.compound(parts))
+    return data[: sections.bare_start] + section + data[sections.properties_end :]

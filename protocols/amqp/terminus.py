@@ -1,0 +1,122 @@
+"""Terminus: what the source or the target of an attach asks for, read out of proton's data.
+
+Capabilities, filters and modes become one plain record; what they lead to is `links`' business.
+Filters that are understood are echoed, all others are left out of the answer, which is how a peer
+learns that they do nothing (AMQP 1.0 section 3.5.3).
+
+Binary values that proton hands out are views of C memory that does not last: none is kept here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from proton import Array, Data, Described, Link, Terminus, symbol
+
+# Each by its name and by its number in Apache's registry of filters.
+SELECTOR_FILTERS: Final = ("apache.org:selector-filter:string", 0x0000468C00000004)
+NO_LOCAL_FILTERS: Final = ("apache.org:no-local-filter:list", 0x0000468C00000003)
+
+PRIORITY_PROPERTY: Final = "priority"
+PRIORITY_LIMIT: Final = 1000  # either way; a consumer's priority is small in every broker
+
+
+@dataclass(slots=True)
+class Wish:
+    """What a peer asks for at one end of a link."""
+
+    address: str | None = None
+    is_dynamic: bool = False
+    capabilities: frozenset[str] = frozenset()
+    is_browser: bool = False
+    is_durable: bool = False
+    selector: str = ""
+    is_no_local: bool = False
+    priority: int = 0
+    filters: dict[str, Described] = field(default_factory=dict)  # those that are honoured
+
+    @property
+    def is_topic(self) -> bool:
+        """Say whether a name without a prefix means a topic."""
+        return not self.capabilities.isdisjoint(("topic", "temporary-topic"))
+
+    @property
+    def is_shared(self) -> bool:
+        """Say whether several links are to share one subscription."""
+        return "shared" in self.capabilities
+
+    @property
+    def is_global(self) -> bool:
+        """Say whether they may belong to several containers."""
+        return "global" in self.capabilities
+
+
+def read_target(link: Link) -> Wish:
+    """Read where a sending peer wants its messages to go."""
+    terminus = link.remote_target
+    return Wish(
+        address=terminus.address,
+        is_dynamic=bool(terminus.dynamic),
+        capabilities=_symbols(terminus.capabilities),
+    )
+
+
+def read_source(link: Link) -> Wish:
+    """Read what a receiving peer wants to get."""
+    terminus = link.remote_source
+    wish = Wish(
+        address=terminus.address,
+        is_dynamic=bool(terminus.dynamic),
+        capabilities=_symbols(terminus.capabilities),
+        is_browser=terminus.distribution_mode == Terminus.DIST_MODE_COPY,
+        is_durable=terminus.durability != Terminus.NONDURABLE,
+        priority=_priority(link.remote_properties),
+    )
+    _read_filters(wish, _object(terminus.filter))
+    return wish
+
+
+def echo_filters(terminus: Terminus, wish: Wish) -> None:
+    """Tell the peer which of its filters hold."""
+    terminus.filter.clear()
+    if wish.filters:
+        terminus.filter.put_object({symbol(name): value for name, value in wish.filters.items()})
+
+
+def _read_filters(wish: Wish, filters: object) -> None:
+    if not isinstance(filters, dict):
+        return
+    for name, value in filters.items():
+        if not isinstance(value, Described):
+            continue
+        descriptor = value.descriptor
+        if descriptor in SELECTOR_FILTERS and isinstance(value.value, str):
+            wish.selector = value.value
+            wish.filters[str(name)] = value
+        elif descriptor in NO_LOCAL_FILTERS:
+            wish.is_no_local = True
+            wish.filters[str(name)] = Described(descriptor, [])
+
+
+def _priority(properties: object) -> int:
+    value = properties.get(PRIORITY_PROPERTY) if isinstance(properties, dict) else None
+    if not isinstance(value, int) or abs(value) > PRIORITY_LIMIT:
+        return 0
+    return int(value)
+
+
+def _symbols(data: Data) -> frozenset[str]:
+    """Read an array of symbols, which may be a single one (AMQP 1.0 section 1.4)."""
+    value = _object(data)
+    if isinstance(value, str):
+        return frozenset((str(value),))
+    elements = value.elements if isinstance(value, Array) else value
+    if not isinstance(elements, list | tuple):
+        return frozenset()
+    return frozenset(str(each) for each in elements if isinstance(each, str))
+
+
+def _object(data: Data) -> Any:
+    data.rewind()
+    return data.get_object() if data.next() is not None else None

@@ -1,0 +1,85 @@
+"""Transfer: the few C calls every message goes through.
+
+Rules of proton that hold here (a broken one is a crash, not an error):
+
+- `pn_link_recv` and `pn_link_send` work on the link's current delivery; `pn_link_advance` comes
+  before the next one.
+- A delivery's pointer is used again once it is settled: whoever keeps it as a key removes it first.
+- A link that is freed takes its deliveries with it: nobody may hold their pointers then.
+
+A delivery always gets a state before it is settled: some peers take silence for acceptance.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cproton_ffi import ffi, lib
+from cproton_ffi.lib import (
+    pn_delivery,
+    pn_delivery_pending,
+    pn_delivery_settle,
+    pn_delivery_update,
+    pn_link_advance,
+    pn_link_recv,
+    pn_link_send,
+)
+
+from covey.core.errors import BrokerError
+from covey.protocols.amqp.conditions import DESCRIPTION_MAX, condition_name
+from covey.protocols.amqp.wire import Pointer
+
+ACCEPTED: Final[int] = lib.PN_ACCEPTED
+REJECTED: Final[int] = lib.PN_REJECTED
+RELEASED: Final[int] = lib.PN_RELEASED
+MODIFIED: Final[int] = lib.PN_MODIFIED
+DECLARED: Final = 0x33  # AMQP 1.0 section 4.5.5
+TRANSACTIONAL: Final = 0x34  # AMQP 1.0 section 4.5.8
+
+RECEIVE_SIZE: Final = 64 * 1024  # bytes read without an allocation of their own
+
+_from_buffer = ffi.from_buffer
+_unpack = ffi.unpack
+_receive_buffer: Any = ffi.new("char[]", RECEIVE_SIZE)
+_tag_number: Any = ffi.new("uint64_t *")
+_tag: Any = ffi.new("pn_bytes_t *", (8, ffi.cast("char *", _tag_number)))
+
+
+def read(link: Pointer, delivery: Pointer) -> bytes:
+    """Take the bytes that have come for the current delivery."""
+    size: int = pn_delivery_pending(delivery)
+    if size == 0:
+        return b""
+    buffer = _receive_buffer if size <= RECEIVE_SIZE else ffi.new("char[]", size)
+    taken: int = pn_link_recv(link, buffer, size)
+    if taken <= 0:
+        return b""
+    data: bytes = _unpack(buffer, taken)
+    return data
+
+
+def send(link: Pointer, number: int, payload: bytes, *, is_settled: bool) -> Pointer:
+    """Send a message as the link's next delivery; return it, or None if it is settled."""
+    _tag_number[0] = number
+    delivery = pn_delivery(link, _tag[0])
+    pn_link_send(link, _from_buffer(payload), len(payload))
+    if is_settled:
+        pn_delivery_settle(delivery)  # advances the link, too
+        return None
+    pn_link_advance(link)
+    return delivery
+
+
+def settle(delivery: Pointer, state: int) -> None:
+    """Settle a delivery with a state that has no fields."""
+    pn_delivery_update(delivery, state)
+    pn_delivery_settle(delivery)
+
+
+def reject(delivery: Pointer, error: BrokerError) -> None:
+    """Settle a delivery as rejected, saying why."""
+    condition = lib.pn_disposition_condition(lib.pn_delivery_local(delivery))
+    lib.pn_condition_set_name(condition, condition_name(error).encode())
+    text = error.text[:DESCRIPTION_MAX].encode("utf-8", "replace").replace(b"\0", b"?")
+    lib.pn_condition_set_description(condition, text)
+    settle(delivery, REJECTED)

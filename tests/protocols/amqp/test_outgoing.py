@@ -1,0 +1,247 @@
+"""Outgoing links: outcomes, credit and drain, flow control, groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from proton import Delivery, Message, Sender, symbol
+
+from covey.config.settings import AmqpSettings
+from covey.core.broker import Broker
+from covey.core.queue import Queue
+from covey.protocols.amqp.engine import OUTBOX_MAX
+from tests.protocols.amqp.peer import Peer, make_broker
+
+
+def queue_of(broker: Broker, name: str = "q") -> Queue:
+    return broker.hosts[0].queues[name]
+
+
+# Outcomes.
+
+
+def deliver_one(**policy: Any) -> tuple[Broker, Peer]:
+    broker = make_broker(queue=({"id": "**", **policy},))
+    peer = Peer(broker)
+    peer.receiver("q")
+    peer.send(peer.sender("q"), "1")
+    return broker, peer
+
+
+def test_accepted_removes_the_message() -> None:
+    broker, peer = deliver_one()
+    peer.settle(peer.messages[0][0], Delivery.ACCEPTED)
+    assert queue_of(broker).board.index.count == 0
+
+
+def test_released_comes_back_uncounted() -> None:
+    _, peer = deliver_one()
+    peer.settle(peer.messages[0][0], Delivery.RELEASED)
+    assert [message.delivery_count for _, message in peer.messages] == [0, 0]
+
+
+def test_settling_without_a_state_gives_the_message_back() -> None:
+    _, peer = deliver_one()
+    peer.messages[0][0].settle()
+    peer.pump()
+    assert peer.bodies() == ["1", "1"]
+
+
+def test_modified_as_failed_comes_back_counted() -> None:
+    _, peer = deliver_one()
+    delivery = peer.messages[0][0]
+    delivery.local.failed = True
+    peer.settle(delivery, Delivery.MODIFIED)
+    assert [message.delivery_count for _, message in peer.messages] == [0, 1]
+    assert [message.first_acquirer for _, message in peer.messages] == [True, False]
+
+
+def test_modified_without_failure_comes_back_uncounted() -> None:
+    _, peer = deliver_one()
+    peer.settle(peer.messages[0][0], Delivery.MODIFIED)
+    assert [message.delivery_count for _, message in peer.messages] == [0, 0]
+
+
+@pytest.mark.parametrize("state", [Delivery.REJECTED, Delivery.MODIFIED])
+def test_rejected_and_undeliverable_here_go_to_the_dead_letter_queue(state: int) -> None:
+    broker, peer = deliver_one(dlq="dead")
+    delivery = peer.messages[0][0]
+    delivery.local.undeliverable = True
+    peer.settle(delivery, state)
+    assert peer.bodies() == ["1"]
+    assert queue_of(broker, "dead").board.index.count == 1
+
+
+def test_undeliverable_here_without_a_dead_letter_queue_is_not_lost() -> None:
+    broker, peer = deliver_one()
+    delivery = peer.messages[0][0]
+    delivery.local.undeliverable = True
+    peer.settle(delivery, Delivery.MODIFIED)
+    assert queue_of(broker).board.index.count == 1
+
+
+def test_a_message_that_failed_too_often_is_dead() -> None:
+    broker, peer = deliver_one(dlq="dead", nak_limit=2)
+    for _ in range(2):
+        delivery = peer.messages[-1][0]
+        delivery.local.failed = True
+        peer.settle(delivery, Delivery.MODIFIED)
+    assert len(peer.messages) == 2
+    assert queue_of(broker, "dead").board.index.count == 1
+
+
+# Credit.
+
+
+def test_no_more_is_sent_than_the_credit_allows() -> None:
+    peer = Peer(make_broker())
+    sender = peer.sender("q")
+    for number in range(5):
+        peer.send(sender, str(number))
+    link = peer.receiver("q", credit=2)
+    assert peer.bodies() == ["0", "1"]
+    link.flow(1)
+    peer.pump()
+    assert peer.bodies() == ["0", "1", "2"]
+
+
+def test_a_drain_uses_up_the_credit_or_gives_it_back() -> None:
+    peer = Peer(make_broker())
+    sender = peer.sender("q")
+    for number in range(3):
+        peer.send(sender, str(number))
+    link = peer.receiver("q", credit=0)
+    link.drain(10)
+    peer.pump()
+    assert peer.bodies() == ["0", "1", "2"]
+    assert link.credit == 0
+    peer.send(sender, "later")
+    assert len(peer.bodies()) == 3
+    link.drain_mode = False
+    link.flow(1)
+    peer.pump()
+    assert peer.bodies()[-1] == "later"
+
+
+@pytest.mark.parametrize("address", ["/topic/t", "empty.*", "empty"])
+def test_a_drain_of_nothing_gives_the_credit_back(address: str) -> None:
+    peer = Peer(make_broker())
+    link = peer.receiver(address, credit=0)
+    link.drain(10)
+    peer.pump()
+    assert link.credit == 0
+
+
+def test_a_drain_of_more_than_the_outbox_holds_gets_everything() -> None:
+    broker = make_broker()
+    peer = Peer(broker)
+    sender = peer.sender("q")
+    for _ in range(40):
+        peer.send(sender, "x" * 50_000)
+    link = peer.receiver("q", credit=0)
+    link.drain(100)
+    for _ in range(20):
+        peer.pump()
+        broker.run(1.0)
+    assert len(peer.messages) == 40
+    assert link.credit == 0
+
+
+def test_credit_for_sending_is_renewed_before_it_runs_out() -> None:
+    peer = Peer(make_broker(), AmqpSettings(allow_anonymous=True, link_credit=10))
+    sender = peer.sender("q")
+    for number in range(50):
+        assert sender.credit > 0
+        peer.send(sender, str(number))
+
+
+def test_a_full_queue_stops_its_producer_and_lets_the_consumer_acknowledge() -> None:
+    broker = make_broker(queue=({"id": "**", "quota_messages": 1},))
+    peer = Peer(broker, AmqpSettings(allow_anonymous=True, link_credit=10))
+    sender = peer.sender("q")
+    deliveries = [peer.send(sender, str(number)) for number in range(9)]
+    assert [d.remote_state == Delivery.ACCEPTED for d in deliveries] == [True] + [False] * 8
+    assert sender.credit == 1  # nothing was renewed
+    peer.receiver("q")
+    for _ in range(9):
+        peer.settle(peer.messages[-1][0])
+    assert peer.bodies() == [str(number) for number in range(9)]
+    assert all(d.remote_state == Delivery.ACCEPTED for d in deliveries)
+    assert sender.credit > 1
+
+
+def test_a_full_outbox_stops_deliveries_until_it_is_read() -> None:
+    broker = make_broker()
+    producer, consumer = Peer(broker), Peer(broker, container="consumer")
+    consumer.receiver("q", credit=1000)
+    sender = producer.sender("q")
+    body = "x" * 50_000
+    for _ in range(60):
+        producer.send(sender, body)
+    assert consumer.engine.is_paused
+    assert consumer.engine.outbox_size < OUTBOX_MAX + 100_000
+    for _ in range(20):
+        consumer.pump()
+        broker.run(1.0)
+    assert len(consumer.messages) == 60
+    assert consumer.engine.outbox_size == 0
+
+
+# Groups.
+
+
+def test_the_first_message_of_a_group_says_so() -> None:
+    peer = Peer(make_broker())
+    peer.receiver("q")
+    sender = peer.sender("q")
+    for _ in range(2):
+        peer.send(sender, Message(body="1", group_id="g"))
+    first, second = [message for _, message in peer.messages]
+    assert first.annotations == {symbol("x-opt-group-first-for-consumer"): True}
+    assert second.annotations is None
+
+
+def test_a_group_stays_with_its_owner_over_links() -> None:
+    broker = make_broker(queue=({"id": "**", "groups": {"strategy": "simple"}},))
+    one, two = Peer(broker, container="one"), Peer(broker, container="two")
+    one.receiver("q")
+    two.receiver("q")
+    sender = one.sender("q")
+    for number in range(20):
+        one.send(sender, Message(body=number, group_id=f"g{number % 4}"))
+    two.pump()
+    assert one.bodies()
+    assert two.bodies()
+    assert not {n % 4 for n in one.bodies()} & {n % 4 for n in two.bodies()}
+    assert one.bodies() == sorted(one.bodies())
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.sampled_from(["send", "credit", "accept", "release", "fail"]), max_size=40))
+def test_whatever_a_client_does_no_message_is_lost_or_doubled(moves: list[str]) -> None:
+    broker = make_broker(queue=({"id": "**", "groups": {"strategy": "simple"}},))
+    peer = Peer(broker)
+    sender: Sender = peer.sender("q")
+    link = peer.receiver("q", credit=0)
+    sent = accepted = 0
+    for move in moves:
+        held = [delivery for delivery, _ in peer.messages if not delivery.settled]
+        if move == "send":
+            peer.send(sender, Message(body=sent, group_id="g"))
+            sent += 1
+        elif move == "credit":
+            link.flow(2)
+            peer.pump()
+        elif peer.messages:
+            delivery, _ = peer.messages.pop(0)
+            delivery.local.failed = move == "fail"
+            states = {"accept": Delivery.ACCEPTED, "release": Delivery.RELEASED}
+            peer.settle(delivery, states.get(move, Delivery.MODIFIED))
+            accepted += move == "accept"
+        assert len(held) <= sent
+    queue = queue_of(broker)
+    assert queue.board.index.count == sent - accepted
+    assert sum(len(c.unsettled) for c in queue.board.consumers.values()) == len(peer.messages)
