@@ -2,7 +2,11 @@
 
 A connection that fails, fails alone; only the log hears of it. So does an accept: a peer that is
 gone before it is looked at, or a process out of files, must not end the broker. Who is over a
-limit is closed without a word: a flood is not worth an answer.
+limit is told so in the protocol's own words, but only a few at a time: a flood is not worth an
+answer, and gets none.
+
+With TLS the handshake comes first. It has a time limit of its own and counts as a stranger, and
+the engine is made after it, since the peer's certificate may say who it is.
 
 The listener also looks after connections whose writer waits for its peer (`Connection.watch`).
 """
@@ -11,25 +15,30 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import ssl
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio
 import structlog
-from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskGroup
+from anyio.abc import ByteStream, SocketAttribute, SocketListener, SocketStream, TaskGroup
 from anyio.streams.stapled import MultiListener
+from anyio.streams.tls import TLSAttribute, TLSStream
 
 from covey.config.settings import ConnectorSettings
 from covey.protocols.accept import accept
-from covey.protocols.connection import Connection
+from covey.protocols.connection import BROKEN, Connection
 from covey.protocols.engine import Engine
-from covey.protocols.strangers import Strangers
+from covey.protocols.strangers import Handshake, Strangers
+from covey.protocols.tls import certificate_name, handshake_failure, make_context
 
 # How often writers that wait for their peers are looked at; their limits are whole seconds.
 WATCH_EVERY_S = 0.5
 # Out of files or memory: trying again at once would only burn the time that closing needs.
 ACCEPT_PAUSE_S = 0.1
+# Peers over a limit that are told so at the same time; further ones are closed without a word.
+TURNED_AWAY_MAX = 100
 
 # We gather small frames ourselves, so the kernel need not. And a peer whose machine vanished says
 # nothing, and without heart-beats nobody asks it: TCP does, after a minute of silence, six times,
@@ -51,6 +60,7 @@ class Peer:
     port: int
     is_loopback: bool
     socket_buffer: int
+    certificate_name: str | None = None
 
     @property
     def remote(self) -> str:
@@ -59,6 +69,7 @@ class Peer:
 
 
 MakeEngine = Callable[[Peer, float], Engine]
+Log = structlog.typing.FilteringBoundLogger
 
 
 class Listener:
@@ -68,7 +79,7 @@ class Listener:
         self,
         connector: ConnectorSettings,
         make_engine: MakeEngine,
-        log: structlog.typing.FilteringBoundLogger,
+        log: Log,
         *,
         read_size: int,
         strangers: Strangers,
@@ -80,6 +91,9 @@ class Listener:
         self.strangers = strangers
         self.connections: set[Connection] = set()
         self.address = ""
+        self.tls = None if connector.tls is None else make_context(connector.tls)
+        self._handshakes = 0
+        self._turned_away = 0
         self._accepting = anyio.CancelScope()
         self._emptied = anyio.Event()
 
@@ -142,10 +156,39 @@ class Listener:
             await anyio.aclose_forcefully(stream)
             return
         log = self.log.bind(remote=peer.remote)
-        engine = self.make_engine(peer, time.monotonic())
-        if not self._admits(peer, engine, log):
-            await anyio.aclose_forcefully(stream)
+        if self.tls is None:
+            await self._serve_peer(stream, peer, log)
             return
+        secured = await self._shake_hands(stream, self.tls, peer, log)
+        if secured is not None:
+            name = certificate_name(secured.extra(TLSAttribute.peer_certificate, None))
+            await self._serve_peer(secured, replace(peer, certificate_name=name), log)
+
+    async def _shake_hands(
+        self, stream: SocketStream, context: ssl.SSLContext, peer: Peer, log: Log
+    ) -> TLSStream | None:
+        """Secure a stream; None if that failed, and the stream is closed."""
+        handshake = Handshake()
+        assert self.connector.tls is not None
+        if self._limit_reached(peer, handshake):
+            await anyio.aclose_forcefully(stream)  # it would not understand a word yet
+            return None
+        self._handshakes += 1
+        try:
+            with anyio.fail_after(self.connector.tls.handshake_timeout_s):
+                return await TLSStream.wrap(
+                    stream, server_side=True, ssl_context=context, standard_compatible=False
+                )
+        except (TimeoutError, anyio.EndOfStream, *BROKEN) as error:
+            log.warning("handshake_failed", cause=handshake_failure(error))
+            await anyio.aclose_forcefully(stream)
+            return None
+        finally:
+            self._handshakes -= 1
+            self.strangers.forget(peer.host, handshake)
+
+    async def _serve_peer(self, stream: ByteStream, peer: Peer, log: Log) -> None:
+        engine = self.make_engine(peer, time.monotonic())
         connection = Connection(
             stream,
             engine,
@@ -153,6 +196,11 @@ class Listener:
             read_size=self.read_size,
             write_timeout_s=self.connector.write_timeout_s,
         )
+        limit = self._limit_reached(peer, engine)
+        if limit:
+            log.warning("connection_refused", limit=limit)
+            await self._turn_away(connection, limit)
+            return
         self.connections.add(connection)
         log.info("connection_opened")
         try:
@@ -165,16 +213,28 @@ class Listener:
             self._emptied.set()
             log.info("connection_closed")
 
-    def _admits(
-        self, peer: Peer, engine: Engine, log: structlog.typing.FilteringBoundLogger
-    ) -> bool:
-        if len(self.connections) >= self.connector.connections_max:
-            log.warning("connection_refused", limit="connections_max")
-            return False
-        if not self.strangers.admit(peer.host, engine):
-            log.warning("connection_refused", limit="logins_pending_max")
-            return False
-        return True
+    def _limit_reached(self, peer: Peer, stranger: Engine | Handshake) -> str:
+        """Return the name of the limit that a new connection is over; "" if it is let in."""
+        if len(self.connections) + self._handshakes >= self.connector.connections_max:
+            return "connections_max"
+        if not self.strangers.admit(peer.host, stranger):
+            return "logins_pending_max"
+        return ""
+
+    async def _turn_away(self, connection: Connection, limit: str) -> None:
+        """Tell a peer that there is no room for it, if it is one of few."""
+        if self._turned_away >= TURNED_AWAY_MAX:
+            await anyio.aclose_forcefully(connection.stream)
+            return
+        self._turned_away += 1
+        try:
+            reason = f"connector {self.connector.id} has no room: {limit} is reached"
+            connection.engine.shut_down(reason, time.monotonic())
+            await connection.serve()
+        except Exception:  # as for those who are let in
+            self.log.exception("connection_failed")
+        finally:
+            self._turned_away -= 1
 
 
 def _peer_of(stream: SocketStream) -> Peer:

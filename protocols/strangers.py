@@ -3,7 +3,7 @@
 A stranger costs memory and a file for as long as its login may take, so one address may have only
 so many of them. Nobody reports a login here: a connection counts until it is looked at again, and
 it is looked at only when its address seems to have too many. So an accept costs the same with ten
-connections and with ten thousand.
+connections and with ten thousand. A TLS handshake that goes on is a stranger, too.
 """
 
 from __future__ import annotations
@@ -11,14 +11,20 @@ from __future__ import annotations
 from covey.protocols.engine import Engine
 
 
+class Handshake:
+    """A connection that has no engine yet."""
+
+    is_stranger = True
+
+
 class Strangers:
     """The connections of each address that may not have logged in."""
 
     def __init__(self, pending_max: int) -> None:
         self.pending_max = pending_max
-        self._by_address: dict[str, set[Engine]] = {}
+        self._by_address: dict[str, set[Engine | Handshake]] = {}
 
-    def admit(self, address: str, engine: Engine) -> bool:
+    def admit(self, address: str, engine: Engine | Handshake) -> bool:
         """Count a new connection; False: its address has too many strangers already."""
         pending = self._by_address.setdefault(address, set())
         if len(pending) >= self.pending_max:
@@ -28,7 +34,7 @@ class Strangers:
         pending.add(engine)
         return True
 
-    def forget(self, address: str, engine: Engine) -> None:
+    def forget(self, address: str, engine: Engine | Handshake) -> None:
         """Stop counting a connection that has ended."""
         pending = self._by_address.get(address)
         if pending is not None:

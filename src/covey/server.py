@@ -2,7 +2,8 @@
 
 Everything is put together here and nowhere else: the store, the broker, a listener for each
 connector, and the two tasks that keep the broker's time. SIGTERM and SIGINT end it in order:
-stop accepting, tell the peers, finish, exit 0.
+stop accepting, tell the peers, finish, exit 0. SIGHUP reads the configuration and the
+certificates again: all of it holds from then on, or, if anything is wrong, nothing changes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import gc
 import resource
 import secrets
 import signal
+import ssl
 import sys
 import time
 from collections.abc import Callable
@@ -21,20 +23,27 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
+from covey.config.changes import changes, reloadable
+from covey.config.errors import ConfigError
+from covey.config.load import Loaded
 from covey.config.settings import ConnectorSettings, Settings
 from covey.core.broker import Broker
-from covey.core.errors import StoreError
+from covey.core.errors import RefusedError, StoreError
 from covey.core.event_log import EventLog
 from covey.core.event_writer import EventWriter
+from covey.core.reload import reconfigure
 from covey.core.stores import open_store
 from covey.protocols.amqp.engine import AmqpEngine
 from covey.protocols.amqp.message import AmqpMessage
+from covey.protocols.audit import LogAudit
 from covey.protocols.engine import Engine
+from covey.protocols.http.message import decode as decode_http
 from covey.protocols.http.serve import HttpListener
 from covey.protocols.listener import Listener, MakeEngine, Peer
 from covey.protocols.stomp.engine import StompEngine
 from covey.protocols.stomp.message import decode as decode_stomp
 from covey.protocols.strangers import Strangers
+from covey.protocols.tls import make_context
 
 # Objects live long in a broker: the defaults would walk a full queue every few thousand messages.
 GC_THRESHOLDS = (50_000, 50, 100)
@@ -44,20 +53,23 @@ FILES_RESERVED = 64
 EVENT_LOG_FLUSH_S = 1.0
 
 # How a stored message is read back, by the kind that wrote it.
-DECODERS = {"stomp": decode_stomp, "amqp": AmqpMessage.restore}
+DECODERS = {"stomp": decode_stomp, "amqp": AmqpMessage.restore, "http": decode_http}
 
 Log = structlog.typing.FilteringBoundLogger
+Load = Callable[[], Loaded]
 
 
 class Server:
     """A broker with its ports."""
 
-    def __init__(self, settings: Settings, log: Log) -> None:
+    def __init__(self, settings: Settings, log: Log, load: Load | None = None) -> None:
+        """Put it together; `load` reads the configuration again when SIGHUP asks for it."""
         self.settings = settings
+        self.load = load
         self.log = log
         loop = asyncio.get_running_loop()
         self.store = open_store(settings.store, lambda call: _tell(loop, call))
-        self.broker = Broker(settings, self.store, DECODERS)
+        self.broker = Broker(settings, self.store, DECODERS, LogAudit(log))
         self.broker.instance = f"{settings.broker.id}-{secrets.token_hex(4)}"
         self.broker.wake = self._wake
         self.listeners: list[Listener | HttpListener] = []
@@ -73,7 +85,7 @@ class Server:
         self._raise_open_files()
         events = self._open_event_log()
         # Signals first: one that comes right after the welcome must end it in order, too.
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async with anyio.create_task_group() as tasks:
                 await self._listen(tasks)
                 tasks.start_soon(self._keep_time)
@@ -81,7 +93,8 @@ class Server:
                 if events is not None:
                     tasks.start_soon(self._keep_event_log, events)
                 self.ready()
-                number = await anext(signals)
+                while (number := await anext(signals)) == signal.SIGHUP:
+                    self.reload()
                 self.log.info("stopping", signal=signal.Signals(number).name)
                 await self._stop()
                 tasks.cancel_scope.cancel()
@@ -139,6 +152,7 @@ class Server:
                 amqp,
                 remote=peer.remote,
                 is_loopback=peer.is_loopback,
+                certificate_name=peer.certificate_name,
                 log=log.bind(remote=peer.remote),
                 now=now,
             )
@@ -160,6 +174,46 @@ class Server:
             )
 
         return make_stomp
+
+    def reload(self) -> None:
+        """Read the configuration again; log what changed, or why nothing did."""
+        if self.load is None:
+            return
+        try:
+            wanted = self.load().settings
+            taken, left = reloadable(self.settings, wanted)
+            contexts = {
+                connector.id: make_context(connector.tls)
+                for connector in taken.connectors
+                if connector.tls is not None
+            }
+            notes = reconfigure(self.broker, taken, time.monotonic())
+        except ConfigError as error:
+            self.log.error("reload_refused", problems=[str(each) for each in error.problems])
+        except (OSError, RefusedError) as error:
+            self.log.error("reload_refused", problems=[str(error)])
+        else:
+            # A warning, so that whoever asked for it sees it in a quiet log, too.
+            self.log.warning(
+                "reloaded", changes=changes(self.settings, taken), kept=notes, needs_restart=left
+            )
+            self._adopt(taken, contexts)
+
+    def _adopt(self, settings: Settings, contexts: dict[str, ssl.SSLContext]) -> None:
+        """Let the ports go on with other options and certificates."""
+        self.settings = settings
+        self.strangers.pending_max = settings.broker.logins_pending_max
+        known = {connector.id: connector for connector in settings.connectors}
+        for listener in self.listeners:
+            if isinstance(listener, Listener):
+                listener.connector = known[listener.connector.id]
+                listener.make_engine = self._engine_maker(listener.connector)
+                listener.tls = contexts.get(listener.connector.id)
+            else:
+                connector = known[listener.connector.id]
+                listener.adopt(connector, self._stomp_maker(connector))
+        self._raise_open_files()
+        self.broker.run(time.monotonic())
 
     def _raise_open_files(self) -> None:
         """Allow the process as many files as it may have connections, if the system does."""
@@ -250,11 +304,13 @@ def _nothing() -> None:
     """Tell nobody."""
 
 
-def serve(settings: Settings, log: Log, ready: Callable[[Server], None]) -> None:
+def serve(
+    settings: Settings, log: Log, ready: Callable[[Server], None], load: Load | None = None
+) -> None:
     """Run a broker until it is told to stop; `ready` is called once it listens."""
 
     async def main() -> None:
-        server = Server(settings, log)
+        server = Server(settings, log, load)
         server.ready = lambda: ready(server)
         try:
             await server.run()

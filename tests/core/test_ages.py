@@ -1,3 +1,5 @@
+"""How long ago a number was given, told from one note a second."""
+
 from __future__ import annotations
 
 from covey.core.ages import NOTES_MAX, Ages

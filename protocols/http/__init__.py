@@ -1,0 +1,1 @@
+"""HTTP: management, metrics, health, a status page, and STOMP over WebSocket, on one port."""

@@ -1,0 +1,87 @@
+"""Answer: what an HTTP client gets back, good or bad.
+
+Answers are JSON unless a route says otherwise. Nothing of a message ever becomes an HTTP header:
+names and values come from senders, and a header is where a line break does harm.
+
+A refusal is `{"code": ..., "text": ...}`: the core's own code and sentence. `STATUS` is the one
+table from codes to HTTP's numbers (RFC 9110, section 15).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from starlette.responses import JSONResponse, Response
+
+from covey.core.describe import Plain
+from covey.core.errors import BrokerError
+
+STATUS: Final = {
+    "invalid": 400,
+    "login": 401,
+    "denied": 403,
+    "not-found": 404,
+    "method": 405,
+    "timeout": 408,
+    "exists": 409,
+    "conflict": 409,
+    "refused": 409,
+    "cancelled": 409,
+    "too-large": 413,
+    "media-type": 415,
+    "misdirected": 421,
+    "limit": 422,
+    "internal-error": 500,
+    "full": 503,
+    "shutdown": 503,
+    "store-failed": 503,
+}
+STATUS_UNKNOWN: Final = 400
+
+# The page needs its own stylesheet and nothing else: no script runs, whatever a queue is called.
+SECURITY_HEADERS: Final = {
+    "content-security-policy": (
+        "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none';"
+        " frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+CHALLENGE: Final = {"www-authenticate": 'Basic realm="covey", charset="UTF-8"'}
+
+
+class HttpError(BrokerError):
+    """A refusal that only HTTP knows: no login, no such route, a body too large."""
+
+    def __init__(self, text: str, code: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(text, code)
+        self.headers = dict(headers or {})
+
+
+def login_required() -> HttpError:
+    """Make the one answer to a missing and to a wrong login."""
+    return HttpError("a login is needed: wrong user or password, or none", "login", CHALLENGE)
+
+
+def json_answer(value: Plain, status: int = 200) -> Response:
+    """Answer with a value."""
+    return JSONResponse(value, status, SECURITY_HEADERS)
+
+
+def text_answer(text: str, media_type: str, status: int = 200) -> Response:
+    """Answer with a text of the given type."""
+    return Response(text, status, SECURITY_HEADERS, media_type)
+
+
+def empty_answer() -> Response:
+    """Answer that it is done and there is nothing to say."""
+    return Response(None, 204, SECURITY_HEADERS)
+
+
+def refusal(error: BrokerError) -> Response:
+    """Answer no, and why."""
+    headers = {**SECURITY_HEADERS, **(error.headers if isinstance(error, HttpError) else {})}
+    status = STATUS.get(error.code, STATUS_UNKNOWN)
+    return JSONResponse({"code": error.code, "text": error.text}, status, headers)

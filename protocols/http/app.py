@@ -1,0 +1,243 @@
+"""App: one HTTP request from its first byte to the last of the answer (ASGI).
+
+The order of the checks: is the host ours, who asks, is there such a route, is it a web page that
+may, may they, is the query right, is the body. Until a login is known nothing is told, not even
+which routes exist; only the health probes answer everybody. A body is counted while it comes in,
+never gathered beyond its limit, and everything has to be done within the request's time.
+
+What a handler refuses is answered by `answer.refusal`; anything unforeseen is logged and a 500.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import anyio
+import structlog
+from pydantic import ValidationError
+from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from covey import __version__
+from covey.config.settings import HttpSettings
+from covey.core.broker import Broker
+from covey.core.errors import BrokerError
+from covey.core.host import VirtualHost
+from covey.core.security import Identity, Verb, authorise
+from covey.protocols.http.answer import HttpError, refusal
+from covey.protocols.http.ask import NOBODY, Ask
+from covey.protocols.http.auth import Auth
+from covey.protocols.http.bodies import Body
+from covey.protocols.http.metrics import Metrics
+from covey.protocols.http.route import Need, Route, find
+from covey.protocols.http.routes import ROUTES
+
+# How long the rest of a body is read that was not wanted, so that the peer reads our answer
+# instead of a reset.
+LINGER_S = 2.0
+METHODS = sorted({route.method for route in ROUTES})
+
+Log = structlog.typing.FilteringBoundLogger
+
+
+class App:
+    """What hypercorn calls for each request."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        settings: HttpSettings,
+        log: Log,
+        *,
+        websockets: ASGIApp,
+        unready: Callable[[], str],
+    ) -> None:
+        self.broker = broker
+        self.log = log
+        self.unready = unready
+        self.metrics = Metrics(broker, __version__)
+        self._websockets = websockets
+        self.adopt(settings)
+
+    def adopt(self, settings: HttpSettings) -> None:
+        """Go on with these options."""
+        self.settings = settings
+        self.auth = Auth(self.broker, settings)
+        self._http = CORSMiddleware(
+            self._serve,
+            allow_origins=list(settings.allowed_origins),
+            allow_methods=METHODS,
+            allow_headers=["authorization", "content-type"],
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request, a WebSocket, or the server's own start and end."""
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._websockets(scope, receive, send)
+        else:
+            await _live(receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = Incoming(receive, self.settings.body_max)
+        limit_s = self.settings.request_timeout_s
+        response = refusal(HttpError(f"not done within {limit_s:g} s", "timeout"))
+        with anyio.move_on_after(limit_s):
+            response = await self._answer(scope, body)
+        with anyio.move_on_after(limit_s):
+            await _send(response, scope, body, send)
+
+    async def _answer(self, scope: Scope, body: Incoming) -> Response:
+        try:
+            return await self._handle(scope, body)
+        except BrokerError as error:
+            if error.code == "denied" and isinstance(error, HttpError):
+                # The core tells of what it denies itself.
+                self.log.warning("web_page_denied", path=scope["path"], reason=error.text)
+            return refusal(error)
+        except Exception:  # the request's edge: one request's trouble stays its own
+            self.log.exception("request_failed", method=scope["method"], path=scope["path"])
+            return refusal(BrokerError("the broker failed; its log says how"))
+
+    async def _handle(self, scope: Scope, body: Incoming) -> Response:
+        headers = Headers(scope=scope)
+        method = scope["method"]
+        address, port = scope["client"] or ("", 0)
+        remote = f"{address}:{port}"
+        now = time.monotonic()
+        self.broker.turn(now)
+        route, names = self._route(scope, headers, remote)
+        identity = NOBODY
+        if route.need is not Need.NOTHING:
+            identity = self.auth.login(headers, remote)
+            self.auth.check_origin(method, headers)
+            _check_need(route, identity)
+        settings = route.settings(scope["query_string"])
+        ask = Ask(
+            broker=self.broker,
+            host=self._host(str(settings.get("host", ""))),
+            route=route,
+            now=now,
+            metrics=self.metrics,
+            unready=self.unready,
+            identity=identity,
+            remote=remote,
+            names=names,
+            settings=settings,
+        )
+        if route.body is not None:
+            _check_media_type(headers)
+            ask.body = _parsed(route.body, await body.whole())
+            ask.now = time.monotonic()
+            self.broker.turn(ask.now)
+        response = await route.handler(ask)
+        if route.method != "GET":
+            self.broker.run(time.monotonic())
+        return response
+
+    def _route(self, scope: Scope, headers: Headers, remote: str) -> tuple[Route, dict[str, str]]:
+        """Find the route; without a login nobody learns that there is none."""
+        try:
+            route, names = find(ROUTES, scope["method"], scope["raw_path"])
+            if route.need is not Need.NOTHING:
+                self.auth.check_host(headers)
+        except HttpError:
+            self.auth.login(headers, remote)
+            raise
+        return route, names
+
+    def _host(self, name: str) -> VirtualHost:
+        return self.broker.host_named(name or None)
+
+
+class Incoming:
+    """The body of a request as it comes in."""
+
+    def __init__(self, receive: Receive, size_max: int) -> None:
+        self._receive = receive
+        self._size_max = size_max
+        self._is_gone = False  # the peer, or the request
+        self.ended = anyio.Event()
+
+    async def whole(self) -> bytes:
+        """Return all of it; raises HttpError as soon as it is too large."""
+        parts: list[bytes] = []
+        size = 0
+        while not self.ended.is_set():
+            part = await self._next()
+            if self._is_gone:
+                raise HttpError("the body ended early", "invalid")
+            size += len(part)
+            if size > self._size_max:
+                raise HttpError(f"the body has more than {self._size_max} bytes", "too-large")
+            parts.append(part)
+        return b"".join(parts)
+
+    async def discard(self) -> None:
+        """Read and forget all that comes: the server must not wait for us to take it."""
+        while not self._is_gone:
+            await self._next()
+
+    async def _next(self) -> bytes:
+        message: Message = await self._receive()
+        self._is_gone = message["type"] != "http.request"
+        if self._is_gone or not message.get("more_body", False):
+            self.ended.set()
+        body: bytes = message.get("body", b"")
+        return body
+
+
+async def _send(response: Response, scope: Scope, body: Incoming, send: Send) -> None:
+    """Send an answer; the peer may still be sending what nobody wanted.
+
+    hypercorn hands the request's end to whoever reads it, and waits for that; so somebody reads.
+    The last piece is held back until the body has ended, for after it hypercorn takes no more of
+    an HTTP/2 stream's data.
+    """
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(body.discard)
+        headers = response.raw_headers
+        await send(
+            {"type": "http.response.start", "status": response.status_code, "headers": headers}
+        )
+        content = bytes(response.body)
+        await send({"type": "http.response.body", "body": content, "more_body": True})
+        with anyio.move_on_after(LINGER_S):
+            await body.ended.wait()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        tasks.cancel_scope.cancel()
+
+
+def _check_need(route: Route, identity: Identity) -> None:
+    """Ask the core for what a route needs; SEND and BROWSE it asks itself, by destination."""
+    if route.need is Need.MANAGE:
+        authorise(identity, Verb.MANAGE, route.entity or "broker")
+
+
+def _check_media_type(headers: Headers) -> None:
+    media_type = headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise HttpError(f"the body is to be application/json, not {media_type[:80]}", "media-type")
+
+
+def _parsed(model: type[Body], data: bytes) -> Body:
+    try:
+        return model.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        where = f" at {place[:80]}" if place else ""
+        raise HttpError(f"the body{where}: {first['msg']}", "invalid") from error
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    """Follow the server's start and end, at which there is nothing to do."""
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return

@@ -1,0 +1,61 @@
+"""Ask: one request, as the handlers of the routes see it.
+
+Whoever reads this has passed the door: the login, the permission of the route, the query and the
+body are checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from covey.core.admin import Admin
+from covey.core.broker import Broker
+from covey.core.host import VirtualHost
+from covey.core.security import Identity
+from covey.protocols.http.bodies import Body
+from covey.protocols.http.metrics import Metrics
+from covey.protocols.http.route import Route, Setting
+
+NOBODY = Identity("")
+
+
+@dataclass(slots=True, kw_only=True)
+class Ask:
+    """Who asks for what, and the broker that is asked."""
+
+    broker: Broker
+    host: VirtualHost
+    route: Route
+    now: float
+    metrics: Metrics
+    unready: Callable[[], str]
+    identity: Identity = NOBODY
+    remote: str = ""
+    names: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, Setting] = field(default_factory=dict)
+    body: Body | None = None
+
+    @property
+    def admin(self) -> Admin:
+        """Return the core's management, on behalf of who asks."""
+        return Admin(self.broker, self.host, self.identity)
+
+    @property
+    def name(self) -> str:
+        """Return the name in the path."""
+        return self.names["name"]
+
+    def number(self, field_name: str) -> int:
+        """Return a number of the query."""
+        value = self.settings[field_name]
+        assert isinstance(value, int)
+        return value
+
+    def text(self, field_name: str) -> str:
+        """Return a text of the query."""
+        return str(self.settings[field_name])
+
+    def is_set(self, field_name: str) -> bool:
+        """Return a truth value of the query."""
+        return self.settings[field_name] is True

@@ -1,0 +1,123 @@
+"""Auth: who asks over HTTP, and whether a web page asks behind their back.
+
+- A login is HTTP Basic (RFC 7617) against the broker's users; a missing and a wrong one get the
+  same answer. A proxy on this machine speaks for somebody else, so what it forwards does not count
+  as local, and the well-known first password does not open.
+- Browsers send `Origin` when a page of another site acts: it must be on the allow-list. We serve
+  no page that needs it, so our own origin is not on the list by itself.
+- `Host` must be an address, or a name of ours: else a page could have its own name resolve to
+  us (DNS rebinding) and talk to us as if it were ours.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+
+from covey.config.settings import HttpSettings
+from covey.core.broker import Broker
+from covey.core.errors import RefusedError
+from covey.core.security import Identity
+from covey.protocols.http.answer import HttpError, login_required
+
+CREDENTIALS_MAX: Final = 2048  # characters of an Authorization header; names and passwords are less
+FORWARDING_HEADERS: Final = ("forwarded", "x-forwarded-for", "x-real-ip")
+SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
+
+
+class Auth:
+    """The door of one HTTP port."""
+
+    def __init__(self, broker: Broker, settings: HttpSettings) -> None:
+        self.broker = broker
+        self.origins = frozenset(
+            [origin.rstrip("/").lower() for origin in settings.allowed_origins]
+        )
+        names = [urlsplit(origin).hostname for origin in self.origins]
+        for host in broker.hosts:
+            names.extend(host.host_names)
+        self.names = frozenset([name.strip("[]").lower() for name in names if name])
+
+    def login(self, headers: Headers, remote: str) -> Identity:
+        """Return who asks from there; raises HttpError if nobody we know does."""
+        name, password = _credentials(headers.get("authorization", ""))
+        is_loopback = is_local(headers, remote.rpartition(":")[0])
+        try:
+            return self.broker.users.login(name, password, is_loopback=is_loopback, remote=remote)
+        except RefusedError as error:
+            raise login_required() from error
+
+    def check_host(self, headers: Headers) -> None:
+        """Refuse a request that was meant for another host."""
+        name = _host_name(headers.get("host", ""))
+        if name and name not in self.names and not _is_address(name):
+            raise HttpError(
+                f"this is not {name[:80]}: names of this broker stand in host_names of its"
+                " [[virtual_host]]",
+                "misdirected",
+            )
+
+    def check_origin(self, method: str, headers: Headers) -> None:
+        """Refuse what a web page does that nobody allowed."""
+        if method not in SAFE_METHODS:
+            self.check_page(headers)
+            if headers.get("sec-fetch-site", "none") == "cross-site" and "origin" not in headers:
+                raise _foreign_page("another site")
+
+    def check_page(self, headers: Headers) -> None:
+        """Refuse a web page that is not on the allow-list; others send no Origin."""
+        origin = headers.get("origin")
+        if origin is not None and origin.lower() not in self.origins:
+            raise _foreign_page(origin)
+
+
+def is_local(headers: Headers, address: str) -> bool:
+    """Say whether a request comes from this machine, and not through a proxy on it."""
+    if any(name in headers for name in FORWARDING_HEADERS):
+        return False
+    try:
+        return ipaddress.ip_address(address.split("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def _credentials(header: str) -> tuple[str, str]:
+    scheme, _, encoded = header.partition(" ")
+    if scheme.lower() != "basic" or len(encoded) > CREDENTIALS_MAX:
+        raise login_required()
+    try:
+        name, colon, password = (
+            base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
+        )
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise login_required() from error
+    if not colon:
+        raise login_required()
+    return name, password
+
+
+def _host_name(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower()
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _foreign_page(origin: str) -> HttpError:
+    return HttpError(
+        f"web pages of {origin[:80]} may not do this; allowed_origins of [connector.http] lists"
+        " those that may",
+        "denied",
+    )

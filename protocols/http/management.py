@@ -1,0 +1,140 @@
+"""Management: the handlers of `/api/v1` that look at the broker and change it.
+
+All of them go through `core.admin`, as `$management` does; nothing is decided here. Lists come in
+pages, since a queue may have a million groups.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from starlette.responses import Response
+
+from covey.core import describe
+from covey.core.describe import Attributes, Plain
+from covey.core.errors import RefusedError
+from covey.protocols.http.answer import empty_answer, json_answer
+from covey.protocols.http.ask import Ask
+from covey.protocols.http.bodies import QueueBody
+
+
+async def list_entities(ask: Ask) -> Response:
+    """Show one page of all things of a type."""
+    found = ask.admin.entities(ask.route.entity, ask.now)
+    start = ask.number("offset")
+    return _page(found[start : start + ask.number("limit")], len(found))
+
+
+async def read_entity(ask: Ask) -> Response:
+    """Show one thing."""
+    return json_answer(ask.admin.read(ask.route.entity, ask.name, ask.now))
+
+
+async def read_broker(ask: Ask) -> Response:
+    """Show the broker with its totals."""
+    return json_answer(ask.admin.entities("broker", ask.now)[0])
+
+
+async def create_entity(ask: Ask) -> Response:
+    """Make a queue or a topic."""
+    arguments = ask.body.arguments if isinstance(ask.body, QueueBody) else {}
+    made = ask.admin.create(ask.route.entity, ask.name, arguments, ask.now)
+    return json_answer(made, ask.route.status)
+
+
+async def update_queue(ask: Ask) -> Response:
+    """Change some arguments of a queue while it works."""
+    assert isinstance(ask.body, QueueBody)
+    return json_answer(ask.admin.update("queue", ask.name, ask.body.arguments, ask.now))
+
+
+async def delete_entity(ask: Ask) -> Response:
+    """Remove a thing, carefully if asked to."""
+    ask.admin.delete(
+        ask.route.entity,
+        ask.name,
+        ask.now,
+        if_empty=ask.settings.get("if_empty") is True,
+        if_unused=ask.settings.get("if_unused") is True,
+    )
+    return empty_answer()
+
+
+async def purge_queue(ask: Ask) -> Response:
+    """Drop every message nobody has acquired."""
+    return json_answer({"purged": ask.admin.purge(ask.name, ask.now)})
+
+
+async def rebalance_queue(ask: Ask) -> Response:
+    """Share out the groups anew."""
+    ask.admin.rebalance(ask.name, ask.now)
+    return empty_answer()
+
+
+async def list_groups(ask: Ask) -> Response:
+    """Show one page of a queue's groups, all or those that wait."""
+    queue = ask.admin.queue(ask.name)
+    lanes = queue.board.lanes
+    total = len(lanes)
+    chosen = iter(lanes.values())
+    if ask.is_set("waiting"):
+        waiting = [lane for lane in lanes.values() if lane.blocked_since]
+        total = len(waiting)
+        chosen = iter(waiting)
+    start = ask.number("offset")
+    shown = islice(chosen, start, start + ask.number("limit"))
+    return _page([describe.group(queue, lane, ask.now) for lane in shown], total)
+
+
+async def read_group(ask: Ask) -> Response:
+    """Show one group."""
+    queue = ask.admin.queue(ask.name)
+    return json_answer(ask.admin.read("group", f"{queue.name}/{ask.names['group']}", ask.now))
+
+
+async def close_group(ask: Ask) -> Response:
+    """Take a group from its owner; one without messages is only forgotten."""
+    had_messages = ask.admin.close_group(ask.name, ask.names["group"], ask.now)
+    return json_answer({"had_messages": had_messages})
+
+
+async def park_group(ask: Ask) -> Response:
+    """Stop a group."""
+    return _park(ask, parked=True)
+
+
+async def unpark_group(ask: Ask) -> Response:
+    """Let a group go on."""
+    return _park(ask, parked=False)
+
+
+async def retire_consumer(ask: Ask) -> Response:
+    """Give a consumer no new groups."""
+    number = ask.names["consumer"]
+    if not (number.isascii() and number.isdigit() and len(number) < 19):
+        raise RefusedError(f"{number[:40]!r} is not the number of a consumer", "invalid")
+    ask.admin.retire(ask.name, int(number), ask.now)
+    return empty_answer()
+
+
+async def list_users(ask: Ask) -> Response:
+    """Show who may log in."""
+    users = users_of(ask)
+    return _page(users, len(users))
+
+
+def users_of(ask: Ask) -> list[Attributes]:
+    """Return everybody who may log in, without a word on passwords."""
+    return [{"name": user.name, "roles": list(user.roles)} for user in ask.broker.settings.users]
+
+
+def _park(ask: Ask, *, parked: bool) -> Response:
+    group = ask.names["group"]
+    if not ask.admin.park(ask.name, group, ask.now, parked=parked):
+        raise RefusedError(f"queue {ask.name} has no message of group {group}", "not-found")
+    return empty_answer()
+
+
+def _page(items: list[Attributes], total: int) -> Response:
+    shown: list[Plain] = list(items)
+    return json_answer({"items": shown, "total": total})

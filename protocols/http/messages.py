@@ -1,0 +1,193 @@
+"""Messages: sending one over HTTP, and looking at those of a queue without taking them.
+
+Each request has a session of its own in the core, for as long as it lasts; so limits, permissions
+and the store treat it like any connection. An answer to a send leaves when the message is safe. A
+queue without room gets a few seconds; then the answer is 503 and the message is not taken.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import time
+from typing import Final
+
+import anyio
+from starlette.responses import Response
+
+from covey.core.admin import canonical
+from covey.core.consumer import Consumer, Window
+from covey.core.describe import Attributes, Plain
+from covey.core.destination import Destination, Kind
+from covey.core.entry import STATE_NAMES, Entry
+from covey.core.errors import RefusedError
+from covey.core.message import Neutral
+from covey.core.selector import Value
+from covey.core.session import Session
+from covey.core.subscription import Subscription
+from covey.protocols.http.answer import json_answer
+from covey.protocols.http.ask import Ask
+from covey.protocols.http.bodies import MessageBody
+from covey.protocols.http.message import HttpMessage
+
+ROOM_WAIT_S: Final = 5.0  # for a full queue: a client can ask again, a connection is dear
+BODY_SHOWN_MAX: Final = 64 * 1024  # bytes of a body in a listing; `size` tells the whole
+
+
+async def send(ask: Ask) -> Response:
+    """Put a message into a queue or to a topic's subscribers."""
+    assert isinstance(ask.body, MessageBody)
+    kind = Kind.QUEUE if ask.route.entity == "queue" else Kind.TOPIC
+    target = Destination(kind, canonical(kind, ask.name))
+    session = _open(ask)
+    try:
+        neutral = _neutral(ask, ask.body, session)
+        await _publish(ask, session, target, HttpMessage(neutral))
+    finally:
+        _close(ask, session)
+    return json_answer({"message_id": neutral.message_id}, ask.route.status)
+
+
+async def browse(ask: Ask) -> Response:
+    """Show messages in order, from a sequence number on."""
+    queue = ask.admin.queue(ask.name)
+    session = _open(ask)
+    try:
+        shown = await _browse(ask, session, Destination(Kind.QUEUE, queue.name))
+    finally:
+        _close(ask, session)
+    items: list[Plain] = list(shown)
+    return json_answer({"items": items, "total": queue.board.index.count})
+
+
+class Browser(Consumer):
+    """Looks at so many messages, and says when it has seen enough."""
+
+    def __init__(self, session: Session, window: Window, from_seq: int) -> None:
+        super().__init__(session, window)
+        self.is_browser = True
+        self.from_seq = from_seq
+        self.limit = window.count
+        self.found: list[Attributes] = []
+        self.ended = anyio.Event()
+
+    def deliver(self, entry: Entry) -> None:
+        """Write a message down."""
+        self.found.append(_describe(entry))
+        if len(self.found) >= self.limit:
+            self.ended.set()
+
+    def browse_ended(self) -> None:
+        """Hear that there are no more."""
+        self.ended.set()
+
+    def cancelled(self, reason: str) -> None:
+        """Hear that the queue went away: there are no more."""
+        self.ended.set()
+
+
+async def _browse(ask: Ask, session: Session, queue: Destination) -> list[Attributes]:
+    window = Window(ask.number("limit"))
+    browser = Browser(session, window, ask.number("from_seq"))
+    subscription = Subscription(session, "browse", window, lambda: browser)
+    ask.broker.subscribe(session, subscription, (queue,), ask.now, is_browser=True)
+    ask.broker.run(ask.now)
+    await browser.ended.wait()
+    return browser.found
+
+
+async def _publish(ask: Ask, session: Session, target: Destination, message: HttpMessage) -> None:
+    broker = ask.broker
+    ended = anyio.Event()
+    failures: list[str] = []
+
+    def fail(reason: str) -> None:
+        failures.append(reason)
+        ended.set()
+
+    session.kick = fail
+    message.sender = session.id
+    broker.publish(session, (target,), message, ended.set)
+    broker.run(ask.now)
+    with anyio.move_on_after(ROOM_WAIT_S):
+        await ended.wait()
+    if failures:
+        raise RefusedError(failures[0])
+    if not ended.is_set():
+        cause = session.blocked_on or "the store takes long"
+        raise RefusedError(f"the message was not taken in time: {cause}", "full")
+
+
+def _open(ask: Ask) -> Session:
+    session = ask.broker.open(ask.host, ask.identity, ask.now)
+    session.protocol = "http"
+    session.remote = ask.remote
+    return session
+
+
+def _close(ask: Ask, session: Session) -> None:
+    now = time.monotonic()
+    ask.broker.drop(session, now)
+    ask.broker.run(now)
+
+
+def _neutral(ask: Ask, body: MessageBody, session: Session) -> Neutral:
+    wall_ms = ask.broker.wall_ms(ask.now)
+    content = body.content()
+    return Neutral(
+        body=content,
+        body_kind="text" if body.body_base64 is None else "data",
+        message_id=body.message_id or f"{ask.broker.instance}-{session.id}-1",
+        correlation_id=body.correlation_id,
+        reply_to=body.reply_to,
+        subject=body.subject,
+        content_type=body.content_type,
+        group_id=body.group,
+        user_id=ask.identity.name,
+        created_ms=wall_ms,
+        expires_ms=wall_ms + body.ttl_ms if body.ttl_ms else 0,
+        priority=body.priority,
+        persistent=body.persistent,
+        properties=dict(body.properties),
+    )
+
+
+def _describe(entry: Entry) -> Attributes:
+    neutral = entry.content.neutral()
+    return {
+        "seq": entry.seq,
+        "message_id": neutral.message_id,
+        "group": entry.lane.name,
+        "state": STATE_NAMES[entry.state],
+        "deliveries": entry.deliveries,
+        "size": entry.size,
+        "persistent": neutral.persistent,
+        "priority": neutral.priority,
+        "created_ms": neutral.created_ms,
+        "expires_ms": neutral.expires_ms,
+        "content_type": neutral.content_type,
+        "correlation_id": neutral.correlation_id,
+        "reply_to": neutral.reply_to,
+        "subject": neutral.subject,
+        "user_id": neutral.user_id,
+        "properties": {name: _plain(value) for name, value in neutral.properties.items()},
+        **_content(neutral),
+    }
+
+
+def _content(neutral: Neutral) -> Attributes:
+    """Show a body as text if it is one, else as base64; never more than a part of a large one."""
+    shown = neutral.body[:BODY_SHOWN_MAX]
+    is_cut = len(shown) < len(neutral.body)
+    if neutral.body_kind != "data":
+        # What is cut off may have been the second half of a character.
+        return {"body": shown.decode(errors="ignore"), "is_cut": is_cut}
+    return {"body_base64": base64.b64encode(shown).decode(), "is_cut": is_cut}
+
+
+def _plain(value: Value) -> Plain:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # JSON has no word for it
+    return value

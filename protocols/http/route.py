@@ -1,0 +1,139 @@
+"""Route: one row of the table of everything that can be asked, and how a path is found in it.
+
+Paths are cut into segments before they are decoded, so that a name may hold any character:
+`/queues/a%2Fb` is the queue `a/b`. What a row says drives routing, permission, the checks of
+query and body, and the OpenAPI document; nothing is said twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl, unquote
+
+from starlette.responses import Response
+
+from covey.protocols.http.answer import HttpError
+from covey.protocols.http.bodies import Body
+
+if TYPE_CHECKING:
+    from covey.protocols.http.ask import Ask
+
+QUERY_FIELDS_MAX: Final = 32  # no route has a third as many
+DIGITS_MAX: Final = 18  # of a number in a query, which then fits into 64 bits
+
+Setting = int | bool | str
+Handler = Callable[["Ask"], Awaitable[Response]]
+
+
+class Need(Enum):
+    """What somebody must be allowed for a route."""
+
+    NOTHING = "nothing"  # health: a probe has no password
+    LOGIN = "login"
+    MANAGE = "manage"
+    SEND = "send"  # asked by the core, which knows the destination
+    BROWSE = "browse"
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A field of the query; the type of its default is its type."""
+
+    name: str
+    default: Setting
+    text: str
+    least: int = 0
+    most: int = 2**53
+
+    def read(self, given: str) -> Setting:
+        """Read it from a query; raises HttpError if it is none."""
+        if isinstance(self.default, bool):
+            if given not in ("true", "false"):
+                raise HttpError(f"{self.name}: {given[:40]!r} is neither true nor false", "invalid")
+            return given == "true"
+        if isinstance(self.default, str):
+            return given
+        is_number = given.isascii() and given.isdigit() and len(given) <= DIGITS_MAX
+        if not is_number or not self.least <= int(given) <= self.most:
+            raise HttpError(
+                f"{self.name}: {given[:40]!r} is not a number from {self.least} to {self.most}",
+                "invalid",
+            )
+        return int(given)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """What can be asked under one method and path."""
+
+    method: str
+    path: str
+    need: Need
+    handler: Handler
+    summary: str
+    entity: str = ""  # a type of `core.describe`, for the handlers that serve several
+    query: tuple[Param, ...] = ()
+    body: type[Body] | None = None
+    status: int = 200
+    media_type: str = "application/json"
+
+    def matches(self, segments: Sequence[str]) -> bool:
+        """Say whether a path, cut at its slashes, is one of this route."""
+        own = self.path.split("/")
+        return len(own) == len(segments) and all(
+            (mine.startswith("{") and theirs) or mine == theirs
+            for mine, theirs in zip(own, segments, strict=True)
+        )
+
+    def names(self, segments: Sequence[str]) -> dict[str, str]:
+        """Return what stands in the path's places; raises HttpError if it is not UTF-8."""
+        own = self.path.split("/")
+        try:
+            return {
+                mine[1:-1]: unquote(theirs, errors="strict")
+                for mine, theirs in zip(own, segments, strict=True)
+                if mine.startswith("{")
+            }
+        except UnicodeDecodeError as error:
+            raise HttpError("the path is not UTF-8", "invalid") from error
+
+    def settings(self, query: bytes) -> dict[str, Setting]:
+        """Return the query's fields, with the defaults of those not given."""
+        known = {param.name: param for param in self.query}
+        found = {param.name: param.default for param in self.query}
+        try:
+            fields = parse_qsl(
+                query.decode("ascii"),
+                keep_blank_values=True,
+                errors="strict",
+                max_num_fields=QUERY_FIELDS_MAX,
+            )
+        except ValueError as error:
+            raise HttpError("the query cannot be read", "invalid") from error
+        for name, given in fields:
+            if name not in known:
+                names = ", ".join(known) or "none"
+                raise HttpError(
+                    f"unknown field {name[:40]!r} in the query; known: {names}", "invalid"
+                )
+            found[name] = known[name].read(given)
+        return found
+
+
+def find(routes: Sequence[Route], method: str, raw_path: bytes) -> tuple[Route, dict[str, str]]:
+    """Return the route and the names in the path; raises HttpError if there is none."""
+    segments = raw_path.decode("ascii", "replace").split("/")
+    at_path = [route for route in routes if route.matches(segments)]
+    if not at_path:
+        raise HttpError("there is nothing at this path", "not-found")
+    wanted = "GET" if method == "HEAD" else method
+    for route in at_path:
+        if route.method == wanted:
+            return route, route.names(segments)
+    allowed = ", ".join(sorted({route.method for route in at_path}))
+    raise HttpError(
+        f"{method[:20]} is not possible here, only {allowed}", "method", {"allow": allowed}
+    )

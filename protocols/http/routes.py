@@ -1,0 +1,232 @@
+"""Routes: the table of everything that can be asked over HTTP.
+
+One row is one method and path; see `route.Route` for what a row says. The OpenAPI document is made
+from this table, and so is the test that tries every row as everybody.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from covey import __version__
+from covey.protocols.http import definitions, management, messages
+from covey.protocols.http.answer import json_answer, text_answer
+from covey.protocols.http.ask import Ask
+from covey.protocols.http.bodies import Body, DefinitionsBody, MessageBody, QueueBody
+from covey.protocols.http.metrics import MEDIA_TYPE
+from covey.protocols.http.openapi import document
+from covey.protocols.http.page import STYLE, page
+from covey.protocols.http.route import Handler, Need, Param, Route
+
+API: Final = "/api/v1"
+PAGE_MAX: Final = 1000  # entries of one answer
+PAGE_USUAL: Final = 100
+
+HOST: Final = Param("host", "", "a host name of the virtual host; the first one if none is given")
+LIMIT: Final = Param("limit", PAGE_USUAL, "at most so many entries", least=1, most=PAGE_MAX)
+OFFSET: Final = Param("offset", 0, "skip so many entries")
+WAITING: Final = Param("waiting", False, "only groups that wait")
+FROM_SEQ: Final = Param("from_seq", 0, "the first sequence number to look at")
+IF_EMPTY: Final = Param("if_empty", False, "refuse if it holds messages")
+IF_UNUSED: Final = Param("if_unused", False, "refuse if somebody reads from it")
+
+
+async def _live(ask: Ask) -> Response:
+    """Answer: the event loop turns."""
+    return json_answer({"status": "ok"})
+
+
+async def _ready(ask: Ask) -> Response:
+    """Answer whether messages can be taken, and why not."""
+    why = ask.unready()
+    return json_answer({"status": why or "ok"}, 503 if why else 200)
+
+
+async def _page(ask: Ask) -> Response:
+    return text_answer(page(ask, __version__), "text/html")
+
+
+async def _style(ask: Ask) -> Response:
+    return text_answer(STYLE, "text/css")
+
+
+async def _metrics(ask: Ask) -> Response:
+    return text_answer(ask.metrics.totals(ask.now), MEDIA_TYPE)
+
+
+async def _queue_metrics(ask: Ask) -> Response:
+    return text_answer(ask.metrics.queues(), MEDIA_TYPE)
+
+
+async def _group_metrics(ask: Ask) -> Response:
+    return text_answer(ask.metrics.groups(ask.now), MEDIA_TYPE)
+
+
+async def _openapi(ask: Ask) -> Response:
+    return json_answer(document(ROUTES, __version__))
+
+
+def _probe(path: str, handler: Handler, summary: str) -> Route:
+    return Route(method="GET", path=path, need=Need.NOTHING, handler=handler, summary=summary)
+
+
+def _shown(path: str, need: Need, handler: Handler, media_type: str, summary: str) -> Route:
+    return Route(
+        method="GET",
+        path=path,
+        need=need,
+        handler=handler,
+        summary=summary,
+        query=(HOST,) if need is Need.MANAGE and path == "/" else (),
+        media_type=media_type,
+    )
+
+
+def _api(
+    method: str,
+    path: str,
+    handler: Handler,
+    summary: str,
+    *,
+    need: Need = Need.MANAGE,
+    entity: str = "",
+    query: tuple[Param, ...] = (),
+    body: type[Body] | None = None,
+    status: int = 200,
+) -> Route:
+    return Route(
+        method=method,
+        path=API + path,
+        need=need,
+        handler=handler,
+        summary=summary,
+        entity=entity,
+        query=(*query, HOST),
+        body=body,
+        status=status,
+    )
+
+
+def _list(path: str, entity: str) -> Route:
+    query = (LIMIT, OFFSET)
+    summary = f"List {path[1:]}"
+    return _api("GET", path, management.list_entities, summary, entity=entity, query=query)
+
+
+def _read(path: str, entity: str) -> Route:
+    return _api("GET", path, management.read_entity, f"Show one {entity}", entity=entity)
+
+
+def _delete(path: str, entity: str, *query: Param, summary: str) -> Route:
+    return _api(
+        "DELETE", path, management.delete_entity, summary, entity=entity, query=query, status=204
+    )
+
+
+def _action(path: str, handler: Handler, summary: str, status: int = 204) -> Route:
+    return _api("POST", f"/queues/{{name}}/{path}", handler, summary, status=status)
+
+
+def _send(path: str, entity: str) -> Route:
+    return _api(
+        "POST",
+        path,
+        messages.send,
+        f"Send a message to a {entity}; answered once it is safe",
+        need=Need.SEND,
+        entity=entity,
+        body=MessageBody,
+        status=201,
+    )
+
+
+ROUTES: Final[tuple[Route, ...]] = (
+    _probe("/livez", _live, "Is it alive?"),
+    _probe("/readyz", _ready, "Can it take messages?"),
+    _shown("/", Need.MANAGE, _page, "text/html", "A page for people"),
+    _shown("/status.css", Need.LOGIN, _style, "text/css", "The page's style"),
+    _shown("/metrics", Need.LOGIN, _metrics, "text/plain", "Totals for Prometheus"),
+    _shown("/metrics/queues", Need.MANAGE, _queue_metrics, "text/plain", "The largest queues"),
+    _shown("/metrics/groups", Need.MANAGE, _group_metrics, "text/plain", "Group skew"),
+    _shown(f"{API}/openapi.json", Need.LOGIN, _openapi, "application/json", "This document"),
+    _api("GET", "/broker", management.read_broker, "Show the broker", entity="broker"),
+    _list("/queues", "queue"),
+    _read("/queues/{name}", "queue"),
+    _api(
+        "PUT",
+        "/queues/{name}",
+        management.create_entity,
+        "Declare a queue that stays until it is deleted",
+        entity="queue",
+        body=QueueBody,
+        status=201,
+    ),
+    _api(
+        "PATCH",
+        "/queues/{name}",
+        management.update_queue,
+        "Change some arguments of a queue while it works",
+        entity="queue",
+        body=QueueBody,
+    ),
+    _delete("/queues/{name}", "queue", IF_EMPTY, IF_UNUSED, summary="Delete a queue"),
+    _action("purge", management.purge_queue, "Drop every message nobody holds", 200),
+    _action("rebalance", management.rebalance_queue, "Share out the groups anew"),
+    _action("consumers/{consumer}/retire", management.retire_consumer, "Give it no new groups"),
+    _api(
+        "GET",
+        "/queues/{name}/groups",
+        management.list_groups,
+        "List a queue's groups",
+        query=(LIMIT, OFFSET, WAITING),
+    ),
+    _api("GET", "/queues/{name}/groups/{group}", management.read_group, "Show one group"),
+    _action("groups/{group}/close", management.close_group, "Take it from its owner", 200),
+    _action("groups/{group}/park", management.park_group, "Stop a group"),
+    _action("groups/{group}/unpark", management.unpark_group, "Let a group go on"),
+    _api(
+        "GET",
+        "/queues/{name}/messages",
+        messages.browse,
+        "Look at a queue's messages",
+        need=Need.BROWSE,
+        query=(LIMIT, FROM_SEQ),
+    ),
+    _send("/queues/{name}/messages", "queue"),
+    _list("/topics", "topic"),
+    _read("/topics/{name}", "topic"),
+    _api(
+        "PUT",
+        "/topics/{name}",
+        management.create_entity,
+        "Make a topic",
+        entity="topic",
+        status=201,
+    ),
+    _delete("/topics/{name}", "topic", IF_UNUSED, summary="Forget a topic"),
+    _send("/topics/{name}/messages", "topic"),
+    _list("/subscriptions", "subscription"),
+    _read("/subscriptions/{name}", "subscription"),
+    _delete(
+        "/subscriptions/{name}",
+        "subscription",
+        IF_EMPTY,
+        IF_UNUSED,
+        summary="Destroy a durable subscription",
+    ),
+    _list("/connections", "connection"),
+    _read("/connections/{name}", "connection"),
+    _delete("/connections/{name}", "connection", summary="Close a connection"),
+    _list("/consumers", "consumer"),
+    _api("GET", "/users", management.list_users, "List users, without secrets"),
+    _api("GET", "/definitions", definitions.export_definitions, "Export what was declared"),
+    _api(
+        "POST",
+        "/definitions",
+        definitions.import_definitions,
+        "Import what was declared; users are left alone",
+        body=DefinitionsBody,
+    ),
+)

@@ -1,0 +1,162 @@
+"""Serve: one HTTP port, served by hypercorn on the broker's own event loop.
+
+Looks to the server like any other listener. hypercorn speaks HTTP/1.1 and HTTP/2 (over TLS as the
+client asks by ALPN, in clear text with prior knowledge) and closes connections that are idle or
+slow to send their head. At the end WebSockets are told first; hypercorn would only cut them off.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from typing import Final, cast
+
+import anyio
+import structlog
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
+from hypercorn.typing import ASGIFramework
+
+from covey.config.settings import ConnectorSettings
+from covey.core.broker import Broker
+from covey.protocols.http.app import App
+from covey.protocols.http.stream import QUEUE_MAX
+from covey.protocols.http.websocket import WebSockets
+from covey.protocols.listener import SOCKET_OPTIONS, WATCH_EVERY_S, MakeEngine
+from covey.protocols.strangers import Strangers
+from covey.protocols.tls import make_context
+
+GRACEFUL_S: Final = 1.0  # for requests under way at the end; the peers were told before
+IDLE_S: Final = 5.0  # for the head of a request, and between two
+STREAMS_MAX: Final = 100  # requests at once on one HTTP/2 connection (RFC 9113 asks for no less)
+BACKLOG: Final = 1024
+
+VERSIONS: Final = ["h2", "http/1.1"]  # as ALPN names them, best first
+
+Log = structlog.typing.FilteringBoundLogger
+
+
+class PortConfig(Config):
+    """hypercorn's options, with the TLS context that every listener of ours has."""
+
+    context: ssl.SSLContext | None = None
+
+    @property
+    def ssl_enabled(self) -> bool:
+        """Say whether the port speaks TLS."""
+        return self.context is not None
+
+    def create_ssl_context(self) -> ssl.SSLContext | None:
+        """Return the context; hypercorn would make one with ciphers of its own."""
+        return self.context
+
+
+class HttpListener:
+    """One connector's port that speaks HTTP."""
+
+    def __init__(
+        self,
+        connector: ConnectorSettings,
+        broker: Broker,
+        make_engine: MakeEngine,
+        log: Log,
+        *,
+        strangers: Strangers,
+        unready: Callable[[], str],
+    ) -> None:
+        """Put it together; `make_engine` gives the STOMP engine of a WebSocket."""
+        self.connector = connector
+        self.log = log.bind(connector=connector.id)
+        self.address = ""
+        self.websockets = WebSockets(
+            connector,
+            make_engine,
+            self.log,
+            read_size=broker.limits.work_per_turn,
+            strangers=strangers,
+        )
+        self.app = App(
+            broker, connector.http, self.log, websockets=self.websockets, unready=unready
+        )
+        self.websockets.auth = self.app.auth
+        self._tls: ssl.SSLContext | None = None
+        self._stopping = anyio.Event()
+        self._stopped = anyio.Event()
+
+    async def bind(self) -> socket.socket:
+        """Take the port; raises OSError that names it, or a certificate, if it cannot."""
+        connector = self.connector
+        if connector.tls is not None:
+            self._tls = make_context(connector.tls)
+            self._tls.set_alpn_protocols(VERSIONS)
+        family = socket.AF_INET6 if ":" in connector.host else socket.AF_INET
+        try:
+            bound = socket.create_server(
+                (connector.host, connector.port), family=family, backlog=BACKLOG
+            )
+        except OSError as error:
+            raise OSError(f"cannot listen on {connector.bind}: {error.strerror}") from error
+        # Sockets that are accepted inherit these.
+        for level, option, value in SOCKET_OPTIONS:
+            bound.setsockopt(level, option, value)
+        if connector.write_timeout_s:
+            limit_ms = int(connector.write_timeout_s * 1000)
+            bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit_ms)
+        self.address = f"{connector.bind.rpartition(':')[0]}:{bound.getsockname()[1]}"
+        return bound
+
+    async def serve(self, bound: socket.socket) -> None:
+        """Serve until shut down."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._watch)
+                config = self._config(bound)
+                app = cast(ASGIFramework, self.app)  # starlette's types of ASGI are looser
+                await serve(app, config, shutdown_trigger=self._stopping.wait, mode="asgi")
+                tasks.cancel_scope.cancel()
+        finally:
+            self._stopped.set()
+
+    def adopt(self, connector: ConnectorSettings, make_engine: MakeEngine) -> None:
+        """Go on with other options and certificates; open WebSockets keep theirs."""
+        self.connector = connector
+        self.app.adopt(connector.http)
+        self.websockets.connector = connector
+        self.websockets.make_engine = make_engine
+        self.websockets.auth = self.app.auth
+        if self._tls is not None and connector.tls is not None:
+            self._tls.load_cert_chain(connector.tls.certificate, connector.tls.key)
+
+    def shut_down(self, reason: str) -> None:
+        """Let nobody in any more, and tell WebSockets that it is over."""
+        self.websockets.shut_down(reason)
+
+    async def until_empty(self) -> None:
+        """Wait until the last WebSocket is gone, then end all requests and wait for that."""
+        await self.websockets.until_empty()
+        self._stopping.set()
+        await self._stopped.wait()
+
+    async def _watch(self) -> None:
+        while True:
+            await anyio.sleep(WATCH_EVERY_S)
+            self.websockets.watch(time.monotonic())
+
+    def _config(self, bound: socket.socket) -> PortConfig:
+        config = PortConfig()
+        config.bind = [f"fd://{bound.detach()}"]
+        config.backlog = BACKLOG
+        config.accesslog = None
+        config.errorlog = None  # the application logs what happens, and never a secret
+        config.include_server_header = False
+        config.graceful_timeout = GRACEFUL_S
+        config.keep_alive_timeout = IDLE_S
+        config.h2_max_concurrent_streams = STREAMS_MAX
+        config.max_app_queue_size = QUEUE_MAX
+        tls = self.connector.tls
+        if tls is not None:
+            config.context = self._tls
+            config.ssl_handshake_timeout = tls.handshake_timeout_s
+        return config

@@ -1,0 +1,167 @@
+"""WebSocket: STOMP frames in WebSocket messages (RFC 6455), joined to an engine.
+
+A WebSocket is made a byte stream, so the one shell `protocols.connection` serves it like a socket:
+heart-beats, back-pressure, the last words before a close. Where messages begin and end means
+nothing; frames may be cut anywhere.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+import anyio
+import structlog
+from starlette.datastructures import Headers
+from starlette.types import Receive, Scope, Send
+
+from covey.config.settings import ConnectorSettings
+from covey.protocols.connection import Connection
+from covey.protocols.engine import Engine
+from covey.protocols.http.answer import HttpError, refusal
+from covey.protocols.http.auth import Auth, is_local
+from covey.protocols.http.stream import WebSocketStream, let_go, tame
+from covey.protocols.listener import MakeEngine, Peer
+from covey.protocols.strangers import Strangers
+
+PATHS: Final = ("/stomp", "/ws")
+SUBPROTOCOLS: Final = ("v12.stomp", "v11.stomp", "v10.stomp")  # best first
+SOCKET_BUFFER: Final = 65536  # of a socket we do not see; a subscription's credit follows it
+
+Log = structlog.typing.FilteringBoundLogger
+
+
+class WebSockets:
+    """All WebSockets of one port."""
+
+    def __init__(
+        self,
+        connector: ConnectorSettings,
+        make_engine: MakeEngine,
+        log: Log,
+        *,
+        read_size: int,
+        strangers: Strangers,
+    ) -> None:
+        self.connector = connector
+        self.make_engine = make_engine
+        self.log = log
+        self.read_size = read_size
+        self.strangers = strangers
+        self.auth: Auth | None = None  # the door of the port; set once there is one
+        self.connections: set[Connection] = set()
+        self.is_closing = False
+        self._emptied = anyio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one WebSocket until it ends (ASGI)."""
+        headers = Headers(scope=scope)
+        address, port = scope["client"] or ("", 0)
+        log = self.log.bind(remote=f"{address}:{port}")
+        peer = Peer(str(address), int(port), is_local(headers, str(address)), SOCKET_BUFFER)
+        await receive()  # the opening, always the first
+        try:
+            self._check(scope, headers)
+        except HttpError as error:
+            log.warning("websocket_refused", reason=error.text)
+            await _refuse(error, send)
+            return
+        engine = self.make_engine(peer, time.monotonic())
+        if not self._admits(peer, engine):
+            log.warning("connection_refused", limit="connections_max or logins_pending_max")
+            await _refuse(HttpError("there are too many connections already", "full"), send)
+            return
+        try:
+            await self._join(scope, receive, send, engine, log)
+        finally:
+            self.strangers.forget(peer.host, engine)
+
+    def watch(self, now: float) -> None:
+        """Look after writers that wait for their peers."""
+        for connection in list(self.connections):
+            connection.watch(now)
+
+    def shut_down(self, reason: str) -> None:
+        """Tell everybody that it is over, and let nobody in."""
+        self.is_closing = True
+        for connection in list(self.connections):
+            connection.engine.shut_down(reason, time.monotonic())
+
+    async def until_empty(self) -> None:
+        """Wait until the last one is gone."""
+        while self.connections:
+            self._emptied = anyio.Event()
+            await self._emptied.wait()
+
+    async def _join(
+        self, scope: Scope, receive: Receive, send: Send, engine: Engine, log: Log
+    ) -> None:
+        stream = WebSocketStream(receive, send)
+        tamed = tame(send, self._size_max_of(engine), lambda: _tell_overflow(engine))
+        offered = scope.get("subprotocols", [])
+        chosen = next((name for name in SUBPROTOCOLS if name in offered), None)
+        await send({"type": "websocket.accept", "subprotocol": chosen, "headers": []})
+        connection = Connection(
+            stream,
+            engine,
+            log,
+            read_size=self.read_size,
+            write_timeout_s=self.connector.write_timeout_s,
+        )
+        self.connections.add(connection)
+        log.info("connection_opened", via="websocket")
+        try:
+            await connection.serve()
+        except Exception:  # one peer's trouble must not end the listener
+            log.exception("connection_failed")
+        finally:
+            self.connections.discard(connection)
+            self._emptied.set()
+            await let_go(tamed, stream)
+            log.info("connection_closed")
+
+    def _check(self, scope: Scope, headers: Headers) -> None:
+        assert self.auth is not None
+        self.auth.check_host(headers)
+        self.auth.check_page(headers)
+        if self.is_closing:
+            raise HttpError("the broker is shutting down", "shutdown")
+        if scope["path"] not in PATHS:
+            raise HttpError("there is no WebSocket at this path", "not-found")
+        offered = scope.get("subprotocols", [])
+        if offered and not any(name in offered for name in SUBPROTOCOLS):
+            known = ", ".join(SUBPROTOCOLS)
+            raise HttpError(f"none of the subprotocols {known} was offered", "invalid")
+
+    def _admits(self, peer: Peer, engine: Engine) -> bool:
+        if len(self.connections) >= self.connector.connections_max:
+            return False
+        return self.strangers.admit(peer.host, engine)
+
+    def _size_max_of(self, engine: Engine) -> Callable[[], int]:
+        """Return what tells how large a message may be now: a stranger's frame, or any frame."""
+        stomp = self.connector.stomp
+        whole = stomp.max_data_length + stomp.max_headers * stomp.max_header_length
+
+        def size_max() -> int:
+            return stomp.login_frame_max if engine.is_stranger else whole
+
+        return size_max
+
+
+def _tell_overflow(engine: Engine) -> None:
+    engine.shut_down("a WebSocket message is larger than may be", time.monotonic())
+
+
+async def _refuse(error: HttpError, send: Send) -> None:
+    """Answer the opening with a plain HTTP refusal, as RFC 6455 section 4.2.2 has it."""
+    response = refusal(error)
+    await send(
+        {
+            "type": "websocket.http.response.start",
+            "status": response.status_code,
+            "headers": response.raw_headers,
+        }
+    )
+    await send({"type": "websocket.http.response.body", "body": bytes(response.body)})

@@ -1,0 +1,122 @@
+"""Auth: logins, and web pages that act behind somebody's back."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from pydantic import SecretStr
+from starlette.datastructures import Headers
+
+from covey.config.settings import HttpSettings, Settings, UserSettings
+from covey.core.broker import Broker
+from covey.protocols.http.answer import HttpError
+from covey.protocols.http.auth import Auth, is_local
+from tests.protocols.http.support import ADMIN, World, make_settings
+
+QUEUES = "/api/v1/queues"
+
+
+def basic(text: bytes) -> dict[str, str]:
+    return {"authorization": "Basic " + base64.b64encode(text).decode()}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"authorization": ""},
+        {"authorization": "Basic"},
+        {"authorization": "Basic ="},
+        {"authorization": "Bearer abc"},
+        {"authorization": "Basic " + "QUFB" * 10_000},
+        basic(b"no colon"),
+        basic(b"\xff:\xff"),
+        basic(b":"),
+        basic(b"admin:"),
+        basic(b"nobody:x"),
+    ],
+)
+def test_whatever_is_wrong_with_a_login_the_answer_is_the_same(headers: dict[str, str]) -> None:
+    answer = World().ask("GET", QUEUES, None, headers=headers)
+    assert answer.status_code == 401
+    assert answer.json()["text"] == "a login is needed: wrong user or password, or none"
+
+
+def test_a_password_may_hold_colons_and_any_letter() -> None:
+    user = UserSettings(name="ä", password=SecretStr("a:b:ö"), roles=("admin",))
+    world = World(Settings.model_validate({"user": (user,)}))
+    answer = world.ask("GET", QUEUES, None, headers=basic("ä:a:b:ö".encode()))
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("address", "headers", "local"),
+    [
+        ("127.0.0.1", {}, True),
+        ("::1", {}, True),
+        ("192.0.2.1", {}, False),
+        ("", {}, False),
+        ("127.0.0.1", {"x-forwarded-for": "192.0.2.1"}, False),
+        ("127.0.0.1", {"forwarded": "for=192.0.2.1"}, False),
+    ],
+)
+def test_only_this_machine_is_local_and_no_proxy_on_it(
+    address: str, headers: dict[str, str], local: bool
+) -> None:
+    assert is_local(Headers(headers), address) is local
+
+
+def test_the_well_known_password_opens_only_from_this_machine() -> None:
+    auth = Auth(Broker(Settings()), HttpSettings())
+    headers = Headers(basic(b"admin:password"))
+    assert auth.login(headers, "127.0.0.1:5000").name == "admin"
+    with pytest.raises(HttpError):
+        auth.login(headers, "192.0.2.1:5000")
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("LOCALHOST:8161", 200),
+        ("127.0.0.1:1", 200),
+        ("[::1]:8161", 200),
+        ("192.0.2.7", 200),
+        ("ops.example:8161", 200),
+        ("evil.example", 421),
+        ("localhost.evil.example", 421),
+    ],
+)
+def test_a_name_that_is_not_ours_is_refused(host: str, status: int) -> None:
+    world = World(http=HttpSettings(allowed_origins=("https://ops.example:8161",)))
+    assert world.ask("GET", QUEUES, ADMIN, headers={"host": host}).status_code == status
+
+
+def test_a_probe_may_call_us_as_it_likes() -> None:
+    answer = World().ask("GET", "/livez", None, headers={"host": "pod-7.cluster"})
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://127.0.0.1"},
+        {"origin": "null"},
+        {"origin": "https://evil.example"},
+        {"sec-fetch-site": "cross-site"},
+    ],
+)
+def test_no_page_may_change_anything_unless_it_is_allowed(headers: dict[str, str]) -> None:
+    world = World(make_settings())
+    answer = world.ask("PUT", f"{QUEUES}/q", json={}, headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (403, "denied")
+    assert not world.host.queues
+
+
+def test_failed_logins_of_an_address_are_throttled_whatever_the_password() -> None:
+    world = World()
+    for _ in range(100):
+        world.ask("GET", QUEUES, ("admin", "guessed"))
+    assert world.ask("GET", QUEUES, ADMIN).status_code == 401
+    assert world.ask("GET", "/livez", None).status_code == 200

@@ -1,0 +1,110 @@
+"""Management: what the API shows and does, beyond who may (that is test_routes)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.protocols.http.support import World
+
+QUEUES = "/api/v1/queues"
+GROUPED = {"qpid.group_header_key": "G", "qpid.shared_msg_group": 1}
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_queue_is_declared_changed_and_deleted(world: World) -> None:
+    made = world.ask("PUT", f"{QUEUES}/q", json={"arguments": GROUPED})
+    assert (made.status_code, made.json()["strategy"]) == (201, "shared")
+    assert world.ask("PUT", f"{QUEUES}/q", json={}).status_code == 409
+    changed = world.ask("PATCH", f"{QUEUES}/q", json={"arguments": {"qpid.max_count": 5}})
+    assert changed.json()["arguments"]["qpid.max_count"] == 5
+    assert world.get(f"{QUEUES}/q")["group_header"] == "G"
+    assert world.ask("DELETE", f"{QUEUES}/q").status_code == 204
+    assert world.ask("GET", f"{QUEUES}/q").status_code == 404
+
+
+@pytest.mark.parametrize("name", ["a,b", "a.*", "a..b", "%2Ftopic%2Fx"])
+def test_what_is_no_queues_name_is_refused(world: World, name: str) -> None:
+    assert world.ask("PUT", f"{QUEUES}/{name}", json={}).status_code == 400
+
+
+def test_an_unknown_argument_is_refused_with_the_nearest(world: World) -> None:
+    answer = world.ask("PUT", f"{QUEUES}/q", json={"arguments": {"qpid.max_cout": 1}})
+    assert answer.status_code == 400
+    assert "did you mean qpid.max_count" in answer.json()["text"]
+
+
+def test_a_careful_delete_is_refused_while_there_is_something_to_lose(world: World) -> None:
+    world.send("q")
+    assert world.ask("DELETE", f"{QUEUES}/q?if_empty=true").status_code == 409
+    assert world.ask("DELETE", f"{QUEUES}/q?if_empty=false").status_code == 204
+
+
+def test_lists_come_in_pages(world: World) -> None:
+    for number in range(5):
+        world.send(f"q{number}")
+    page = world.get(f"{QUEUES}?limit=2&offset=3")
+    assert ([queue["name"] for queue in page["items"]], page["total"]) == (["q3", "q4"], 5)
+
+
+def test_a_purge_says_how_many(world: World) -> None:
+    for _ in range(3):
+        world.send("q")
+    assert world.ask("POST", f"{QUEUES}/q/purge").json() == {"purged": 3}
+
+
+def test_groups_show_their_owner_and_those_that_wait_can_be_asked_for(world: World) -> None:
+    for group in ("a", "b", "c/d"):
+        world.send("q", group)
+    world.read("q", link="worker-7")
+    groups = world.get(f"{QUEUES}/q/groups")
+    assert {group["owner_name"] for group in groups["items"]} == {"worker-7"}
+    assert world.ask("POST", f"{QUEUES}/q/groups/c%2Fd/park").status_code == 204
+    world.send("q", "c/d")
+    waiting = world.get(f"{QUEUES}/q/groups?waiting=true")
+    assert [group["group"] for group in waiting["items"]] == ["c/d"]
+    shown = world.get(f"{QUEUES}/q/groups/c%2Fd")
+    assert (shown["parked"], shown["why"] != "") == (True, True)
+    assert world.ask("POST", f"{QUEUES}/q/groups/c%2Fd/unpark").status_code == 204
+    assert world.get(f"{QUEUES}/q/groups?waiting=true")["total"] == 0
+
+
+@pytest.mark.parametrize("action", ["park", "unpark"])
+def test_a_group_without_messages_cannot_be_parked(world: World, action: str) -> None:
+    world.send("q", "a")
+    assert world.ask("POST", f"{QUEUES}/q/groups/b/{action}").status_code == 404
+
+
+def test_closing_a_group_says_whether_it_had_messages(world: World) -> None:
+    world.send("q", "a")
+    assert world.ask("POST", f"{QUEUES}/q/groups/a/close").json() == {"had_messages": True}
+    assert world.ask("POST", f"{QUEUES}/q/groups/b/close").json() == {"had_messages": False}
+
+
+def test_a_retired_consumer_gets_no_new_group(world: World) -> None:
+    world.send("q")
+    world.read("q")
+    assert world.ask("POST", f"{QUEUES}/q/consumers/1/retire").status_code == 204
+    (consumer,) = world.get("/api/v1/consumers")["items"]
+    assert consumer["retiring"] is True
+    assert world.ask("POST", f"{QUEUES}/q/consumers/2/retire").status_code == 404
+
+
+def test_closing_a_connection_asks_it_to_end(world: World) -> None:
+    session = world.session()
+    reasons: list[str] = []
+    session.kick = reasons.append
+    assert world.ask("DELETE", f"/api/v1/connections/{session.id}").status_code == 204
+    assert reasons == ["closed by admin"]
+
+
+def test_users_are_listed_without_secrets(world: World) -> None:
+    answer = world.ask("GET", "/api/v1/users")
+    assert answer.json()["items"] == [
+        {"name": "admin", "roles": ["admin"]},
+        {"name": "worker", "roles": ["staff"]},
+    ]
+    assert "secret" not in answer.text

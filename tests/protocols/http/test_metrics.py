@@ -1,0 +1,110 @@
+"""Metrics: text that Prometheus reads, low in cardinality, and counters that never fall."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from covey.protocols.http import metrics
+from tests.protocols.http.support import World
+
+EVIL = 'a"b\\c\nd} 1\n# TYPE x counter'
+
+
+def scrape(world: World, path: str = "/metrics") -> dict[str, Metric]:
+    answer = world.ask("GET", path)
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    return {family.name: family for family in text_string_to_metric_families(answer.text)}
+
+
+def value(families: dict[str, Metric], name: str) -> float:
+    (sample,) = families[name].samples
+    return float(sample.value)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_totals_count_what_there_is(world: World) -> None:
+    for group in ("a", "b", "b"):
+        world.send("q", group)
+    session = world.read("q", credit=1)
+    session.protocol = "stomp"
+    found = scrape(world)
+    assert value(found, "covey_messages_ready") == 2
+    assert value(found, "covey_messages_unsettled") == 1
+    assert value(found, "covey_groups") == 2
+    assert value(found, "covey_consumers") == 1
+    assert value(found, "covey_messages_enqueued") == 3
+    assert found["covey_messages_enqueued"].type == "counter"
+    assert [one.labels for one in found["covey_connections"].samples] == [{"protocol": "stomp"}]
+
+
+def test_totals_do_not_grow_with_names(world: World) -> None:
+    before = world.ask("GET", "/metrics").text.count("\n")
+    for number in range(50):
+        world.send(f"q{number}", f"g{number}")
+    assert world.ask("GET", "/metrics").text.count("\n") == before
+
+
+def test_counters_never_fall_when_a_queue_goes(world: World) -> None:
+    world.send("q")
+    scrape(world)
+    world.send("q")
+    world.ask("DELETE", "/api/v1/queues/q")
+    assert value(scrape(world), "covey_messages_enqueued") == 2
+    world.send("q")
+    assert value(scrape(world), "covey_messages_enqueued") == 3
+    assert value(scrape(world), "covey_messages_enqueued") == 3
+
+
+def test_a_producer_that_waits_is_seen(world: World) -> None:
+    session = world.session()
+    session.block("queue q is full", time.monotonic() - 10)
+    found = scrape(world)
+    assert value(found, "covey_connections_blocked") == 1
+    assert value(found, "covey_blocked_oldest_seconds") >= 10
+
+
+def test_queues_are_told_by_name(world: World) -> None:
+    world.send("q")
+    (sample,) = scrape(world, "/metrics/queues")["covey_queue_messages_ready"].samples
+    assert (sample.labels, sample.value) == ({"host": "default", "queue": "q"}, 1)
+
+
+def test_group_skew_tells_owners_waits_and_the_largest(world: World) -> None:
+    for group, count in (("small", 1), ("large", 3), ("stuck", 2)):
+        for _ in range(count):
+            world.send("q", group)
+    world.read("q", credit=0)
+    world.ask("POST", "/api/v1/queues/q/groups/stuck/park")
+    found = scrape(world, "/metrics/groups")
+    assert value(found, "covey_queue_groups") == 3
+    assert value(found, "covey_queue_groups_blocked") == 1
+    assert value(found, "covey_queue_messages_blocked") == 2
+    assert value(found, "covey_queue_group_oldest_wait_seconds") >= 0
+    (owned,) = found["covey_consumer_groups"].samples
+    assert owned.labels == {"host": "default", "queue": "q", "consumer": "1"}
+    sizes = {one.labels["group"]: one.value for one in found["covey_group_messages"].samples}
+    assert sizes == {"large": 3, "stuck": 2, "small": 1}
+
+
+def test_only_the_largest_are_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "QUEUES_SHOWN_MAX", 1)
+    for number in range(30):
+        world.send("q", f"g{number}")
+    world.send("other", "g")
+    found = scrape(world, "/metrics/groups")
+    assert len(found["covey_group_messages"].samples) == metrics.GROUPS_SHOWN_MAX
+    assert {one.labels["queue"] for one in found["covey_queue_groups"].samples} == {"q"}
+
+
+def test_no_name_breaks_the_format(world: World) -> None:
+    world.send("q", EVIL)
+    (sample,) = scrape(world, "/metrics/groups")["covey_group_messages"].samples
+    assert sample.labels["group"] == EVIL

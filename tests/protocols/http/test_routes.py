@@ -1,0 +1,126 @@
+"""Routes: every row of the table, asked by everybody."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from covey.core.destination import Destination, Kind
+from covey.protocols.http.answer import STATUS
+from covey.protocols.http.route import Need, Route
+from covey.protocols.http.routes import ROUTES
+from tests.protocols.http.support import ADMIN, PLAIN, WRONG, World
+
+# What a row needs of the body and of the path, to be done by somebody who may.
+BODIES = {
+    "QueueBody": {"arguments": {}},
+    "MessageBody": {"body": "hello"},
+    "DefinitionsBody": {"queues": [{"name": "defined"}]},
+}
+STRANGERS = {"nobody": None, "wrong": WRONG}
+LOGINS = {"nobody": None, "wrong": WRONG, "plain": PLAIN, "admin": ADMIN}
+
+# Who may, by what a row needs.
+MAY = {
+    Need.NOTHING: ("nobody", "wrong", "plain", "admin"),
+    Need.LOGIN: ("plain", "admin"),
+    Need.SEND: ("plain", "admin"),
+    Need.BROWSE: ("plain", "admin"),
+    Need.MANAGE: ("admin",),
+}
+
+
+@pytest.fixture
+def world() -> World:
+    """One of everything a path may name."""
+    world = World()
+    world.send("here", "g")
+    reader = world.read("here")
+    topic = Destination(Kind.TOPIC, "here")
+    world.host.topic("here")
+    world.broker.make_durable(reader, "here", (topic,), None, time.monotonic())
+    return world
+
+
+def path_of(route: Route, world: World) -> str:
+    name = "here"
+    if route.method == "PUT":
+        name = "new"
+    elif route.entity == "connection":
+        name = str(next(iter(world.broker.sessions)))
+    names = {"name": name, "group": "g", "consumer": "1"}
+    return re.sub(r"\{(\w+)\}", lambda place: names[place[1]], route.path)
+
+
+@pytest.mark.parametrize("who", LOGINS)
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method}-{route.path}")
+def test_a_route_is_open_to_whom_the_table_says(world: World, route: Route, who: str) -> None:
+    body = None if route.body is None else BODIES[route.body.__name__]
+    answer = world.ask(route.method, path_of(route, world), LOGINS[who], json=body)
+    if who in MAY[route.need]:
+        assert answer.status_code == route.status, answer.text
+        if route.status != 204:
+            assert answer.headers["content-type"].startswith(route.media_type)
+    elif who in STRANGERS:
+        assert (answer.status_code, answer.json()["code"]) == (401, "login")
+        assert answer.headers["www-authenticate"].startswith("Basic ")
+    else:
+        assert (answer.status_code, answer.json()["code"]) == (403, "denied")
+
+
+def snapshot(world: World) -> object:
+    host = world.host
+    return (
+        {name: queue.board.index.count for name, queue in host.queues.items()},
+        {name: lane.is_parked for name, lane in host.queues["here"].board.lanes.items()},
+        list(host.topics),
+        list(host.durables),
+        set(host.declared),
+        [one.is_retiring for one in host.queues["here"].board.consumers.values()],
+    )
+
+
+@pytest.mark.parametrize("who", ["nobody", "wrong", "plain"])
+@pytest.mark.parametrize(
+    "route",
+    [one for one in ROUTES if one.method != "GET" and one.need is Need.MANAGE],
+    ids=lambda route: f"{route.method}-{route.path}",
+)
+def test_who_may_not_manage_changes_nothing(world: World, route: Route, who: str) -> None:
+    before = snapshot(world)
+    body = None if route.body is None else BODIES[route.body.__name__]
+    world.ask(route.method, path_of(route, world), LOGINS[who], json=body)
+    assert snapshot(world) == before
+
+
+def test_no_row_stands_twice() -> None:
+    rows = [(route.method, route.path) for route in ROUTES]
+    assert len(set(rows)) == len(rows)
+
+
+def test_only_probes_are_open_to_strangers() -> None:
+    assert [route.path for route in ROUTES if route.need is Need.NOTHING] == ["/livez", "/readyz"]
+
+
+def test_a_broker_that_cannot_take_messages_is_alive_but_not_ready(world: World) -> None:
+    world.why_unready = "the store failed"
+    assert world.ask("GET", "/livez", None).status_code == 200
+    answer = world.ask("GET", "/readyz", None)
+    assert (answer.status_code, answer.json()) == (503, {"status": "the store failed"})
+
+
+def test_every_refusal_of_the_core_has_a_status() -> None:
+    codes = "invalid not-found exists denied limit full conflict store-failed internal-error"
+    assert set(codes.split()) <= set(STATUS)
+
+
+def test_every_row_stands_in_the_manual() -> None:
+    manual = (Path(__file__).parents[3] / "docs/http.md").read_text()
+    for route in ROUTES:
+        (line,) = [one for one in manual.splitlines() if one.startswith(f"| `{route.path}` |")]
+        _, _, methods, needs, *_ = line.split("|")
+        assert route.method in methods
+        assert route.need.value in needs
