@@ -17,7 +17,7 @@ from covey.core.clock import Clock
 from covey.core.destination import TEMPORARY_ROOT, Destination, Kind, Syntax
 from covey.core.durable import Durable
 from covey.core.errors import RefusedError
-from covey.core.events import EventSink
+from covey.core.events import EventKind, EventSink
 from covey.core.ledger import Ledger
 from covey.core.message import Message
 from covey.core.policy import key_of, strategy_of
@@ -240,6 +240,7 @@ class VirtualHost:
                     mirror.discard(tap)
         self._remember(queue)
         _cancel_all(queue, reason, self.now)
+        queue.board.record(EventKind.DELETE, "", 0, 0)
         if self.ledger is not None:
             self.ledger.close(self.id, QUEUE, queue)
             queue.mark()  # the pager counts it no more
@@ -279,6 +280,7 @@ class VirtualHost:
         queue = Queue(name, settings, strategy, key_of(settings, strategy, limits))
         queue.membership.selectors_max = limits.selectors_per_queue_max
         queue.next_seq = self._numbers.pop(name, self._number_floor)
+        queue.dropped_to = queue.next_seq - 1  # what an earlier queue of the name still held
         queue.dirty = self.dirty
         queue.touched_at = self.now
         queue.board.events = self.events
@@ -326,10 +328,13 @@ def _means(pattern: Pattern, name: str) -> bool:
 
 def _is_idle(queue: Queue) -> bool:
     board = queue.board
-    return not (board.index.count or board.consumers or board.browsers)
+    has_messages = board.index.count or queue.timers.delayed.count
+    is_used = board.consumers or board.browsers or queue.discipline.remembers
+    return not (has_messages or is_used)
 
 
 def _cancel_all(queue: Queue, reason: str, now: float) -> None:
+    queue.timers.delayed.clear()  # the store forgets the whole queue
     for consumer in [*queue.board.consumers.values(), *queue.board.browsers]:
         queue.leave(consumer, now)
         consumer.cancelled(reason)

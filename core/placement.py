@@ -136,6 +136,7 @@ class Placement:
                 return head
             lane.pop(head)
             head.state = ASIDE
+            board.record(EventKind.ASIDE, lane.name, 0, head.seq)
             if lane.aside is None:
                 lane.aside = set()
             lane.aside.add(head.seq)

@@ -6,20 +6,24 @@ clock that only a test moves. Consumers write down what they get, in order.
 
 from __future__ import annotations
 
-from typing import cast
-
 from covey.config.queues import GroupSettings, QueueSettings
+from covey.config.settings import Settings
+from covey.core.clock import Clock
 from covey.core.consumer import Consumer, Window
 from covey.core.entry import PENDING, Entry, Outcome
 from covey.core.events import EventKind, EventSink
+from covey.core.host import Policies, VirtualHost
 from covey.core.message import Message, Neutral
 from covey.core.queue import Queue
+from covey.core.security import Identity
 from covey.core.selector import Selector, Value, compile_selector
 from covey.core.session import Session
 from covey.groups import make
 from covey.groups.key import GroupKey
 
-NOBODY = cast(Session, None)  # the queue never looks at a consumer's session
+_SETTINGS = Settings()
+_HOST = VirtualHost(_SETTINGS.virtual_hosts[0], Policies(_SETTINGS), Clock())
+NOBODY = Session(0, _HOST, Identity("nobody"))  # the queue never looks at a consumer's session
 
 Event = tuple[EventKind, str, int, int]
 
@@ -45,7 +49,7 @@ class Letter(Message):
     def encode(self) -> tuple[bytes, bytes]:
         return b"", b""
 
-    def without_expiry(self) -> Message:
+    def as_dead_letter(self, reason: str) -> Message:
         return Letter(self.size, **self.properties)
 
 

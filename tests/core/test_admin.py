@@ -41,7 +41,7 @@ class Note(Message):
     def encode(self) -> tuple[bytes, bytes]:
         return b"", b""
 
-    def without_expiry(self) -> Note:
+    def as_dead_letter(self, reason: str) -> Note:
         return self
 
 

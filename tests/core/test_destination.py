@@ -186,10 +186,10 @@ def test_a_durable_subscription_needs_an_id() -> None:
         DEFAULT.durable("")
 
 
-PART = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
+PART = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=3)
 LITERAL = PART.filter(lambda part: not set(part) & set(".,*{}+#()~"))
 WILD = st.sampled_from(["*", "**", "I*", "*{[0-9]}", "{a.b{1,2}}", "x*y*"])
-PATHS = st.lists(LITERAL | WILD, min_size=1, max_size=6).map(".".join)
+PATHS = st.lists(LITERAL | WILD, min_size=1, max_size=5).map(".".join)
 
 
 @settings(deadline=None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from covey.core.entry import Outcome
 from covey.core.queue import Queue
+from covey.core.quota import oldest_available
 from covey.groups import make
 from covey.groups.key import GroupKey
 from tests.core.support import Bench, Letter, policy
@@ -242,5 +243,5 @@ def test_s26_an_acquired_message_is_never_dropped_for_room() -> None:
     work.join(1)
     work.send_all("ab")
     work.pump()
-    oldest = work.queue.oldest_available()
+    oldest = oldest_available(work.queue)
     assert oldest is not None and oldest.seq == 2

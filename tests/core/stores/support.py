@@ -54,7 +54,7 @@ class Note(Message):
     def restore(cls, head: bytes, body: bytes) -> Note:
         return cls(body, head.decode())
 
-    def without_expiry(self) -> Message:
+    def as_dead_letter(self, reason: str) -> Message:
         return Note(self.body, self.group, persistent=self.persistent)
 
 
