@@ -35,8 +35,10 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "queue": (
         "name", "type", "messages", "bytes", "unsettled", "consumers", "browsers", "groups",
-        "strategy", "group_header", "durable", "declared", "arguments", "options", "next_seq",
-        "enqueued", "acknowledged", "returned", "expired", "dropped", "dead",
+        "groups_tracked", "groups_over_size", "strategy", "group_header", "durable", "declared",
+        "arguments", "options", "next_seq",
+        "enqueued", "acknowledged", "returned", "expired", "dropped", "dead", "duplicates",
+        "delayed",
     ),
     "topic": ("name", "type", "subscribers", "published", "delivered", "retained"),
     "subscription": (
@@ -85,6 +87,8 @@ def queue(queue: Queue, host: VirtualHost) -> Attributes:
         **_contents(queue),
         "browsers": len(board.browsers),
         "groups": len(board.lanes),
+        "groups_tracked": board.strategy.tracked(),
+        "groups_over_size": board.strategy.over_size,
         "strategy": board.strategy.name,
         "group_header": queue.key.header,
         "durable": queue.is_durable,
@@ -98,6 +102,8 @@ def queue(queue: Queue, host: VirtualHost) -> Attributes:
         "expired": counts.expired,
         "dropped": counts.dropped,
         "dead": counts.dead,
+        "duplicates": counts.duplicates,
+        "delayed": queue.timers.delayed.count,
     }
 
 

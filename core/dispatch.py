@@ -1,5 +1,7 @@
 """Dispatch: of all messages some willing consumer may take now, the oldest goes first.
 
+A priority queue, which has no groups, asks for the priority before the age.
+
 That one rule gives queue order to a single consumer, "oldest free group first", and no
 head-of-line block between groups. A step costs O(log n) whatever the backlog and however many
 groups are blocked: candidates are the top of `hot` (heads bound to a willing consumer) and, for
@@ -20,6 +22,7 @@ from covey.core.consumer import Consumer
 from covey.core.entry import ACQUIRED, PENDING, STORING, Entry
 from covey.core.events import EventKind
 from covey.core.lane import READY, Lane
+from covey.core.level import Level
 from covey.core.membership import Membership
 from covey.core.placement import Placement
 from covey.core.view import View
@@ -43,6 +46,7 @@ class Dispatch:
         self.membership = membership
         self.expire = expire  # drops an entry that has just run out
         self.place = 0  # places in the lines are numbered per queue
+        self.is_over_size = False  # the strategy's map had to grow beyond its size
         self.turn = 0  # counts assignments, for "longest without one"
         self.budget = 0
 
@@ -93,28 +97,32 @@ class Dispatch:
 
     def append_plain(self, entry: Entry) -> None:
         """Show a new plain entry to every view that somebody looks through."""
+        rank = entry.lane.rank
         for view in self.board.views:
             if view.members:
-                view.todo.append(entry)
+                view.level(rank).todo.append(entry)
         self.trim_plain()
 
     def trim_plain(self) -> None:
         """Let go of gone entries: a view without credit would keep every one for ever."""
         board = self.board
-        for view in board.views:
-            if len(view.todo) > 2 * board.plain.count + TRIM_MIN:
-                view.trim()
+        for lane in board.levels:
+            for view in board.views:
+                level = view.level(lane.rank)
+                if len(level.todo) > 2 * lane.count + TRIM_MIN:
+                    level.trim()
 
     def return_plain(self, entry: Entry) -> None:
         """Show a returned plain entry to every view that had passed it."""
         board = self.board
         for view in board.views:
-            if entry.seq <= view.cursor and (
+            level = view.level(entry.lane.rank)
+            if entry.seq <= level.cursor and (
                 not board.has_selectors or self.placement.admits(view, entry)
             ):
-                heappush(view.back, entry.seq)
-                if len(view.back) > 2 * board.plain.count + TRIM_MIN:
-                    view.trim_back(board.index)
+                heappush(level.back, entry.seq)
+                if len(level.back) > 2 * entry.lane.count + TRIM_MIN:
+                    level.trim_back(board.index)
 
     def _ask_stale(self) -> None:
         stale = self.board.stale
@@ -154,7 +162,8 @@ class Dispatch:
                 entry = view.best_free(board.index)
                 if entry is not None and _is_better(entry, consumer, best, taker):
                     best, taker, source = entry, consumer, view
-            consumer = view.plain_line.best() if view.todo or view.back else None
+            has_plain = view.todo or view.back or view.lower
+            consumer = view.plain_line.best() if has_plain else None
             if consumer is not None:
                 entry = self._best_plain(view)
                 if entry is not None and _is_better(entry, consumer, best, taker):
@@ -175,41 +184,60 @@ class Dispatch:
         return True
 
     def _best_plain(self, view: View) -> Entry | None:
-        """Return the oldest plain entry the view admits, testing each only once."""
-        todo = view.todo
+        """Return the plain entry the view's members get next."""
+        entry = self._best_of(view, view)
+        return self._best_lower(view) if entry is None and view.lower else entry
+
+    def _best_lower(self, view: View) -> Entry | None:
+        """Return the next one of a priority queue whose highest level has none."""
+        above: Level = view
+        for level in view.lower:
+            if above.is_waiting():
+                return None
+            entry = self._best_of(view, level)
+            if entry is not None:
+                return entry
+            above = level
+        return None
+
+    def _best_of(self, view: View, level: Level) -> Entry | None:
+        """Return the oldest entry of a level that the view admits, testing each only once."""
+        todo = level.todo
         entry: Entry | None = None
         while todo:
             first = todo[0]
             if first.state == PENDING and first.message is not None:
-                if not self.board.has_selectors or view.checked is first:
+                if not self.board.has_selectors or level.checked is first:
                     entry = first
                     break
                 self.budget -= 1
                 if self.placement.admits(view, first):
-                    view.checked = first
+                    level.checked = first
                     entry = first
                     break
             elif first.state <= STORING:
                 break  # not committed yet, or its body is being read: order waits for it
             todo.popleft()
-            view.cursor = max(view.cursor, first.seq)
+            level.cursor = max(level.cursor, first.seq)
             if self.budget <= 0:
                 break
-        if not view.back:
+        if not level.back:
             return entry
-        returned = view.best_returned(self.board.index)
+        returned = level.best_returned(self.board.index)
         if returned is None or (entry is not None and entry.seq < returned.seq):
             return entry
         return returned
 
     def _deliver_plain(self, view: View, entry: Entry, consumer: Consumer) -> None:
-        todo = view.todo
+        rank = entry.lane.rank
+        level: Level = view.lower[rank - 1] if rank else view
+        todo = level.todo
         if todo and todo[0] is entry:
             todo.popleft()
-            if entry.seq > view.cursor:
-                view.cursor = entry.seq
+            if entry.seq > level.cursor:
+                level.cursor = entry.seq
         else:
-            heappop(view.back)
+            heappop(level.back)
         line = view.plain_line
         if self.board.rules.is_round_robin and len(line.heap) > 1:
             consumer.served += 1.0 / consumer.weight
@@ -320,15 +348,24 @@ class Dispatch:
 
     def _tell_evictions(self) -> None:
         board = self.board
-        for group in board.strategy.evictions():
+        strategy = board.strategy
+        for group in strategy.evictions():
             board.record(EventKind.EVICT, group, 0, 0)
+        if strategy.over_size != self.is_over_size:
+            self.is_over_size = strategy.over_size
+            if self.is_over_size:
+                board.record(EventKind.GROUPS_OVER_SIZE, "", 0, 0)
 
 
 def _is_better(
     entry: Entry, consumer: Consumer, best: Entry | None, taker: Consumer | None
 ) -> bool:
-    """Compare candidates: the older message; of one message, the preferred consumer."""
-    if best is None or taker is None or entry.seq < best.seq:
+    """Compare candidates: priority, then age; of one message, the preferred consumer."""
+    if best is None or taker is None:
+        return True
+    if entry.lane.rank != best.lane.rank:
+        return entry.lane.rank < best.lane.rank
+    if entry.seq < best.seq:
         return True
     if entry is not best or consumer is taker:
         return False

@@ -52,9 +52,9 @@ class HttpMessage(Message):
         del fields["body"]
         return json.dumps(fields).encode(), self._neutral.body
 
-    def without_expiry(self) -> HttpMessage:
-        """Return a copy that never expires."""
-        copy = HttpMessage(replace(self.neutral(), expires_ms=0))
+    def as_dead_letter(self, reason: str) -> HttpMessage:
+        """Return a copy that never expires and says why it is where it is."""
+        copy = HttpMessage(replace(self.neutral(), expires_ms=0, dead_reason=reason))
         copy.sender = self.sender
         return copy
 

@@ -38,6 +38,7 @@ COUNTERS: Final = (
     ("expired", "Messages whose time ran out."),
     ("dropped", "Messages dropped by a limit or a purge."),
     ("dead", "Messages that were dead-lettered or given up."),
+    ("duplicates", "Messages that were sent before and left out."),
 )
 
 Labels = dict[str, str]
@@ -93,12 +94,19 @@ class Metrics:
             _gauge("covey_messages_ready", "Messages nobody holds.", held - unsettled),
             _gauge("covey_messages_unsettled", "Messages consumers hold.", unsettled),
             _gauge("covey_message_bytes", "Bytes of all messages.", sum(q.size for q in queues)),
+            _gauge(
+                "covey_messages_delayed",
+                "Messages that wait for their time.",
+                sum(one.timers.delayed.count for one in queues),
+            ),
             _gauge("covey_connections_blocked", "Producers that wait for room.", len(waits)),
             _gauge(
                 "covey_blocked_oldest_seconds", "The longest such wait.", max(waits, default=0.0)
             ),
         ]
-        return _text([info, connections, *gauges, *self._counters(queues)])
+        blocks = Family("covey_producer_blocks_total", "counter", "Times a producer had to wait.")
+        blocks.add(self.broker.blocks_gone + sum(one.blocks for one in sessions))
+        return _text([info, connections, *gauges, blocks, *self._counters(queues)])
 
     def queues(self) -> str:
         """Write the numbers of the largest queues."""
@@ -120,12 +128,16 @@ class Metrics:
         blocked = Family("covey_queue_groups_blocked", "gauge", "Groups that wait.")
         waiting = Family("covey_queue_messages_blocked", "gauge", "Messages of groups that wait.")
         oldest = Family("covey_queue_group_oldest_wait_seconds", "gauge", "The longest such wait.")
+        grown = Family(
+            "covey_queue_groups_over_size", "gauge", "1 while a bounded map of groups had to grow."
+        )
         owned = Family("covey_consumer_groups", "gauge", "Groups that a consumer owns.")
         largest = Family("covey_group_messages", "gauge", "Messages of the largest groups.")
         for labels, queue in self._largest():
             lanes = queue.board.lanes.values()
             stuck = [lane for lane in lanes if lane.blocked_since]
             count.add(len(lanes), labels)
+            grown.add(int(queue.board.strategy.over_size), labels)
             blocked.add(len(stuck), labels)
             waiting.add(sum(lane.count - lane.unsettled for lane in stuck), labels)
             since = min((lane.blocked_since for lane in stuck), default=now)
@@ -135,7 +147,7 @@ class Metrics:
                 owned.add(len(one.lanes), {**labels, "consumer": str(one.id)})
             for lane in nlargest(GROUPS_SHOWN_MAX, lanes, key=_lane_size):
                 largest.add(lane.count, {**labels, "group": lane.name})
-        return _text([count, blocked, waiting, oldest, owned, largest])
+        return _text([count, blocked, waiting, oldest, grown, owned, largest])
 
     def _largest(self) -> list[tuple[Labels, Queue]]:
         found = [

@@ -6,6 +6,7 @@ import pytest
 
 from covey.core import commands
 from covey.core.entry import Entry, Outcome
+from covey.core.events import EventKind
 from covey.core.index import Index
 from tests.core.support import Bench, policy
 
@@ -201,3 +202,14 @@ def test_a_returned_message_behind_the_cursor_is_seen_again() -> None:
     reader.window.grant(1, 0)
     bench.pump()
     assert reader.got == [1, 2, 3, 2]
+
+
+def test_a_bounded_map_that_had_to_grow_says_so_once() -> None:
+    bench = Bench("lru", policy(cache_size=2))
+    reader = bench.join()
+    bench.send_all("ABCD")
+    bench.pump()
+    told = bench.events.kinds(EventKind.GROUPS_OVER_SIZE)
+    assert len(told) == 1
+    bench.settle(reader)
+    assert not bench.queue.board.strategy.over_size
