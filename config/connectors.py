@@ -158,6 +158,14 @@ class AmqpSettings(Record):
     """Silence after which a peer is dead, as offered to it; 0 = never."""
     max_message_size: Size = 100 * MIB
     """Bytes of one message over all its frames."""
+    outbox_max: SomeSize = 640 * KIB
+    """Bytes that wait for a slow peer; beyond it nothing more is delivered to it."""
+    held_max: SomeSize = 8 * MIB
+    """Bytes of transfers kept while a peer's message waits for room; then it is not read."""
+    transactions_max: SomeCount = 256
+    """Open transactions of one connection; clients use one per session."""
+    add_user_annotation: bool = False
+    """Name the sender in the annotation x-opt-user-id of messages without a user-id of their own."""
     open_timeout_s: SomeSeconds = 10.0
     """Time from accept to open; a stranger may not hold a connection longer."""
     login_frame_max: Annotated[int, Field(ge=512), SIZE] = 64 * KIB

@@ -138,6 +138,10 @@ class BrokerSettings(Record):
     """Bytes of memory the broker may use; 0 = no limit and no alarm."""
     memory_alarm_percent: Percent = 60
     """Producers are blocked from this share of memory_limit on."""
+    delayed_max: SomeCount = 1_000_000
+    """Messages of one queue that wait for their time; each one costs about 300 bytes of memory."""
+    delayed_memory_max: SomeSize = 64 * MIB
+    """Bytes of the non-persistent ones among them, whose bodies have no other place."""
     shutdown_timeout_s: Seconds = 5.0
     """Time to finish after SIGTERM."""
     auto_create: bool = True

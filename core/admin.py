@@ -187,9 +187,10 @@ class Admin:
     # Operating.
 
     def purge(self, name: str, now: float) -> int:
-        """Drop every message nobody has acquired; return how many."""
+        """Drop every message nobody has acquired, delayed ones too; return how many."""
         self._may_manage("queue", name)
-        return commands.purge(self.queue(name), now)
+        queue = self.queue(name)
+        return commands.purge(queue, now) + self.broker.commits.give_up(queue)
 
     def close_group(self, name: str, group: str, now: float) -> bool:
         """Take a group from its owner once its messages are settled."""
@@ -281,5 +282,6 @@ def _refuse_in_use(queue: Queue, *, if_empty: bool, if_unused: bool) -> None:
     users = len(board.consumers) + len(board.browsers)
     if if_unused and users:
         raise RefusedError(f"queue {queue.name} has {users} consumers", "conflict")
-    if if_empty and board.index.count:
-        raise RefusedError(f"queue {queue.name} holds {board.index.count} messages", "conflict")
+    count = board.index.count + queue.timers.delayed.count
+    if if_empty and count:
+        raise RefusedError(f"queue {queue.name} holds {count} messages", "conflict")

@@ -1,4 +1,4 @@
-"""Audit: what an operator must hear about security, as it happens.
+"""Audit: what an operator must hear about security and waiting clients, as it happens.
 
 The core writes no log; it tells an `Audit`, and the server's writes the lines. No password, no
 body and no header ever comes through here.
@@ -24,6 +24,10 @@ class Audit(ABC):
     def slow_consumer(self, user: str, remote: str, waited_s: float) -> None:
         """Hear that a client has not read what is meant for it for too long."""
 
+    @abstractmethod
+    def producer_blocked(self, user: str, remote: str, reason: str, waited_s: float) -> None:
+        """Hear that a producer has been waiting for a while, and for what."""
+
 
 class Unheard(Audit):
     """Nobody listens: a broker in a test."""
@@ -35,4 +39,7 @@ class Unheard(Audit):
         """Tell nobody."""
 
     def slow_consumer(self, user: str, remote: str, waited_s: float) -> None:
+        """Tell nobody."""
+
+    def producer_blocked(self, user: str, remote: str, reason: str, waited_s: float) -> None:
         """Tell nobody."""

@@ -18,6 +18,7 @@ from covey.core.entry import Entry
 from covey.core.events import EventKind, EventSink
 from covey.core.index import Index
 from covey.core.lane import OPEN, READY, Lane
+from covey.core.level import Level
 from covey.core.rules import GroupRules
 from covey.core.view import View
 from covey.groups.base import GroupStrategy
@@ -39,6 +40,7 @@ class Board:
         self.lanes: dict[str, Lane] = {}
         self.unread: dict[Lane, None] = {}  # lanes whose head has its body in the store
         self.plain = Lane("", is_grouped=False)
+        self.levels = [self.plain]  # a priority queue has a plain lane for each, highest first
         self.default_view = View(None, 0)
         self.views: list[View] = [self.default_view]
         self.consumers: dict[int, Consumer] = {}
@@ -53,6 +55,16 @@ class Board:
         """Report an event to the sink, if there is one."""
         if self.events is not None:
             self.events.record(kind, self.now, self.name, group, consumer, seq)
+
+    def set_levels(self, count: int) -> None:
+        """Have so many priorities; the queue must be empty."""
+        self.levels = [self.plain]
+        for rank in range(1, count):
+            lane = Lane("", is_grouped=False)
+            lane.rank = rank
+            self.levels.append(lane)
+        for view in self.views:
+            view.lower = [Level() for _ in self.levels[1:]]
 
     def list_ready(self, consumer: Consumer, seq: int) -> None:
         """Note a head that only this consumer may take; `show_best` tells the pump."""

@@ -15,9 +15,13 @@ expiry follows the wall clock, through `clock_offset`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from covey.config.settings import Settings
+from covey.core.arrivals import Arrivals
 from covey.core.audit import Audit, Unheard
+from covey.core.backpressure import look_for_blocked
+from covey.core.claims import Claims
 from covey.core.clock import Clock
 from covey.core.commit import Commits
 from covey.core.creation import check_made
@@ -81,11 +85,14 @@ class Broker:
             audit=self.audit,
         )
         self.commits = Commits(store or MemoryStore())
-        self.publishing = Publishing(self.commits, settings.broker.id)
+        arrivals = Arrivals(self.commits, self.clock, self.limits)
+        self.publishing = Publishing(self.commits, arrivals, settings.broker.id)
         self.dirty: list[Queue] = []
         self.timed: set[Queue] = set()
         self.sessions: dict[int, Session] = {}
+        self.claims = Claims()
         self.session_numbers = 0
+        self.blocks_gone = 0  # how often producers that are gone had to wait
         self.instance = "covey"  # names this run in message ids; the server makes it unique
         self.clock_offset = 0.0  # wall clock minus monotonic clock, kept by the server
         self.swept_at = 0.0
@@ -130,6 +137,7 @@ class Broker:
         if session.is_gone:
             return
         session.is_gone = True
+        self.blocks_gone += session.blocks
         self.turn(now)
         del self.sessions[session.id]
         self.publishing.parking.forget(session)
@@ -331,7 +339,9 @@ class Broker:
             self.swept_at = now
             for host in self.hosts:
                 host.sweep()
-            look_for_slow(list(self.sessions.values()), self.limits, self.audit, now)
+            sessions = list(self.sessions.values())
+            look_for_slow(sessions, self.limits, self.audit, now)
+            look_for_blocked(sessions, self.audit, now)
         if self.dirty or self.publishing.parking.freed:
             self.run(now)
         return deadline
@@ -358,6 +368,7 @@ class Broker:
         queue.has_quota = has_quota(queue)
         queue.freed = self.publishing.parking.free
         queue.dead_letter = self._dead_letter
+        queue.timers.let_in = partial(self.publishing.arrivals.come_due, queue)
         if self.commits.is_durable:
             queue.removed = self.commits.removed
             queue.retried = self.commits.retried
@@ -365,4 +376,4 @@ class Broker:
     def _dead_letter(self, queue: Queue, message: Message, reason: str) -> None:
         host = next((host for host in self.hosts if host.queues.get(queue.name) is queue), None)
         if host is not None:
-            self.publishing.dead_letter(host, queue, message)
+            self.publishing.dead_letter(host, queue, message, reason)

@@ -79,10 +79,21 @@ def retire(queue: Queue, consumer: Consumer, now: float) -> None:
 
 def purge(queue: Queue, now: float) -> int:
     """Drop every message nobody has acquired; return how many."""
+    return trim(queue, queue.next_seq - 1, now)
+
+
+def trim(queue: Queue, last: int, now: float) -> int:
+    """Drop the messages up to a number that nobody has acquired; return how many."""
     queue.board.now = now
-    doomed = [entry for entry in queue.board.index if entry.state != ACQUIRED]
-    for entry in doomed:
-        queue.counts.dropped += 1
-        queue.drop(entry, EventKind.DROP)
+    index = queue.board.index
+    count = 0
+    entry = index.at_or_after(0)
+    while entry is not None and entry.seq <= last:
+        seq = entry.seq
+        if entry.state != ACQUIRED:
+            count += 1
+            queue.drop(entry, EventKind.DROP)
+        entry = index.at_or_after(seq + 1)
+    queue.counts.dropped += count
     queue.mark()
-    return len(doomed)
+    return count

@@ -15,6 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from covey.core.delayed import Waiting
+from covey.core.duplicates import Duplicates
+from covey.core.entrance import enter
 from covey.core.entry import KEPT, PENDING, SPILLED, STORING, Entry
 from covey.core.ledger import Ledger
 from covey.core.message import Message
@@ -57,21 +60,73 @@ class Commits:
         store.finished = self.finished
         store.pressed = self.pressed
 
-    def put(self, queue: Queue, message: Message) -> None:
-        """Enqueue a message, through the store if it is to survive."""
+    def keeps(self, queue: Queue, message: Message) -> bool:
+        """Say whether a message is to survive a restart there."""
+        return message.persistent and self.is_durable and queue.is_durable
+
+    def put(self, queue: Queue, message: Message, key: str = "") -> Entry:
+        """Enqueue a message, through the store if it is to survive.
+
+        The key is what a last-value queue knows it by; else the store keeps its group.
+        """
         shelf = queue.shelf
         if queue.next_seq >= shelf.reserve_at:
             self.ledger.reserve(queue)
-        is_kept = message.persistent and self.is_durable and queue.is_durable
+        is_kept = self.keeps(queue, message)
         if not is_kept and queue.next_seq < shelf.secured:
             entry = queue.enqueue(message, PENDING)
             self.arrived(queue, entry)
-            return
+            return entry
         entry = queue.enqueue(message, STORING)
         if is_kept:
             entry.stored = KEPT
-            self.store.append(shelf.number, entry.seq, entry.lane.name, message)
+            self.store.append(shelf.number, entry.seq, key or entry.lane.name, message)
         self.batch.entries.append((queue, entry))
+        self.has_changes = True
+        return entry
+
+    def delay(self, queue: Queue, message: Message, key: str) -> None:
+        """Let a message wait for its time, in the store if it is to survive."""
+        is_kept = self.keeps(queue, message)
+        waiting = queue.timers.delayed.add(message, key, is_kept=is_kept)
+        if is_kept:
+            self.store.append(queue.shelf.number, waiting.place, key, message)
+            self.has_changes = True
+
+    def enter(self, queue: Queue, waiting: Waiting) -> None:
+        """Enqueue a message whose time has come; in the store it moves to its number."""
+        shelf = queue.shelf
+        if queue.next_seq >= shelf.reserve_at:
+            self.ledger.reserve(queue)
+        if not waiting.is_kept and queue.next_seq < shelf.secured:
+            self.arrived(queue, enter(queue, waiting, PENDING))
+            return
+        entry = enter(queue, waiting, STORING)
+        if waiting.is_kept:
+            entry.stored = KEPT
+            self.store.move(shelf.number, waiting.place, entry.seq)
+        self.batch.entries.append((queue, entry))
+        self.has_changes = True
+
+    def give_up(self, queue: Queue) -> int:
+        """Forget everything that waits for its time on a queue; return how much that was."""
+        gone = queue.timers.delayed.clear()
+        for waiting in gone:
+            if waiting.is_kept and queue.shelf.number:
+                self.store.delete(queue.shelf.number, waiting.place)
+                self.has_changes = True
+        return len(gone)
+
+    def remember(self, queue: Queue, message: Message, duplicates: Duplicates) -> None:
+        """Remember a message's id, in the store if the message is kept there."""
+        known = duplicates.add(message)
+        if known is None or not self.keeps(queue, message):
+            return
+        number = queue.shelf.number
+        self.store.remember(number, *known)
+        outdated = duplicates.outdated()
+        if outdated:
+            self.store.forget_ids(number, outdated)
         self.has_changes = True
 
     def removed(self, queue: Queue, entry: Entry) -> None:

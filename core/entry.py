@@ -46,6 +46,8 @@ class Outcome(Enum):
     RELEASED = "released"  # unseen: back to its place, the delivery does not count
     FAILED = "failed"  # tried: back to its place with the count raised, or dead-lettered
     REJECTED = "rejected"  # can never be processed: dead-lettered at once
+    DECLINED = "declined"  # released, and not to come back to this consumer
+    UNFIT = "unfit"  # failed, and not to come back to this consumer
 
 
 class Entry:

@@ -24,6 +24,7 @@ from covey.core.event_log import ChunkTaker
 PIPE_BYTES: Final = 1 << 20  # what Linux lets anybody ask for: half a second of heavy traffic
 BACKLOG_BYTES_MAX: Final = 64 << 20  # some two million events while the disk is stuck
 FINISH_TIMEOUT_S: Final = 10.0  # for the last file's footer; then the child is given up
+PUSH_EVERY_S: Final = 0.05  # at the end, while the pipe is full
 
 PACKAGES: Final = ("pyarrow", "numpy")
 
@@ -62,16 +63,24 @@ class EventWriter(ChunkTaker):
 
     def close(self) -> None:
         """Write the rest, end the pipe and wait for the child's last file."""
-        os.set_blocking(self._pipe, True)
-        self._push()
+        for _ in range(int(FINISH_TIMEOUT_S / PUSH_EVERY_S)):
+            self._push()
+            if not self._backlog or self._has_ended(PUSH_EVERY_S):
+                break
         assert self._process.stdin is not None
         self._process.stdin.close()
-        try:
-            self._process.wait(FINISH_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
+        if not self._has_ended(FINISH_TIMEOUT_S):
             self._process.kill()
             self._process.wait()
             self.failure = f"its writer did not finish within {FINISH_TIMEOUT_S:.0f} s"
+
+    def _has_ended(self, within_s: float) -> bool:
+        """Wait for the child's end, but not longer than that."""
+        try:
+            self._process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     def _push(self) -> None:
         backlog = self._backlog
@@ -87,8 +96,7 @@ class EventWriter(ChunkTaker):
             self._backlog_bytes -= written
             if written < len(chunk):
                 backlog.appendleft(chunk[written:])
-                if not os.get_blocking(self._pipe):
-                    return
+                return
 
     def _fail(self) -> None:
         self._backlog.clear()

@@ -76,13 +76,16 @@ class Feed(Source, Subscriber):
         if self.is_over and self.size <= self.buffer_size // 2:
             self._keep_up()
 
-    def settle(self, entry: Entry, outcome: Outcome, now: float) -> None:
-        """Forget an entry; one that comes back is first in line again."""
+    def settle(self, entry: Entry, outcome: Outcome, now: float, reason: str = "") -> None:
+        """Forget an entry; one that comes back is first in line again.
+
+        A topic has no other reader for what its only one will not have again, and no dead letters.
+        """
         if entry.state != ACQUIRED:
             return
         consumer = self.consumer
         consumer.unsettled.pop(entry.seq, None)
-        if consumer.is_gone or outcome in (Outcome.ACCEPTED, Outcome.REJECTED):
+        if consumer.is_gone or outcome not in (Outcome.RELEASED, Outcome.FAILED):
             self.settled(entry)
         else:
             entry.deliveries += outcome is Outcome.FAILED

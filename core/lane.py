@@ -43,7 +43,7 @@ WHERE_NAMES: Final = ("idle", "open", "ready", "draining", "held")
 
 
 class Lane:
-    """The messages of one group, or all messages without one (`is_grouped` False)."""
+    """The messages of one group, or all without one of one level (`is_grouped` False)."""
 
     __slots__ = (
         "aside",
@@ -63,6 +63,7 @@ class Lane:
         "name",
         "owned_since",
         "owner",
+        "rank",
         "target",
         "unsettled",
         "where",
@@ -91,6 +92,7 @@ class Lane:
         self.owned_since = 0.0
         self.blocked_since = 0.0  # 0: the head can go, or there is none
         self.why = ""  # why a HELD lane waits, for people
+        self.rank = 0  # messages without a group: the level of their priority, 0 the highest
 
     def append(self, entry: Entry) -> None:
         """Put a new entry at the end."""

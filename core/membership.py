@@ -87,7 +87,7 @@ class Membership:
         self.board.strategy.left(consumer.id)
         consumer.places = [0, 0]
         if consumer.is_exclusive:
-            self._views_changed()  # what it will not take any more falls to the others
+            self.views_changed()  # what it will not take any more falls to the others
         self.ask_all()
 
     def end_absences(self) -> None:
@@ -146,7 +146,7 @@ class Membership:
                     " the most that selectors_per_queue_max allows",
                     "limit",
                 )
-            view = View(consumer.selector, consumer.from_seq)
+            view = View(consumer.selector, consumer.from_seq, len(board.levels))
             if consumer.is_exclusive:
                 view.exclusive = consumer
             board.views.append(view)
@@ -154,7 +154,7 @@ class Membership:
         view.members.append(consumer)
         consumer.view = view
         if was_empty and (view is not board.default_view or board.has_selectors):
-            self._views_changed()
+            self.views_changed()
 
     def _leave_view(self, consumer: Consumer) -> None:
         view = consumer.view
@@ -166,19 +166,20 @@ class Membership:
             return
         if view is not self.board.default_view:
             self.board.views.remove(view)
-            self._views_changed()
+            self.views_changed()
         elif self.board.has_selectors:
-            self._views_changed()
+            self.views_changed()
 
     def _view_like(self, consumer: Consumer) -> View | None:
         text = "" if consumer.selector is None else consumer.selector.text
         for view in self.board.views:
             known = "" if view.selector is None else view.selector.text
-            if known == text and view.from_seq == consumer.from_seq and view.exclusive is None:
+            is_own = view.exclusive is not None or view.refused is not None
+            if known == text and view.from_seq == consumer.from_seq and not is_own:
                 return view
         return None
 
-    def _views_changed(self) -> None:
+    def views_changed(self) -> None:
         """Show everything to everybody again: what was tested was tested for other views."""
         board = self.board
         board.has_selectors = len(board.views) > 1
@@ -187,7 +188,7 @@ class Membership:
         self.placement.exclusives = exclusive
         plain = [entry for entry in board.index if _is_open_plain(entry)]
         for view in board.views:
-            view.restart(plain)
+            view.restart_all(plain)
             view.free.clear()
         for lane in list(board.lanes.values()):
             if lane.aside is not None:

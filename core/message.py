@@ -32,8 +32,9 @@ class Neutral:
     """A message in no protocol's words: what one front end hands to another.
 
     Names follow AMQP 1.0 section 3.2.4 where it has one. `properties` are the application's
-    own; `body_kind` says what `body` is: data (bytes), text (UTF-8), or json for an AMQP map,
-    list or sequence (then `body_shape` names which).
+    own; `body_kind` says what `body` is: data (bytes), text (UTF-8), or json. `body_shape` names
+    what it was in AMQP where the kind does not say it: string, binary, null, map, list, sequence
+    or (any other) value. `dead_reason` is why a dead letter died.
     """
 
     body: bytes = b""
@@ -49,6 +50,7 @@ class Neutral:
     group_id: str = ""
     group_sequence: int = 0
     user_id: str = ""
+    dead_reason: str = ""
     created_ms: int = 0
     expires_ms: int = 0
     priority: int = DEFAULT_PRIORITY
@@ -95,7 +97,11 @@ class Message(ABC):
 
     @abstractmethod
     def message_id(self) -> str:
-        """Return the id a duplicate would repeat; "" if the producer gave none."""
+        """Return the message's id, the client's or the one the broker made; "" if none."""
+
+    def duplicate_id(self) -> str:
+        """Return the id the client gave, by which a duplicate is known; "" if it gave none."""
+        return self.message_id()
 
     @abstractmethod
     def lookup(self, name: str) -> Value:
@@ -110,5 +116,5 @@ class Message(ABC):
         """Return head and body as a store keeps them; `kind` names the decoder."""
 
     @abstractmethod
-    def without_expiry(self) -> Message:
-        """Return a copy that never expires: what a dead-letter queue gets."""
+    def as_dead_letter(self, reason: str) -> Message:
+        """Return what a dead-letter queue gets: a copy that never expires and says why it died."""

@@ -25,20 +25,19 @@ from typing import Final
 
 from covey.config.settings import BrokerSettings
 from covey.core.commit import Commits
-from covey.core.entry import ASIDE, GONE, KEPT, NOWHERE, PENDING, Entry
+from covey.core.entry import ASIDE, GONE, KEPT, NOWHERE, PENDING, STORING, Entry
 from covey.core.events import EventKind
 from covey.core.lane import Lane
 from covey.core.message import Message
 from covey.core.queue import Queue
 from covey.core.shelf import Shelf
-from covey.core.stores.base import BodyRecord
+from covey.core.stores.base import DAMAGES_MAX, BodyRecord
 
 PAGE_MESSAGES: Final = 512  # read at a time: larger ones hold up the commits behind them
 PAGE_BYTES: Final = 512 * 1024
 PAGES_MAX: Final = 2  # of one queue under way: one being used up, one being read
 LANES_PER_PAGE: Final = 256
 LOADED_MIN: Final = 2 * PAGE_MESSAGES  # stay whatever the window says, or reading would not end
-DAMAGES_MAX: Final = 1000  # texts kept; a broken disk must not fill the memory
 
 Decoder = Callable[[bytes, bytes], Message]
 
@@ -119,7 +118,8 @@ class Pager:
             return
         if is_head and board.consumers:
             return
-        if not lane.is_grouped and any(view.back for view in board.views):
+        levels = [view.level(lane.rank) for view in board.views]
+        if not lane.is_grouped and any(level.back for level in levels):
             return  # it may be one of the returned, which are taken from there as they are
         entry.message = None
         entry.size = queue.shelf.shared(entry.size)
@@ -221,9 +221,10 @@ class Pager:
 
     def _want_plain(self, queue: Queue, page: _Page) -> None:
         is_over = self._is_over(queue)
-        for view in queue.board.views:
-            todo = view.todo
-            if not view.members or not todo:
+        views = [view for view in queue.board.views if view.members]
+        for level in [level for view in views for level in view.levels()]:
+            todo = level.todo
+            if not todo:
                 continue
             ahead = todo[min(len(todo) - 1, PAGE_MESSAGES // 2)]
             if todo[0].message is None or (ahead.message is None and not is_over):
@@ -256,8 +257,8 @@ class _Page:
 
     def add(self, entry: Entry | None) -> bool:
         """Read an entry's body too, if it is out and nobody asked; False if the page is full."""
-        if entry is None or entry.message is not None or entry.state == GONE:
-            return True
+        if entry is None or entry.message is not None or entry.state in (GONE, STORING):
+            return True  # not there, not needed, or not at its place in the store yet
         if entry.seq in self.asked or self.is_full:
             return not self.is_full
         self.asked.add(entry.seq)

@@ -121,9 +121,9 @@ def _principal(who: str) -> str:
 def _pattern(text: str) -> Pattern:
     try:
         (destination,) = SYNTAX.parse(SYNTAX.queue_prefix + text, allow_patterns=True)
+        return Pattern(destination)
     except (RefusedError, ValueError) as error:
         raise RefusedError(f"permission on {text!r}: not one name or pattern", "invalid") from error
-    return Pattern(destination)
 
 
 def _covers(rule: str, pattern: str) -> bool:

@@ -1,8 +1,8 @@
 """Policy: a queue's settings put to work, on a new queue or on one that is in use.
 
 A changed policy never breaks a promise: another strategy takes over as each group drains, a lower
-quota drops nothing that is there. Two settings decide where messages already are, so they can only
-change while the queue is empty: the group header and the mirror.
+quota drops nothing that is there. Some settings decide where messages already are, so they can only
+change while the queue is empty: the group header, the mirror, priorities and the last-value key.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from covey.groups.base import GroupStrategy
 from covey.groups.key import GroupKey
 
 STRATEGY_OPTIONS = ("strategy", "bucket_count", "cache_size", "ring_points", "lru_strict_activemq")
-FIXED_WHILE_FULL = ("header", "default_group")
+FIXED_WHILE_FULL = ("mirrored", "priorities", "lvq_key")
+GROUPS_FIXED_WHILE_FULL = ("header", "default_group")
 
 
 def strategy_of(settings: QueueSettings) -> GroupStrategy:
@@ -47,8 +48,8 @@ def change_policy(
 ) -> None:
     """Let other settings hold from now on; raises RefusedError if messages stand against it."""
     old = queue.settings
-    if queue.board.index.count:
-        _refuse_regrouping(queue, settings)
+    if queue.board.index.count or queue.timers.delayed.count:
+        _refuse_rearranging(queue, settings)
     if any(
         getattr(old.groups, name) != getattr(settings.groups, name) for name in STRATEGY_OPTIONS
     ):
@@ -60,17 +61,18 @@ def change_policy(
     queue.mark()
 
 
-def _refuse_regrouping(queue: Queue, settings: QueueSettings) -> None:
+def _refuse_rearranging(queue: Queue, settings: QueueSettings) -> None:
     old = queue.settings
     changed = [
         f"groups.{name}"
-        for name in FIXED_WHILE_FULL
+        for name in GROUPS_FIXED_WHILE_FULL
         if getattr(old.groups, name) != getattr(settings.groups, name)
     ]
-    changed += ["mirrored"] if old.mirrored != settings.mirrored else []
+    changed += [name for name in FIXED_WHILE_FULL if getattr(old, name) != getattr(settings, name)]
     if changed:
+        count = queue.board.index.count + queue.timers.delayed.count
         raise RefusedError(
-            f"queue {queue.name} holds {queue.board.index.count} messages:"
+            f"queue {queue.name} holds {count} messages:"
             f" {', '.join(changed)} can change only while it is empty",
             "conflict",
         )

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from covey.core.arrivals import Arrivals
 from covey.core.commit import Commits
 from covey.core.destination import Destination, Kind
 from covey.core.errors import RefusedError
@@ -21,19 +22,19 @@ from covey.core.host import VirtualHost
 from covey.core.message import Message
 from covey.core.parking import Parking, Send, Work
 from covey.core.queue import Queue
-from covey.core.quota import has_room, take_room, why_full
+from covey.core.quota import has_room, why_full
 from covey.core.session import Session
 from covey.core.temporary import admitted
 from covey.core.topic import Topic
 from covey.core.transaction import Transaction
-from covey.groups.key import GroupIdError
 
 
 class Publishing:
     """The way in."""
 
-    def __init__(self, commits: Commits, broker_id: str) -> None:
+    def __init__(self, commits: Commits, arrivals: Arrivals, broker_id: str) -> None:
         self.commits = commits
+        self.arrivals = arrivals
         self.broker_id = broker_id
         self.parking = Parking()
 
@@ -54,9 +55,11 @@ class Publishing:
                 and target.kind is Kind.QUEUE
                 and target in session.sendable
                 and not queue.has_quota
+                and queue.discipline.is_usual
+                and not message.due_ms
                 and not queue.settings.mirrored
             ):
-                self._put(queue, message)
+                self.arrivals.place(queue, message)
                 if done is not None:
                     self.commits.after(done)
                 if self.commits.pressure and message.persistent:
@@ -95,16 +98,16 @@ class Publishing:
         """Try what waited for queues that have room again."""
         self.parking.retry(self._attempt)
 
-    def dead_letter(self, host: VirtualHost, queue: Queue, message: Message) -> None:
+    def dead_letter(self, host: VirtualHost, queue: Queue, message: Message, reason: str) -> None:
         """Put a dead message where its queue's policy says; it never expires there."""
         name = queue.settings.dlq
         if name is not None:
-            self._put(host.queue(name.replace("*", queue.name)), message.without_expiry())
+            dead = host.queue(name.replace("*", queue.name))
+            self.arrivals.place(dead, message.as_dead_letter(reason))
 
     def fill(self, queue: Queue, message: Message) -> None:
         """Put a message into a queue, as its quota allows."""
-        if not queue.has_quota or take_room(queue, message.size):
-            self._put(queue, message)
+        self.arrivals.take(queue, message)
 
     # All or nothing.
 
@@ -157,9 +160,10 @@ class Publishing:
         sizes: dict[Queue, int] = {}
         for targets, message in sends:
             for queue in _queues(host, targets):
-                _check_group(queue, message)
-                counts[queue] = counts.get(queue, 0) + 1
-                sizes[queue] = sizes.get(queue, 0) + message.size
+                self.arrivals.check(queue, message)
+                count, size = self.arrivals.needed(queue, message)
+                counts[queue] = counts.get(queue, 0) + count
+                sizes[queue] = sizes.get(queue, 0) + size
         for queue, count in counts.items():
             if not queue.has_quota:
                 continue
@@ -188,12 +192,6 @@ class Publishing:
             session.block(f"a slow subscriber of topic {topic.name}", now)
             feed.waited_for_by.append(session)
 
-    def _put(self, queue: Queue, message: Message) -> None:
-        try:
-            self.commits.put(queue, message)
-        except GroupIdError as error:
-            raise RefusedError(f"queue {queue.name}: {error}", "invalid") from error
-
 
 def _queues(host: VirtualHost, targets: tuple[Destination, ...]) -> Iterator[Queue]:
     """Walk the queues that a send fills and whose quota the sender has to respect."""
@@ -206,10 +204,3 @@ def _queues(host: VirtualHost, targets: tuple[Destination, ...]) -> Iterator[Que
             mirror = host.mirror_of(target.name)
             if mirror is not None:
                 yield mirror
-
-
-def _check_group(queue: Queue, message: Message) -> None:
-    try:
-        queue.group_of(message)
-    except GroupIdError as error:
-        raise RefusedError(f"queue {queue.name}: {error}", "invalid") from error

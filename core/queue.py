@@ -20,9 +20,11 @@ from covey.core.ages import Ages
 from covey.core.board import Board
 from covey.core.consumer import Consumer
 from covey.core.counts import Counts
+from covey.core.discipline import Discipline
 from covey.core.dispatch import Dispatch
-from covey.core.entry import ACQUIRED, GONE, KEPT, PENDING, STORING, Entry, Outcome
+from covey.core.entry import ACQUIRED, GONE, PENDING, STORING, Entry, Outcome
 from covey.core.events import EventKind
+from covey.core.exclusions import Exclusions
 from covey.core.lane import HELD, READY
 from covey.core.membership import Membership
 from covey.core.message import Message
@@ -31,7 +33,6 @@ from covey.core.rules import retry_delay, rules_of
 from covey.core.shelf import Shelf
 from covey.core.source import Source
 from covey.core.start import Start
-from covey.core.stores.base import MessageRecord
 from covey.core.timers import Timers
 from covey.groups.base import GroupStrategy
 from covey.groups.key import GroupKey
@@ -48,13 +49,16 @@ class Queue(Source):
         self.counts = Counts()
         self.ages = Ages()
         self.next_seq = 1
+        self.dropped_to = 0  # no number above it went but by being settled
         self.size = 0  # content bytes of all entries
         self.consumer_numbers = 0
         self.board = Board(name, strategy, rules_of(settings))
+        self.discipline = Discipline(self.board)
         self.placement = Placement(self.board)
         self.membership = Membership(self.board, self.placement)
         self.dispatch = Dispatch(self.board, self.placement, self.membership, self.expire_head)
         self.timers = Timers(self.board, self.membership, self._expire, self._set_pending)
+        self.exclusions = Exclusions(self.board, self.membership, self.dispatch)
         self.start = Start(self.board, self.membership)
         self.draining: list[Consumer] = []  # AMQP links to be told when nothing more can come
         self.is_durable = settings.durable
@@ -75,6 +79,7 @@ class Queue(Source):
         self.settings = settings
         self.nak_limit = settings.nak_limit
         self.board.rules = rules_of(settings)
+        self.discipline.apply(settings)
         self.start.arm()
 
     # Coming in.
@@ -83,11 +88,11 @@ class Queue(Source):
         """Give the message its number and its place; raises GroupIdError for a bad group id."""
         group = self.group_of(message)
         board = self.board
-        lane = self.placement.lane_for(group) if group else board.plain
+        lane = self.placement.lane_for(group) if group else self.discipline.lane_of(message)
         seq = self.next_seq
         self.next_seq = seq + 1
         entry = Entry(seq, message, lane, state)
-        self._insert(entry)
+        self.insert(entry)
         self.counts.enqueued += 1
         if board.events is not None:
             board.record(EventKind.ENQUEUE, group, 0, seq)
@@ -95,25 +100,15 @@ class Queue(Source):
 
     def group_of(self, message: Message) -> str:
         """Return the group a message belongs to here, "" for none."""
+        if not self.discipline.has_groups:
+            return ""
         key = self.key
         if key.header is None and not message.group:
             return key.default_group
         return key.resolve(message.group, message.lookup)
 
-    def restore(self, record: MessageRecord) -> Entry:
-        """Put a recovered message back at its number, without its body; numbers must ascend."""
-        group = record.group
-        lane = self.placement.lane_for(group) if group else self.board.plain
-        entry = Entry(record.seq, None, lane, PENDING)
-        entry.size = self.shelf.shared(record.size)
-        entry.expires_ms = record.expires_ms
-        entry.deliveries = record.deliveries
-        entry.stored = KEPT
-        self.next_seq = max(self.next_seq, record.seq + 1)
-        self._insert(entry)
-        return entry
-
-    def _insert(self, entry: Entry) -> None:
+    def insert(self, entry: Entry) -> None:
+        """Put a new entry, whose number is above all others', at its place."""
         board = self.board
         lane = entry.lane
         board.index.add(entry)
@@ -133,7 +128,7 @@ class Queue(Source):
             if board.has_selectors:
                 self.dispatch.append_plain(entry)
             else:
-                board.default_view.todo.append(entry)
+                board.default_view.level(lane.rank).todo.append(entry)
         self.mark()
 
     def committed(self, entry: Entry) -> None:
@@ -141,7 +136,6 @@ class Queue(Source):
         if entry.state == STORING:
             entry.state = PENDING
             lane = entry.lane
-            self.drop_cursor = min(self.drop_cursor, entry.seq)
             if self.expire_head(entry):
                 pass  # its second may have passed meanwhile, and nobody would look again
             elif lane.is_grouped and lane.head is entry:
@@ -173,7 +167,7 @@ class Queue(Source):
                 consumer.drained()
         return more
 
-    def settle(self, entry: Entry, outcome: Outcome, now: float) -> None:
+    def settle(self, entry: Entry, outcome: Outcome, now: float, reason: str = "") -> None:
         """Settle an acquired entry; a second settle of the same is ignored."""
         if entry.state != ACQUIRED:
             return
@@ -185,9 +179,11 @@ class Queue(Source):
             self.settled(entry)
         elif outcome is Outcome.REJECTED:
             self._record(EventKind.REJECT, entry)
-            self._die(entry, "rejected")
+            self._die(entry, f"rejected: {reason}" if reason else "rejected")
         elif outcome is Outcome.FAILED:
             self._fail(entry)
+        elif outcome is Outcome.DECLINED or outcome is Outcome.UNFIT:
+            self._refuse(entry, outcome)
         else:
             self._record(EventKind.RELEASE, entry)
             self._return(entry)
@@ -219,6 +215,7 @@ class Queue(Source):
     def drop(self, entry: Entry, kind: EventKind) -> None:
         """Remove an entry nobody has acquired: expired, purged, or over the limit."""
         lane = entry.lane
+        self.dropped_to = max(self.dropped_to, entry.seq)
         self._record(kind, entry)
         self._remove(entry)
         if lane.is_grouped:
@@ -250,6 +247,19 @@ class Queue(Source):
             return
         self._return(entry)
 
+    def _refuse(self, entry: Entry, outcome: Outcome) -> None:
+        """Put an entry back for others than its holder."""
+        consumer = entry.holder
+        can_be_kept_away = consumer is None or self.exclusions.refuse(consumer, entry)
+        if not can_be_kept_away and self.settings.dlq is not None:
+            self._record(EventKind.REJECT, entry)
+            self._die(entry, "undeliverable to a consumer that would get it again")
+        elif outcome is Outcome.UNFIT or not can_be_kept_away:
+            self._fail(entry)
+        else:
+            self._record(EventKind.RELEASE, entry)
+            self._return(entry)
+
     def _count_try(self, entry: Entry) -> None:
         entry.deliveries += 1
         if self.retried is not None:
@@ -274,8 +284,12 @@ class Queue(Source):
             lane.unsettled -= 1
         entry.state = PENDING
         self.drop_cursor = min(self.drop_cursor, entry.seq)
+        values = self.discipline.last_values
         if self.board.has_run_out(entry):
             self._expire(entry)
+        elif values is not None and values.is_outdated(entry):
+            self.counts.dropped += 1
+            self.drop(entry, EventKind.DROP)
         elif lane.is_grouped:
             lane.put_back(entry)
         else:
@@ -384,13 +398,3 @@ class Queue(Source):
         if not consumer.is_browser:
             self.dispatch.offer(consumer)
         self.mark()
-
-    def oldest_available(self) -> Entry | None:
-        """Return the oldest entry nobody has acquired: what a drop-head limit gives up."""
-        index = self.board.index
-        entry = index.at_or_after(self.drop_cursor)
-        while entry is not None and (entry.state == ACQUIRED or entry.state == STORING):
-            entry = index.at_or_after(entry.seq + 1)
-        if entry is not None:
-            self.drop_cursor = entry.seq
-        return entry

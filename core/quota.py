@@ -8,13 +8,14 @@
 | drop tail   | the newcomer is dropped, and counted                                    |
 
 `has_room` only looks, so that a send to many queues, or a whole transaction, is taken by all of
-them or by none; `take_room` acts, message by message. An acquired message is never dropped. What
-is larger than the whole quota is always refused: no waiting would ever make room for it.
+them or by none; `take_room` acts, message by message. An acquired message is never dropped; one
+that is on its way to the disk may be, for a ring must not refuse a burst. What is larger than the
+whole quota is always refused: no waiting would ever make room for it.
 """
 
 from __future__ import annotations
 
-from covey.core.entry import ACQUIRED, STORING
+from covey.core.entry import ACQUIRED, Entry
 from covey.core.errors import RefusedError
 from covey.core.events import EventKind
 from covey.core.queue import Queue
@@ -30,7 +31,7 @@ def has_room(queue: Queue, count: int, size: int) -> bool:
 
     Raises RefusedError if waiting does not help.
     """
-    if not _is_over(queue, count, size):
+    if not is_over(queue, count, size):
         return True
     settings = queue.settings
     if settings.full_policy == "drop tail":
@@ -51,11 +52,11 @@ def has_room(queue: Queue, count: int, size: int) -> bool:
 def take_room(queue: Queue, size: int) -> bool:
     """Make room for one message as the policy says; False: the message is dropped, and counted."""
     policy = queue.settings.full_policy
-    while _is_over(queue, 1, size):
+    while is_over(queue, 1, size):
         if policy == "drop tail":
             queue.counts.dropped += 1
             return False
-        oldest = queue.oldest_available() if policy == "drop head" else None
+        oldest = oldest_available(queue) if policy == "drop head" else None
         if oldest is None:
             break  # `has_room` was asked before: what is over now came with the same send
         queue.counts.dropped += 1
@@ -65,15 +66,31 @@ def take_room(queue: Queue, size: int) -> bool:
 
 def why_full(queue: Queue) -> str:
     """Say in words what a waiting producer waits for."""
-    held = f"{queue.board.index.count} messages, {queue.size} bytes"
+    delayed = queue.timers.delayed
+    count = queue.board.index.count + delayed.count
+    held = f"{count} messages, {queue.size + delayed.size} bytes"
     return f"queue {queue.name} is full: it holds {held}, its quota is {_quota_text(queue)}"
 
 
-def _is_over(queue: Queue, count: int, size: int) -> bool:
+def oldest_available(queue: Queue) -> Entry | None:
+    """Return the oldest entry nobody has acquired: what `drop head` gives up."""
+    index = queue.board.index
+    entry = index.at_or_after(queue.drop_cursor)
+    while entry is not None and entry.state == ACQUIRED:
+        entry = index.at_or_after(entry.seq + 1)
+    if entry is not None:
+        queue.drop_cursor = entry.seq
+    return entry
+
+
+def is_over(queue: Queue, count: int, size: int) -> bool:
+    """Say whether so much more would be too much; what waits for its time counts, too."""
     settings = queue.settings
-    if settings.quota_messages and queue.board.index.count + count > settings.quota_messages:
+    delayed = queue.timers.delayed
+    held = queue.board.index.count + delayed.count
+    if settings.quota_messages and held + count > settings.quota_messages:
         return True
-    return bool(settings.quota) and queue.size + size > settings.quota
+    return bool(settings.quota) and queue.size + delayed.size + size > settings.quota
 
 
 def _is_beyond(queue: Queue, count: int, size: int) -> bool:
@@ -86,12 +103,12 @@ def _is_beyond(queue: Queue, count: int, size: int) -> bool:
 def _can_drop(queue: Queue, count: int, size: int) -> bool:
     """Say whether dropping the oldest messages would make enough room."""
     index = queue.board.index
-    entry = queue.oldest_available()
+    entry = oldest_available(queue)
     while entry is not None:
-        if entry.state not in (ACQUIRED, STORING):
+        if entry.state != ACQUIRED:
             count -= 1
             size -= entry.size
-            if not _is_over(queue, count, size):
+            if not is_over(queue, count, size):
                 return True
         entry = index.at_or_after(entry.seq + 1)
     return False

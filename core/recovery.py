@@ -11,6 +11,8 @@ import gc
 
 from covey.config.queues import QueueSettings
 from covey.core.commit import Commits
+from covey.core.delayed import PLACE
+from covey.core.entrance import restore
 from covey.core.errors import RefusedError, StoreError
 from covey.core.host import DURABLE_PREFIX, VirtualHost
 from covey.core.ledger import FLOOR, SYNTAX
@@ -27,6 +29,7 @@ def recover(hosts: list[VirtualHost], commits: Commits) -> int:
     try:
         queues = _recover_queues(hosts, commits)
         _recover_durables(hosts, commits)
+        _recover_ids(queues, commits)
         return _recover_messages(queues, commits)
     finally:
         if was_collecting:
@@ -45,7 +48,8 @@ def _recover_queues(hosts: list[VirtualHost], commits: Commits) -> dict[int, Que
     for record in records:
         host = known.get(record.host)
         if host is not None and record.is_live:
-            queues[record.number] = _recover_queue(host, record)
+            queue = queues[record.number] = _recover_queue(host, record)
+            queue.dropped_to = 0  # numbers are left out at a restart, not messages
     return queues
 
 
@@ -93,6 +97,17 @@ def _recover_messages(queues: dict[int, Queue], commits: Commits) -> int:
     for record in commits.store.messages():
         queue = queues.get(record.queue)
         if queue is not None:
-            queue.restore(record)
+            if record.seq < PLACE:
+                restore(queue, record)
+            else:
+                queue.timers.delayed.restore(record)
+                queue.mark()
             count += 1
     return count
+
+
+def _recover_ids(queues: dict[int, Queue], commits: Commits) -> None:
+    for record in commits.store.ids():
+        queue = queues.get(record.queue)
+        if queue is not None and queue.discipline.duplicates is not None:
+            queue.discipline.duplicates.restore(record.number, record.digest)

@@ -45,6 +45,8 @@ class Session:
         self.blocked = 0  # pieces of work waiting for room
         self.blocked_on = ""  # what for, in words for people
         self.blocked_since = 0.0
+        self.is_block_told = False  # to the audit, since it waits for long
+        self.blocks = 0  # how often it had to wait
         self.paused_since = 0.0  # its peer does not read; 0: it does
         self.is_slow = False  # and has been told of
         self.sent = 0
@@ -57,15 +59,18 @@ class Session:
 
     def block(self, why: str, now: float) -> None:
         """Note that a piece of work waits."""
+        if self.blocked == 0:
+            self.blocks += 1
+            self.blocked_since = now
         self.blocked += 1
         self.blocked_on = why
-        self.blocked_since = now
 
     def unblock(self) -> None:
         """Note that it was done; the last one lets the protocol go on."""
         self.blocked -= 1
         if self.blocked == 0:
             self.blocked_on = ""
+            self.is_block_told = False
             self.resume()
 
     def paused_s(self, now: float) -> float:

@@ -20,8 +20,11 @@ class Source(ABC):
     name: str
 
     @abstractmethod
-    def settle(self, entry: Entry, outcome: Outcome, now: float) -> None:
-        """Settle an acquired entry; a second settle of the same is ignored."""
+    def settle(self, entry: Entry, outcome: Outcome, now: float, reason: str = "") -> None:
+        """Settle an acquired entry; a second settle of the same is ignored.
+
+        `reason` is what the consumer says of a rejection: its dead letter shows it.
+        """
 
     @abstractmethod
     def settled(self, entry: Entry) -> None:

@@ -79,8 +79,8 @@ class Subscription:
                 source.leave(consumer, now, counted=counted)
 
 
-def settle(entry: Entry, outcome: Outcome, now: float) -> None:
+def settle(entry: Entry, outcome: Outcome, now: float, reason: str = "") -> None:
     """Settle an entry with whatever it came from."""
     consumer = entry.holder
     if consumer is not None and consumer.queue is not None:
-        consumer.queue.settle(entry, outcome, now)
+        consumer.queue.settle(entry, outcome, now, reason)

@@ -20,7 +20,7 @@ TALLIES_MAX: Final = 10_000  # names and addresses that are counted; the oldest 
 KNOWN_MAX: Final = 10_000  # pairs of address and user that have logged in before
 SITE_BITS: Final = 64  # of an IPv6 address: what one site has
 
-Key = tuple[str, str]  # an address and "", "" and a user, or both
+Key = tuple[str, str, str]  # what is counted, an address or "", a user or ""
 
 
 class Tally:
@@ -48,8 +48,8 @@ class Throttle:
     def wait_s(self, address: str, user: str, now: float) -> float:
         """Return how long this user is banned at this address yet; 0: not at all."""
         site = site_of(address)
-        pair = (site, user)
-        keys = [pair] if pair in self._known else [(site, ""), ("", user)]
+        pair = ("pair", site, user)
+        keys = [pair] if pair in self._known else [("address", site, ""), ("user", "", user)]
         bans = [self._tallies[key].banned_until for key in keys if key in self._tallies]
         return max([0.0, *[until - now for until in bans]])
 
@@ -58,7 +58,7 @@ class Throttle:
         if not self.failures_max:
             return
         site = site_of(address)
-        for key in ((site, ""), ("", user), (site, user)):
+        for key in (("address", site, ""), ("user", "", user), ("pair", site, user)):
             tally = self._tally(key, now)
             tally.count += 1
             if tally.count >= self.failures_max:
@@ -67,7 +67,7 @@ class Throttle:
 
     def succeeded(self, address: str, user: str) -> None:
         """Remember a pair that is no stranger."""
-        pair = (site_of(address), user)
+        pair = ("pair", site_of(address), user)
         self._tallies.pop(pair, None)
         self._known.pop(pair, None)
         self._known[pair] = None

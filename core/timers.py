@@ -2,34 +2,49 @@
 
 | what                                   | kept in                  | then                       |
 |----------------------------------------|--------------------------|----------------------------|
+| a delayed message's time comes         | `delayed`                | it is let in               |
 | a message runs out                     | `expiry`, by seconds     | dropped, if not acquired   |
 | a failed plain message may be retried  | `away`                   | back at its place          |
 | a failed group may go on, drain report | `board.holds`            | its lane is resolved       |
 | an absent client did not return        | `membership.absent_until`| its groups are free        |
 | idle groups grow old                   | `age_at`                 | the strategy forgets some  |
 
-Everything is looked at once per pump, before anything is handed out; `next_deadline` says when
-the queue must be pumped for it. A failed *group* waits as a whole (order first), a message
-without a group waits alone.
+Everything is looked at once per pump, in this order, before anything is handed out;
+`next_deadline` says when the queue must be pumped for it. A failed *group* waits as a whole (order
+first), a message without a group waits alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
+from typing import Final
 
 from covey.core.board import Board
+from covey.core.delayed import Delayed, Waiting
 from covey.core.entry import ACQUIRED, AWAY, STORING, Entry
 from covey.core.events import EventKind
 from covey.core.expiry import Expiry
 from covey.core.lane import DRAINING, HELD, Lane
 from covey.core.membership import Membership
 
+DUE_PORTION: Final = 1000  # delayed messages let in per pump
+
 
 class Timers:
     """The clockwork of one queue."""
 
-    __slots__ = ("age_at", "away", "board", "come_back", "expire", "expiry", "membership")
+    __slots__ = (
+        "age_at",
+        "away",
+        "board",
+        "come_back",
+        "delayed",
+        "expire",
+        "expiry",
+        "let_in",
+        "membership",
+    )
 
     def __init__(
         self,
@@ -45,6 +60,8 @@ class Timers:
         self.expiry = Expiry()
         self.away: list[tuple[float, int]] = []  # heap: plain entries waiting out a delay
         self.age_at = 0.0
+        self.delayed = Delayed()
+        self.let_in: Callable[[Waiting], None] = _nobody  # enqueues a message whose time has come
 
     def send_away(self, entry: Entry, delay: float) -> None:
         """Let a plain entry wait before it is offered again."""
@@ -56,6 +73,9 @@ class Timers:
         """Do what is due at the board's time."""
         board = self.board
         now = board.now
+        if self.delayed.count:
+            for waiting in self.delayed.take_due(board.wall_ms, DUE_PORTION):
+                self.let_in(waiting)
         if self.expiry.count:
             self._run_expiry()
         while self.away and self.away[0][0] <= now:
@@ -74,6 +94,8 @@ class Timers:
         """Return when something is due next; 0 for never."""
         board = self.board
         times = []
+        if self.delayed.count:
+            times.append(now + max(0, self.delayed.next_ms() - wall_ms) / 1000)
         if self.expiry.count:
             times.append(now + max(0, self.expiry.next_ms() - wall_ms) / 1000)
         if self.away:
@@ -106,3 +128,7 @@ class Timers:
             holder = 0 if lane.holder is None else lane.holder.id
             if board.now - lane.blocked_since >= board.rules.drain_limit_s:
                 board.record(EventKind.DRAIN_OVERDUE, lane.name, holder, 0)
+
+
+def _nobody(waiting: Waiting) -> None:
+    """Let nobody in: a queue without a broker takes no delayed messages."""

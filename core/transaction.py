@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 class Settlement:
     """A delivery settled in a transaction, and where it came from."""
 
-    __slots__ = ("consumer", "entry", "outcome", "source")
+    __slots__ = ("consumer", "entry", "outcome", "reason", "source")
 
-    def __init__(self, entry: Entry, consumer: Consumer, source: Source, outcome: Outcome) -> None:
+    def __init__(
+        self, entry: Entry, consumer: Consumer, source: Source, outcome: Outcome, reason: str
+    ) -> None:
         self.entry = entry
         self.consumer = consumer
         self.source = source
         self.outcome = outcome
+        self.reason = reason
 
 
 class Transaction:
@@ -47,19 +50,19 @@ class Transaction:
         self._count(message.size)
         self.sends.append((targets, message))
 
-    def settle(self, entry: Entry, outcome: Outcome) -> None:
+    def settle(self, entry: Entry, outcome: Outcome, reason: str = "") -> None:
         """Keep a settlement for the commit; the entry is the transaction's from now on."""
         consumer = entry.holder
         if entry.state != ACQUIRED or consumer is None or consumer.queue is None:
             return
         self._count(0)
         consumer.unsettled.pop(entry.seq, None)
-        self.settlements.append(Settlement(entry, consumer, consumer.queue, outcome))
+        self.settlements.append(Settlement(entry, consumer, consumer.queue, outcome, reason))
 
     def commit_settlements(self, now: float) -> None:
         """Carry the settlements out."""
         for settlement in self.settlements:
-            settlement.source.settle(settlement.entry, settlement.outcome, now)
+            settlement.source.settle(settlement.entry, settlement.outcome, now, settlement.reason)
         self.settlements.clear()
 
     def abort(self, now: float) -> None:

@@ -2,23 +2,23 @@
 
 Consumers that ask for the same share one view, so each message is tested once per distinct
 selector, not once per consumer. The default view (no selector, from the start) always exists;
-without any other view not a single test is run. An exclusive consumer has a view of its own.
+without any other view not a single test is run. An exclusive consumer has a view of its own, and
+so has one that refused a message for itself alone (`core.exclusions`).
 
     free   heap of sequence numbers: heads of OPEN lanes this view admits
-    todo   plain entries (no group) this view has not looked at yet, in order
-    cursor the highest number looked at; never moves back (a returned message below it goes
-           into `back`, which is tested again, so nothing is skipped and nothing seen twice)
+
+A view is itself the first level of the messages without a group (see `core.level`), the only one
+but for a priority queue, which keeps the others in `lower`.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
-from covey.core.entry import GONE, PENDING, Entry
+from covey.core.entry import Entry
 from covey.core.lane import OPEN
+from covey.core.level import Level
 from covey.core.line import LANES, PLAIN, Line
 
 if TYPE_CHECKING:
@@ -27,39 +27,38 @@ if TYPE_CHECKING:
     from covey.core.selector import Selector
 
 
-class View:
+class View(Level):
     """One selector's window onto a queue."""
 
     __slots__ = (
-        "back",
-        "checked",
-        "cursor",
         "exclusive",
         "free",
         "from_seq",
         "lane_line",
+        "lower",
         "members",
         "plain_line",
+        "refused",
         "selector",
-        "todo",
     )
 
-    def __init__(self, selector: Selector | None, from_seq: int) -> None:
+    def __init__(self, selector: Selector | None, from_seq: int, levels: int = 1) -> None:
+        super().__init__()
         self.selector = selector
         self.from_seq = from_seq
         self.exclusive: Consumer | None = None
+        self.refused: set[int] | None = None  # what its one member must not get again
         self.members: list[Consumer] = []
         self.free: list[int] = []
-        self.todo: deque[Entry] = deque()
-        self.cursor = 0
-        self.checked: Entry | None = None  # the head of `todo`, once it was found to match
-        self.back: list[int] = []
+        self.lower: list[Level] = [Level() for _ in range(levels - 1)]
         self.lane_line = Line(self, LANES)
         self.plain_line = Line(self, PLAIN)
 
     def matches(self, entry: Entry) -> bool:
         """Say whether the selector and from-seq let the entry through."""
         if entry.seq < self.from_seq:
+            return False
+        if self.refused is not None and entry.seq in self.refused:
             return False
         return self.selector is None or self.selector.matches(entry.content.lookup)
 
@@ -79,29 +78,26 @@ class View:
             heappop(free)
         return None
 
-    def best_returned(self, index: Index) -> Entry | None:
-        """Return the oldest returned plain entry."""
-        back = self.back
-        while back:
-            entry = index.get(back[0])
-            if entry is not None and entry.state == PENDING:
-                return entry
-            heappop(back)
-        return None
+    def forget(self, seq: int, rank: int) -> None:
+        """Drop the places of an entry: old ones would be good again once it is back."""
+        self.free = [number for number in self.free if number != seq]
+        heapify(self.free)
+        level = self.level(rank)
+        level.back = [number for number in level.back if number != seq]
+        heapify(level.back)
 
-    def trim(self) -> None:
-        """Drop gone entries from `todo`; any other may still be looked at, or come back."""
-        self.todo = deque([entry for entry in self.todo if entry.state != GONE])
+    def level(self, rank: int) -> Level:
+        """Return a level of the plain entries; 0 is the highest."""
+        return self.lower[rank - 1] if rank else self
 
-    def trim_back(self, index: Index) -> None:
-        """Drop doubles and what is not pending from `back`."""
-        found = (index.get(seq) for seq in set(self.back))
-        self.back = [entry.seq for entry in found if entry is not None and entry.state == PENDING]
-        heapify(self.back)
+    def levels(self) -> list[Level]:
+        """Return all of them, the highest first."""
+        return [self, *self.lower]
 
-    def restart(self, entries: Iterable[Entry]) -> None:
-        """Look at all plain entries anew: the set of views changed."""
-        self.todo = deque(entries)
-        self.cursor = 0
-        self.checked = None
-        self.back = []
+    def restart_all(self, entries: list[Entry]) -> None:
+        """Look at all plain entries anew, each in its level."""
+        if not self.lower:
+            self.restart(entries)
+            return
+        for rank, level in enumerate(self.levels()):
+            level.restart([entry for entry in entries if entry.lane.rank == rank])

@@ -1,4 +1,4 @@
-"""Audit: denials, failed logins and slow consumers, as lines of the log.
+"""Audit: denials, failed logins, slow consumers and blocked producers, as lines of the log.
 
 What a client can repeat as fast as it can send must not become a flood: at most LINES_PER_S of
 these lines a second are written, and the rest is counted. Names that come from a peer are cut.
@@ -44,6 +44,17 @@ class LogAudit(Audit):
         if self._has_room():
             self._log.warning(
                 "slow_consumer", user=user, remote=remote, waited_s=round(waited_s, 1)
+            )
+
+    def producer_blocked(self, user: str, remote: str, reason: str, waited_s: float) -> None:
+        """Write who waits, and for what."""
+        if self._has_room():
+            self._log.warning(
+                "producer_blocked",
+                user=user,
+                remote=remote,
+                reason=reason,
+                waited_s=round(waited_s, 1),
             )
 
     def _has_room(self) -> bool:

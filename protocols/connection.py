@@ -6,8 +6,8 @@ event loop is the only lock; between two awaits the core sees a consistent world
 How it ends:
 - The engine closes (an ERROR, a good-bye): the *writer* sends what is left, then lets the peer
   read it. Closing at once would throw away what the peer has not taken yet.
-- The peer goes: the engine gives everything back at once; what is left is sent if the peer only
-  stopped writing. A stream that breaks while sending is a normal end.
+- The peer goes: the engine gives everything back, at once unless answers wait for the store; what
+  is left is sent if the peer only stopped writing. A stream that breaks while sending is a normal end.
 - The peer takes nothing for too long: whoever holds all connections calls `watch`, because a
   writer that waits for its peer cannot look at a clock, neither for heart-beats nor for itself.
 """
@@ -30,6 +30,8 @@ BROKEN = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 WRITE_SIZE = 256 * 1024
 # How long a connection that has ended waits for its peer to take the last words and to close.
 CLOSE_GRACE_S = 2.0
+# What the store has just made visible is delivered in the turn after.
+TURN_S = 0.005
 # Bytes read and thrown away meanwhile, so that closing does not reset what the peer has yet to
 # read; one that goes on talking beyond it talks to a wall.
 DISCARD_MAX = 1024 * 1024
@@ -83,7 +85,8 @@ class Connection:
         """Keep the time of a writer that waits for its peer, and cut off one that never reads."""
         if not self._sending_since:
             return
-        if self._deadline is not None and now >= self._deadline:
+        is_due = self._deadline is not None and now >= self._deadline
+        if is_due or self._awake.is_set():  # the engine has called, and the writer cannot come
             self._deadline = self.engine.tick(now)
         patience_s = CLOSE_GRACE_S if self.engine.is_closed else self.write_timeout_s
         if patience_s and now >= self._sending_since + patience_s:
@@ -99,7 +102,11 @@ class Connection:
                 continue
             try:
                 data = await self.stream.receive(self.read_size)
-            except (anyio.EndOfStream, *BROKEN):
+            except anyio.EndOfStream:
+                await self._hear_out()
+                self._end()
+                return
+            except BROKEN:
                 self._end()
                 return
             if engine.is_closed:
@@ -111,6 +118,15 @@ class Connection:
                 self.log.exception("connection_failed")
                 self._end()
                 return
+
+    async def _hear_out(self) -> None:
+        """Let a peer that only stopped writing have the answers that wait for the store."""
+        done = anyio.Event()
+        self.engine.when_done(done.set)
+        if not done.is_set():
+            with anyio.move_on_after(CLOSE_GRACE_S):
+                await done.wait()
+                await anyio.sleep(TURN_S)
 
     def _end(self) -> None:
         self._ended.set()

@@ -59,3 +59,7 @@ class Engine(ABC):
     @abstractmethod
     def shut_down(self, reason: str, now: float) -> None:
         """Tell the peer that the broker ends the connection, and close."""
+
+    def when_done(self, call: Callable[[], None]) -> None:
+        """Call back when everything received so far is done and safe; at once if it is."""
+        call()

@@ -38,7 +38,7 @@ WATCH_EVERY_S = 0.5
 # Out of files or memory: trying again at once would only burn the time that closing needs.
 ACCEPT_PAUSE_S = 0.1
 # Peers over a limit that are told so at the same time; further ones are closed without a word.
-TURNED_AWAY_MAX = 100
+TURNED_AWAY_MAX = 16
 
 # We gather small frames ourselves, so the kernel need not. And a peer whose machine vanished says
 # nothing, and without heart-beats nobody asks it: TCP does, after a minute of silence, six times,
@@ -94,6 +94,8 @@ class Listener:
         self.tls = None if connector.tls is None else make_context(connector.tls)
         self._handshakes = 0
         self._turned_away = 0
+        self._refusals = 0  # since the last line of the log about them
+        self._refusal_logged_in = 0
         self._accepting = anyio.CancelScope()
         self._emptied = anyio.Event()
 
@@ -198,8 +200,8 @@ class Listener:
         )
         limit = self._limit_reached(peer, engine)
         if limit:
-            log.warning("connection_refused", limit=limit)
-            await self._turn_away(connection, limit)
+            self._log_refusal(limit, log)
+            await self._turn_away(connection, limit, log)
             return
         self.connections.add(connection)
         log.info("connection_opened")
@@ -221,7 +223,16 @@ class Listener:
             return "logins_pending_max"
         return ""
 
-    async def _turn_away(self, connection: Connection, limit: str) -> None:
+    def _log_refusal(self, limit: str, log: Log) -> None:
+        """Log a refusal, but one line a second at most: a flood must not fill the disk."""
+        self._refusals += 1
+        second = int(time.monotonic())
+        if second != self._refusal_logged_in:
+            self._refusal_logged_in = second
+            log.warning("connection_refused", limit=limit, count=self._refusals)
+            self._refusals = 0
+
+    async def _turn_away(self, connection: Connection, limit: str, log: Log) -> None:
         """Tell a peer that there is no room for it, if it is one of few."""
         if self._turned_away >= TURNED_AWAY_MAX:
             await anyio.aclose_forcefully(connection.stream)
@@ -232,7 +243,7 @@ class Listener:
             connection.engine.shut_down(reason, time.monotonic())
             await connection.serve()
         except Exception:  # as for those who are let in
-            self.log.exception("connection_failed")
+            log.exception("connection_failed")
         finally:
             self._turned_away -= 1
 

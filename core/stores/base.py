@@ -29,6 +29,7 @@ from covey.core.message import Message
 
 FIRST_QUEUE: Final = 1  # 0 means: the store does not know this queue
 QUEUE: Final = "queue"
+DAMAGES_MAX: Final = 1000  # texts kept; a broken disk must not fill the memory
 DURABLE: Final = "durable"  # the queue behind a durable subscription
 
 Place = tuple[int, int]  # the queue's number, the message's
@@ -75,6 +76,14 @@ class MessageRecord(NamedTuple):
     due_ms: int
 
 
+class IdRecord(NamedTuple):
+    """A message id that a queue remembers, as its digest; ascending numbers within a queue."""
+
+    queue: int
+    number: int
+    digest: bytes
+
+
 class BodyRecord(NamedTuple):
     """What `Message.encode` gave, and the kind that names its decoder."""
 
@@ -101,6 +110,7 @@ class MessageStore(ABC):
         self.finished: Finished = _not_listening
         self.paged: Paged = _not_listening
         self.pressed: Pressed = _not_listening
+        self.damages: list[str] = []  # what was found damaged, with its place
 
     # What a restart finds; asked once, in this order, before anything is issued.
 
@@ -116,6 +126,10 @@ class MessageStore(ABC):
     def messages(self) -> Iterator[MessageRecord]:
         """Walk all messages, queue by queue, ascending."""
 
+    @abstractmethod
+    def ids(self) -> Iterator[IdRecord]:
+        """Walk all remembered message ids, queue by queue, ascending."""
+
     # Changes, gathered until the next flush.
 
     @abstractmethod
@@ -125,6 +139,18 @@ class MessageStore(ABC):
     @abstractmethod
     def delete(self, queue: int, seq: int) -> None:
         """Forget a message that was settled."""
+
+    @abstractmethod
+    def move(self, queue: int, seq: int, to: int) -> None:
+        """Give a message another number in its queue; done before deletions."""
+
+    @abstractmethod
+    def remember(self, queue: int, number: int, digest: bytes) -> None:
+        """Remember a message id."""
+
+    @abstractmethod
+    def forget_ids(self, queue: int, below: int) -> None:
+        """Forget a queue's message ids below a number."""
 
     @abstractmethod
     def count_retry(self, queue: int, seq: int, deliveries: int) -> None:

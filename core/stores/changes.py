@@ -2,8 +2,9 @@
 
 Rows are kept as one flat list of parameters, the form a multi-row statement takes, so that the
 store's thread has next to nothing to do in Python. Within a batch the order of writing is:
-arrivals, retry counts, deletions, then definitions in the order issued. That is safe because a
-message cannot be settled before its own commit, and a queue's number is not used again.
+arrivals, moves, retry counts, deletions, then definitions in the order issued. That is safe
+because a message cannot be settled before its own commit, one that moved is known by its new
+number alone, and a queue's number is not used again.
 """
 
 from __future__ import annotations
@@ -20,8 +21,14 @@ Parameter = int | str | bytes
 ROWS_PER_STATEMENT: Final = 250  # more gain nothing, and a statement's text is cached by length
 ARRIVAL_COLUMNS: Final = 10
 SPILL_COLUMNS: Final = 5
+ID_COLUMNS: Final = 2
 
 DELETE: Final = "delete from messages where id in (select value from json_each(?))"
+MOVE: Final = """
+    update {table} set id = m.value
+    from (select cast(key as integer) as id, value from json_each(?)) as m
+    where {table}.id = m.id
+"""
 UNSPILL: Final = "delete from scratch.spilled where id in (select value from json_each(?))"
 RETRY: Final = """
     update messages set deliveries = r.value
@@ -37,6 +44,8 @@ class Changes:
         "arrivals",
         "definitions",
         "deletions",
+        "ids",
+        "moves",
         "retries",
         "size",
         "spills",
@@ -47,7 +56,9 @@ class Changes:
     def __init__(self) -> None:
         self.arrivals: list[Parameter] = []
         self.spills: list[Parameter] = []
+        self.ids: list[Parameter] = []
         self.retries: dict[int, int] = {}
+        self.moves: dict[int, int] = {}
         self.deletions: list[int] = []
         self.unspills: list[int] = []
         self.definitions: list[tuple[str, tuple[Parameter, ...]]] = []
@@ -81,7 +92,9 @@ class Changes:
         """Take the next batch in: both will be one commit."""
         self.arrivals += later.arrivals
         self.spills += later.spills
+        self.ids += later.ids
         self.retries.update(later.retries)
+        self.moves.update(later.moves)
         self.deletions += later.deletions
         self.unspills += later.unspills
         self.definitions += later.definitions
@@ -92,6 +105,11 @@ class Changes:
         """Carry everything out, inside the caller's transaction."""
         _insert(connection, "arrivals", ARRIVAL_COLUMNS, self.arrivals)
         _insert(connection, "scratch.spilled", SPILL_COLUMNS, self.spills)
+        _insert(connection, "ids", ID_COLUMNS, self.ids)
+        if self.moves:
+            moves = json.dumps(self.moves)
+            for table in ("messages", "bodies"):
+                connection.execute(MOVE.format(table=table), (moves,))
         if self.retries:
             connection.execute(RETRY, (json.dumps(self.retries),))
         if self.deletions:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from covey.core.message import Message
 from covey.core.stores.base import (
     DurableRecord,
+    IdRecord,
     MessageRecord,
     MessageStore,
     Place,
@@ -31,10 +32,23 @@ class MemoryStore(MessageStore):
         """Find nothing."""
         return iter(())
 
+    def ids(self) -> Iterator[IdRecord]:
+        """Find nothing."""
+        return iter(())
+
     def append(self, queue: int, seq: int, group: str, message: Message) -> None:
         """Keep nothing: the queue has the message."""
 
     def delete(self, queue: int, seq: int) -> None:
+        """Forget nothing."""
+
+    def move(self, queue: int, seq: int, to: int) -> None:
+        """Have nothing to move."""
+
+    def remember(self, queue: int, number: int, digest: bytes) -> None:
+        """Remember nothing."""
+
+    def forget_ids(self, queue: int, below: int) -> None:
         """Forget nothing."""
 
     def count_retry(self, queue: int, seq: int, deliveries: int) -> None:

@@ -17,7 +17,14 @@ from collections.abc import Iterator
 from typing import Final
 from zlib import crc32
 
-from covey.core.stores.base import BodyRecord, DurableRecord, MessageRecord, QueueRecord
+from covey.core.stores.base import (
+    DAMAGES_MAX,
+    BodyRecord,
+    DurableRecord,
+    IdRecord,
+    MessageRecord,
+    QueueRecord,
+)
 from covey.core.stores.schema import SEQ_BITS, SEQ_MASK
 
 QUEUES: Final = "select number, host, kind, name, next_seq, is_live, settings from queues"
@@ -26,6 +33,7 @@ MESSAGES: Final = """
     select id >> ?, id & ?, grp, deliveries, size, priority, expires_ms, due_ms
     from messages order by id
 """
+IDS: Final = "select place >> ?, place & ?, digest from ids order by place"
 PAGE: Final = """
     select
         group_concat(id || ' ' || kind || ' ' || length(head) || ' ' || length(body)
@@ -63,6 +71,11 @@ def read_messages(connection: sqlite3.Connection) -> Iterator[MessageRecord]:
     return map(MessageRecord._make, connection.execute(MESSAGES, (SEQ_BITS, SEQ_MASK)))
 
 
+def read_ids(connection: sqlite3.Connection) -> Iterator[IdRecord]:
+    """Walk all remembered message ids, queue by queue, ascending."""
+    return map(IdRecord._make, connection.execute(IDS, (SEQ_BITS, SEQ_MASK)))
+
+
 def read_page(
     connection: sqlite3.Connection, places: list[int], damages: list[str]
 ) -> list[BodyRecord]:
@@ -81,6 +94,6 @@ def read_page(
         queue, seq = int(place) >> SEQ_BITS, int(place) & SEQ_MASK
         if crc32(body, crc32(head)) == int(crc):
             bodies.append(BodyRecord(queue, seq, kind, head, body))
-        else:
+        elif len(damages) < DAMAGES_MAX:
             damages.append(f"message {seq} of queue number {queue}: its checksum is wrong")
     return bodies

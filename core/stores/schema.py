@@ -3,6 +3,7 @@
     queues     one row per queue, swept ones too (they keep their next number)
     durables   durable subscriptions
     messages   one row per message, small: this is what a restart walks
+    ids        digests of the message ids that queues remember, to know a duplicate
     bodies     head and body as the protocol encoded them, with a checksum
     arrivals   a view over both: one multi-row INSERT fills the two tables through a trigger
 
@@ -25,10 +26,10 @@ from typing import Final
 from covey.core.errors import StoreError
 
 APPLICATION_ID: Final = 0x436F7679  # "Covy": another program's database is not ours to touch
-FORMAT: Final = 2
+FORMAT: Final = 3
 SQLITE_MIN: Final = (3, 38, 0)  # json_each is built in since then
 
-SEQ_BITS: Final = 42  # seven years at 20,000 messages a second into one queue
+SEQ_BITS: Final = 42  # the upper half is for messages that wait for their time (core.delayed)
 QUEUES_MAX: Final = 1 << (63 - SEQ_BITS)  # about two million queues in one store
 SEQ_MASK: Final = (1 << SEQ_BITS) - 1
 
@@ -58,6 +59,10 @@ create table bodies (
 );
 """
 
+IDS: Final = """
+create table ids (place integer primary key, digest blob not null);
+"""
+
 TRIGGERS: Final = """
 create view arrivals as
     select m.id, m.grp, m.size, m.expires_ms, m.priority, m.due_ms, b.kind, b.head, b.body, b.crc
@@ -78,8 +83,10 @@ UPGRADES: Final = {
         alter table messages add column due_ms integer not null default 0;
     """
     + TRIGGERS,
+    2: IDS,
 }
-"""From which format: what makes it the next one. Format 1 had neither priorities nor delays."""
+"""From which format: what makes it the next one. Format 1 had neither priorities nor delays,
+format 2 remembered no message ids."""
 
 SCRATCH: Final = """
 create table scratch.spilled (
@@ -94,24 +101,36 @@ def place_of(queue: int, seq: int) -> int:
     return queue << SEQ_BITS | seq
 
 
-def prepare(connection: sqlite3.Connection, name: str) -> None:
-    """Make, check or upgrade the database called `name`; raises StoreError if it cannot serve."""
+def create(connection: sqlite3.Connection) -> None:
+    """Make the tables of an empty database."""
+    connection.execute("pragma journal_mode = wal")
+    connection.execute("pragma synchronous = full")
+    _run(connection, TABLES + IDS + TRIGGERS)
+
+
+def prepare(connection: sqlite3.Connection, name: str, *, whole: bool) -> list[str]:
+    """Make, check or upgrade the database called `name`; return what is damaged.
+
+    `whole` asks for a check of everything, however large it is. Raises StoreError if the database
+    cannot serve.
+    """
     if sqlite3.sqlite_version_info < SQLITE_MIN:
         wanted = ".".join(map(str, SQLITE_MIN))
         raise StoreError(f"SQLite is {sqlite3.sqlite_version}, the store needs {wanted}")
-    connection.execute("pragma journal_mode = wal")
-    connection.execute("pragma synchronous = full")
     found = _number(connection, "pragma user_version")
     if found == 0 and not _number(connection, "select count(*) from sqlite_master"):
-        _run(connection, TABLES + TRIGGERS)
-        return
+        create(connection)
+        return []
+    connection.execute("pragma journal_mode = wal")
+    connection.execute("pragma synchronous = full")
     if _number(connection, "pragma application_id") != APPLICATION_ID:
         raise StoreError(f"{name} is a database of another program")
     if found > FORMAT:
         raise StoreError(f"{name} has format {found}, this release knows formats up to {FORMAT}")
-    _check(connection, name)
-    if found < FORMAT:
+    damages = _check(connection, whole=whole)
+    if not damages and found < FORMAT:
         _run(connection, "".join(UPGRADES[step] for step in range(found, FORMAT)))
+    return damages
 
 
 def _run(connection: sqlite3.Connection, script: str) -> None:
@@ -119,12 +138,13 @@ def _run(connection: sqlite3.Connection, script: str) -> None:
     connection.executescript(f"begin immediate; {script} {marks} commit;")
 
 
-def _check(connection: sqlite3.Connection, name: str) -> None:
+def _check(connection: sqlite3.Connection, *, whole: bool) -> list[str]:
     """Look for structural damage; the tables a restart walks are always looked at."""
     pages = _number(connection, "pragma page_count")
     size = pages * _number(connection, "pragma page_size")
-    whole = size <= CHECK_ALL_BYTES
+    whole = whole or size <= CHECK_ALL_BYTES
     tables = [""] if whole else ["('queues')", "('durables')", "('messages')"]
+    damages: list[str] = []
     for table in tables:
         try:
             found = [
@@ -133,8 +153,8 @@ def _check(connection: sqlite3.Connection, name: str) -> None:
             ]
         except sqlite3.DatabaseError as error:
             found = [str(error)]
-        if found != ["ok"]:
-            raise StoreError(f"{name} is damaged: {'; '.join(found[:5])}")
+        damages += [text for text in found if text != "ok"]
+    return damages
 
 
 def _number(connection: sqlite3.Connection, query: str) -> int:

@@ -22,6 +22,7 @@ from covey.core.errors import StoreError
 from covey.core.message import Message
 from covey.core.stores.base import (
     DurableRecord,
+    IdRecord,
     MessageRecord,
     MessageStore,
     Place,
@@ -29,7 +30,8 @@ from covey.core.stores.base import (
 )
 from covey.core.stores.changes import Changes
 from covey.core.stores.lock import DirectoryLock
-from covey.core.stores.reader import read_durables, read_messages, read_queues
+from covey.core.stores.reader import read_durables, read_ids, read_messages, read_queues
+from covey.core.stores.salvage import CHECK, finish_salvage, salvage
 from covey.core.stores.schema import QUEUES_MAX, SCRATCH, SEQ_MASK, place_of, prepare
 from covey.core.stores.writer import Notify, Page, Writer
 
@@ -48,6 +50,7 @@ RESERVE: Final = "update queues set next_seq = max(next_seq, ?) where number = ?
 FORGET: Final = "delete from queues where number = ?"
 EMPTY: Final = "delete from messages where id between ? and ?"
 BIND: Final = "insert or replace into durables values (?, ?, ?, ?)"
+FORGET_IDS: Final = "delete from ids where place between ? and ?"
 UNBIND: Final = "delete from durables where host = ? and name = ?"
 
 
@@ -66,7 +69,7 @@ class SqliteStore(MessageStore):
         _make_directory(directory)
         self._lock = DirectoryLock(directory)
         try:
-            self._connection = _connect(directory, factory)
+            self._connection = self._open(directory, factory)
         except (sqlite3.Error, OSError, StoreError) as error:
             self._lock.release()
             if isinstance(error, StoreError):
@@ -74,13 +77,33 @@ class SqliteStore(MessageStore):
             raise StoreError(f"{directory / FILE} cannot be opened: {error}") from error
         self._changes = Changes()
         self._writer = Writer(
-            self._connection, directory / FILE, self._disk_free_min, notify, self._tell
+            self._connection,
+            directory / FILE,
+            self._disk_free_min,
+            notify,
+            self._tell,
+            self.damages,
         )
 
-    @property
-    def damages(self) -> list[str]:
-        """Return what was found damaged since the start, with its place."""
-        return self._writer.damages
+    def _open(self, directory: Path, factory: type[sqlite3.Connection]) -> sqlite3.Connection:
+        """Open the database, and make it sound first if it is damaged."""
+        path = directory / FILE
+        finish_salvage(path)
+        check = path.with_name(FILE + CHECK)
+        connection = _connect(path, factory)
+        try:
+            found = prepare(connection, str(path), whole=check.exists())
+            if found:
+                connection.close()
+                self.damages += salvage(path, found)
+                connection = _connect(path, factory)
+                prepare(connection, str(path), whole=True)
+            check.unlink(missing_ok=True)
+            _attach_scratch(connection, directory / SCRATCH_FILE)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def queues(self) -> list[QueueRecord]:
         """Return every queue, swept ones included."""
@@ -94,6 +117,10 @@ class SqliteStore(MessageStore):
         """Walk all messages, queue by queue, ascending."""
         return read_messages(self._connection)
 
+    def ids(self) -> Iterator[IdRecord]:
+        """Walk all remembered message ids, queue by queue, ascending."""
+        return read_ids(self._connection)
+
     def append(self, queue: int, seq: int, group: str, message: Message) -> None:
         """Keep a message at its number."""
         self._changes.arrive(place_of(queue, seq), group, message)
@@ -101,6 +128,19 @@ class SqliteStore(MessageStore):
     def delete(self, queue: int, seq: int) -> None:
         """Forget a message that was settled."""
         self._changes.deletions.append(place_of(queue, seq))
+
+    def move(self, queue: int, seq: int, to: int) -> None:
+        """Give a message another number in its queue."""
+        self._changes.moves[place_of(queue, seq)] = place_of(queue, to)
+
+    def remember(self, queue: int, number: int, digest: bytes) -> None:
+        """Remember a message id."""
+        self._changes.ids += (place_of(queue, number), digest)
+
+    def forget_ids(self, queue: int, below: int) -> None:
+        """Forget a queue's message ids below a number."""
+        bounds = (place_of(queue, 0), place_of(queue, below) - 1)
+        self._changes.definitions.append((FORGET_IDS, bounds))
 
     def count_retry(self, queue: int, seq: int, deliveries: int) -> None:
         """Remember how often a message was delivered and came back."""
@@ -139,9 +179,10 @@ class SqliteStore(MessageStore):
         self._changes.definitions.append((FORGET, (queue,)))
 
     def empty(self, queue: int) -> None:
-        """Forget all messages of a queue, and keep the queue."""
+        """Forget all messages and message ids of a queue, and keep the queue."""
         bounds = (place_of(queue, 0), place_of(queue, SEQ_MASK))
         self._changes.definitions.append((EMPTY, bounds))
+        self._changes.definitions.append((FORGET_IDS, bounds))
 
     def bind(self, record: DurableRecord) -> None:
         """Remember a durable subscription, or what it hears now."""
@@ -185,25 +226,22 @@ class SqliteStore(MessageStore):
             self.pressed(report.pressure)
 
 
-def _connect(directory: Path, factory: type[sqlite3.Connection]) -> sqlite3.Connection:
+def _connect(path: Path, factory: type[sqlite3.Connection]) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        directory / FILE, isolation_level=None, check_same_thread=False, factory=factory
+        path, isolation_level=None, check_same_thread=False, factory=factory
     )
-    try:
-        connection.execute(f"pragma busy_timeout = {BUSY_MS}")
-        connection.execute(f"pragma cache_size = -{CACHE_KIB}")
-        prepare(connection, str(directory / FILE))
-        connection.execute("pragma wal_autocheckpoint = 0")
-        scratch = directory / SCRATCH_FILE
-        scratch.unlink(missing_ok=True)
-        connection.execute("attach ? as scratch", (str(scratch),))
-        connection.execute("pragma scratch.journal_mode = memory")
-        connection.execute("pragma scratch.synchronous = off")
-        connection.execute(SCRATCH)
-    except BaseException:
-        connection.close()
-        raise
+    connection.execute(f"pragma busy_timeout = {BUSY_MS}")
+    connection.execute(f"pragma cache_size = -{CACHE_KIB}")
     return connection
+
+
+def _attach_scratch(connection: sqlite3.Connection, scratch: Path) -> None:
+    connection.execute("pragma wal_autocheckpoint = 0")
+    scratch.unlink(missing_ok=True)
+    connection.execute("attach ? as scratch", (str(scratch),))
+    connection.execute("pragma scratch.journal_mode = memory")
+    connection.execute("pragma scratch.synchronous = off")
+    connection.execute(SCRATCH)
 
 
 def _make_directory(directory: Path) -> None:

@@ -9,6 +9,7 @@ What can go wrong with a commit:
 | error                          | answer                                                      |
 |--------------------------------|-------------------------------------------------------------|
 | the disk is full, file is busy | rolled back and tried again until it works; producers wait  |
+| a damaged page is in the way   | final; the next start salvages what can be read             |
 | anything else, fsync above all | final. A failed fsync must not be tried again: the system   |
 |                                | has dropped the pages and would call the next one a success |
 
@@ -28,11 +29,13 @@ from covey.core.errors import StoreError
 from covey.core.stores.base import BodyRecord
 from covey.core.stores.changes import Changes
 from covey.core.stores.reader import read_page
+from covey.core.stores.salvage import CHECK
 
 CHECKPOINT_BYTES: Final = 16 * 1024 * 1024  # of WAL: less syncs too often, more slows recovery
 COMMIT_BYTES: Final = 16 * 1024  # what a commit adds to the WAL beside bodies, about four pages
 RETRY_S: Final = 0.5  # how often a full disk is looked at again
 PRIMARY: Final = 0xFF  # the lower byte of an SQLite code; the rest says which sort of it
+DAMAGE: Final = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB))
 PASSING: Final = frozenset((sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED))
 
 Notify = Callable[[Callable[[], None]], None]
@@ -71,8 +74,9 @@ class Writer:
         disk_free_min: Callable[[int], int],
         notify: Notify,
         tell: Callable[[], None],
+        damages: list[str],
     ) -> None:
-        self.damages: list[str] = []
+        self._damages = damages  # the store's list of what cannot be read
         self._connection = connection
         self._path = path
         self._disk_free_min = disk_free_min  # of a disk of that many bytes
@@ -156,6 +160,8 @@ class Writer:
                     self._press(f"the store cannot be written: {error}")
                     self._pause()
                     continue
+                if _is_damage(error):
+                    self._ask_for_check()
                 self._fail(f"{self._path}: commit failed: {error}")
             break
         with self._awake:
@@ -169,7 +175,7 @@ class Writer:
     def _read(self, page: Page) -> None:
         if self._error is None:
             try:
-                page.bodies = read_page(self._connection, page.places, self.damages)
+                page.bodies = self._read_bodies(page.places)
             except sqlite3.Error as error:
                 if _is_passing(error):
                     self.ask(page)
@@ -179,6 +185,30 @@ class Writer:
             report = self._reporting()
             report.pages.append(page)
             report.error = self._error
+
+    def _read_bodies(self, places: list[int]) -> list[BodyRecord]:
+        try:
+            return read_page(self._connection, places, self._damages)
+        except sqlite3.Error as error:
+            if not _is_damage(error):
+                raise
+        # Some page of the file is damaged: the others' bodies need not suffer for it.
+        self._ask_for_check()
+        bodies: list[BodyRecord] = []
+        for place in places:
+            try:
+                bodies += read_page(self._connection, [place], self._damages)
+            except sqlite3.Error as error:
+                if not _is_damage(error):
+                    raise
+        return bodies
+
+    def _ask_for_check(self) -> None:
+        """Have the next start look at the whole file."""
+        try:
+            self._path.with_name(self._path.name + CHECK).touch()
+        except OSError:
+            pass  # a disk that takes no empty file has louder troubles
 
     def _checkpoint(self) -> None:
         self._unsynced = 0
@@ -226,6 +256,11 @@ class Writer:
             except RuntimeError:
                 pass  # the loop has ended, so nobody is left to hear it; close() finishes the rest
         return self._report
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    return isinstance(code, int) and code & PRIMARY in DAMAGE
 
 
 def _is_passing(error: sqlite3.Error) -> bool:

@@ -24,6 +24,7 @@ from covey.core.errors import BrokerError, ProtocolError, RefusedError
 from covey.core.message import Message
 from covey.core.transaction import Transaction
 from covey.protocols.amqp import decoder, transfer
+from covey.protocols.amqp.conditions import DESCRIPTION_MAX
 from covey.protocols.amqp.incoming import IncomingLink
 from covey.protocols.amqp.message import AmqpMessage
 from covey.protocols.amqp.outgoing import OUTCOMES, OutgoingLink, modified
@@ -32,8 +33,6 @@ from covey.protocols.amqp.wire import Pointer, delivery_at
 
 if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
-
-TRANSACTIONS_MAX: Final = 256  # open ones of a connection; clients use one per session
 
 DECLARE: Final = (0x31, "amqp:declare:list")
 DISCHARGE: Final = (0x32, "amqp:discharge:list")
@@ -67,8 +66,9 @@ class Coordinator:
 
     def declare(self, control: ControlLink) -> bytes:
         """Start a transaction; return its id."""
-        if len(self.open) >= TRANSACTIONS_MAX:
-            cause = f"the connection has {TRANSACTIONS_MAX} open transactions already"
+        limit = self.engine.settings.transactions_max
+        if len(self.open) >= limit:
+            cause = f"the connection has {limit} open transactions already"
             raise RefusedError(cause, "limit")
         self.last_number += 1
         name = f"amqp-{self.last_number}"
@@ -100,7 +100,7 @@ class Coordinator:
             transaction = self._core(id)
             entry = link.unsettled[delivery]
             if entry is not None:
-                transaction.settle(entry, _outcome(entry, state))
+                transaction.settle(entry, *_outcome(state))
         except BrokerError as error:
             self.engine.close_link(link, error)
             return
@@ -195,11 +195,17 @@ def _transactional(data: object) -> tuple[bytes, object]:
     raise RefusedError("a transactional state without a transaction's id", "no-transaction")
 
 
-def _outcome(entry: Entry, state: object) -> Outcome:
+def _outcome(state: object) -> tuple[Outcome, str]:
+    """Read the outcome in a transactional state, and what a rejection says."""
     if not isinstance(state, Described):
-        return Outcome.RELEASED
+        return Outcome.RELEASED, ""
     number: Any = OUTCOME_NAMES.get(str(state.descriptor), state.descriptor)
+    fields = [*state.value, None, None] if isinstance(state.value, list) else [None, None]
     if number == transfer.MODIFIED:
-        fields = [*state.value, None, None] if isinstance(state.value, list) else [None, None]
-        return modified(entry, is_failed=fields[0] is True, is_undeliverable=fields[1] is True)
-    return OUTCOMES.get(number, Outcome.RELEASED)
+        return modified(is_failed=fields[0] is True, is_undeliverable=fields[1] is True), ""
+    reason = ""
+    if number == transfer.REJECTED and isinstance(fields[0], Described):
+        error = fields[0].value
+        texts = [each for each in error[:2] if each] if isinstance(error, list) else []
+        reason = ": ".join([str(each) for each in texts])[:DESCRIPTION_MAX]
+    return OUTCOMES.get(number, Outcome.RELEASED), reason

@@ -6,8 +6,8 @@ have files of their own. Nothing is delivered from inside the core: consumers fi
 its link or its connection with a condition.
 
 Limits that hold here: a stranger has `open_timeout_s` to log in and open; what waits for a slow
-peer is bounded by OUTBOX_MAX (then nothing more is delivered to it), what a blocked peer may still
-send by HELD_MAX (then its socket is not read).
+peer is bounded by `outbox_max` (then nothing more is delivered to it), what a blocked peer may
+still send by `held_max` (then its socket is not read).
 """
 
 from __future__ import annotations
@@ -35,8 +35,6 @@ from covey.protocols.amqp.sasl import SaslServer, SaslState
 from covey.protocols.amqp.wire import Wire, close_frame
 from covey.protocols.engine import Engine
 
-OUTBOX_MAX: Final = 640 * 1024  # bytes, the buffer of a STOMP connection while few are open
-HELD_MAX: Final = 8 * 1024 * 1024  # bytes of transfers that proton keeps for a blocked session
 OUTGOING_MAX: Final = 256 * 1024  # bytes given at a time, so that other connections get their turn
 CLOSE_DELAY_S: Final = 0.5  # for the peer to read why, before its socket is gone
 
@@ -84,6 +82,7 @@ class AmqpEngine(Engine):
         self.wall_ms = broker.wall_ms(now)
         self.open_deadline = now + settings.open_timeout_s
         self.outbox_size = 0
+        self.outbox_max = settings.outbox_max
         self.is_paused = False  # the outbox is full: nothing is delivered to this peer
         self._last_words = b""  # a close that proton would keep back until the peer has opened
         self._is_receiving = False
@@ -122,7 +121,7 @@ class AmqpEngine(Engine):
         if self.is_closed:
             parts.append(self._last_words)
             self._last_words = b""
-        if self.is_paused and self.outbox_size * 2 <= OUTBOX_MAX:
+        if self.is_paused and self.outbox_size * 2 <= self.outbox_max:
             self._unpause()
         return b"".join(parts)
 
@@ -192,7 +191,7 @@ class AmqpEngine(Engine):
             link.is_waiting = True
             self._unflushed.append(link)
             self.has_news()
-        if self.outbox_size > OUTBOX_MAX and not self.is_paused and self.session is not None:
+        if self.outbox_size > self.outbox_max and not self.is_paused and self.session is not None:
             self.is_paused = True
             self.session.pause()
 
@@ -201,7 +200,7 @@ class AmqpEngine(Engine):
         if link not in self._stalled:
             self._stalled.append(link)
         held: int = lib.pn_session_incoming_bytes(lib.pn_link_session(link.pointer))
-        self.reading = held < HELD_MAX
+        self.reading = held < self.settings.held_max
 
     def close_link(self, link: AnyLink, error: BrokerError) -> None:
         """End a link, saying why."""

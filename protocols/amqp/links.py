@@ -21,7 +21,7 @@ from covey.protocols.amqp.conditions import condition_of
 from covey.protocols.amqp.coordinator import ControlLink
 from covey.protocols.amqp.incoming import IncomingLink
 from covey.protocols.amqp.management import MANAGEMENT_ADDRESS, RequestLink
-from covey.protocols.amqp.outgoing import AmqpConsumer, OutgoingLink
+from covey.protocols.amqp.outgoing import OutgoingLink
 from covey.protocols.amqp.producer import ProducerLink
 from covey.protocols.amqp.subscribe import subscribe
 from covey.protocols.amqp.terminus import echo_filters, read_source, read_target
@@ -59,8 +59,7 @@ class Links:
         link.snd_settle_mode = link.remote_snd_settle_mode
         link.rcv_settle_mode = link.remote_rcv_settle_mode
         link.open()
-        if isinstance(made, IncomingLink):
-            made.start()
+        made.start()
 
     def detach(self, link: Link, *, is_closed: bool) -> None:
         """Hear that the peer ends a link, and end it here."""
@@ -142,9 +141,9 @@ class Links:
 
     def _attach_outgoing(self, link: Link) -> OutgoingLink:
         engine = self.engine
-        self._take_over(link.name)
         wish = read_source(link)
         made = OutgoingLink(engine, link._impl, link.name)
+        made.take_over()
         made.is_presettled = link.remote_snd_settle_mode == Link.SND_SETTLED
         address = subscribe(engine, made, wish)
         link.source.copy(link.remote_source)
@@ -166,18 +165,3 @@ class Links:
         link.open()
         link.condition = condition_of(error)
         link.close()
-
-    def _take_over(self, name: str) -> None:
-        """End the link of this name that the container has elsewhere."""
-        engine = self.engine
-        own = engine.session
-        assert own is not None
-        for session in list(engine.broker.sessions.values()):
-            is_same = session.client_id == own.client_id and session.host is own.host
-            if not is_same or not own.client_id or session.identity != own.identity:
-                continue
-            subscription = session.subscriptions.get(name)
-            for consumer in [] if subscription is None else subscription.consumers[:1]:
-                if isinstance(consumer, AmqpConsumer):
-                    stolen = RefusedError(f"link {name} was taken over", "stolen")
-                    consumer.engine.links.close(consumer.link, stolen)

@@ -5,9 +5,14 @@ holds a map; the answer goes to its reply-to with `statusCode`, `statusDescripti
 AMQP management draft, as Qpid's router and Broker-J speak it). Everything is done by `core.admin`;
 here is only the translation. Without a reply-to a request is done and answered by nothing.
 
+Requests come on a link to `$management`, or on a link without a target that names it in `to`.
+Answers go to any address, such as a dynamic node's; or the client has a receiving link from
+`$management` and gives that link's target address, or its name, as reply-to (as in Broker-J).
+
 | operation                             | asks for                                              |
 |---------------------------------------|-------------------------------------------------------|
-| QUERY                                 | `entityType`, `offset`, `count`; body attributeNames  |
+| QUERY                                 | `entityType`, `offset`, `count`; body attributeNames; |
+|                                       | the answer's `total` says how many rows there are     |
 | GET-TYPES, -ATTRIBUTES, -OPERATIONS   | optionally `entityType`                               |
 | CREATE, READ, UPDATE, DELETE          | type and name; body: attributes, or `arguments`       |
 | PURGE, REBALANCE                      | a queue by name                                       |
@@ -18,12 +23,13 @@ here is only the translation. Without a reply-to a request is done and answered 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from covey.core.admin import Admin
 from covey.core.describe import ATTRIBUTES, Plain
 from covey.core.errors import BrokerError, RefusedError
 from covey.protocols.amqp import transfer
+from covey.protocols.amqp.checker import VALUES_MAX
 from covey.protocols.amqp.incoming import IncomingLink
 from covey.protocols.amqp.message import AmqpMessage
 from covey.protocols.amqp.request import (
@@ -34,6 +40,9 @@ from covey.protocols.amqp.request import (
     type_name_of,
 )
 from covey.protocols.amqp.wire import Pointer
+
+if TYPE_CHECKING:
+    from covey.protocols.amqp.engine import AmqpEngine
 
 MANAGEMENT_ADDRESS: Final = "$management"
 BASE_TYPE: Final = "org.amqp.management"
@@ -47,6 +56,10 @@ STATUS: Final = {
     "not-implemented": 501,
 }
 STATUS_FAILED: Final = 500
+
+# Fields in one answer. A field may be a list or a map of a dozen values, and a message of more
+# than VALUES_MAX is refused at our own door.
+ANSWER_VALUES_MAX: Final = VALUES_MAX // 16
 
 ENTITY_OPERATIONS: Final[dict[str, tuple[str, ...]]] = {
     "broker": ("READ",),
@@ -105,10 +118,10 @@ class Management:
         names = [str(name) for name in asked] if isinstance(asked, list) else []
         names = names or list(ATTRIBUTES[type_name])
         offset = request.number("offset", 0)
-        rows = self.admin.entities(type_name, now)[offset:]
-        rows = rows[: request.number("count", len(rows))]
-        results = [[row.get(name) for name in names] for row in rows]
-        return 200, {"attributeNames": names, "results": results}
+        found = self.admin.entities(type_name, now)
+        count = min(request.number("count", len(found)), ANSWER_VALUES_MAX // len(names))
+        results = [[row.get(name) for name in names] for row in found[offset : offset + count]]
+        return 200, {"attributeNames": names, "results": results, "total": len(found)}
 
     def on_get_types(self, request: Request, now: float) -> tuple[int, Body]:
         """Show the types there are."""
@@ -185,15 +198,20 @@ class RequestLink(IncomingLink):
     """A link to `$management`."""
 
     def take(self, delivery: Pointer, data: bytes) -> None:
-        """Do what a request says and send the answer to where it asks."""
+        """Do what a request says."""
         engine = self.engine
-        message = AmqpMessage.decode(data, engine.wall_ms)
-        payload = engine.management.answer(Request(message), engine.now)
-        reply_to = message.lookup("amqp.reply_to")
-        if isinstance(reply_to, str) and reply_to:
-            answer = AmqpMessage.decode(payload, engine.wall_ms)
-            engine.broker.publish(self.session, engine.nodes.targets(reply_to), answer)
+        serve(engine, AmqpMessage.decode(data, engine.wall_ms))
         self.answer(delivery, transfer.ACCEPTED)
+
+
+def serve(engine: AmqpEngine, message: AmqpMessage) -> None:
+    """Do what a request says and send the answer to where it asks."""
+    assert engine.session is not None
+    payload = engine.management.answer(Request(message), engine.now)
+    reply_to = message.lookup("amqp.reply_to")
+    if isinstance(reply_to, str) and reply_to:
+        answer = AmqpMessage.decode(payload, engine.wall_ms)
+        engine.broker.publish(engine.session, engine.nodes.replies(reply_to), answer)
 
 
 def _asked(request: Request) -> tuple[str, ...]:

@@ -12,6 +12,7 @@
 | priority, persistent    | header priority, durable                       |                     |
 | properties              | application-properties                         | plain values only   |
 | body                    | data, sequence or value                        | see `bodies`        |
+| dead_reason             | annotation x-opt-dead-letter-reason            | of dead letters     |
 
 Nothing here fails: what comes in was scanned, and what goes out meets nobody who could be told.
 What neutral leaves empty is left out. Application properties that name the group are the group
@@ -28,7 +29,7 @@ from covey.core.selector import Value
 from covey.groups.key import DEFAULT_HEADERS
 from covey.protocols.amqp import encoder
 from covey.protocols.amqp.bodies import encode_body, read_body
-from covey.protocols.amqp.decoder import decode, decode_map, text_at
+from covey.protocols.amqp.decoder import decode, decode_map, pick, text_at
 from covey.protocols.amqp.encoder import NULL
 from covey.protocols.amqp.ids import encode_id, id_text
 from covey.protocols.amqp.sections import (
@@ -46,10 +47,13 @@ from covey.protocols.amqp.sections import (
     Sections,
 )
 from covey.protocols.amqp.splice import (
-    FIRST_ANNOTATIONS,
+    DEAD_ANNOTATION,
+    FIRST_ANNOTATION_PAIR,
     FIRST_PROPERTY,
     FIRST_PROPERTY_PAIR,
+    dead_pair,
     header_section,
+    new_annotations,
     remaining_ms,
 )
 
@@ -60,6 +64,7 @@ SEQUENCE_PROPERTY: Final = "JMSXGroupSeq"
 GROUP_PROPERTIES: Final = (*DEFAULT_HEADERS, SEQUENCE_PROPERTY)
 
 # Said by other fields of the neutral form, or by the broker alone.
+_DEAD_NAME: Final = DEAD_ANNOTATION.encode()
 _NOT_PROPERTIES: Final = frozenset((*GROUP_PROPERTIES, FIRST_PROPERTY))
 
 
@@ -77,11 +82,20 @@ def read_neutral(data: bytes, sections: Sections) -> Neutral:
     neutral.user_id = user_field(data, properties)
     created = field(data, properties, CREATION_TIME)
     neutral.created_ms = created if isinstance(created, int) else 0
+    neutral.dead_reason = _dead_reason(data, sections)
     for name, value in plain_properties(data, sections).items():
         if name not in _NOT_PROPERTIES and not isinstance(value, bytes):
             neutral.properties[name] = value
     read_body(data, sections, neutral)
     return neutral
+
+
+def _dead_reason(data: bytes, sections: Sections) -> str:
+    at = sections.message_annotations
+    if not at or data.find(_DEAD_NAME, at, sections.bare_start) < 0:
+        return ""
+    reason = pick(data, at, frozenset((_DEAD_NAME,))).get(DEAD_ANNOTATION)
+    return reason if isinstance(reason, str) else ""
 
 
 def field(data: bytes, offsets: list[int], place: int) -> object:
@@ -138,8 +152,10 @@ def encode_neutral(
             neutral.persistent, priority, remaining_ms(neutral.expires_ms, wall_ms), deliveries
         )
     ]
-    if is_first:
-        parts.append(FIRST_ANNOTATIONS)
+    annotations = [FIRST_ANNOTATION_PAIR] if is_first else []
+    if neutral.dead_reason:
+        annotations.append(dead_pair(neutral.dead_reason))
+    parts.append(new_annotations(annotations))
     parts.append(_properties_section(neutral))
     pairs = _property_pairs(neutral)
     if is_first and group_first_property:

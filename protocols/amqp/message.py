@@ -10,7 +10,8 @@ Rules of this file:
 - A time to live counts from the moment of receipt, so a store keeps expiry as a time of its own.
 - An expiry of 0 means never; so does one before 1970, which no clock can mean.
 - A dead letter never expires, and a client that looks at absolute-expiry-time itself would throw
-  it away unseen: this one field of the bare message is taken out then.
+  it away unseen: this one field of the bare message is taken out then. Why it died is annotated.
+- Who sent it is kept beside the message: the bare message is the sender's, with a user-id or not.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from covey.core.entry import Entry
 from covey.core.errors import RefusedError
 from covey.core.message import Message, Neutral
 from covey.core.selector import Value
@@ -58,10 +58,13 @@ from covey.protocols.amqp.sections import (
     scan,
 )
 from covey.protocols.amqp.splice import (
+    FIRST_ANNOTATION_PAIR,
     annotations_section,
+    dead_annotations,
     first_property_section,
     header_section,
     remaining_ms,
+    user_pair,
     without_field,
 )
 
@@ -78,8 +81,8 @@ _DELAY_NAMES: Final = frozenset((DELIVERY_TIME.encode(), DELIVERY_DELAY.encode()
 _GROUP_KEY: Final = GroupKey()
 _GROUP_NAMES: Final = frozenset(name.encode() for name in GROUP_PROPERTIES)
 
-# What a store keeps before the sections: format, expiry, due time.
-_TIMES: Final = Struct(">Bqq")
+# What a store keeps before the sections: format, expiry, due time, and the user with its length.
+_TIMES: Final = Struct(">BqqH")
 _FORMAT: Final = 1
 
 # Names in selectors: JMS, and "amqp." with the name of the specification.
@@ -116,6 +119,7 @@ class AmqpMessage(Message):
         super().__init__(sections.body_size)
         self.data = data
         self.sections = sections
+        self.user = ""  # who sent it, by its login
         self._properties: dict[str, Value] | None = None
 
     @classmethod
@@ -131,9 +135,11 @@ class AmqpMessage(Message):
     @classmethod
     def restore(cls, head: bytes, body: bytes) -> AmqpMessage:
         """Read a message back from a store."""
-        _format, expires_ms, due_ms = _TIMES.unpack_from(head)
-        data = head[_TIMES.size :] + body
+        _format, expires_ms, due_ms, length = _TIMES.unpack_from(head)
+        start = _TIMES.size + length
+        data = head[start:] + body
         message = cls(data, scan(data))
+        message.user = head[_TIMES.size : start].decode()
         message._read_header(0)
         message._read_properties()
         message.expires_ms = expires_ms
@@ -141,10 +147,11 @@ class AmqpMessage(Message):
         return message
 
     def encode(self) -> tuple[bytes, bytes]:
-        """Return our times and everything before the body, then the body."""
-        times = _TIMES.pack(_FORMAT, self.expires_ms, self.due_ms)
+        """Return our times, the user and everything before the body, then the body."""
+        user = self.user.encode()
+        times = _TIMES.pack(_FORMAT, self.expires_ms, self.due_ms, len(user))
         cut = self.sections.body_start
-        return times + self.data[:cut], self.data[cut:]
+        return times + user + self.data[:cut], self.data[cut:]
 
     def message_id(self) -> str:
         """Return the producer's id, "" if it gave none."""
@@ -174,6 +181,7 @@ class AmqpMessage(Message):
     def neutral(self) -> Neutral:
         """Return the message in no protocol's words."""
         neutral = read_neutral(self.data, self.sections)
+        neutral.user_id = neutral.user_id or self.user
         neutral.group_id = self.group
         neutral.group_sequence = self.group_sequence
         neutral.expires_ms = self.expires_ms
@@ -181,14 +189,19 @@ class AmqpMessage(Message):
         neutral.persistent = self.persistent
         return neutral
 
-    def without_expiry(self) -> AmqpMessage:
-        """Return a copy that never expires."""
+    def as_dead_letter(self, reason: str) -> AmqpMessage:
+        """Return a copy that never expires and says why it is where it is."""
         data = self.data
         sections = self.sections
+        header = header_section(self.persistent, self.priority, 0, 0)
+        annotations = dead_annotations(data, sections, reason)
         if field(data, sections.properties, ABSOLUTE_EXPIRY_TIME) is not None:
-            data = without_field(data, sections, ABSOLUTE_EXPIRY_TIME)
-            sections = scan(data)
-        copy = AmqpMessage(data, sections)
+            bare = without_field(data, sections, ABSOLUTE_EXPIRY_TIME)
+        else:
+            bare = data[sections.bare_start :]
+        data = header + annotations + bare
+        copy = AmqpMessage(data, scan(data))
+        copy.user = self.user
         copy.persistent = self.persistent
         copy.priority = self.priority
         copy.group = self.group
@@ -259,7 +272,7 @@ class AmqpMessage(Message):
     def _field(self, place: int) -> Value:
         """Return a field of the properties as a selector sees it."""
         if place == USER_ID:
-            return self.user_id() or None
+            return self.user_id() or self.user or None
         value = field(self.data, self.sections.properties, place)
         if place == MESSAGE_ID or place == CORRELATION_ID:
             return id_text(value) or None
@@ -283,25 +296,34 @@ class AmqpMessage(Message):
 
 
 def render(
-    entry: Entry, message: Message, *, wall_ms: int, group_first_property: bool = False
+    message: Message,
+    *,
+    wall_ms: int,
+    deliveries: int = 0,
+    is_first: bool = False,
+    group_first_property: bool = False,
+    names_user: bool = False,
 ) -> bytes:
-    """Return the payload of the transfer that delivers an entry to an AMQP consumer."""
+    """Return the payload of the transfer that delivers a message to an AMQP consumer."""
     if not isinstance(message, AmqpMessage):
         return encode_neutral(
             message.neutral(),
             wall_ms=wall_ms,
-            deliveries=entry.deliveries,
-            is_first=entry.is_first,
+            deliveries=deliveries,
+            is_first=is_first,
             group_first_property=group_first_property,
         )
     data = message.data
     sections = message.sections
     ttl_ms = remaining_ms(message.expires_ms, wall_ms)
-    header = header_section(message.persistent, message.priority, ttl_ms, entry.deliveries)
-    if not entry.is_first and not sections.message_annotations:
+    header = header_section(message.persistent, message.priority, ttl_ms, deliveries)
+    pairs = [FIRST_ANNOTATION_PAIR] if is_first else []
+    if names_user and message.user and not message.user_id():
+        pairs.append(user_pair(message.user))
+    if not pairs and not sections.message_annotations:
         return header + data[sections.bare_start :]
-    annotations = annotations_section(data, sections, is_first=entry.is_first)
-    if not entry.is_first or not group_first_property:
+    annotations = annotations_section(data, sections, pairs)
+    if not is_first or not group_first_property:
         return header + annotations + data[sections.bare_start :]
     return b"".join(
         (

@@ -50,6 +50,7 @@ class Nodes:
         self.topic_syntax = _syntax(limits, Kind.TOPIC)
         self.dynamic_number = 0
         self._targets: dict[str, tuple[Destination, ...]] = {}
+        self.reply_nodes: dict[str, Destination] = {}  # by what its client calls each
 
     def targets(self, to: str) -> tuple[Destination, ...]:
         """Read where a message of the anonymous relay is to go."""
@@ -62,6 +63,11 @@ class Nodes:
                 self._targets.clear()
             self._targets[to] = known
         return known
+
+    def replies(self, reply_to: str) -> tuple[Destination, ...]:
+        """Read where an answer of ours is to go."""
+        node = self.reply_nodes.get(reply_to)
+        return self.targets(reply_to) if node is None else (node,)
 
     def place(self, text: str, *, is_topic: bool, is_source: bool) -> Place:
         """Read an address; only a source may hold wildcards."""

@@ -24,6 +24,7 @@ from covey.core.errors import RefusedError
 from covey.core.queue import Queue
 from covey.core.selector import Selector
 from covey.core.session import Session
+from covey.core.source import Source
 from covey.core.subscription import settle
 from covey.protocols.amqp import transfer
 from covey.protocols.amqp.message import render
@@ -62,6 +63,23 @@ class OutgoingLink:
         self.is_drain_due = False
         self.is_ended = False
         self.on_end: Callable[[bool], None] | None = None
+        # Whose it is over connections; a container without an id has no claim to anything.
+        container = engine.container
+        self.claim = (self.session.host.id, self.session.identity.name, container, name)
+
+    def take_over(self) -> None:
+        """End the link of this name that the container has elsewhere."""
+        if self.engine.container:
+            self.engine.broker.claims.evict(self.claim)
+
+    def start(self) -> None:
+        """Claim the link's name, once it is known to be let in."""
+        if self.engine.container:
+            self.engine.broker.claims.hold(self.claim, self.stolen)
+
+    def stolen(self) -> None:
+        """Hear that another connection of the same container has taken the link over."""
+        self.engine.close_link(self, RefusedError(f"link {self.name} was taken over", "stolen"))
 
     # From the core.
 
@@ -130,11 +148,11 @@ class OutgoingLink:
         elif is_settled or state in OUTCOMES:
             self._settle(delivery, state, is_settled=is_settled)
 
-    def settle_entry(self, entry: Entry | None, outcome: Outcome) -> None:
+    def settle_entry(self, entry: Entry | None, outcome: Outcome, reason: str = "") -> None:
         """Settle with the core what this link still holds."""
         holder = None if entry is None else entry.holder
         if entry is not None and holder is not None and holder.window is self.window:
-            settle(entry, outcome, self.engine.now)
+            settle(entry, outcome, self.engine.now, reason)
 
     def finish(self, delivery: Pointer, state: int) -> None:
         """Settle a delivery with the peer, unless the link has gone."""
@@ -147,6 +165,7 @@ class OutgoingLink:
         if self.is_ended:
             return
         self.is_ended = True
+        self.engine.broker.claims.release(self.claim, self.stolen)
         self.unsettled.clear()
         outbox, self.outbox = self.outbox, deque()
         for payload, entry in outbox:
@@ -161,14 +180,15 @@ class OutgoingLink:
 
     def _settle(self, delivery: Pointer, state: int, *, is_settled: bool) -> None:
         entry = self.unsettled[delivery]
-        outcome = outcome_of(entry, delivery, state)
+        outcome = outcome_of(delivery, state)
+        reason = transfer.rejection(delivery) if outcome is Outcome.REJECTED else ""
         if is_settled:
             del self.unsettled[delivery]
             pn_delivery_settle(delivery)
-            self.settle_entry(entry, outcome)
+            self.settle_entry(entry, outcome, reason)
             return
         # The peer waits for our settlement, which is a promise: it leaves after the store's.
-        self.settle_entry(entry, outcome)
+        self.settle_entry(entry, outcome, reason)
         self.engine.broker.commits.after(lambda: self.finish(delivery, state))
 
     def _drain(self) -> None:
@@ -185,29 +205,27 @@ class OutgoingLink:
             self.engine.queued(self, 0)
 
 
-def outcome_of(entry: Entry | None, delivery: Pointer, state: int) -> Outcome:
+def tells_first(source: Source | None) -> bool:
+    """Say whether a queue's policy wants the first-for-consumer flag."""
+    return isinstance(source, Queue) and source.settings.groups.first_for_consumer
+
+
+def outcome_of(delivery: Pointer, state: int) -> Outcome:
     """Say in the core's words what the peer decided; silence gives a message back unseen."""
     if state == transfer.MODIFIED:
         disposition = lib.pn_delivery_remote(delivery)
         return modified(
-            entry,
             is_failed=lib.pn_disposition_is_failed(disposition),
             is_undeliverable=lib.pn_disposition_is_undeliverable(disposition),
         )
     return OUTCOMES.get(state, Outcome.RELEASED)
 
 
-def modified(entry: Entry | None, *, is_failed: bool, is_undeliverable: bool) -> Outcome:
-    """Say what `modified` means.
-
-    A message that is undeliverable here must not come back to this link: it goes to the
-    dead-letter queue. Where there is none it counts as failed, for it must not be lost either.
-    """
-    holder = None if entry is None else entry.holder
-    queue = None if holder is None else holder.queue
-    if is_undeliverable and isinstance(queue, Queue) and queue.settings.dlq is not None:
-        return Outcome.REJECTED
-    return Outcome.FAILED if is_failed or is_undeliverable else Outcome.RELEASED
+def modified(*, is_failed: bool, is_undeliverable: bool) -> Outcome:
+    """Say what `modified` means; undeliverable is what this link must not get again."""
+    if is_undeliverable:
+        return Outcome.UNFIT if is_failed else Outcome.DECLINED
+    return Outcome.FAILED if is_failed else Outcome.RELEASED
 
 
 class AmqpConsumer(Consumer):
@@ -225,15 +243,18 @@ class AmqpConsumer(Consumer):
         limits = link.engine.broker.limits
         self.unsettled_max = limits.unsettled_max
         self.first_property = limits.group_first_property
+        self.names_user = link.engine.settings.add_user_annotation
 
     def deliver(self, entry: Entry) -> None:
         """Encode the message into the link's outbox."""
         engine = self.engine
         payload = render(
-            entry,
             entry.content,
             wall_ms=engine.wall_ms,
+            deliveries=entry.deliveries,
+            is_first=entry.is_first and tells_first(self.queue),
             group_first_property=self.first_property,
+            names_user=self.names_user,
         )
         # A browser holds nothing: the entry may be somebody else's.
         self.link.put(payload, None if self.is_browser else entry)

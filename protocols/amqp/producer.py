@@ -16,6 +16,7 @@ from covey.core.destination import Destination
 from covey.core.errors import RefusedError
 from covey.protocols.amqp import transfer
 from covey.protocols.amqp.incoming import IncomingLink
+from covey.protocols.amqp.management import MANAGEMENT_ADDRESS, serve
 from covey.protocols.amqp.message import AmqpMessage
 from covey.protocols.amqp.wire import Pointer
 
@@ -60,10 +61,16 @@ class ProducerLink(IncomingLink):
         message = AmqpMessage.decode(data, engine.wall_ms)
         self._check_user(message)
         message.sender = session.id
+        message.user = session.identity.name
+        is_transactional = pn_delivery_remote_state(delivery) == transfer.TRANSACTIONAL
         targets = self.targets
         if targets is None:
+            if message.to() == MANAGEMENT_ADDRESS and not is_transactional:
+                serve(engine, message)
+                self.answer(delivery, transfer.ACCEPTED)
+                return
             targets = self._named_by(message)
-        if pn_delivery_remote_state(delivery) == transfer.TRANSACTIONAL:
+        if is_transactional:
             engine.coordinator.send(self, delivery, targets, message)
         elif pn_delivery_settled(delivery):
             pn_delivery_settle(delivery)
@@ -90,4 +97,6 @@ class ProducerLink(IncomingLink):
             raise RefusedError(
                 f"link {self.name} has no target, and the message no `to`", "invalid"
             )
+        if to == MANAGEMENT_ADDRESS:
+            raise RefusedError(f"{to} takes no part in transactions", "not-implemented")
         return self.engine.nodes.targets(to)

@@ -1,9 +1,10 @@
 """Splice: what a delivery puts before, or changes in, a message that was encoded elsewhere.
 
 A delivery gets a header of its own and says whether it is the first of its group for its consumer:
-as a message annotation, and by option as an application property, for JMS clients. All else is
+as a message annotation, and by option as an application property, for JMS clients. By another
+option an annotation names the sender. A dead letter has one that says why it died. All else is
 cut out of the producer's bytes as it is; only sections that must change are put together anew,
-from the encoded pieces they had. A producer's own word on first-for-consumer does not pass.
+from the encoded pieces they had. A producer's own word on what these annotations say does not pass.
 
 The bytes must have been scanned. Source: AMQP 1.0 part 3, section 3.2.
 """
@@ -27,9 +28,12 @@ FIRST_ANNOTATION: Final = "x-opt-group-first-for-consumer"
 FIRST_PROPERTY: Final = "JMSXGroupFirstForConsumer"
 FIRST_ANNOTATION_PAIR: Final = encoder.symbol(FIRST_ANNOTATION) + encoder.TRUE
 FIRST_PROPERTY_PAIR: Final = encoder.string(FIRST_PROPERTY) + encoder.TRUE
-FIRST_ANNOTATIONS: Final = encoder.section(
-    MESSAGE_ANNOTATIONS, encoder.packed(FIRST_ANNOTATION_PAIR, 2, is_map=True)
-)
+USER_ANNOTATION: Final = "x-opt-user-id"
+DEAD_ANNOTATION: Final = "x-opt-dead-letter-reason"
+
+# Those that only a delivery has.
+_OF_DELIVERIES: Final = (FIRST_ANNOTATION, USER_ANNOTATION)
+_ALL_OURS: Final = (*_OF_DELIVERIES, DEAD_ANNOTATION)
 
 PRIORITIES: Final = 256  # a ubyte
 
@@ -65,46 +69,73 @@ _FRESH_HEADERS: Final = [
 ]
 
 
-def annotations_section(data: bytes, sections: Sections, *, is_first: bool) -> bytes:
-    """Return the section of message annotations, its word on first-for-consumer ours alone."""
+def user_pair(user: str) -> bytes:
+    """Return the annotation that names who sent a message."""
+    return encoder.symbol(USER_ANNOTATION) + encoder.string(user)
+
+
+def annotations_section(data: bytes, sections: Sections, pairs: list[bytes]) -> bytes:
+    """Return the section of message annotations; what `pairs` may say is said by them alone."""
     at = sections.message_annotations
     if not at:
-        return FIRST_ANNOTATIONS if is_first else b""
-    is_claimed = data.find(FIRST_ANNOTATION.encode(), at, sections.bare_start) >= 0
-    if not is_first and not is_claimed:
+        return new_annotations(pairs)
+    end = sections.bare_start
+    if not pairs and not any(data.find(name.encode(), at, end) >= 0 for name in _OF_DELIVERIES):
         return encoder.section(MESSAGE_ANNOTATIONS, data[at : skip(data, at)])
-    pair = FIRST_ANNOTATION_PAIR if is_first else b""
-    return encoder.section(MESSAGE_ANNOTATIONS, _with_pair(data, at, FIRST_ANNOTATION, pair))
+    encoded = _with_pairs(data, at, _OF_DELIVERIES, pairs)
+    return encoder.section(MESSAGE_ANNOTATIONS, encoded)
+
+
+def new_annotations(pairs: list[bytes]) -> bytes:
+    """Return a section of these annotations, nothing if there are none."""
+    if not pairs:
+        return b""
+    encoded = encoder.packed(b"".join(pairs), 2 * len(pairs), is_map=True)
+    return encoder.section(MESSAGE_ANNOTATIONS, encoded)
+
+
+def dead_pair(reason: str) -> bytes:
+    """Return the annotation that says why a message died."""
+    return encoder.symbol(DEAD_ANNOTATION) + encoder.string(reason)
+
+
+def dead_annotations(data: bytes, sections: Sections, reason: str) -> bytes:
+    """Return the section of message annotations of a dead letter."""
+    pairs = [dead_pair(reason)]
+    at = sections.message_annotations
+    if not at:
+        return new_annotations(pairs)
+    return encoder.section(MESSAGE_ANNOTATIONS, _with_pairs(data, at, _ALL_OURS, pairs))
 
 
 def first_property_section(data: bytes, sections: Sections) -> bytes:
     """Return the section of application properties with the first-for-consumer one in it."""
     at = sections.application_properties
+    pairs = [FIRST_PROPERTY_PAIR]
     if at:
-        pairs = _with_pair(data, at, FIRST_PROPERTY, FIRST_PROPERTY_PAIR)
+        encoded = _with_pairs(data, at, (FIRST_PROPERTY,), pairs)
     else:
-        pairs = encoder.packed(FIRST_PROPERTY_PAIR, 2, is_map=True)
-    return encoder.section(APPLICATION_PROPERTIES, pairs)
+        encoded = encoder.packed(FIRST_PROPERTY_PAIR, 2, is_map=True)
+    return encoder.section(APPLICATION_PROPERTIES, encoded)
 
 
-def _with_pair(data: bytes, at: int, name: str, pair: bytes) -> bytes:
-    """Return the map at `at` with `pair` instead of what it has under the name."""
+def _with_pairs(data: bytes, at: int, names: tuple[str, ...], pairs: list[bytes]) -> bytes:
+    """Return the map at `at` with `pairs` instead of what it has under the names."""
     parts: list[bytes] = []
     at, _end, count = span(data, data[at], at + 1)
     for _ in range(count // 2):
         value = skip(data, at)
         end = skip(data, value)
-        if text_at(data, at) != name:
+        if text_at(data, at) not in names:
             parts.append(data[at:end])
         at = end
-    if pair:
-        parts.append(pair)
+    parts += pairs
     return encoder.packed(b"".join(parts), 2 * len(parts), is_map=True)
 
 
 def without_field(data: bytes, sections: Sections, place: int) -> bytes:
-    """Return the message with one field of its properties taken out."""
+    """Return the bare message with one field of its properties taken out."""
     parts = [data[at : skip(data, at)] if at else encoder.NULL for at in sections.properties]
     parts[place] = encoder.NULL
     section = encoder.section(PROPERTIES, encoder.compound(parts))
-    return data[: sections.bare_start] + section + data[sections.properties_end :]
+    return section + data[sections.properties_end :]

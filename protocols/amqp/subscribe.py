@@ -2,6 +2,7 @@
 
     queue, pattern, several        a consumer in each queue, a feed of the topics
     dynamic                        a node of this connection's own, gone when the link closes
+    $management                    the same, for answers to requests (see `management`)
     topic and durable              a durable subscription, named by container-id and link name
     capability shared              links with one name share a subscription; with `global` those of
                                    all containers; without durability it goes with the last link
@@ -43,8 +44,8 @@ def subscribe(engine: AmqpEngine, link: OutgoingLink, wish: Wish) -> str | None:
     if wish.address is None:
         return _find_durable(engine, link)
     if wish.address == MANAGEMENT_ADDRESS:
-        cause = f"answers of {MANAGEMENT_ADDRESS} go to a reply-to, such as a dynamic node's"
-        raise RefusedError(cause, "not-implemented")
+        _read_answers(engine, link, wish)
+        return None
     place = engine.nodes.place(wish.address, is_topic=wish.is_topic, is_source=True)
     wish.is_browser = wish.is_browser or place.address.mode == "browse"
     verb = Verb.BROWSE if wish.is_browser else Verb.CONSUME
@@ -91,6 +92,23 @@ def _read_dynamic(engine: AmqpEngine, link: OutgoingLink, wish: Wish) -> str:
     _read(engine, link, wish, (destination,), None)
     link.on_end = lambda is_closed: engine.nodes.forget_dynamic(destination)
     return engine.nodes.address_of(destination)
+
+
+def _read_answers(engine: AmqpEngine, link: OutgoingLink, wish: Wish) -> None:
+    """Let a link read the answers to requests whose reply-to is its target, or its name."""
+    nodes = engine.nodes
+    name = wish.target or link.name
+    if name in nodes.reply_nodes:
+        raise RefusedError(f"link {link.name}: answers to {name} go to another link", "exists")
+    node = nodes.dynamic(is_topic=False)
+    _read(engine, link, wish, (node,), None)
+    nodes.reply_nodes[name] = node
+
+    def ended(is_closed: bool) -> None:
+        del nodes.reply_nodes[name]
+        nodes.forget_dynamic(node)
+
+    link.on_end = ended
 
 
 def _find_durable(engine: AmqpEngine, link: OutgoingLink) -> str:

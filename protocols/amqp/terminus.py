@@ -34,6 +34,7 @@ class Wish:
     selector: str = ""
     is_no_local: bool = False
     priority: int = 0
+    target: str = ""  # what the peer calls its own end
     filters: dict[str, Described] = field(default_factory=dict)  # those that are honoured
 
     @property
@@ -72,6 +73,7 @@ def read_source(link: Link) -> Wish:
         is_browser=terminus.distribution_mode == Terminus.DIST_MODE_COPY,
         is_durable=terminus.durability != Terminus.NONDURABLE,
         priority=_priority(link.remote_properties),
+        target=link.remote_target.address or "",
     )
     _read_filters(wish, _object(terminus.filter))
     return wish

@@ -76,6 +76,14 @@ def settle(delivery: Pointer, state: int) -> None:
     pn_delivery_settle(delivery)
 
 
+def rejection(delivery: Pointer) -> str:
+    """Return what the peer says of a message it rejects, condition first."""
+    condition = lib.pn_disposition_condition(lib.pn_delivery_remote(delivery))
+    texts = (lib.pn_condition_get_name(condition), lib.pn_condition_get_description(condition))
+    said = [ffi.string(text).decode("utf-8", "replace") for text in texts if text]
+    return ": ".join([text for text in said if text])[:DESCRIPTION_MAX]
+
+
 def reject(delivery: Pointer, error: BrokerError) -> None:
     """Settle a delivery as rejected, saying why."""
     condition = lib.pn_disposition_condition(lib.pn_delivery_local(delivery))

@@ -111,6 +111,8 @@ class StompConsumer(Consumer):
         if not any(other.browse_ends for other in self.window.consumers):
             queue = self.queue
             figures = queue_figures(queue) if isinstance(queue, Queue) else []
+            names = [one.queue.name for one in self.window.consumers if one.queue is not None]
+            figures.append(("queues", ",".join(names)))
             self.engine.send_notice(self.wish.shown_id, [("browser", "end"), *figures])
 
     def revoked(self, group: str) -> None:
@@ -154,6 +156,7 @@ def queue_figures(queue: Queue) -> list[tuple[str, str]]:
     return [
         ("first-seq", str(queue.next_seq if first is None else first.seq)),
         ("last-seq", str(queue.next_seq - 1)),
+        ("retained-from", str(queue.dropped_to + 1)),
         ("queue-messages", str(queue.board.index.count)),
         ("queue-bytes", str(queue.size)),
     ]

@@ -144,6 +144,10 @@ class StompEngine(Engine):
             self.broker.drop(self.session, now)
             self.broker.run(now)
 
+    def when_done(self, call: Callable[[], None]) -> None:
+        """Call back when everything received so far is done and safe."""
+        self.broker.commits.after(call)
+
     def shut_down(self, reason: str, now: float) -> None:
         """Tell the peer why it ends."""
         self.now = now
@@ -345,7 +349,8 @@ class StompEngine(Engine):
             added.append(("reply-to", rewritten))
             if self.settings.keep_original_reply_to:
                 added.append(("reply-to", reply_to))
-        plan = SendPlan(headers, targets, added, self.own_headers)
+        assert self.session is not None
+        plan = SendPlan(headers, targets, added, self.own_headers, self.session.identity.name)
         self.plan_misses += 1
         if self.plan_misses < PLAN_MISSES_MAX or len(self.plans) * 2 > self.plan_misses:
             if len(self.plans) >= PLANS_MAX:

@@ -12,9 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from covey.core.message import DEFAULT_PRIORITY, Message, Neutral
+from covey.core.message import Message, Neutral
 from covey.core.selector import Value
 from covey.protocols.stomp.headers import escape, header_lines, parse_block
+from covey.protocols.stomp.mapping import (
+    DEAD_REASON,
+    USER_HEADERS,
+    headers_of,
+    property_headers,
+    read_headers,
+)
 from covey.protocols.stomp.rules import Version
 
 # Belong to one hop, or are ours to say.
@@ -31,8 +38,9 @@ NOT_KEPT = frozenset(
         "ttl",
         "expiration",
         "JMSXGroupFirstForConsumer",
-        "JMSXUserID",
         "covey-group-revoked",
+        DEAD_REASON,
+        *USER_HEADERS,
     )
 )
 
@@ -44,10 +52,12 @@ V1_2 = Version.V1_2
 class Block:
     """Header lines that many messages share, written for each version when first asked for."""
 
-    __slots__ = ("_headers", "_v1_0", "_v1_1", "v1_2")
+    __slots__ = ("_dead", "_headers", "_v1_0", "_v1_1", "user", "v1_2")
 
-    def __init__(self, v1_2: bytes) -> None:
+    def __init__(self, v1_2: bytes, user: str = "") -> None:
         self.v1_2 = v1_2  # each line with an LF before it
+        self.user = user  # who sent it, for other protocols' readers
+        self._dead: tuple[str, Block] | None = None
         is_plain = b"\\" not in v1_2
         self._v1_0: bytes | None = v1_2 if is_plain else None
         self._v1_1: bytes | None = v1_2 if is_plain else None
@@ -71,15 +81,29 @@ class Block:
             self._v1_0 = header_lines(self.headers().items(), V1_0)
         return self._v1_0
 
+    def dead(self, reason: str) -> Block:
+        """Return the block of messages that died for a reason, the same for all of them."""
+        if self._dead is None or self._dead[0] != reason:
+            lines = self.v1_2
+            if DEAD_REASON in self.headers():  # it has died before
+                kept = [pair for pair in self.headers().items() if pair[0] != DEAD_REASON]
+                lines = header_lines(kept, V1_2)
+            lines += header_lines([(DEAD_REASON, reason)], V1_2)
+            self._dead = (reason, Block(lines, self.user))
+        return self._dead[1]
 
-def make_block(headers: Iterable[tuple[str, str]]) -> Block:
-    """Write the headers that travel with the message."""
-    return Block(header_lines([pair for pair in headers if pair[0] not in NOT_KEPT], V1_2))
+
+def make_block(
+    headers: Iterable[tuple[str, str]], added: Iterable[tuple[str, str]] = (), user: str = ""
+) -> Block:
+    """Write the headers that travel with the message, and those the broker adds."""
+    kept = [pair for pair in headers if pair[0] not in NOT_KEPT]
+    return Block(header_lines([*kept, *added], V1_2), user)
 
 
 def stamped(block: Block, name: str, wall_ms: int) -> Block:
     """Return the block with the time of receipt, which no two messages share."""
-    return Block(block.v1_2 + header_lines([(name, str(wall_ms))], V1_2))
+    return Block(block.v1_2 + header_lines([(name, str(wall_ms))], V1_2), block.user)
 
 
 class StompMessage(Message):
@@ -113,6 +137,10 @@ class StompMessage(Message):
         """Return the client's own id, else the one the broker made."""
         return self.given_id or f"{self.id_prefix.decode()}{self.id_number}"
 
+    def duplicate_id(self) -> str:
+        """Return the client's own id: those the broker makes are never repeated."""
+        return self.given_id
+
     def written_id(self, version: Version) -> bytes:
         """Return the id as it stands on the wire."""
         if self.given_id:
@@ -142,12 +170,10 @@ class StompMessage(Message):
 
     def neutral(self) -> Neutral:
         """Return the message in no protocol's words."""
-        headers = dict(self.block.headers())
-        is_typed_binary = not _is_text_type(headers.get("content-type", "text/plain"))
         neutral = Neutral(
             body=self.body,
-            body_kind="data" if is_typed_binary or not _is_utf8(self.body) else "text",
             message_id=self.message_id(),
+            user_id=self.block.user,
             group_id=self.group,
             group_sequence=self.group_sequence,
             expires_ms=self.expires_ms,
@@ -155,14 +181,7 @@ class StompMessage(Message):
             priority=self.priority,
             persistent=self.persistent,
         )
-        for name, field in NEUTRAL_FIELDS.items():
-            value = headers.pop(name, "")
-            if value:
-                setattr(neutral, field, value)
-        _restore_shape(neutral, headers.pop("amqp-body", ""))
-        for name in CONSUMED:
-            headers.pop(name, None)
-        neutral.properties.update(headers)
+        read_headers(self.block.headers(), neutral)
         return neutral
 
     def encode(self) -> tuple[bytes, bytes]:
@@ -175,13 +194,14 @@ class StompMessage(Message):
             ("priority", str(self.priority)),
             ("group", self.group),
             ("sequence", str(self.group_sequence)),
+            ("user", self.block.user),
         ]
         head = header_lines(own, V1_2)
         return b"%d%s%s" % (len(head), head, self.block.v1_2), self.body
 
-    def without_expiry(self) -> StompMessage:
-        """Return a copy that never expires."""
-        copy = StompMessage(self.block, self.body)
+    def as_dead_letter(self, reason: str) -> StompMessage:
+        """Return a copy that never expires and says why it is where it is."""
+        copy = StompMessage(self.block.dead(reason), self.body)
         copy.given_id = self.message_id()
         copy.persistent = self.persistent
         copy.priority = self.priority
@@ -197,7 +217,7 @@ def decode(head: bytes, body: bytes) -> StompMessage:
     cut = head.index(b"\n")
     length = int(head[:cut])
     own = parse_block(head[cut + 1 : cut + length], V1_2)
-    message = StompMessage(Block(head[cut + length :]), body)
+    message = StompMessage(Block(head[cut + length :], own.get("user", "")), body)
     message.given_id = own["message-id"]
     message.expires_ms = int(own["expires"])
     message.timestamp_ms = int(own["timestamp"])
@@ -208,67 +228,11 @@ def decode(head: bytes, body: bytes) -> StompMessage:
     return message
 
 
-# The STOMP header on the left is the neutral field on the right.
-NEUTRAL_FIELDS = {
-    "correlation-id": "correlation_id",
-    "reply-to": "reply_to",
-    "type": "subject",
-    "content-type": "content_type",
-    "content-encoding": "content_encoding",
-    "user-id": "user_id",
-}
-
-# Said by another field of the neutral form.
-CONSUMED = (
-    "destination",
-    "message_group",
-    "JMSXGroupID",
-    "JMSXGroupId",
-    "JMSXGroupSeq",
-    "persistent",
-    "priority",
-    "timestamp",
-    "retain",
-    "AMQ_SCHEDULED_DELAY",
-)
-
-
 def from_neutral(neutral: Neutral, destination: str, group_header: str | None) -> StompMessage:
-    """Make what a STOMP client reads of another protocol's message.
-
-    The group travels under the queue's own header, or under both names STOMP clients look for.
-    """
-    headers: list[tuple[str, str]] = [("destination", destination)]
-    for name, field in NEUTRAL_FIELDS.items():
-        value = getattr(neutral, field)
-        if value:
-            headers.append((name, value))
-    if neutral.group_id:
-        names = ("message_group", "JMSXGroupID") if group_header is None else (group_header,)
-        headers.extend((name, neutral.group_id) for name in names)
-    if neutral.group_sequence:
-        headers.append(("JMSXGroupSeq", str(neutral.group_sequence)))
-    if neutral.persistent:
-        headers.append(("persistent", "true"))
-    if neutral.priority != DEFAULT_PRIORITY:
-        headers.append(("priority", str(neutral.priority)))
-    if neutral.created_ms:
-        headers.append(("timestamp", str(neutral.created_ms)))
-    if neutral.message_id:
-        headers.append(("amqp-message-id", neutral.message_id))
-    if neutral.body_kind == "text":
-        headers.append(("amqp-body", "string"))
-        if not neutral.content_type:
-            headers.append(("content-type", "text/plain"))
-    elif neutral.body_kind == "json":
-        headers.append(("amqp-body", neutral.body_shape))
-        if not neutral.content_type:
-            headers.append(("content-type", "application/json"))
-    for name, property_value in neutral.properties.items():
-        text = _as_text(property_value)
-        if text is not None:
-            headers.append((name, text))
-    message = StompMessage(make_block(headers), neutral.body)
+    """Make what a STOMP client reads of another protocol's message."""
+    own = headers_of(neutral, destination, group_header)
+    given = property_headers(neutral, {name for name, _ in own})
+    message = StompMessage(make_block(given, own), neutral.body)
     message.given_id = neutral.message_id
     message.expires_ms = neutral.expires_ms
     message.group = neutral.group_id
@@ -276,37 +240,6 @@ def from_neutral(neutral: Neutral, destination: str, group_header: str | None) -
     message.priority = neutral.priority
     message.persistent = neutral.persistent
     return message
-
-
-def _restore_shape(neutral: Neutral, shape: str) -> None:
-    """Let the `amqp-body` header decide what the body was."""
-    if shape == "string":
-        neutral.body_kind = "text"
-    elif shape in ("map", "list", "sequence"):
-        neutral.body_kind = "json"
-        neutral.body_shape = shape
-    elif shape == "data":
-        neutral.body_kind = "data"
-
-
-def _as_text(value: Value) -> str | None:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, bytes) or value is None:
-        return None
-    return str(value)
-
-
-def _is_text_type(content_type: str) -> bool:
-    return content_type.startswith(("text/", "application/json", "application/xml"))
-
-
-def _is_utf8(body: bytes) -> bool:
-    try:
-        body.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _header(name: str) -> Callable[[StompMessage], Value]:

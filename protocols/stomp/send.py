@@ -16,7 +16,7 @@ from covey.core.destination import Destination
 from covey.core.errors import ProtocolError
 from covey.core.message import DEFAULT_PRIORITY, FORGET_RETAINED, KEEP_NOTHING, RETAIN
 from covey.groups.key import DEFAULT_HEADERS
-from covey.protocols.stomp.message import Block, StompMessage, make_block
+from covey.protocols.stomp.message import StompMessage, make_block
 
 TIME_DIGITS_MAX: Final = 15  # the year 33658; int() must not chew on a kilobyte of digits
 PRIORITY_MAX: Final = 9
@@ -48,10 +48,11 @@ class SendPlan:
         targets: tuple[Destination, ...],
         added: list[tuple[str, str]],
         own: frozenset[str] = frozenset(),
+        user: str = "",
     ) -> None:
         """Read the headers; `added` are the broker's own, which take the place of forged ones.
 
-        `own` names headers that the broker writes later, message by message.
+        `own` names headers that the broker writes later, message by message; `user` is who sends.
         """
         self.targets = targets
         self.transaction = headers.get("transaction", "")
@@ -66,7 +67,9 @@ class SendPlan:
         self.priority = _priority(headers.get("priority"))
         self.group = next((headers[name] for name in DEFAULT_HEADERS if headers.get(name)), "")
         self.group_sequence = _integer(headers, "JMSXGroupSeq")
-        self.block = _block(headers, added, own)
+        ours = own.union([name for name, _ in added])
+        kept = [(name, value) for name, value in headers.items() if name not in ours]
+        self.block = make_block(kept, added, user)
         times = self.expires_ms or self.ttl_ms or self.delay_ms
         marks = self.is_persistent or self.given_id or self.group_sequence or self.retain
         self.is_plain = not (times or marks or self.priority != DEFAULT_PRIORITY)
@@ -95,12 +98,6 @@ def cut_receipt(block: bytes) -> bytes:
     if end < 0:
         return block[: max(0, at - 1)]
     return block[:at] + block[end + 1 :]
-
-
-def _block(headers: dict[str, str], added: list[tuple[str, str]], own: frozenset[str]) -> Block:
-    ours = own.union([name for name, _ in added])
-    kept = [(name, value) for name, value in headers.items() if name not in ours]
-    return make_block([*kept, *added])
 
 
 def _retain(value: str) -> int:

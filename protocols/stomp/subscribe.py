@@ -59,6 +59,7 @@ class Wish:
     wants_revoked: bool
     include_seq: str
     from_seq: int | None
+    trim_to: int  # a browser is done with everything up to here; 0: with nothing
     priority: int
     weight: int
 
@@ -102,6 +103,7 @@ def read(
         wants_revoked=_flag(headers, "covey-group-revoked"),
         include_seq=headers.get("include-seq", ""),
         from_seq=None if from_seq is None else _whole(headers, "from-seq", least=-1),
+        trim_to=_whole(headers, "covey-trim-to", least=0),
         priority=_whole(headers, _first(headers, "priority", "activemq.priority"), least=-128),
         weight=min(max(1, _whole(headers, "covey-weight", least=1)), WEIGHT_MAX),
     )

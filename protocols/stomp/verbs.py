@@ -11,9 +11,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from covey import __version__
+from covey.core import commands
 from covey.core.consumer import Consumer, Window
 from covey.core.destination import Destination, Kind
 from covey.core.errors import ProtocolError, RefusedError
+from covey.core.queue import Queue
 from covey.core.security import Identity, Verb, authorise
 from covey.core.session import Session
 from covey.core.subscription import Subscription
@@ -122,14 +124,22 @@ def on_subscribe(engine: StompEngine, frame: Frame, headers: Headers) -> None:
         selector_depth_max=limits.selector_depth_max,
     )
     places = engine.names.destinations(typed_name(headers, settings), allow_patterns=True)
-    if wish.from_seq is not None and (len(places) > 1 or places[0].is_pattern):
+    is_one = len(places) == 1 and not places[0].is_pattern
+    if wish.from_seq is not None and wish.from_seq >= 0 and not is_one:
         raise RefusedError("from-seq needs one destination without wildcards", "invalid")
+    if wish.trim_to:
+        if not (is_one and wish.is_browser):
+            raise RefusedError("covey-trim-to needs browser:true and one destination", "invalid")
+        authorise(session.identity, Verb.CONSUME, str(places[0]))
     if wish.durable_name:
         places = (_durable(engine, wish, places),)
     if wish.is_browser and any(place.kind is Kind.TOPIC for place in places):
         raise RefusedError("a topic keeps nothing that could be browsed", "invalid")
     subscription = _make_subscription(engine, session, wish)
     engine.broker.subscribe(session, subscription, places, engine.now, is_browser=wish.is_browser)
+    for consumer in subscription.consumers:
+        if wish.trim_to and isinstance(consumer.queue, Queue):
+            commands.trim(consumer.queue, wish.trim_to, engine.now)
     _receipt_after(engine, headers)
     engine.broker.commits.after(_opener(engine, subscription, wish))
 

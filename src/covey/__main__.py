@@ -1,119 +1,20 @@
-"""The `covey` command."""
+"""The `covey` command: `serve` goes the short way, for a broker must start soon."""
 
 from __future__ import annotations
 
-import argparse
-import logging
-import os
 import sys
-from pathlib import Path
-
-import structlog
-
-from covey import __version__
-from covey.config.errors import ConfigError
-from covey.config.load import load
-from covey.core.errors import BrokerError
-from covey.server import Server, serve
-
-USAGE_ERROR = 2
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; return its exit code."""
-    arguments = _parser().parse_args(argv)
-    return _serve(arguments)
+    words = sys.argv[1:] if argv is None else argv
+    if words[:1] == ["serve"]:
+        from covey.cli.serve import main as serve
 
+        return serve(words[1:])
+    from covey.cli.covey import run
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="covey", description="A message broker for work that must stay in order."
-    )
-    parser.add_argument("--version", action="version", version=f"covey {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True)
-    serving = commands.add_parser("serve", help="run the broker")
-    serving.add_argument("--config", type=Path, metavar="FILE", help="a TOML file")
-    serving.add_argument("--data", metavar="DIR", help="where messages live (default ./data)")
-    for protocol in ("stomp", "amqp", "http"):
-        serving.add_argument(f"--{protocol}", metavar="HOST:PORT", help=f"listen for {protocol}")
-    serving.add_argument(
-        "--default-message-group",
-        "--default-msg-group",
-        metavar="NAME",
-        help="the group of messages without one, on queues with shared groups",
-    )
-    serving.add_argument(
-        "--event-log", metavar="DIR", help="write what happens to every message, for the pipeline"
-    )
-    serving.add_argument("--verbose", action="store_true", help="log every connection")
-    return parser
-
-
-def _serve(arguments: argparse.Namespace) -> int:
-    given = {
-        "store.path": arguments.data,
-        "stomp.bind": arguments.stomp,
-        "amqp.bind": arguments.amqp,
-        "http.bind": arguments.http,
-        "broker.default_message_group": arguments.default_message_group,
-        "event_log.dir": arguments.event_log,
-    }
-    try:
-        loaded = load(arguments.config, os.environ, given)
-    except ConfigError as error:
-        sys.stderr.write(f"{error}\n")
-        return USAGE_ERROR
-    log = _logger(verbose=arguments.verbose)
-    for warning in loaded.warnings:
-        log.warning("configuration", note=warning)
-    try:
-        serve(loaded.settings, log, _welcome)
-    except (OSError, BrokerError) as error:
-        sys.stderr.write(f"covey: {error}\n")
-        return 1
-    return 0
-
-
-def _welcome(server: Server) -> None:
-    """Say where it listens and what to do next."""
-    lines = [f"covey {__version__} is ready"]
-    lines += [
-        f"  {listener.connector.protocol:<6} {listener.address}" for listener in server.listeners
-    ]
-    if server.broker.users.has_default_password:
-        lines.append("  login  admin / password (from this machine only; change it in [[user]])")
-    stomp = next(
-        (one.address for one in server.listeners if one.connector.protocol == "stomp"), None
-    )
-    if stomp is not None:
-        host, _, port = stomp.rpartition(":")
-        lines.append("Try it:")
-        lines.append(
-            "  printf 'CONNECT\\nlogin:admin\\npasscode:password\\n\\n\\0"
-            "SUBSCRIBE\\nid:1\\ndestination:/queue/a\\n\\n\\0"
-            f"SEND\\ndestination:/queue/a\\n\\nhello\\0' | nc -q 1 {host.strip('[]')} {port}"
-        )
-    sys.stdout.write("\n".join(lines) + "\n")
-    sys.stdout.flush()
-
-
-def _logger(*, verbose: bool) -> structlog.typing.FilteringBoundLogger:
-    is_terminal = sys.stderr.isatty()
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.dev.ConsoleRenderer() if is_terminal else structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(
-            logging.INFO if verbose else logging.WARNING
-        ),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
-    )
-    log: structlog.typing.FilteringBoundLogger = structlog.get_logger()
-    return log
+    return run(words)
 
 
 if __name__ == "__main__":

@@ -85,3 +85,17 @@ def test_a_purge_spares_what_is_acquired() -> None:
     assert bench.queue.board.index.count == 1
     bench.settle(reader)
     assert bench.queue.board.lanes == {}
+
+
+def test_a_trim_drops_up_to_a_number_what_nobody_holds_and_marks_it() -> None:
+    bench = Bench()
+    reader = bench.join(1)
+    bench.send_all("ab")
+    bench.send_all("cd")
+    bench.pump()
+    assert reader.got == [1]
+    assert commands.trim(bench.queue, 3, bench.now) == 2
+    assert [entry.seq for entry in bench.queue.board.index] == [1, 4]
+    assert bench.queue.dropped_to == 3
+    bench.settle(reader)
+    assert bench.queue.dropped_to == 3

@@ -197,5 +197,5 @@ def _read_welcome(process: subprocess.Popen[str]) -> str:
 
 
 def _stomp_port(welcome: str) -> int:
-    (line,) = [line for line in welcome.splitlines() if line.split()[0] == "stomp"]
-    return int(line.rpartition(":")[2])
+    lines = [line for line in welcome.splitlines() if line.split()[0] == "stomp"]
+    return int(lines[0].rpartition(":")[2])

@@ -36,7 +36,7 @@ class Authority:
         self.ca = trustme.CA()
         self.ca_file = folder / "ca.pem"
         self.ca.cert_pem.write_to_path(self.ca_file)
-        server = self.ca.issue_cert(NAME)
+        server = self.ca.issue_cert(NAME, "127.0.0.1")
         self.certificate = folder / "server.pem"
         self.key = folder / "server.key"
         server.private_key_pem.write_to_path(self.key)

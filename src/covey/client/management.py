@@ -1,59 +1,52 @@
 """Management client: asks a broker's `$management` node over AMQP, and waits for the answer.
 
 Blocking, one request at a time, made for commands that run and end. Failures are told apart by
-their class, so that a command can choose its exit code: nobody there, not allowed, refused.
+their class (`client.errors`), so that a command can choose its exit code.
 """
 
 from __future__ import annotations
 
+import ssl
 from types import TracebackType
 from typing import Any, Self
 
-from proton import ConnectionException, Message, ProtonException, Timeout
+from proton import ConnectionException, Message, ProtonException, SSLDomain, Timeout
 from proton.utils import BlockingConnection, SyncRequestResponse
 
+from covey.client.errors import AnswerError, DeniedError, UnreachableError
+from covey.client.place import Place
+
+PORT = 5672
+TIMEOUT_S = 10.0
 TYPE_PREFIX = "covey."
 FIRST_FAILURE = 300
+STATUS_DENIED = 403
 NO_STATUS = 500  # an answer without a status is a failure, too
 PAGE = 500  # rows asked for at a time: a large answer is cut into several
 
-
-class ManagementError(Exception):
-    """The broker answered no; `status` is its code."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status = status
-
-
-class UnreachableError(Exception):
-    """Nobody answers at that address."""
-
-
-class DeniedError(Exception):
-    """The broker is there and does not let us in."""
+Row = dict[str, Any]
 
 
 class Management:
     """A connection to one broker's management node."""
 
-    def __init__(
-        self, address: str, user: str, password: str, timeout_s: float | None = 10.0
-    ) -> None:
-        """Connect; `address` is host:port."""
+    def __init__(self, place: Place, timeout_s: float | None = TIMEOUT_S) -> None:
+        """Connect, or raise UnreachableError or DeniedError."""
+        self.place = place
         try:
             self._connection = BlockingConnection(
-                f"amqp://{address}",
+                f"{'amqps' if place.is_tls else 'amqp'}://{place.address}",
                 timeout=timeout_s,
-                user=user,
-                password=password,
+                ssl_domain=_tls_domain() if place.is_tls else None,
+                user=place.user,
+                password=place.password or "",
                 allowed_mechs="PLAIN",
                 allow_insecure_mechs=True,
                 reconnect=False,
             )
             self._requests = SyncRequestResponse(self._connection, "$management")
         except (ConnectionException, Timeout, OSError, ProtonException) as error:
-            raise _why(error, address) from error
+            raise _why(error, place) from error
 
     def __enter__(self) -> Self:
         return self
@@ -67,34 +60,42 @@ class Management:
         self.close()
 
     def close(self) -> None:
-        """Let the broker go."""
-        self._connection.close()
+        """Let the broker go; one that is gone already is no trouble."""
+        try:
+            self._connection.close()
+        except (ProtonException, OSError):
+            return
 
     def ask(
         self,
         operation: str,
         type_name: str = "",
         name: str = "",
-        body: dict[str, object] | None = None,
+        body: Row | None = None,
         **options: object,
-    ) -> dict[str, Any]:
-        """Send one request; return the body of its answer or raise ManagementError."""
+    ) -> Row:
+        """Send one request; return the body of its answer, or raise AnswerError or DeniedError."""
         properties: dict[str, object] = {"operation": operation, **options}
         if type_name:
             properties["type"] = TYPE_PREFIX + type_name
         if name:
             properties["name"] = name
-        request = Message(properties=properties, body=body or {})
-        answer = self._requests.call(request)
+        try:
+            answer = self._requests.call(Message(properties=properties, body=body or {}))
+        except (ConnectionException, Timeout, OSError, ProtonException) as error:
+            raise _why(error, self.place) from error
         found: dict[Any, Any] = answer.properties or {}
         status = int(found.get("statusCode", NO_STATUS))
+        text = str(found.get("statusDescription", ""))
+        if status == STATUS_DENIED:
+            raise DeniedError(text)
         if status >= FIRST_FAILURE:
-            raise ManagementError(status, str(found.get("statusDescription", "")))
-        return answer.body if isinstance(answer.body, dict) else {}
+            raise AnswerError(text)
+        return _plain(answer.body) if isinstance(answer.body, dict) else {}
 
-    def query(self, type_name: str) -> list[dict[str, Any]]:
+    def query(self, type_name: str) -> list[Row]:
         """Return everything of one type."""
-        found: list[dict[str, Any]] = []
+        found: list[Row] = []
         while True:
             answer = self.ask(
                 "QUERY",
@@ -109,9 +110,40 @@ class Management:
             if len(rows) < PAGE:
                 return found
 
+    def read(self, type_name: str, name: str) -> Row:
+        """Return one thing."""
+        return self.ask("READ", type_name, name)
 
-def _why(error: Exception, address: str) -> Exception:
+    def groups(self, queue: str) -> list[Row]:
+        """Return the groups of one queue; AnswerError if there is no such queue."""
+        name = self.read("queue", queue)["name"]
+        return [row for row in self.query("group") if row["queue"] == name]
+
+
+def _tls_domain() -> SSLDomain:
+    """Trust whom this system trusts, and only for the host's own name."""
+    domain = SSLDomain(SSLDomain.MODE_CLIENT)
+    authorities = ssl.get_default_verify_paths().cafile
+    if authorities is not None:
+        domain.set_trusted_ca_db(authorities)
+    domain.set_peer_authentication(SSLDomain.VERIFY_PEER_NAME)
+    return domain
+
+
+def _plain(value: Any) -> Any:
+    """Take off proton's types: its integers would print as `int32(1)`."""
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, bool) or not isinstance(value, int):
+        return value
+    return int(value)
+
+
+def _why(error: Exception, place: Place) -> Exception:
     text = str(error)
     if "unauthorized" in text or "Authentication" in text:
-        return DeniedError(f"{address} refused the login")
-    return UnreachableError(f"no broker answers at {address}")
+        return DeniedError(f"{place.address} refused the login of {place.user}")
+    trusted = "trusted " if place.is_tls else ""
+    return UnreachableError(f"no {trusted}broker answers at {place.address}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -105,8 +106,9 @@ def test_structural_damage_is_reported_with_its_place(
         leaf = int.from_bytes(file.read(4), "big")
         file.seek((leaf - 1) * 4096 + 8)  # where its first cell starts
         file.write(b"\xff\xff")
-    with pytest.raises(StoreError, match=rf"covey\.db is damaged: .*page {leaf}\b"):
-        Bench(tmp_path)
+    bench = Bench(tmp_path)
+    assert re.search(rf"covey\.db: .*page {leaf}\b", bench.store.damages[0])
+    bench.store.close()
 
 
 def test_store_that_was_refused_leaves_the_directory_free(tmp_path: Path) -> None:

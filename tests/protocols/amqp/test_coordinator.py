@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from proton import Delivery, Described, Message, Terminus, symbol, ulong
 
+from covey.config.settings import AmqpSettings
 from covey.core.broker import Broker
-from covey.protocols.amqp.coordinator import TRANSACTIONS_MAX
 from tests.protocols.amqp.peer import Peer, make_broker
 
 DECLARED = 0x33
@@ -249,7 +249,7 @@ def test_nonsense_on_the_control_link_is_rejected(broker: Broker, body: Any) -> 
 def test_open_transactions_are_counted(broker: Broker) -> None:
     peer = Peer(broker)
     control = Control(peer)
-    for _ in range(TRANSACTIONS_MAX):
+    for _ in range(AmqpSettings().transactions_max):
         control.declare()
     delivery = control.command(ulong(0x31), [None])
     assert delivery.remote_state == Delivery.REJECTED

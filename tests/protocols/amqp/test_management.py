@@ -190,8 +190,68 @@ def test_a_request_without_a_reply_to_is_done_in_silence(broker: Broker, manager
     assert "q" in broker.hosts[0].queues
 
 
-def test_nobody_reads_from_the_management_node_itself(broker: Broker) -> None:
-    peer = Peer(broker)
-    peer.receiver("$management")
-    assert peer.conditions == ["amqp:not-implemented"]
+@pytest.mark.parametrize(("target", "reply_to"), [("answers", "answers"), (None, "mine")])
+def test_a_link_from_the_management_node_gets_the_answers_to_its_own_name(
+    broker: Broker, target: str | None, reply_to: str
+) -> None:
+    peer = Peer(broker, container="manager", login=ADMIN)
+    link = peer.session.receiver("mine")
+    link.source.address = "$management"
+    if target is not None:
+        link.target.address = target
+    link.open()
+    link.flow(10)
+    peer.pump()
+    assert (link.remote_source.address, peer.conditions) == ("$management", [])
+    sender = peer.sender("$management")
+    properties = {"operation": "GET-TYPES"}
+    peer.send(sender, Message(id=ulong(7), reply_to=reply_to, properties=properties))
+    peer.pump()
+    (answer,) = [message for _, message in peer.messages]
+    assert (answer.correlation_id, answer.properties) == (
+        7,
+        {"statusCode": 200, "statusDescription": "OK"},
+    )
+    link.close()
+    peer.pump()
     assert not broker.hosts[0].queues
+
+
+def test_two_links_from_the_management_node_have_names_of_their_own(broker: Broker) -> None:
+    peer = Peer(broker)
+    for name in ("a", "b"):
+        link = peer.session.receiver(name)
+        link.source.address = "$management"
+        link.target.address = "answers"
+        link.open()
+        peer.pump()
+    assert peer.conditions == ["amqp:not-allowed"]
+
+
+def test_a_request_by_the_anonymous_relay_is_answered(broker: Broker, manager: Manager) -> None:
+    relay = manager.peer.sender(None, name="relay")
+    properties = {"operation": "CREATE", "type": "queue", "name": "q"}
+    request = Message(
+        address="$management", body={}, id=3, reply_to=manager.reply_to, properties=properties
+    )
+    delivery = manager.peer.send(relay, request)
+    manager.peer.pump()
+    assert delivery.remote_state == delivery.ACCEPTED
+    (answer,) = [message for _, message in manager.peer.messages]
+    assert (answer.correlation_id, answer.body["name"]) == (3, "q")
+    assert list(broker.hosts[0].queues)[-1] == "q"
+
+
+def test_a_long_table_comes_in_pages(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("covey.protocols.amqp.management.ANSWER_VALUES_MAX", 6)
+    for number in range(4):
+        manager.ask("CREATE", {}, type="queue", name=f"q{number}")
+    rows: list[Any] = []
+    total = 99
+    while len(rows) < total:
+        asked = {"attributeNames": ["name", "type"]}
+        _, table = manager.ask("QUERY", asked, entityType="queue", offset=len(rows))
+        assert 0 < len(table["results"]) <= 3
+        rows += table["results"]
+        total = table["total"]
+    assert [name for name, _ in rows if name.startswith("q")] == ["q0", "q1", "q2", "q3"]

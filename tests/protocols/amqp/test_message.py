@@ -11,9 +11,7 @@ import pytest
 from proton import symbol, uint, ulong
 from proton import timestamp as proton_timestamp
 
-from covey.core.entry import PENDING, Entry
 from covey.core.errors import ProtocolError, RefusedError
-from covey.core.lane import Lane
 from covey.core.message import Message
 from covey.protocols.amqp import encoder
 from covey.protocols.amqp.message import AmqpMessage, render
@@ -32,22 +30,9 @@ def made(body: object = b"body", **fields: object) -> AmqpMessage:
     return AmqpMessage.decode(encoded(body, **fields), NOW_MS)
 
 
-def entry_of(message: Message, *, deliveries: int = 0, is_first: bool = False) -> Entry:
-    entry = Entry(1, message, Lane("", is_grouped=False), PENDING)
-    entry.deliveries = deliveries
-    entry.is_first = is_first
-    return entry
-
-
-def delivered(message: Message, **options: bool | int) -> proton.Message:
+def delivered(message: Message, **options: Any) -> proton.Message:
     """What proton makes of a delivery."""
-    by_option = bool(options.pop("group_first_property", False))
-    entry = entry_of(
-        message,
-        deliveries=int(options.get("deliveries", 0)),
-        is_first=bool(options.get("is_first", False)),
-    )
-    payload = render(entry, message, wall_ms=NOW_MS + 1000, group_first_property=by_option)
+    payload = render(message, wall_ms=NOW_MS + 1000, **options)
     scan(payload)
     received = proton.Message()
     received.decode(payload)
@@ -207,8 +192,7 @@ def test_the_bare_message_goes_out_bit_by_bit() -> None:
     message = AmqpMessage.decode(data, NOW_MS)
     bare = data[scan(data).bare_start :]
     for is_first in (False, True):
-        entry = entry_of(message, is_first=is_first, deliveries=3)
-        payload = render(entry, message, wall_ms=NOW_MS)
+        payload = render(message, wall_ms=NOW_MS, is_first=is_first, deliveries=3)
         assert payload.endswith(bare)
         assert payload[scan(payload).bare_start :] == bare
 
@@ -216,7 +200,7 @@ def test_the_bare_message_goes_out_bit_by_bit() -> None:
 def test_a_footer_goes_with_the_bare_message() -> None:
     tail = encoder.section(DATA, b"\xa0\x01x") + encoder.section(FOOTER, b"\xc1\x01\x00")
     message = AmqpMessage.decode(tail, NOW_MS)
-    assert render(entry_of(message), message, wall_ms=0).endswith(tail)
+    assert render(message, wall_ms=0).endswith(tail)
 
 
 def test_a_first_delivery_says_so_in_its_header() -> None:
@@ -282,7 +266,7 @@ def test_a_message_is_restored_as_it_was() -> None:
 
 def test_a_dead_letter_has_no_expiry_left_anywhere() -> None:
     original = AmqpMessage.decode(full(), NOW_MS)
-    copy = original.without_expiry()
+    copy = original.as_dead_letter("expired")
     received = delivered(copy)
     assert (copy.expires_ms, received.ttl, received.expiry_time) == (0, 0, 0)
     assert (copy.group, copy.group_sequence, copy.persistent) == ("group", 3, True)
@@ -292,11 +276,47 @@ def test_a_dead_letter_has_no_expiry_left_anywhere() -> None:
     assert AmqpMessage.restore(*copy.encode()).expires_ms == 0
 
 
-def test_a_dead_letter_with_a_mere_time_to_live_keeps_its_bytes() -> None:
-    original = made(ttl=5)
-    copy = original.without_expiry()
-    assert copy.data is original.data
+def test_a_dead_letter_with_a_mere_time_to_live_keeps_its_bare_message() -> None:
+    original = made(ttl=5, id="1")
+    copy = original.as_dead_letter("expired")
+    bare = original.data[original.sections.bare_start :]
+    assert copy.data[copy.sections.bare_start :] == bare
     assert delivered(copy).ttl == 0
+
+
+def test_a_dead_letter_says_why_it_died_last() -> None:
+    annotated = made(annotations={symbol("x-opt-a"): 1})
+    copy = annotated.as_dead_letter("expired").as_dead_letter("rejected: no use")
+    reason = symbol("x-opt-dead-letter-reason")
+    assert delivered(copy).annotations == {symbol("x-opt-a"): 1, reason: "rejected: no use"}
+    kept = AmqpMessage.restore(*copy.encode())
+    assert delivered(kept).annotations == delivered(copy).annotations
+    assert kept.neutral().dead_reason == "rejected: no use"
+
+
+# Who sent it.
+
+
+def test_the_sender_is_named_by_option_and_cannot_be_forged() -> None:
+    name = symbol("x-opt-user-id")
+    message = made(annotations={name: "somebody"})
+    message.user = "guest"
+    assert not delivered(message).annotations
+    assert delivered(message, names_user=True).annotations == {name: "guest"}
+
+
+def test_a_message_that_names_its_sender_needs_no_annotation() -> None:
+    message = made(user_id=b"guest")
+    message.user = "guest"
+    assert delivered(message, names_user=True).annotations is None
+
+
+def test_the_sender_is_known_to_others_and_after_a_restart() -> None:
+    message = made()
+    message.user = "gäst"
+    for known in (message, AmqpMessage.restore(*message.encode())):
+        assert known.neutral().user_id == "gäst"
+        assert known.lookup("JMSXUserID") == "gäst"
 
 
 # Anything.
@@ -311,9 +331,17 @@ def exercise(data: bytes) -> bool:
     message.neutral()
     message.lookup("JMSMessageID")
     message.lookup("text")
-    entry = entry_of(message, is_first=True, deliveries=1)
-    scan(render(entry, message, wall_ms=NOW_MS, group_first_property=True))
-    AmqpMessage.restore(*message.without_expiry().encode())
+    message.user = "who"
+    payload = render(
+        message,
+        wall_ms=NOW_MS,
+        is_first=True,
+        deliveries=1,
+        group_first_property=True,
+        names_user=True,
+    )
+    scan(payload)
+    AmqpMessage.restore(*message.as_dead_letter("why").encode())
     return True
 
 

@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from proton import Delivery, Message, Sender, symbol
+from proton import Condition, Delivery, Message, Sender, symbol
 
 from covey.config.settings import AmqpSettings
 from covey.core.broker import Broker
 from covey.core.queue import Queue
-from covey.protocols.amqp.engine import OUTBOX_MAX
+from covey.core.reasons import why_waits
 from tests.protocols.amqp.peer import Peer, make_broker
+
+DEAD = symbol("x-opt-dead-letter-reason")
 
 
 def queue_of(broker: Broker, name: str = "q") -> Queue:
@@ -65,32 +67,55 @@ def test_modified_without_failure_comes_back_uncounted() -> None:
     assert [message.delivery_count for _, message in peer.messages] == [0, 0]
 
 
-@pytest.mark.parametrize("state", [Delivery.REJECTED, Delivery.MODIFIED])
-def test_rejected_and_undeliverable_here_go_to_the_dead_letter_queue(state: int) -> None:
-    broker, peer = deliver_one(dlq="dead")
+def test_a_rejected_message_goes_to_the_dead_letter_queue_with_its_condition() -> None:
+    _broker, peer = deliver_one(dlq="dead")
     delivery = peer.messages[0][0]
-    delivery.local.undeliverable = True
-    peer.settle(delivery, state)
+    delivery.local.condition = Condition("app:bad", "no use")
+    peer.settle(delivery, Delivery.REJECTED)
     assert peer.bodies() == ["1"]
-    assert queue_of(broker, "dead").board.index.count == 1
+    peer.receiver("dead")
+    assert peer.messages[1][1].annotations == {DEAD: "rejected: app:bad: no use"}
 
 
-def test_undeliverable_here_without_a_dead_letter_queue_is_not_lost() -> None:
-    broker, peer = deliver_one()
-    delivery = peer.messages[0][0]
+def refuse(peer: Peer, *, failed: bool) -> None:
+    delivery = peer.messages[-1][0]
     delivery.local.undeliverable = True
+    delivery.local.failed = failed
     peer.settle(delivery, Delivery.MODIFIED)
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_what_is_undeliverable_here_goes_to_another_link(failed: bool) -> None:
+    broker, peer = deliver_one(dlq="dead")
+    refuse(peer, failed=failed)
+    assert peer.bodies() == ["1"]
     assert queue_of(broker).board.index.count == 1
+    other = Peer(broker, container="other")
+    other.receiver("q")
+    assert [message.delivery_count for _, message in other.messages] == [int(failed)]
+    other.settle(other.messages[0][0])
+    assert queue_of(broker).board.index.count == 0
+
+
+def test_what_no_link_will_have_is_shown_as_set_aside() -> None:
+    broker = make_broker()
+    peer = Peer(broker)
+    peer.receiver("q")
+    peer.send(peer.sender("q"), Message(body="1", group_id="g"))
+    refuse(peer, failed=False)
+    queue = queue_of(broker)
+    assert "set aside" in why_waits(queue, queue.board.lanes["g"])
 
 
 def test_a_message_that_failed_too_often_is_dead() -> None:
-    broker, peer = deliver_one(dlq="dead", nak_limit=2)
+    _broker, peer = deliver_one(dlq="dead", nak_limit=2)
     for _ in range(2):
         delivery = peer.messages[-1][0]
         delivery.local.failed = True
         peer.settle(delivery, Delivery.MODIFIED)
     assert len(peer.messages) == 2
-    assert queue_of(broker, "dead").board.index.count == 1
+    peer.receiver("dead")
+    assert peer.messages[-1][1].annotations == {DEAD: "failed 2 times"}
 
 
 # Credit.
@@ -182,7 +207,7 @@ def test_a_full_outbox_stops_deliveries_until_it_is_read() -> None:
     for _ in range(60):
         producer.send(sender, body)
     assert consumer.engine.is_paused
-    assert consumer.engine.outbox_size < OUTBOX_MAX + 100_000
+    assert consumer.engine.outbox_size < AmqpSettings().outbox_max + 100_000
     for _ in range(20):
         consumer.pump()
         broker.run(1.0)
@@ -202,6 +227,34 @@ def test_the_first_message_of_a_group_says_so() -> None:
     first, second = [message for _, message in peer.messages]
     assert first.annotations == {symbol("x-opt-group-first-for-consumer"): True}
     assert second.annotations is None
+
+
+def test_a_queue_that_does_not_tell_the_first_tells_nobody() -> None:
+    policy = {"id": "**", "groups": {"first_for_consumer": False}}
+    peer = Peer(make_broker(queue=(policy,), broker={"group_first_property": True}))
+    peer.receiver("q")
+    peer.send(peer.sender("q"), Message(body="1", group_id="g"))
+    (message,) = [message for _, message in peer.messages]
+    assert (message.annotations, message.properties) == (None, None)
+
+
+def test_the_first_of_a_group_is_a_property_by_option() -> None:
+    peer = Peer(make_broker(broker={"group_first_property": True}))
+    peer.receiver("q")
+    peer.send(peer.sender("q"), Message(body="1", group_id="g"))
+    (message,) = [message for _, message in peer.messages]
+    assert message.properties == {"JMSXGroupFirstForConsumer": True}
+
+
+def test_the_sender_is_named_by_option() -> None:
+    broker = make_broker()
+    settings = AmqpSettings(allow_anonymous=True, add_user_annotation=True)
+    reader = Peer(broker, settings, container="reader")
+    reader.receiver("q")
+    sender = Peer(broker, login=("admin", "password"))
+    sender.send(sender.sender("q"), "1")
+    reader.pump()
+    assert reader.messages[0][1].annotations == {symbol("x-opt-user-id"): "admin"}
 
 
 def test_a_group_stays_with_its_owner_over_links() -> None:

@@ -44,8 +44,9 @@ def test_selectors_see_properties_first_and_the_rest_by_jms_names() -> None:
 
 
 def test_a_copy_for_a_dead_letter_queue_never_expires() -> None:
-    copy = HttpMessage(NEUTRAL).without_expiry()
+    copy = HttpMessage(NEUTRAL).as_dead_letter("expired")
     assert (copy.expires_ms, copy.neutral().expires_ms, copy.group) == (0, 0, "g")
+    assert copy.neutral().dead_reason == "expired"
 
 
 def test_who_renders_a_message_cannot_change_it() -> None:

@@ -52,9 +52,17 @@ def test_a_message_comes_back_from_a_store_as_it_was() -> None:
 def test_a_dead_letter_keeps_everything_but_its_expiry() -> None:
     original = message(("a", "b"))
     original.expires_ms, original.group, original.persistent = 5, "g", True
-    copy = original.without_expiry()
+    copy = original.as_dead_letter("rejected: no: use")
     assert (copy.expires_ms, copy.group, copy.persistent) == (0, "g", True)
-    assert (copy.message_id(), copy.block) == (original.message_id(), original.block)
+    assert copy.message_id() == original.message_id()
+    assert copy.block.headers() == {"a": "b", "covey-dead-reason": "rejected: no: use"}
+    assert copy.neutral().dead_reason == "rejected: no: use"
+    assert original.as_dead_letter("rejected: no: use").block is copy.block  # a million share one
+
+
+def test_a_dead_letter_that_dies_again_says_why_it_did_last() -> None:
+    twice = message(("a", "b")).as_dead_letter("expired").as_dead_letter("rejected")
+    assert twice.block.headers() == {"a": "b", "covey-dead-reason": "rejected"}
 
 
 def test_neutral_and_back() -> None:
@@ -90,7 +98,7 @@ def test_a_queues_own_group_header_is_used_alone() -> None:
 def test_properties_cannot_forge_what_belongs_to_the_frame() -> None:
     neutral = Neutral(properties={"content-length": "1", "subscription": "x", "ok": True})
     headers = from_neutral(neutral, "/queue/a", None).block.headers()
-    assert headers == {"destination": "/queue/a", "ok": "true"}
+    assert headers == {"destination": "/queue/a", "ok": "true", "amqp-body": "data"}
 
 
 def test_what_topic_subscribers_share_is_written_once_per_version() -> None:

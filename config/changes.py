@@ -1,0 +1,78 @@
+"""Changes: what differs between two configurations, in words, and what a reload can change.
+
+Entries of a list are told apart by their `id` or `name`, permissions by their place. A secret's
+change is told, the secret is not. Where the broker listens, keeps its messages and what it is
+called cannot change while it runs: a reload leaves those as they are and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pydantic import SecretStr
+
+from covey.config.connectors import ConnectorSettings
+from covey.config.settings import Settings
+
+FIXED_TABLES: Final = ("store", "event_log", "virtual_hosts")
+FIXED_IN_BROKER: Final = ("id",)
+FIXED_IN_CONNECTOR: Final = ("protocol", "bind")
+ABSENT: Final = "nothing"
+
+
+def changes(old: Settings, new: Settings) -> list[str]:
+    """Return a line for each value that differs."""
+    before = _flat(old.model_dump(by_alias=True), "")
+    after = _flat(new.model_dump(by_alias=True), "")
+    keys = [*before, *[key for key in after if key not in before]]
+    return [
+        _line(key, before.get(key, ABSENT), after.get(key, ABSENT))
+        for key in keys
+        if before.get(key, ABSENT) != after.get(key, ABSENT)
+    ]
+
+
+def reloadable(old: Settings, new: Settings) -> tuple[Settings, list[str]]:
+    """Return the new settings as far as a running broker can take them, and what it cannot."""
+    update: dict[str, object] = {name: getattr(old, name) for name in FIXED_TABLES}
+    fixed = {name: getattr(old.broker, name) for name in FIXED_IN_BROKER}
+    update["broker"] = new.broker.model_copy(update=fixed)
+    update["connectors"] = tuple([_connector(entry, new) for entry in old.connectors])
+    taken = new.model_copy(update=update)
+    return taken, changes(taken, new)
+
+
+def _connector(old: ConnectorSettings, new: Settings) -> ConnectorSettings:
+    """Return a connector's new options; one that is to go, stays."""
+    for entry in new.connectors:
+        # An HTTP port hands its options to its server when it starts; the same for TLS at all.
+        if entry.id == old.id and old.protocol != "http" and bool(entry.tls) == bool(old.tls):
+            fixed = {name: getattr(old, name) for name in FIXED_IN_CONNECTOR}
+            return entry.model_copy(update=fixed)
+    return old
+
+
+def _flat(node: object, path: str) -> dict[str, object]:
+    """Return every value under its full name, `queue[orders.**].groups.strategy`."""
+    if isinstance(node, Mapping):
+        parts = [_flat(value, f"{path}.{key}" if path else str(key)) for key, value in node.items()]
+    elif isinstance(node, Sequence) and node and isinstance(node[0], Mapping):
+        parts = [_flat(entry, f"{path}[{_name(entry, at)}]") for at, entry in enumerate(node, 1)]
+    else:
+        return {path: node}
+    return {key: value for part in parts for key, value in part.items()}
+
+
+def _name(entry: Mapping[str, object], at: int) -> str:
+    return str(entry.get("id") or entry.get("name") or at)
+
+
+def _line(key: str, before: object, after: object) -> str:
+    if isinstance(before, SecretStr) or isinstance(after, SecretStr):
+        return f"{key}: changed"
+    return f"{key}: {_text(before)} -> {_text(after)}"
+
+
+def _text(value: object) -> str:
+    return ABSENT if value is None or value == ABSENT else str(value)

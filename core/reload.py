@@ -1,0 +1,92 @@
+"""Reload: other settings for a broker that runs.
+
+All or nothing: whatever can be refused is worked out before anything is changed. Then policies,
+limits, users and permissions hold at once, for open connections as for new ones:
+
+- a user who is gone, or whose password or roles have changed, has to log in again;
+- a connection that reads what its user may no longer read is ended; so is nothing else;
+- a queue takes its new policy. One that was declared keeps its own. One whose messages stand
+  against the change (`core.policy`) keeps the old policy, and that is reported.
+"""
+
+from __future__ import annotations
+
+from covey.config.settings import Settings
+from covey.core.broker import Broker
+from covey.core.destination import Destination, Kind
+from covey.core.errors import RefusedError
+from covey.core.host import Policies, VirtualHost
+from covey.core.policy import change_policy
+from covey.core.queue import Queue
+from covey.core.security import may
+from covey.core.session import Session
+from covey.core.subscription import Subscription
+
+
+def reconfigure(broker: Broker, settings: Settings, now: float) -> list[str]:
+    """Let the settings hold from now on; return what had to stay as it was, and why.
+
+    Raises RefusedError, and changes nothing, if they make no sense.
+    """
+    policies = Policies(settings)
+    changed_users = broker.users.apply(settings.users, settings.permissions)
+    broker.turn(now)
+    broker.settings = settings
+    broker.limits = settings.broker
+    throttle = broker.users.throttle
+    throttle.failures_max = settings.broker.login_failures_max
+    throttle.window_s = settings.broker.login_window_s
+    throttle.ban_s = settings.broker.login_ban_s
+    if broker.pager is not None:
+        broker.pager.window_queue = settings.broker.memory_window_queue
+        broker.pager.window_total = settings.broker.memory_window_total
+    notes: list[str] = []
+    for host in broker.hosts:
+        host.policies = policies
+        notes += _change_queues(host, now)
+    for session in list(broker.sessions.values()):
+        _check_session(session, is_changed=session.identity.name in changed_users)
+    return notes
+
+
+def _change_queues(host: VirtualHost, now: float) -> list[str]:
+    notes: list[str] = []
+    for queue in host.queues.values():
+        settings = host.policies.queue(queue.name)
+        if queue.name in host.declared or settings == queue.settings:
+            continue
+        try:
+            if settings.mirrored != queue.settings.mirrored:
+                raise RefusedError(f"queue {queue.name}: mirrored is fixed once it exists")
+            change_policy(queue, settings, host.policies.broker, now)
+        except RefusedError as error:
+            notes.append(error.text)
+    return notes
+
+
+def _check_session(session: Session, *, is_changed: bool) -> None:
+    session.sendable.clear()  # each target is asked about again
+    if session.kick is None:
+        return
+    if is_changed:
+        session.kick(f"user {session.identity.name} has changed: log in again")
+    elif not all(_may_go_on(one) for one in session.subscriptions.values()):
+        session.kick(f"user {session.identity.name} may not read this any more")
+
+
+def _may_go_on(subscription: Subscription) -> bool:
+    host = subscription.session.host
+    places = [Destination(Kind.TOPIC, topic.name) for topic in subscription.topics]
+    for consumer in subscription.consumers:
+        queue = consumer.queue
+        if isinstance(queue, Queue):
+            places.append(_place(host, queue))
+    identity = subscription.session.identity
+    return all(may(identity, subscription.verb, str(place)) for place in places)
+
+
+def _place(host: VirtualHost, queue: Queue) -> Destination:
+    for durable in host.durables.values():
+        if durable.queue is queue:
+            return Destination(Kind.DSUB, durable.name)
+    return Destination(Kind.QUEUE, queue.name)

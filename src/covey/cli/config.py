@@ -1,0 +1,117 @@
+"""`covey config`: check, show, schema, import. Nothing here speaks to a broker."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import SecretStr
+
+from covey.cli.options import AsJson
+from covey.cli.output import complain, plain_lines, say
+from covey.cli.toml import to_toml
+from covey.config.connectors import SPOKEN
+from covey.config.load import Loaded, load
+from covey.config.settings import schema as settings_schema
+
+SECRET = "**********"
+
+File = Annotated[
+    Path | None,
+    typer.Argument(metavar="[FILE]", envvar="COVEY_CONFIG", help="a TOML file; none: defaults"),
+]
+
+app = typer.Typer(help="Check and show configurations.", no_args_is_help=True)
+
+
+@app.command()
+def check(file: File = None) -> None:
+    """Say everything that is wrong with a configuration."""
+    loaded = _load(file)
+    settings = loaded.settings
+    say(
+        f"ok: {len(settings.connectors)} connectors, {len(settings.queues)} queue policies,"
+        f" {len(settings.users)} users"
+    )
+
+
+@app.command()
+def show(
+    file: File = None,
+    origin: Annotated[bool, typer.Option("--origin", help="say where each value is from")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the configuration in force: arguments over environment over files over defaults."""
+    loaded = _load(file)
+    values = _plain(loaded.settings.model_dump(by_alias=True))
+    for connector in values["connector"]:
+        for protocol in SPOKEN:
+            if protocol not in SPOKEN[connector["protocol"]]:
+                del connector[protocol]  # another protocol's options would be refused
+    if as_json:
+        say(json.dumps({"settings": values, "origins": loaded.origins}, indent=2))
+    elif origin:
+        rows = [
+            (key, json.dumps(value, ensure_ascii=False), loaded.origins[key])
+            for key, value in _leaves(values, "")
+        ]
+        say("\n".join(plain_lines(("key", "value", "origin"), rows)))
+    else:
+        say(to_toml(values).rstrip("\n"))
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of a configuration file."""
+    say(json.dumps(settings_schema(), indent=2))
+
+
+@app.command("import")
+def import_file(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="apollo.xml or activemq.xml")],
+) -> None:
+    """Print another broker's configuration as ours."""
+    from covey.cli.imported import ImportRefused
+    from covey.cli.importer import import_xml
+
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"{file}: {error}") from error
+    try:
+        say(import_xml(text).text().rstrip("\n"))
+    except ImportRefused as error:
+        complain(f"covey: {file}: {error}")
+        raise typer.Exit(1) from error
+
+
+def _load(file: Path | None) -> Loaded:
+    loaded = load(file, os.environ, {})
+    for warning in loaded.warnings:
+        complain(f"warning: {warning}")
+    return loaded
+
+
+def _plain(value: Any) -> Any:
+    """Return settings as plain data, passwords covered."""
+    if isinstance(value, SecretStr):
+        return SECRET
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _leaves(node: Any, key: str) -> Iterator[tuple[str, Any]]:
+    """Give each value under its key, written like `queue[0].groups.strategy`."""
+    if isinstance(node, dict):
+        for name, value in node.items():
+            yield from _leaves(value, f"{key}.{name}" if key else name)
+    elif isinstance(node, list) and node and isinstance(node[0], dict):
+        for place, value in enumerate(node):
+            yield from _leaves(value, f"{key}[{place}]")
+    else:
+        yield key, node

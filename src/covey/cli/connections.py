@@ -1,0 +1,31 @@
+"""`covey connection`: list, kill."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from covey.cli.options import LOCAL, AsJson, Broker, Watch, managed
+from covey.cli.output import repeat, show
+
+COLUMNS = ("name", "user", "protocol", "remote", "client_id", "age_s", "consumers", "blocked_on")
+
+app = typer.Typer(help="See who is connected, and end it.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_connections(broker: Broker = LOCAL, as_json: AsJson = False, watch: Watch = 0) -> None:
+    """List connections; this command's own is among them."""
+    with managed(broker) as client:
+        repeat(lambda: show(client.query("connection"), COLUMNS, as_json=as_json), watch)
+
+
+@app.command()
+def kill(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="its name in the list")],
+    broker: Broker = LOCAL,
+) -> None:
+    """Close a connection; what it has not acknowledged goes to others."""
+    with managed(broker) as client:
+        client.ask("DELETE", "connection", name)

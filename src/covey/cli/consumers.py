@@ -1,0 +1,62 @@
+"""`covey consumer`: list, drain."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from covey.cli.options import LOCAL, AsJson, Broker, Watch, managed
+from covey.cli.output import progress, repeat, show
+from covey.client.errors import AnswerError
+from covey.client.management import Management
+
+COLUMNS = ("name", "connection", "credit", "unsettled", "delivered", "groups", "retiring")
+POLL_S = 0.2  # how soon a drained consumer is noticed
+
+app = typer.Typer(help="See who reads what, and empty a consumer in peace.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_consumers(
+    queue: Annotated[str, typer.Argument(metavar="[QUEUE]", help="of this queue only")] = "",
+    broker: Broker = LOCAL,
+    as_json: AsJson = False,
+    watch: Watch = 0,
+) -> None:
+    """List consumers with what they hold."""
+    with managed(broker) as client:
+
+        def look() -> None:
+            rows = [row for row in client.query("consumer") if queue in ("", row["source"])]
+            show(rows, COLUMNS, as_json=as_json)
+
+        repeat(look, watch)
+
+
+@app.command()
+def drain(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="queue/number, as in the list")],
+    wait: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="wait so long until it is empty")
+    ] = 0,
+    broker: Broker = LOCAL,
+) -> None:
+    """Give a consumer no new groups, so that its program can be stopped without a break."""
+    with managed(broker) as client:
+        client.ask("RETIRE", "consumer", name)
+        if wait and any(progress(_empty(client, name, wait), f"draining {name}", None)):
+            return
+    if wait:
+        raise AnswerError(f"consumer {name} still has work after {wait:g} s")
+
+
+def _empty(client: Management, name: str, wait_s: float) -> Iterator[bool]:
+    """Tell again and again whether a consumer holds nothing; one that has gone holds nothing."""
+    deadline = time.monotonic() + wait_s
+    while time.monotonic() < deadline:
+        rows = [row for row in client.query("consumer") if row["name"] == name]
+        yield not any(row["unsettled"] or row["groups"] for row in rows)
+        time.sleep(POLL_S)

@@ -1,0 +1,226 @@
+"""`covey message`: send, receive, browse, move; over STOMP.
+
+A destination is written as in STOMP (`/queue/a`, `/topic/b`, `/dsub/c`); a bare name is a queue.
+Receiving takes one message at a time, so that nothing is held that is not printed. Moving is one
+transaction per batch: a message is in one of both queues at any time, never in none.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from covey.cli.options import LOCAL, AsJson, StompBroker, stomped
+from covey.cli.output import printable, progress, say, show
+from covey.client.errors import AnswerError
+from covey.client.stomp import Delivery, Headers, StompClient
+
+CONFIRM_EVERY = 100  # messages sent between two receipts: few enough to see a refusal soon
+MOVE_BATCH = 100  # messages of one transaction
+ONE_AT_A_TIME = ("credit", "1,0,false")  # the next one comes when it is asked for
+BODY_SHOWN = 60  # characters of a body in a list
+STDIN = "-"
+
+COLUMNS = ("seq", "group", "size", "body")
+SEQ_HEADER = "covey-seq"
+GROUP_HEADERS = ("message_group", "JMSXGroupID", "group-id")
+
+Target = Annotated[str, typer.Argument(metavar="DESTINATION", help="/queue/NAME, /topic/NAME")]
+Selector = Annotated[str, typer.Option(metavar="SQL", help="only messages that match")]
+
+app = typer.Typer(help="Send, read and move messages.", no_args_is_help=True)
+
+
+@app.command()
+def send(
+    target: Target,
+    body: Annotated[str, typer.Argument(metavar="[BODY]", help="the message's text")] = "",
+    file: Annotated[
+        str, typer.Option(metavar="FILE", help="the body comes from here; - is standard input")
+    ] = "",
+    lines: Annotated[bool, typer.Option("--lines", help="one message for each line")] = False,
+    count: Annotated[int, typer.Option(min=1, help="how often to send it")] = 1,
+    group: Annotated[str, typer.Option(metavar="ID", help="its message group")] = "",
+    header: Annotated[list[str] | None, typer.Option(metavar="NAME:VALUE")] = None,
+    persistent: Annotated[bool, typer.Option(help="it survives a restart")] = True,
+    broker: StompBroker = LOCAL,
+) -> None:
+    """Send messages, and return when the broker has them."""
+    headers = [_header(text) for text in header or []]
+    headers += [("persistent", "true")] if persistent else []
+    headers += [("message_group", group)] if group else []
+    data = _read(file) if file else body.encode()
+    bodies = (data.splitlines() if lines else [data]) * count
+    with stomped(broker) as client:
+        destination = _destination(target)
+        for number, each in enumerate(progress(bodies, "sending", len(bodies)), 1):
+            client.send(destination, headers, each)
+            if number % CONFIRM_EVERY == 0:
+                client.confirm()
+        client.confirm()
+    say(f"{len(bodies)} sent")
+
+
+@app.command()
+def receive(
+    source: Target,
+    count: Annotated[int, typer.Option(min=0, help="how many; 0 = without end")] = 1,
+    timeout: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="wait so long for each; 0 = for ever")
+    ] = 10,
+    selector: Selector = "",
+    broker: StompBroker = LOCAL,
+    as_json: AsJson = False,
+) -> None:
+    """Take messages and print them; exit code 1 if they do not come in time."""
+    with stomped(broker) as client:
+        client.subscribe(_destination(source), [*_taking(selector), ONE_AT_A_TIME])
+        received = 0
+        while not count or received < count:
+            delivery = client.message(timeout or None)
+            if delivery is None:
+                client.confirm()  # what was acknowledged is gone for sure
+                raise AnswerError(f"no message within {timeout:g} s")
+            _print(delivery, as_json=as_json)
+            received += 1
+            client.ack(delivery, credit=int(received != count))
+        client.confirm()
+
+
+@app.command()
+def browse(
+    source: Target,
+    from_seq: Annotated[int, typer.Option(min=0, help="start at this number")] = 0,
+    selector: Selector = "",
+    broker: StompBroker = LOCAL,
+    as_json: AsJson = False,
+) -> None:
+    """Show what is in a queue without taking it."""
+    headers = [("browser", "true"), ("include-seq", SEQ_HEADER), ("from-seq", str(from_seq))]
+    headers += [("selector", selector)] if selector else []
+    with stomped(broker) as client:
+        client.subscribe(_destination(source), headers)
+        found = list(progress(_browsed(client), "browsing", None))
+    if as_json:
+        say(json.dumps([_record(each) for each in found], indent=2))
+        return
+    show([_row(each) for each in found], COLUMNS, as_json=False)
+
+
+@app.command()
+def move(
+    source: Target,
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="where they go")],
+    count: Annotated[int, typer.Option(min=0, help="how many; 0 = all")] = 0,
+    wait: Annotated[
+        float, typer.Option(min=0.01, metavar="SECONDS", help="silence that means: no more")
+    ] = 1.0,
+    selector: Selector = "",
+    broker: StompBroker = LOCAL,
+) -> None:
+    """Move messages to another destination, in order, as a consumer of the first one."""
+    with stomped(broker) as client:
+        # A window that acknowledgements do not open again brings just as many as are wanted.
+        window = ("credit", f"{count},0,false" if count else f"{MOVE_BATCH},0")
+        client.subscribe(_destination(source), [*_taking(selector), window])
+        moving = _moved(client, _destination(target), count, wait)
+        moved = sum(1 for _ in progress(moving, "moving", count or None))
+    say(f"{moved} moved")
+
+
+def _moved(client: StompClient, target: str, count: int, wait_s: float) -> Iterator[None]:
+    """Move in batches, and tell each message that has arrived."""
+    moved = 0
+    while not count or moved < count:
+        room = min(MOVE_BATCH, count - moved) if count else MOVE_BATCH
+        batch = _batch(client, room, wait_s)
+        if not batch:
+            return
+        client.begin("move")
+        for delivery in batch:
+            client.send(target, [*delivery.own_headers(), ("transaction", "move")], delivery.body)
+            client.ack(delivery, transaction="move")
+        client.commit("move")
+        moved += len(batch)
+        yield from [None] * len(batch)
+
+
+def _batch(client: StompClient, size: int, wait_s: float) -> list[Delivery]:
+    batch: list[Delivery] = []
+    while len(batch) < size:
+        delivery = client.message(wait_s)
+        if delivery is None:
+            break
+        batch.append(delivery)
+    return batch
+
+
+def _browsed(client: StompClient) -> Iterator[Delivery]:
+    while True:
+        delivery = client.message(client.timeout_s)
+        if delivery is None or delivery.is_end:
+            return
+        yield delivery
+
+
+def _taking(selector: str) -> Headers:
+    headers = [("ack", "client-individual")]
+    return headers + ([("selector", selector)] if selector else [])
+
+
+def _destination(name: str) -> str:
+    return name if name.startswith("/") else f"/queue/{name}"
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name:
+        raise typer.BadParameter(f"{text}: NAME:VALUE is needed", param_hint="--header")
+    return name, value
+
+
+def _read(file: str) -> bytes:
+    if file == STDIN:
+        return sys.stdin.buffer.read()
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise typer.BadParameter(f"{file}: {error.strerror}", param_hint="--file") from error
+
+
+def _print(delivery: Delivery, *, as_json: bool) -> None:
+    """Print a message: a line of JSON, or its body; raw into a pipe, harmless on a terminal."""
+    if as_json:
+        say(json.dumps(_record(delivery)))
+    elif sys.stdout.isatty():
+        say(printable(delivery.body.decode("utf-8", "backslashreplace")))
+    else:
+        sys.stdout.buffer.write(delivery.body + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def _record(delivery: Delivery) -> dict[str, object]:
+    """Return a message as plain data; a body that is not text is Base64."""
+    record: dict[str, object] = {"headers": delivery.headers}
+    try:
+        record["body"] = delivery.body.decode("utf-8")
+    except UnicodeDecodeError:
+        record["body_base64"] = base64.b64encode(delivery.body).decode("ascii")
+    return record
+
+
+def _row(delivery: Delivery) -> dict[str, object]:
+    headers = delivery.headers
+    groups = [headers[name] for name in GROUP_HEADERS if name in headers]
+    return {
+        "seq": headers.get(SEQ_HEADER, ""),
+        "group": groups[0] if groups else "",
+        "size": len(delivery.body),
+        "body": delivery.body.decode("utf-8", "backslashreplace")[:BODY_SHOWN],
+    }

@@ -1,0 +1,66 @@
+"""Options that many commands share, and the connections that they lead to."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from covey.client import management, stomp
+from covey.client.management import Management
+from covey.client.place import Place, parse_place
+from covey.client.stomp import StompClient
+
+LOCAL = "localhost"
+
+Broker = Annotated[
+    str,
+    typer.Option(
+        "-b",
+        "--broker",
+        metavar="PLACE",
+        envvar="COVEYCTL_BROKER",
+        help=f"[tls://][user[/password]@]host[:port] of the AMQP port ({management.PORT})",
+    ),
+]
+StompBroker = Annotated[
+    str,
+    typer.Option(
+        "-b",
+        "--broker",
+        metavar="PLACE",
+        envvar="COVEYCTL_STOMP",
+        help=f"[tls://][user[/password]@]host[:port] of the STOMP port ({stomp.PORT})",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="print everything, as JSON")]
+Watch = Annotated[
+    float, typer.Option("--watch", min=0, metavar="SECONDS", help="look again at this interval")
+]
+QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="a queue's name")]
+GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="a group's id")]
+
+
+def managed(broker: str) -> Management:
+    """Connect to a broker's management node."""
+    return Management(place_of(broker, management.PORT))
+
+
+def stomped(broker: str) -> StompClient:
+    """Connect to a broker's STOMP port."""
+    return StompClient(place_of(broker, stomp.PORT))
+
+
+def place_of(text: str, default_port: int) -> Place:
+    """Read a place; a user without a password is asked for it."""
+    try:
+        place = parse_place(text, default_port)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--broker") from error
+    if place.password is not None:
+        return place
+    if not sys.stdin.isatty():
+        raise typer.BadParameter(f"no password for {place.user}", param_hint="--broker")
+    return replace(place, password=typer.prompt(f"Password of {place.user}", hide_input=True))

@@ -1,0 +1,138 @@
+"""Output: what commands print, for people and for programs.
+
+- A terminal gets a rich table; a pipe gets plain aligned text with whole cells and no colour;
+  `--json` gets everything the broker tells, whoever reads it.
+- Results go to stdout, progress and complaints to stderr, so that a pipe carries results alone.
+- Names come from clients and may hold anything: what cannot be printed is written as an escape,
+  so that no name can steer the terminal it is shown on.
+
+rich is imported where it draws only: `covey-config` and pipes do without it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+Row = dict[str, Any]
+T = TypeVar("T")
+
+# Queues of one connection start so; the reply queue of whoever asks is among them.
+TEMPORARY = "temp."
+GAP = 2  # blanks behind each column
+
+# The view of a queue's groups, in both commands.
+GROUP_COLUMNS = (
+    "group", "messages", "unsettled", "owner", "owner_name", "state", "oldest_s", "owned_s", "why",
+)  # fmt: skip
+
+
+def say(line: str = "") -> None:
+    """Write a result line."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def complain(line: str) -> None:
+    """Write a line that is not a result."""
+    sys.stderr.write(f"{line}\n")
+
+
+def is_terminal() -> bool:
+    """Tell whether a person looks on."""
+    return sys.stdout.isatty()
+
+
+def printable(value: object) -> str:
+    """Return a value as one harmless cell."""
+    if isinstance(value, float):
+        return f"{value:.1f}"
+    if isinstance(value, list):
+        return " ".join(printable(each) for each in value)
+    if isinstance(value, dict):
+        return " ".join(f"{printable(key)}={printable(each)}" for key, each in value.items())
+    text = str(value)
+    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+
+
+def plain_lines(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, has_rule: bool = False
+) -> list[str]:
+    """Return aligned lines, the first one with the columns' names, over a rule if wanted."""
+    table = [columns, *rows]
+    widths = [max(len(row[place]) for row in table) + GAP for place in range(len(columns))]
+    lines = [
+        "".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in table
+    ]
+    if has_rule:
+        lines.insert(1, "=" * sum(widths))
+    return lines
+
+
+def show(rows: list[Row], columns: Sequence[str], *, as_json: bool) -> None:
+    """Print rows: all of them as JSON, or the named columns as a table."""
+    if as_json:
+        say(json.dumps(rows, indent=2, default=str))
+        return
+    cells = [[printable(row.get(name, "")) for name in columns] for row in rows]
+    if is_terminal():
+        _draw(columns, cells)
+    else:
+        say("\n".join(plain_lines(columns, cells)))
+
+
+def show_one(row: Row, *, as_json: bool) -> None:
+    """Print one thing, an attribute a line."""
+    if as_json:
+        say(json.dumps(row, indent=2, default=str))
+        return
+    width = max((len(name) for name in row), default=0)
+    for name, value in row.items():
+        say(f"{name:<{width}}  {printable(value)}".rstrip())
+
+
+def repeat(look: Callable[[], None], watch_s: float) -> None:
+    """Look once, or again and again until Ctrl-C."""
+    look()
+    while watch_s:
+        time.sleep(watch_s)
+        separate()
+        look()
+
+
+def separate() -> None:
+    """Part two looks: a terminal is cleared, a pipe gets a blank line."""
+    if is_terminal():
+        sys.stdout.write("\x1b[H\x1b[2J")  # home, and clear
+    else:
+        say()
+
+
+def progress(work: Iterable[T], title: str, total: int | None) -> Iterator[T]:
+    """Pass work on; a person sees a bar on stderr meanwhile."""
+    if not sys.stderr.isatty():
+        yield from work
+        return
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    yield from track(work, description=title, total=total, console=console, transient=True)
+
+
+def _draw(columns: Sequence[str], cells: list[list[str]]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD)
+    for name in columns:
+        table.add_column(name)
+    for row in cells:
+        table.add_row(*(Text(cell) for cell in row))
+    Console().print(table)

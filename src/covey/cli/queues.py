@@ -1,0 +1,91 @@
+"""`covey queue`: list, stat, create, purge, delete."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from covey.cli.options import LOCAL, AsJson, Broker, QueueName, Watch, managed
+from covey.cli.output import TEMPORARY, repeat, say, show, show_one
+from covey.cli.qpid_options import parse_argument
+
+COLUMNS = ("name", "messages", "unsettled", "consumers", "groups", "strategy", "durable")
+
+app = typer.Typer(help="Look at queues, make them, empty them.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_queues(
+    filter_text: Annotated[str, typer.Argument(metavar="[FILTER]", help="part of a name")] = "",
+    temporary: Annotated[bool, typer.Option(help="temporary queues, too")] = False,
+    broker: Broker = LOCAL,
+    as_json: AsJson = False,
+    watch: Watch = 0,
+) -> None:
+    """List queues with what they hold."""
+    with managed(broker) as client:
+
+        def look() -> None:
+            rows = [row for row in client.query("queue") if filter_text in row["name"]]
+            rows = [row for row in rows if temporary or not row["name"].startswith(TEMPORARY)]
+            show(sorted(rows, key=lambda row: str(row["name"])), COLUMNS, as_json=as_json)
+
+        repeat(look, watch)
+
+
+@app.command()
+def stat(
+    queue: QueueName, broker: Broker = LOCAL, as_json: AsJson = False, watch: Watch = 0
+) -> None:
+    """Show everything about one queue."""
+    with managed(broker) as client:
+        repeat(lambda: show_one(client.read("queue", queue), as_json=as_json), watch)
+
+
+@app.command()
+def create(
+    queue: QueueName,
+    durable: Annotated[bool, typer.Option(help="store persistent messages")] = True,
+    group_header: Annotated[
+        str | None, typer.Option(metavar="NAME", help="the header that holds the group id")
+    ] = None,
+    group_strategy: Annotated[
+        str | None, typer.Option(metavar="NAME", help="who owns a group: shared, simple, ...")
+    ] = None,
+    argument: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="any declaration argument")
+    ] = None,
+    broker: Broker = LOCAL,
+) -> None:
+    """Declare a queue; covey-config has all options by name."""
+    arguments: dict[str, object] = {"durable": durable}
+    if group_header is not None:
+        arguments["qpid.group_header_key"] = group_header
+    if group_strategy is not None:
+        arguments["covey.groups.strategy"] = group_strategy
+    try:
+        arguments |= dict(parse_argument(text) for text in argument or [])
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--argument") from error
+    with managed(broker) as client:
+        client.ask("CREATE", "queue", queue, {"arguments": arguments})
+
+
+@app.command()
+def purge(queue: QueueName, broker: Broker = LOCAL) -> None:
+    """Drop every message that no consumer has acquired."""
+    with managed(broker) as client:
+        dropped = client.ask("PURGE", "queue", queue)["purged"]
+    say(f"{dropped} messages dropped")
+
+
+@app.command()
+def delete(
+    queue: QueueName,
+    force: Annotated[bool, typer.Option("--force", help="even with messages, consumers")] = False,
+    broker: Broker = LOCAL,
+) -> None:
+    """Delete a queue; it must be empty and unused unless forced."""
+    with managed(broker) as client:
+        client.ask("DELETE", "queue", queue, if_empty=not force, if_unused=not force)

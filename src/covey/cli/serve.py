@@ -1,0 +1,122 @@
+"""`covey serve`: the options, the log, the welcome; the broker itself is `covey.server`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from pathlib import Path
+
+import structlog
+
+from covey import __version__
+from covey.config.errors import ConfigError
+from covey.config.load import Loaded, load
+from covey.core.errors import BrokerError
+from covey.server import Server, serve
+
+USAGE_ERROR = 2
+
+
+def main(argv: list[str]) -> int:
+    """Run a broker until it is told to stop; return the exit code."""
+    return _serve(make_parser().parse_args(argv))
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the options."""
+    serving = argparse.ArgumentParser(prog="covey serve", description="Run the broker.")
+    serving.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        default=os.environ.get("COVEY_CONFIG") or None,
+        help="a TOML file (else the one that COVEY_CONFIG names, if it does)",
+    )
+    serving.add_argument("--data", metavar="DIR", help="where messages live (default ./data)")
+    for protocol in ("stomp", "amqp", "http"):
+        serving.add_argument(f"--{protocol}", metavar="HOST:PORT", help=f"listen for {protocol}")
+    serving.add_argument(
+        "--default-message-group",
+        "--default-msg-group",
+        metavar="NAME",
+        help="the group of messages without one, on queues with shared groups",
+    )
+    serving.add_argument(
+        "--event-log", metavar="DIR", help="write what happens to every message, for the pipeline"
+    )
+    serving.add_argument("--verbose", action="store_true", help="log every connection")
+    return serving
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    given = {
+        "store.path": arguments.data,
+        "stomp.bind": arguments.stomp,
+        "amqp.bind": arguments.amqp,
+        "http.bind": arguments.http,
+        "broker.default_message_group": arguments.default_message_group,
+        "event_log.dir": arguments.event_log,
+    }
+    environ = dict(os.environ)
+
+    def read() -> Loaded:
+        return load(arguments.config, environ, given)
+
+    try:
+        loaded = read()
+    except ConfigError as error:
+        sys.stderr.write(f"{error}\n")
+        return USAGE_ERROR
+    log = _logger(verbose=arguments.verbose)
+    for warning in loaded.warnings:
+        log.warning("configuration", note=warning)
+    try:
+        serve(loaded.settings, log, _welcome, read)
+    except (OSError, BrokerError) as error:
+        sys.stderr.write(f"covey: {error}\n")
+        return 1
+    return 0
+
+
+def _welcome(server: Server) -> None:
+    """Say where it listens and what to do next."""
+    lines = [f"covey {__version__} is ready"]
+    lines += [
+        f"  {listener.connector.protocol:<6} {listener.address}" for listener in server.listeners
+    ]
+    if server.broker.users.has_default_password:
+        lines.append("  login  admin / password (from this machine only; change it in [[user]])")
+    stomp = next(
+        (one.address for one in server.listeners if one.connector.protocol == "stomp"), None
+    )
+    if stomp is not None:
+        host, _, port = stomp.rpartition(":")
+        lines.append("Try it:")
+        lines.append(
+            "  printf 'CONNECT\\nlogin:admin\\npasscode:password\\n\\n\\0"
+            "SUBSCRIBE\\nid:1\\ndestination:/queue/a\\n\\n\\0"
+            f"SEND\\ndestination:/queue/a\\n\\nhello\\0' | nc -q 1 {host.strip('[]')} {port}"
+        )
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()
+
+
+def _logger(*, verbose: bool) -> structlog.typing.FilteringBoundLogger:
+    is_terminal = sys.stderr.isatty()
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.dev.ConsoleRenderer() if is_terminal else structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.INFO if verbose else logging.WARNING
+        ),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    log: structlog.typing.FilteringBoundLogger = structlog.get_logger()
+    return log

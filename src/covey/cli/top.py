@@ -1,0 +1,86 @@
+"""`covey top`: a live view of the busiest queues and the groups that have waited longest.
+
+Rates come from the difference of two looks, so the first look has none. In a pipe it prints one
+block of plain text for each look.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from covey.cli.options import LOCAL, Broker, managed
+from covey.cli.output import TEMPORARY, plain_lines, printable, say, separate
+from covey.client.management import Management, Row
+
+INTERVAL_S = 2.0
+QUEUES_SHOWN = 15
+GROUPS_SHOWN = 10
+QUEUE_COLUMNS = ("queue", "messages", "unsettled", "consumers", "groups", "in/s", "out/s")
+GROUP_COLUMNS = ("group", "queue", "messages", "owner", "state", "oldest_s", "why")
+
+
+def top(
+    interval: Annotated[
+        float, typer.Option(min=0.01, metavar="SECONDS", help="between two looks")
+    ] = INTERVAL_S,
+    count: Annotated[int, typer.Option(min=0, help="how many looks; 0 = until Ctrl-C")] = 0,
+    broker: Broker = LOCAL,
+) -> None:
+    """Watch the busiest queues and the groups that wait longest."""
+    with managed(broker) as client:
+        look = Look(client, None)
+        say("\n".join(look.lines()))
+        looks = 1
+        while looks != count:
+            time.sleep(interval)
+            look = Look(client, look)
+            separate()
+            say("\n".join(look.lines()))
+            looks += 1
+
+
+class Look:
+    """What one look saw, with the rates since the look before it."""
+
+    def __init__(self, client: Management, before: Look | None) -> None:
+        self.at = time.monotonic()
+        (self.broker,) = client.query("broker")
+        self.counts: dict[str, tuple[int, int]] = {}
+        rows = [row for row in client.query("queue") if not row["name"].startswith(TEMPORARY)]
+        self.queues = [self._queue(row, before) for row in rows]
+        self.queues.sort(key=lambda row: (-row["in/s"] - row["out/s"], -row["messages"]))
+        self.groups = [_group(row) for row in client.query("group") if row["why"]]
+        self.groups.sort(key=lambda row: -float(row["oldest_s"]))
+
+    def lines(self) -> list[str]:
+        """Return the view as plain lines."""
+        broker = self.broker
+        lines = [
+            f"broker {broker['name']}  connections {broker['connections']}"
+            f"  queues {broker['queues']}  messages {broker['messages']}",
+            "",
+            *_table(QUEUE_COLUMNS, self.queues[:QUEUES_SHOWN]),
+        ]
+        if self.groups:
+            lines += ["", *_table(GROUP_COLUMNS, self.groups[:GROUPS_SHOWN])]
+        return lines
+
+    def _queue(self, row: Row, before: Look | None) -> Row:
+        name = row["name"]
+        now = (int(row["enqueued"]), int(row["acknowledged"]))
+        self.counts[name] = now
+        then = before.counts.get(name, now) if before is not None else now
+        elapsed_s = self.at - before.at if before is not None else 1.0
+        rates = [(new - old) / elapsed_s for new, old in zip(now, then, strict=True)]
+        return row | {"queue": name, "in/s": rates[0], "out/s": rates[1]}
+
+
+def _group(row: Row) -> Row:
+    return row | {"owner": row["owner_name"] or row["owner"] or ""}
+
+
+def _table(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> list[str]:
+    return plain_lines(columns, [[printable(row[name]) for name in columns] for row in rows])

@@ -1,0 +1,80 @@
+"""`covey user`: hash, add. A password is typed unseen or piped in, never an argument.
+
+Users are part of the configuration: `add` appends one to a file, which the broker reads at its
+next start or SIGHUP. The file changes in one step or not at all, and only if the result loads.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tomllib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from covey.cli.output import complain, say
+from covey.cli.toml import to_toml
+from covey.client.errors import AnswerError
+from covey.config.load import load
+from covey.config.settings import Settings
+from covey.core.password import make_record
+
+ADMIN = "admin"
+PRIVATE = 0o600  # a record is enough to try passwords against
+
+app = typer.Typer(help="Passwords and logins.", no_args_is_help=True)
+
+
+@app.command("hash")
+def hash_password() -> None:
+    """Turn a password into a SCRAM record for [[user]]."""
+    say(make_record(_password()).text())
+
+
+@app.command()
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="the login")],
+    config: Annotated[Path, typer.Option(metavar="FILE", help="the TOML file that gets it")],
+    role: Annotated[list[str] | None, typer.Option(metavar="ROLE", help="repeatable")] = None,
+) -> None:
+    """Add a user to a configuration file."""
+    text = config.read_text("utf-8") if config.exists() else ""
+    if text:
+        load(config, {}, {})  # says what is wrong with it as it is
+        if any(user["name"] == name for user in tomllib.loads(text).get("user", [])):
+            raise AnswerError(f"{config}: user {name} exists already")
+    user = {"name": name, "password": make_record(_password()).text(), "roles": role or []}
+    after = _replace(config, f"{text}{_gap(text)}{to_toml({'user': [user]})}")
+    if not any(ADMIN in user.roles for user in after.users):
+        complain("warning: no user has the role admin; nobody can manage the broker")
+
+
+def _replace(config: Path, text: str) -> Settings:
+    """Write the file anew if it loads, beside the old one first."""
+    beside = config.with_name(f".{config.name}.new")
+    beside.write_text(text, "utf-8")
+    try:
+        settings = load(beside, {}, {}).settings
+        beside.chmod(config.stat().st_mode if config.exists() else PRIVATE)
+        os.replace(beside, config)
+    finally:
+        beside.unlink(missing_ok=True)
+    return settings
+
+
+def _gap(text: str) -> str:
+    if not text:
+        return ""
+    return "\n" if text.endswith("\n") else "\n\n"
+
+
+def _password() -> str:
+    if sys.stdin.isatty():
+        typed: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
+        return typed
+    password = sys.stdin.readline().rstrip("\r\n")
+    if not password:
+        raise typer.BadParameter("no password on standard input")
+    return password

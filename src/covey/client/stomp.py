@@ -1,0 +1,197 @@
+"""STOMP client: small, blocking, on the broker's own frame codec; for commands and scripts.
+
+One connection, STOMP 1.2, no heart-beats: `send` waits for nothing, `confirm` waits until the
+broker has handled everything before it (and stored what is persistent), `message` waits for the
+next delivery. An ERROR frame ends the connection and is raised: DeniedError for a missing
+permission or a wrong password, AnswerError for the rest.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections import deque
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Final, Self
+
+from covey.client.errors import AnswerError, DeniedError, UnreachableError
+from covey.client.place import Place
+from covey.core.errors import ProtocolError
+from covey.protocols.stomp.frame import Frame, FrameParser, Limits, encode
+from covey.protocols.stomp.rules import Version
+
+PORT: Final = 61613
+TIMEOUT_S: Final = 10.0
+READ_BYTES: Final = 65536
+VERSION: Final = Version.V1_2
+SUBSCRIPTION: Final = "covey"  # a command reads one destination only
+# Lines that the broker writes for one delivery: a copy of the message must not carry them.
+DELIVERY_HEADERS: Final = frozenset(
+    "destination message-id subscription ack content-length redelivered"
+    " JMSXGroupFirstForConsumer".split()
+)
+
+Headers = list[tuple[str, str]]
+
+
+class Delivery:
+    """A MESSAGE frame, read."""
+
+    __slots__ = ("body", "headers")
+
+    def __init__(self, frame: Frame) -> None:
+        self.headers = frame.headers(VERSION)
+        self.body = frame.body
+
+    @property
+    def is_end(self) -> bool:
+        """True for the mark behind the last message of a browse."""
+        return self.headers.get("browser") == "end"
+
+    def own_headers(self) -> Headers:
+        """Return what the producer wrote, without the lines of this delivery."""
+        return [pair for pair in self.headers.items() if pair[0] not in DELIVERY_HEADERS]
+
+
+class StompClient:
+    """A connection to one broker."""
+
+    def __init__(self, place: Place, timeout_s: float = TIMEOUT_S) -> None:
+        """Connect and log in, or raise UnreachableError or DeniedError."""
+        self.place = place
+        self.timeout_s = timeout_s
+        self._receipts = 0
+        self._inbox: deque[Delivery] = deque()
+        self._parser = FrameParser(Limits())
+        self._parser.version = VERSION
+        try:
+            self._socket = _connect(place, timeout_s)
+        except ssl.SSLCertVerificationError as error:
+            reason = error.verify_message
+            raise UnreachableError(f"{place.address} is not trusted: {reason}") from error
+        except OSError as error:
+            raise UnreachableError(f"no broker answers at {place.address}") from error
+        self._log_in()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the broker go; what is unacknowledged goes to others."""
+        self._socket.close()
+
+    def send(self, destination: str, headers: Iterable[tuple[str, str]], body: bytes) -> None:
+        """Send a message."""
+        self._write("SEND", [("destination", destination), *headers], body)
+
+    def confirm(self) -> None:
+        """Wait until the broker has handled everything sent so far."""
+        self.begin("confirm")
+        self._write("ABORT", [("transaction", "confirm"), ("receipt", self._next_receipt())])
+        self._wait_for_receipt()
+
+    def subscribe(self, destination: str, headers: Iterable[tuple[str, str]]) -> None:
+        """Read a destination; returns when the broker has agreed."""
+        named = [("id", SUBSCRIPTION), ("destination", destination)]
+        self._write("SUBSCRIBE", [*named, *headers, ("receipt", self._next_receipt())])
+        self._wait_for_receipt()
+
+    def message(self, timeout_s: float | None) -> Delivery | None:
+        """Return the next message, or None if none comes in time; None waits for ever."""
+        if self._inbox:
+            return self._inbox.popleft()
+        while True:
+            frame = self._frame(timeout_s)
+            if frame is None:
+                return None
+            if frame.command == "MESSAGE":
+                return Delivery(frame)
+
+    def ack(self, delivery: Delivery, *, transaction: str = "", credit: int = 0) -> None:
+        """Settle a message; `credit` opens a window that does not open by itself."""
+        extra = [("transaction", transaction)] if transaction else []
+        extra += [("credit", str(credit))] if credit else []
+        self._write("ACK", [("id", delivery.headers["ack"]), *extra])
+
+    def begin(self, transaction: str) -> None:
+        """Start a transaction."""
+        self._write("BEGIN", [("transaction", transaction)])
+
+    def commit(self, transaction: str) -> None:
+        """End a transaction; returns when all of it has happened."""
+        receipt = ("receipt", self._next_receipt())
+        self._write("COMMIT", [("transaction", transaction), receipt])
+        self._wait_for_receipt()
+
+    def _log_in(self) -> None:
+        place = self.place
+        login = [("login", place.user), ("passcode", place.password or "")]
+        self._write("CONNECT", [("accept-version", "1.2"), ("host", place.host), *login])
+        frame = self._frame(self.timeout_s)
+        if frame is None or frame.command != "CONNECTED":
+            raise UnreachableError(f"{place.address} does not speak STOMP")
+
+    def _write(self, command: str, headers: Headers, body: bytes = b"") -> None:
+        try:
+            self._socket.sendall(encode(command, headers, body, VERSION))
+        except OSError as error:
+            # An ERROR that says why may have come before the connection broke.
+            self._frame(self.timeout_s)
+            raise UnreachableError(f"{self.place.address} closed the connection") from error
+
+    def _next_receipt(self) -> str:
+        self._receipts += 1
+        return str(self._receipts)
+
+    def _wait_for_receipt(self) -> None:
+        while True:
+            frame = self._frame(self.timeout_s)
+            if frame is None:
+                raise UnreachableError(f"{self.place.address} has not answered in time")
+            if frame.command == "MESSAGE":
+                self._inbox.append(Delivery(frame))
+            elif frame.headers(VERSION).get("receipt-id") == str(self._receipts):
+                return
+
+    def _frame(self, timeout_s: float | None) -> Frame | None:
+        """Read the next frame; None when none comes in time."""
+        try:
+            while (frame := self._parser.next_frame()) is None:
+                self._socket.settimeout(timeout_s)
+                data = self._socket.recv(READ_BYTES)
+                if not data:
+                    raise UnreachableError(f"{self.place.address} closed the connection")
+                self._parser.feed(data)
+        except TimeoutError:
+            return None
+        except (OSError, ProtocolError) as error:
+            raise UnreachableError(f"{self.place.address}: {error}") from error
+        if frame.command == "ERROR":
+            raise _refusal(frame)
+        return frame
+
+
+def _connect(place: Place, timeout_s: float) -> socket.socket:
+    plain = socket.create_connection((place.host, place.port), timeout_s)
+    if not place.is_tls:
+        return plain
+    try:
+        return ssl.create_default_context().wrap_socket(plain, server_hostname=place.host)
+    except OSError:
+        plain.close()
+        raise
+
+
+def _refusal(frame: Frame) -> Exception:
+    headers = frame.headers(VERSION)
+    text = headers.get("message", "refused")
+    return DeniedError(text) if headers.get("covey-code") == "denied" else AnswerError(text)
