@@ -41,7 +41,9 @@ def test_our_own_options_are_listed_under_their_names() -> None:
 
 
 def test_sharing_without_a_header_is_refused() -> None:
-    with pytest.raises(DeclareError, match=r"q: qpid\.shared_msg_group needs qpid\.group_header_key"):
+    with pytest.raises(
+        DeclareError, match=r"q: qpid\.shared_msg_group needs qpid\.group_header_key"
+    ):
         declared("q", {"qpid.shared_msg_group": 1}, BASE)
 
 

@@ -1,0 +1,6 @@
+"""The broker and the terminal as fixtures."""
+
+from __future__ import annotations
+
+from tests.cli.support import broker as broker
+from tests.cli.support import terminal as terminal

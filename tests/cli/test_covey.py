@@ -1,0 +1,77 @@
+"""`covey` as a whole: help, version, completion, exit codes, and how fast `serve` is found."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import covey
+from covey import __version__
+from covey.__main__ import main
+from tests.cli.support import Terminal
+
+SOURCE = str(Path(covey.__file__).parent.parent)
+ENVIRONMENT = {**os.environ, "PYTHONPATH": SOURCE}
+
+
+def test_help_lists_every_noun_and_serve(terminal: Terminal) -> None:
+    said = terminal.run(lambda: main(["--help"]))
+    assert said.code == 0
+    for name in "serve queue group message consumer connection user config check top".split():
+        assert f" {name} " in said.out
+    assert "\x1b" not in said.out
+
+
+def test_version_and_wrong_usage(terminal: Terminal) -> None:
+    assert terminal.run(lambda: main(["--version"])).out == f"covey {__version__}\n"
+    assert terminal.run(lambda: main(["wombat"])).code == 2
+    assert terminal.run(lambda: main(["queue", "list", "--wombat"])).code == 2
+    assert terminal.run(lambda: main(["serve", "--wombat"])).code == 2
+
+
+def test_serve_keeps_its_options(terminal: Terminal) -> None:
+    said = terminal.run(lambda: main(["serve", "--help"]))
+    assert said.code == 0
+    for option in (
+        "--config --data --stomp --amqp --http --event-log --default-message-group"
+        " --default-msg-group --verbose"
+    ).split():
+        assert option in said.out
+
+
+def test_serve_does_not_pay_for_the_other_commands() -> None:
+    code = "import sys, covey.cli.serve; print('typer' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
+
+
+def test_a_shell_completes_commands() -> None:
+    asked = {"_COVEY_COMPLETE": "complete_bash", "COMP_WORDS": "covey gr", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", "from covey.__main__ import main; main()"],
+        env={**ENVIRONMENT, **asked},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["group"]
+
+
+def test_watch_looks_again_until_it_is_interrupted(terminal: Terminal) -> None:
+    command = [sys.executable, "-m", "covey", "queue", "list", "--watch", "0.05"]
+    with subprocess.Popen(
+        [*command, "-b", terminal.amqp], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        heads = 0
+        for line in process.stdout:
+            heads += line.startswith("name")
+            if heads == 2:
+                break
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130

@@ -1,0 +1,103 @@
+"""`covey message`: what is sent arrives, once, in order, where it should."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from covey.cli.messages import MOVE_BATCH
+from tests.cli.support import Terminal
+
+
+def test_a_message_goes_through_with_its_headers(terminal: Terminal) -> None:
+    sent = terminal.covey("message", "send", "/queue/mm", "hello", "--header", "colour:blue")
+    assert (sent.code, sent.out) == (0, "1 sent\n")
+    (line,) = terminal.covey("message", "receive", "mm", "--json").lines
+    message = json.loads(line)
+    assert message["body"] == "hello"
+    assert message["headers"]["colour"] == "blue"
+    assert message["headers"]["persistent"] == "true"
+
+
+def test_each_line_may_be_a_message_and_they_keep_their_order(terminal: Terminal) -> None:
+    lines = [f"line {number}" for number in range(250)]
+    options = ("--file", "-", "--lines", "--group", "g")
+    sent = terminal.covey("message", "send", "ml", *options, typed="\n".join(lines))
+    assert sent.out == "250 sent\n"
+    assert terminal.covey("message", "receive", "ml", "--count", "250").lines == lines
+
+
+def test_a_body_comes_from_a_file_and_need_not_be_text(terminal: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "body").write_bytes(b"\xff\x00\xfe")
+    terminal.covey("message", "send", "mb", "--file", str(tmp_path / "body"))
+    assert json.loads(terminal.covey("message", "receive", "mb", "--json").out)["body_base64"]
+    assert terminal.covey("message", "send", "mb", "--file", str(tmp_path / "none")).code == 2
+
+
+def test_receiving_takes_no_more_than_it_prints(terminal: Terminal) -> None:
+    terminal.covey("message", "send", "mr", "x", "--count", "3")
+    assert terminal.covey("message", "receive", "mr", "--count", "2").out == "x\nx\n"
+    queue = terminal.queue("mr")
+    assert (queue["messages"], queue["returned"]) == (1, 0)
+
+
+def test_no_message_in_time_gives_1(terminal: Terminal) -> None:
+    said = terminal.covey("message", "receive", "mn", "--timeout", "0.05")
+    assert (said.code, said.err) == (1, "covey: no message within 0.05 s\n")
+
+
+def test_browsing_shows_and_leaves_messages(terminal: Terminal) -> None:
+    terminal.covey("message", "send", "mw", "first", "--group", "g")
+    terminal.covey("message", "send", "mw", "second", "--header", "n:2")
+    assert [line.split() for line in terminal.covey("message", "browse", "mw").lines] == [
+        ["seq", "group", "size", "body"],
+        ["1", "g", "5", "first"],
+        ["2", "6", "second"],
+    ]
+    later = terminal.covey("message", "browse", "mw", "--from-seq", "2", "--json").out
+    assert [message["body"] for message in json.loads(later)] == ["second"]
+    chosen = terminal.covey("message", "browse", "mw", "--selector", "n = 2", "--json").out
+    assert [message["body"] for message in json.loads(chosen)] == ["second"]
+    assert terminal.queue("mw")["messages"] == 2
+
+
+def test_moving_keeps_order_groups_and_headers(terminal: Terminal) -> None:
+    bodies = [str(number) for number in range(MOVE_BATCH + 20)]
+    typed = "\n".join(bodies)
+    options = ("--file", "-", "--lines", "--group", "g", "--header", "n:1")
+    terminal.covey("message", "send", "from", *options, typed=typed)
+    moved = terminal.covey("message", "move", "from", "/queue/to", "--wait", "0.3")
+    assert moved.out == f"{len(bodies)} moved\n"
+    assert terminal.queue("from")["messages"] == 0
+    arrived = json.loads(terminal.covey("message", "browse", "to", "--json").out)
+    assert [message["body"] for message in arrived] == bodies
+    headers = arrived[0]["headers"]
+    assert (headers["n"], headers["message_group"]) == ("1", "g")
+    assert "JMSXGroupFirstForConsumer" not in headers
+
+
+def test_no_more_is_moved_than_was_asked_for(terminal: Terminal) -> None:
+    terminal.covey("message", "send", "some", "x", "--count", "5")
+    assert terminal.covey("message", "move", "some", "rest", "--count", "2").out == "2 moved\n"
+    queue = terminal.queue("some")
+    assert (queue["messages"], queue["returned"]) == (3, 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("send", "x", "y", "--header", "novalue"), 2),
+        (("send", "x", "--count", "0"), 2),
+        (("receive", "x", "--selector", "((("), 1),
+        (("send", "/nowhere/x", "y"), 1),
+    ],
+)
+def test_nonsense_is_refused(terminal: Terminal, words: tuple[str, ...], code: int) -> None:
+    assert terminal.covey("message", *words).code == code
+
+
+def test_a_wrong_password_gives_4(terminal: Terminal) -> None:
+    said = terminal.covey("message", "send", "x", "y", login="guest/wrong")
+    assert (said.code, said.err) == (4, "covey: login failed: wrong user or password\n")

@@ -1,0 +1,62 @@
+"""The management client against a real broker."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from covey.client import management
+from covey.client.errors import AnswerError, DeniedError, UnreachableError
+from covey.client.management import Management
+from covey.client.place import Place, parse_place
+from tests.cli.support import Terminal
+from tests.e2e.support import running_broker
+from tests.interop.amqp import amqp_port
+
+
+def test_a_long_answer_is_asked_for_in_pages(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(management, "PAGE", 2)
+    with Management(parse_place(terminal.amqp, 0)) as client:
+        names = {f"page.{number}" for number in range(5)}
+        for name in names:
+            client.ask("CREATE", "queue", name)
+        listed = [row["name"] for row in client.query("queue")]
+        assert names <= set(listed)
+        assert len(listed) == len(set(listed))
+
+
+def test_numbers_are_plain_numbers(terminal: Terminal) -> None:
+    with Management(parse_place(terminal.amqp, 0)) as client:
+        client.ask("CREATE", "queue", "numbers", {"arguments": {"qpid.max_count": 5}})
+        row = client.read("queue", "numbers")
+        assert type(row["messages"]) is int
+        assert type(row["arguments"]["qpid.max_count"]) is int
+        assert row["declared"] is True
+
+
+def test_refusals_are_told_apart(terminal: Terminal) -> None:
+    with Management(parse_place(terminal.amqp, 0)) as client:
+        with pytest.raises(AnswerError, match="there is no queue none"):
+            client.read("queue", "none")
+        with pytest.raises(AnswerError, match="unknown operation"):
+            client.ask("DANCE")
+    with Management(parse_place(f"guest/guest@{terminal.amqp}", 0)) as guest:
+        with pytest.raises(DeniedError, match="guest may not manage"):
+            guest.query("queue")
+    with pytest.raises(DeniedError, match="refused the login of guest") as refusal:
+        Management(parse_place(f"guest/canary@{terminal.amqp}", 0))
+    assert "canary" not in str(refusal.value)
+
+
+def test_a_broker_that_goes_away_is_unreachable(tmp_path: Path) -> None:
+    with running_broker(tmp_path) as broker:
+        place = Place(broker.host, amqp_port(broker), "admin", "password")
+        with Management(place, timeout_s=5) as client:
+            assert client.query("topic") == []
+            broker.signal(signal.SIGKILL)
+            with pytest.raises(UnreachableError):
+                client.query("topic")

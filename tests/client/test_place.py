@@ -1,0 +1,39 @@
+"""[user[/password]@]host[:port], as qpid-config writes it."""
+
+from __future__ import annotations
+
+import pytest
+
+from covey.client.place import Place, parse_place
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("localhost", Place("localhost", 5672, "admin", "password")),
+        ("", Place("localhost", 5672, "admin", "password")),
+        ("10.1.1.7:10000", Place("10.1.1.7", 10000, "admin", "password")),
+        ("guest/guest@broker-host:10000", Place("broker-host", 10000, "guest", "guest")),
+        ("ann@host", Place("host", 5672, "ann", None)),
+        ("ann/p@ss/word@host", Place("host", 5672, "ann", "p@ss/word")),
+        ("ann/@host", Place("host", 5672, "ann", "")),
+        ("::1", Place("::1", 5672, "admin", "password")),
+        ("tls://ann/x@host", Place("host", 5671, "ann", "x", is_tls=True)),
+        ("tls://host:99", Place("host", 99, "admin", "password", is_tls=True)),
+        ("[::1]:99", Place("::1", 99, "admin", "password")),
+    ],
+)
+def test_places_are_read(text: str, place: Place) -> None:
+    assert parse_place(text, 5672) == place
+
+
+@pytest.mark.parametrize("text", ["host:port", "host:99999", "[::1", "[::1]x", "/secret@host"])
+def test_nonsense_is_refused_without_the_password(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not|no user") as refusal:
+        parse_place(text, 5672)
+    assert "secret" not in str(refusal.value)
+
+
+def test_an_address_holds_no_secret_and_fits_a_url() -> None:
+    assert parse_place("ann/secret@[::1]:99", 1).address == "[::1]:99"
+    assert parse_place("ann/secret@host", 1).address == "host:1"
