@@ -142,6 +142,12 @@ class BrokerSettings(Record):
     """Messages of one queue that wait for their time; each one costs about 300 bytes of memory."""
     delayed_memory_max: SomeSize = 64 * MIB
     """Bytes of the non-persistent ones among them, whose bodies have no other place."""
+    traces_max: SomeCount = 16
+    """Queues that are traced at a time (`covey trace`)."""
+    trace_events_max: SomeCount = 10_000
+    """The latest events a trace keeps; each one costs about 250 bytes of memory."""
+    trace_idle_s: SomeSeconds = 30.0
+    """A trace ends when nobody has asked for its events for so long."""
     shutdown_timeout_s: Seconds = 5.0
     """Time to finish after SIGTERM."""
     auto_create: bool = True

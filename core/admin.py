@@ -5,6 +5,7 @@ all of them, but `declare`, which any client may use that is allowed to create (
 with a `create` policy, for one). Names are as clients write them and are read like destinations.
 
     entities / read       any type of `core.describe.ATTRIBUTES`
+    trace                 what happens on a queue (`core.trace`)
     create / update       queue (by arguments), topic
     delete                queue, topic, subscription, connection
     purge, close_group, rebalance, park, retire     through `core.commands`
@@ -101,6 +102,13 @@ class Admin:
             if entity["name"] == name:
                 return entity
         raise RefusedError(f"there is no {type_name} {name}", "not-found")
+
+    def trace(self, name: str, after: int, now: float) -> Attributes:
+        """Tell what happened on a queue since event `after`; the first question starts it."""
+        self._may_manage("queue", name)
+        name = canonical(Kind.QUEUE, name)
+        broker = self.broker
+        return describe.trace(broker.traces.ask(self.host, name, after, broker.limits, now))
 
     def queue(self, name: str) -> Queue:
         """Return a queue that exists."""

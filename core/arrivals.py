@@ -54,6 +54,9 @@ class Arrivals:
 
     def needed(self, queue: Queue, message: Message) -> tuple[int, int]:
         """Return how many messages and bytes more the queue will hold with it."""
+        duplicates = queue.discipline.duplicates
+        if duplicates is not None and duplicates.holds(message):
+            return (0, 0)
         older = self._older(queue, message)
         return (1, message.size) if older is None else (0, message.size - older.size)
 

@@ -53,6 +53,7 @@ from covey.core.stores.memory import MemoryStore
 from covey.core.subscription import Subscription
 from covey.core.temporary import check_readable, delete_temporaries
 from covey.core.throttle import throttle_of
+from covey.core.trace import Traces
 from covey.core.transaction import Transaction
 
 SWEEP_EVERY_S = 5.0  # how often empty queues are looked for
@@ -91,6 +92,7 @@ class Broker:
         self.timed: set[Queue] = set()
         self.sessions: dict[int, Session] = {}
         self.claims = Claims()
+        self.traces = Traces(self.clock)
         self.session_numbers = 0
         self.blocks_gone = 0  # how often producers that are gone had to wait
         self.instance = "covey"  # names this run in message ids; the server makes it unique
@@ -339,6 +341,7 @@ class Broker:
             self.swept_at = now
             for host in self.hosts:
                 host.sweep()
+            self.traces.sweep(self.limits.trace_idle_s, now)
             sessions = list(self.sessions.values())
             look_for_slow(sessions, self.limits, self.audit, now)
             look_for_blocked(sessions, self.audit, now)
@@ -358,6 +361,7 @@ class Broker:
                 queue.board.events = events
             for durable in host.durables.values():
                 durable.queue.board.events = events
+        self.traces.resume()
 
     def _wake(self) -> None:
         self.wake()

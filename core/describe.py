@@ -24,6 +24,7 @@ from covey.core.reasons import why_waits
 from covey.core.session import Session
 from covey.core.source import Source
 from covey.core.topic import Topic
+from covey.core.trace import Page
 
 Plain = None | bool | int | float | str | Sequence["Plain"] | dict[str, "Plain"]
 Attributes = dict[str, Plain]
@@ -194,6 +195,22 @@ def consumer(consumer: Consumer, source: Source) -> Attributes:
         "exclusive": consumer.is_exclusive,
         "retiring": consumer.is_retiring,
     }
+
+
+def trace(page: Page) -> Attributes:
+    """Describe what a trace tells at a time."""
+    events: list[Plain] = [
+        {
+            "number": number,
+            "time_ms": time_ms,
+            "event": kind.name.lower().replace("_", "-"),
+            "seq": seq,
+            "group": group,
+            "consumer": consumer,
+        }
+        for number, time_ms, kind, seq, group, consumer in page.events
+    ]
+    return {"events": events, "last": page.last, "missed": page.missed}
 
 
 def _contents(queue: Queue) -> Attributes:

@@ -2,7 +2,8 @@
 
 `fake_python` stands in for python3 and for .venv/bin/python: making a .venv copies it there, pip
 writes down that it was called, `-m covey` tells what it was started as, and anything else goes to
-the real interpreter. So no test touches a network, and all else is the scripts' own doing.
+the real interpreter. So no test touches a network, and all else is the scripts' own doing. Nothing
+is compiled: pip's wheel is the file named by WHEEL, and without one the compilation fails.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +27,7 @@ SCRIPTS: Final = sorted(
     for path in [*(ROOT / "scripts").iterdir(), ROOT / ".ci/run"]
     if path.is_file() and b"bash" in path.read_bytes().partition(b"\n")[0]
 )
-OWN_HELP: Final = ["check", "clean", "setup", "test"]  # serve's --help is the broker's
+OWN_HELP: Final = ["build", "check", "clean", "setup", "test"]  # serve's --help is the broker's
 
 FAKE_PYTHON: Final = f"""#!/bin/bash
 case "$*" in
@@ -36,9 +38,11 @@ case "$*" in
     echo "$*" >>pip-calls
     [ ! -p pip-waits ] || cat pip-waits
     echo "pip's last words"
+    [[ $* != *" wheel "* ]] || {{ mkdir dist && cp "${{WHEEL:-}}" dist || exit 1; }}
     exit "${{PIP_EXIT:-0}}" ;;
 "-P -m covey "*)
     echo "$$ $PWD ${{*:4}}"
+    [ -z "${{PYTHONPATH:-}}" ] || echo "path $PYTHONPATH" >&2
     [ ! -p covey-waits ] || read -r _ <covey-waits
     exit 7 ;;
 "-P -m pytest "*)
@@ -54,8 +58,9 @@ class Checkout:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.env = os.environ | {"PATH": f"{root}/bin:{os.environ['PATH']}"}
-        self.env.pop("PYTHON", None)
+        self.env = os.environ | {"PATH": f"{root}/bin:{os.environ['PATH']}", "COVEY_PLAIN": "1"}
+        for name in ("PYTHON", "PYTHONPATH", "WHEEL"):
+            self.env.pop(name, None)
         shutil.copytree(ROOT / "scripts", root / "scripts")
         shutil.copy(ROOT / "pyproject.toml", root)
         self.executable("bin/python3", FAKE_PYTHON)
@@ -276,6 +281,74 @@ def test_clean_deletes_builds_and_leaves_the_environment_and_the_data(checkout: 
         (checkout.root / place).touch()
     assert checkout.run("clean")[0] == 0
     assert [place for place in waste + kept if (checkout.root / place).exists()] == kept
+
+
+@pytest.fixture
+def compilable(checkout: Checkout) -> Checkout:
+    """A checkout with a source, and a wheel that its compilation will give."""
+    (checkout.root / "src/covey").mkdir(parents=True)
+    for place in ("src/covey/x.py", "setup.py", "README.md"):
+        (checkout.root / place).touch()
+    wheel = checkout.root / "covey.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("covey/x.py", "")
+    checkout.env |= {"COVEY_PLAIN": "", "WHEEL": str(wheel)}
+    return checkout
+
+
+def built(checkout: Checkout) -> list[Path]:
+    return list(checkout.root.glob(".venv/compiled/*"))
+
+
+def test_the_first_start_compiles_and_later_ones_run_what_it_made(compilable: Checkout) -> None:
+    status, _, said = compilable.run("serve")
+    assert (status, "compiling" in said) == (7, True)
+    (build,) = built(compilable)
+    assert (build / "covey/x.py").exists()
+    assert compilable.pip_targets() == [".", ".[compile]"]
+    assert compilable.run("serve")[2] == f"path {build}\n"
+
+
+def test_an_edited_source_runs_plain_until_it_is_built_again(compilable: Checkout) -> None:
+    compilable.run("serve")
+    (compilable.root / "src/covey/x.py").write_text("edited\n")
+    assert compilable.run("serve")[2] == ""
+    assert compilable.run("build")[0] == 0
+    (build,) = built(compilable)
+    assert compilable.run("serve")[2] == f"path {build}\n"
+
+
+def test_plain_is_run_and_nothing_compiled_where_it_is_asked_for(compilable: Checkout) -> None:
+    compilable.env["COVEY_PLAIN"] = "1"
+    compilable.run("serve")
+    assert built(compilable) == []
+    compilable.env["COVEY_PLAIN"] = ""
+    compilable.run("serve")
+    compilable.env["COVEY_PLAIN"] = "1"
+    assert (len(built(compilable)), compilable.run("serve")[2]) == (1, "")
+
+
+@pytest.mark.parametrize("obstacle", [{"WHEEL": "/none"}, {"CC": "no-such-compiler"}])
+def test_a_broker_that_cannot_be_compiled_starts_and_is_not_tried_again(
+    compilable: Checkout, obstacle: dict[str, str]
+) -> None:
+    compilable.run("setup")  # which needs a compiler of its own, for proton
+    compilable.env |= obstacle
+    status, _, said = compilable.run("serve")
+    assert (status, "runs in plain Python" in said) == (7, True)
+    assert compilable.run("serve")[2] == ""
+    assert compilable.run("build")[0] == 1
+
+
+def test_build_does_nothing_while_its_build_matches(compilable: Checkout) -> None:
+    compilable.run("build")
+    assert compilable.run("build") == (0, "", "")
+
+
+def test_compiled_tests_read_the_build_and_not_the_source(compilable: Checkout) -> None:
+    status, out, _ = compilable.run("test", "--compiled", "tests/core")
+    assert (status, out) == (0, f"{compilable.root} -o pythonpath=. tests/core\n")
+    assert len(built(compilable)) == 1
 
 
 def test_every_hot_module_exists() -> None:

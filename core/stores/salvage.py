@@ -181,10 +181,10 @@ def _next_readable(source: sqlite3.Connection, table: str, key: str, last: int) 
 
 def _reaches(source: sqlite3.Connection, query: str, key: int) -> bool:
     try:
-        source.execute(query, (key,)).fetchone()
+        row = source.execute(query, (key,)).fetchone()
     except sqlite3.DatabaseError:
         return False
-    return True
+    return row is None or row[0] > key  # a torn page may lead back
 
 
 def _columns(connection: sqlite3.Connection, table: str) -> list[str]:

@@ -29,6 +29,7 @@ from covey.core.stores.base import (
     QueueRecord,
 )
 from covey.core.stores.changes import Changes
+from covey.core.stores.disk import Disk
 from covey.core.stores.lock import DirectoryLock
 from covey.core.stores.reader import read_durables, read_ids, read_messages, read_queues
 from covey.core.stores.salvage import CHECK, finish_salvage, salvage
@@ -79,7 +80,7 @@ class SqliteStore(MessageStore):
         self._writer = Writer(
             self._connection,
             directory / FILE,
-            self._disk_free_min,
+            Disk(directory / FILE, self._disk_free_min),
             notify,
             self._tell,
             self.damages,

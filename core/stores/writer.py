@@ -18,7 +18,6 @@ Checkpoints are made here, not by SQLite after a commit: it would ignore their e
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -28,10 +27,12 @@ from typing import Final
 from covey.core.errors import StoreError
 from covey.core.stores.base import BodyRecord
 from covey.core.stores.changes import Changes
+from covey.core.stores.disk import Disk
 from covey.core.stores.reader import read_page
 from covey.core.stores.salvage import CHECK
 
 CHECKPOINT_BYTES: Final = 16 * 1024 * 1024  # of WAL: less syncs too often, more slows recovery
+LOOK_BYTES: Final = 1024 * 1024  # written between two looks at the disk
 COMMIT_BYTES: Final = 16 * 1024  # what a commit adds to the WAL beside bodies, about four pages
 RETRY_S: Final = 0.5  # how often a full disk is looked at again
 PRIMARY: Final = 0xFF  # the lower byte of an SQLite code; the rest says which sort of it
@@ -71,7 +72,7 @@ class Writer:
         self,
         connection: sqlite3.Connection,
         path: Path,
-        disk_free_min: Callable[[int], int],
+        disk: Disk,
         notify: Notify,
         tell: Callable[[], None],
         damages: list[str],
@@ -79,7 +80,7 @@ class Writer:
         self._damages = damages  # the store's list of what cannot be read
         self._connection = connection
         self._path = path
-        self._disk_free_min = disk_free_min  # of a disk of that many bytes
+        self._disk = disk
         self._notify = notify
         self._tell = tell
         self._awake = Condition()
@@ -90,6 +91,7 @@ class Writer:
         self._error: StoreError | None = None
         self._pressure = ""
         self._unsynced = 0  # bytes written since the last checkpoint
+        self._unseen = 0  # and since the disk was looked at
         self._thread = Thread(target=self._run, name="covey-store", daemon=True)
         self._thread.start()
 
@@ -157,8 +159,7 @@ class Writer:
             except sqlite3.Error as error:
                 self._roll_back()
                 if _is_passing(error) and not self._is_closing:
-                    self._press(f"the store cannot be written: {error}")
-                    self._pause()
+                    self._wait_for_room(error)
                     continue
                 if _is_damage(error):
                     self._ask_for_check()
@@ -168,9 +169,29 @@ class Writer:
             report = self._reporting()
             report.tickets += changes.tickets
             report.error = self._error
-        self._unsynced += changes.size + COMMIT_BYTES
-        if self._unsynced >= CHECKPOINT_BYTES and self._error is None:
+        if self._error is None:
+            self._account(changes.size + COMMIT_BYTES)
+
+    def _account(self, written: int) -> None:
+        """Keep the log short and an eye on the disk."""
+        self._unsynced += written
+        self._unseen += written
+        # Short of room the log is emptied early: its own space is all there may be left.
+        if self._unsynced >= (LOOK_BYTES if self._pressure else CHECKPOINT_BYTES):
             self._checkpoint()
+            self._look_at_disk()
+        elif self._unseen >= LOOK_BYTES:
+            self._look_at_disk()
+
+    def _wait_for_room(self, error: sqlite3.Error) -> None:
+        """Wait before a batch is tried again; consumers go on meanwhile, as far as they can."""
+        self._checkpoint()
+        self._press(f"the store cannot be written: {error}")
+        self._pause()
+        with self._awake:
+            pages, self._pages = self._pages, []
+        for page in pages:
+            self._read(page)
 
     def _read(self, page: Page) -> None:
         if self._error is None:
@@ -211,19 +232,16 @@ class Writer:
             pass  # a disk that takes no empty file has louder troubles
 
     def _checkpoint(self) -> None:
-        self._unsynced = 0
         try:
             self._connection.execute("pragma wal_checkpoint(passive)").fetchone()
+            self._unsynced = 0
         except sqlite3.Error as error:
             if not _is_passing(error):
                 self._fail(f"{self._path}: checkpoint failed: {error}")
-        self._look_at_disk()
 
     def _look_at_disk(self) -> None:
-        disk = os.statvfs(self._path)
-        free = disk.f_bavail * disk.f_frsize
-        least = self._disk_free_min(disk.f_blocks * disk.f_frsize)
-        self._press(f"the disk has {free} bytes free, less than {least}" if free < least else "")
+        self._unseen = 0
+        self._press(self._disk.shortage(self._connection, self._unsynced))
 
     def _press(self, reason: str) -> None:
         if reason == self._pressure:

@@ -221,7 +221,8 @@ class AmqpEngine(Engine):
 
     def _turn(self, now: float) -> None:
         self.now = now
-        self.wall_ms = self.broker.wall_ms(now)
+        self.broker.turn(now)
+        self.wall_ms = self.broker.clock.wall_ms
 
     def _end_turn(self) -> None:
         self.broker.run(self.now)

@@ -18,6 +18,7 @@ Answers go to any address, such as a dynamic node's; or the client has a receivi
 | PURGE, REBALANCE                      | a queue by name                                       |
 | CLOSE-GROUP, PARK, UNPARK             | a queue by name, and `group`                          |
 | RETIRE                                | a consumer by name (`queue/number`)                   |
+| TRACE                                 | a queue by name, and `after`: the last event known    |
 """
 
 from __future__ import annotations
@@ -57,14 +58,14 @@ STATUS: Final = {
 }
 STATUS_FAILED: Final = 500
 
-# Fields in one answer. A field may be a list or a map of a dozen values, and a message of more
-# than VALUES_MAX is refused at our own door.
-ANSWER_VALUES_MAX: Final = VALUES_MAX // 16
+# Values in the rows of one answer: a message of more than VALUES_MAX is refused at our own door,
+# and the answer has some besides its rows.
+ANSWER_VALUES_MAX: Final = VALUES_MAX - 1000
 
 ENTITY_OPERATIONS: Final[dict[str, tuple[str, ...]]] = {
     "broker": ("READ",),
     "queue": ("CREATE", "READ", "UPDATE", "DELETE", "PURGE", "REBALANCE", "CLOSE-GROUP", "PARK",
-              "UNPARK"),
+              "UNPARK", "TRACE"),
     "topic": ("CREATE", "READ", "DELETE"),
     "subscription": ("READ", "DELETE"),
     "group": ("READ",),
@@ -94,6 +95,7 @@ class Management:
             "PARK": self.on_park,
             "UNPARK": self.on_park,
             "RETIRE": self.on_retire,
+            "TRACE": self.on_trace,
         }
 
     def answer(self, request: Request, now: float) -> bytes:
@@ -119,8 +121,8 @@ class Management:
         names = names or list(ATTRIBUTES[type_name])
         offset = request.number("offset", 0)
         found = self.admin.entities(type_name, now)
-        count = min(request.number("count", len(found)), ANSWER_VALUES_MAX // len(names))
-        results = [[row.get(name) for name in names] for row in found[offset : offset + count]]
+        asked_for = found[offset : offset + request.number("count", len(found))]
+        results = _page([[row.get(name) for name in names] for row in asked_for])
         return 200, {"attributeNames": names, "results": results, "total": len(found)}
 
     def on_get_types(self, request: Request, now: float) -> tuple[int, Body]:
@@ -193,6 +195,10 @@ class Management:
         self.admin.retire(queue, int(number), now)
         return 200, {}
 
+    def on_trace(self, request: Request, now: float) -> tuple[int, Body]:
+        """Tell what has happened on a queue since the last event known."""
+        return 200, self.admin.trace(request.name, request.number("after", 0), now)
+
 
 class RequestLink(IncomingLink):
     """A link to `$management`."""
@@ -212,6 +218,25 @@ def serve(engine: AmqpEngine, message: AmqpMessage) -> None:
     if isinstance(reply_to, str) and reply_to:
         answer = AmqpMessage.decode(payload, engine.wall_ms)
         engine.broker.publish(engine.session, engine.nodes.replies(reply_to), answer)
+
+
+def _page(rows: list[list[Plain]]) -> list[list[Plain]]:
+    """Return as many rows as one answer can hold, one at least."""
+    left = ANSWER_VALUES_MAX
+    for number, row in enumerate(rows):
+        left -= _values(row)
+        if left < 0 and number:
+            return rows[:number]
+    return rows
+
+
+def _values(value: Plain) -> int:
+    """Count a value with all that are in it."""
+    if isinstance(value, dict):
+        return 1 + len(value) + sum([_values(each) for each in value.values()])
+    if isinstance(value, list | tuple):
+        return 1 + sum([_values(each) for each in value])
+    return 1
 
 
 def _asked(request: Request) -> tuple[str, ...]:

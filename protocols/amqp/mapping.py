@@ -55,6 +55,7 @@ from covey.protocols.amqp.splice import (
     header_section,
     new_annotations,
     remaining_ms,
+    seq_pair,
 )
 
 PRIORITY_MAX: Final = 9  # of JMS and STOMP; AMQP allows 255
@@ -144,6 +145,7 @@ def encode_neutral(
     deliveries: int = 0,
     is_first: bool = False,
     group_first_property: bool = False,
+    seq: int = 0,
 ) -> bytes:
     """Return the payload of a transfer that carries the message."""
     priority = max(0, min(neutral.priority, PRIORITY_MAX))
@@ -155,6 +157,8 @@ def encode_neutral(
     annotations = [FIRST_ANNOTATION_PAIR] if is_first else []
     if neutral.dead_reason:
         annotations.append(dead_pair(neutral.dead_reason))
+    if seq:
+        annotations.append(seq_pair(seq))
     parts.append(new_annotations(annotations))
     parts.append(_properties_section(neutral))
     pairs = _property_pairs(neutral)

@@ -64,6 +64,7 @@ from covey.protocols.amqp.splice import (
     first_property_section,
     header_section,
     remaining_ms,
+    seq_pair,
     user_pair,
     without_field,
 )
@@ -115,6 +116,8 @@ class AmqpMessage(Message):
 
     kind = "amqp"
 
+    __slots__ = ("_properties", "data", "sections", "user")
+
     def __init__(self, data: bytes, sections: Sections) -> None:
         super().__init__(sections.body_size)
         self.data = data
@@ -160,6 +163,12 @@ class AmqpMessage(Message):
     def to(self) -> str:
         """Return the address in the message itself, "" if there is none."""
         return text_field(self.data, self.sections.properties, TO)
+
+    @property
+    def names_user(self) -> bool:
+        """Say whether the producer says who it is."""
+        offsets = self.sections.properties
+        return len(offsets) > USER_ID and offsets[USER_ID] > 0
 
     def user_id(self) -> str:
         """Return who the producer says it is, "" if it says nothing."""
@@ -303,8 +312,12 @@ def render(
     is_first: bool = False,
     group_first_property: bool = False,
     names_user: bool = False,
+    seq: int = 0,
 ) -> bytes:
-    """Return the payload of the transfer that delivers a message to an AMQP consumer."""
+    """Return the payload of the transfer that delivers a message to an AMQP consumer.
+
+    A browser is told the message's number, `seq`.
+    """
     if not isinstance(message, AmqpMessage):
         return encode_neutral(
             message.neutral(),
@@ -312,14 +325,17 @@ def render(
             deliveries=deliveries,
             is_first=is_first,
             group_first_property=group_first_property,
+            seq=seq,
         )
     data = message.data
     sections = message.sections
     ttl_ms = remaining_ms(message.expires_ms, wall_ms)
     header = header_section(message.persistent, message.priority, ttl_ms, deliveries)
     pairs = [FIRST_ANNOTATION_PAIR] if is_first else []
-    if names_user and message.user and not message.user_id():
+    if names_user and message.user and not message.names_user:
         pairs.append(user_pair(message.user))
+    if seq:
+        pairs.append(seq_pair(seq))
     if not pairs and not sections.message_annotations:
         return header + data[sections.bare_start :]
     annotations = annotations_section(data, sections, pairs)

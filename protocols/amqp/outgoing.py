@@ -255,6 +255,7 @@ class AmqpConsumer(Consumer):
             is_first=entry.is_first and tells_first(self.queue),
             group_first_property=self.first_property,
             names_user=self.names_user,
+            seq=entry.seq if self.is_browser else 0,
         )
         # A browser holds nothing: the entry may be somebody else's.
         self.link.put(payload, None if self.is_browser else entry)

@@ -59,7 +59,8 @@ class ProducerLink(IncomingLink):
         engine = self.engine
         session = self.session
         message = AmqpMessage.decode(data, engine.wall_ms)
-        self._check_user(message)
+        if message.names_user:
+            self._check_user(message)
         message.sender = session.id
         message.user = session.identity.name
         is_transactional = pn_delivery_remote_state(delivery) == transfer.TRANSACTIONAL

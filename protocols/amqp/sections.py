@@ -188,7 +188,14 @@ class _Scan:
                 bare = start
             if code >= DATA and body < 0:
                 body = start
-            at = self._content(code, at)
+            if code == DATA:
+                at = self._data(at)
+            elif code == PROPERTIES:
+                at = self._fields(code, at, sections.properties, _PROPERTY_TYPES)
+            elif code == HEADER:
+                at = self._fields(code, at, sections.header, _HEADER_TYPES)
+            else:
+                at = self._content(code, at)
             if at > size:
                 raise malformed(f"the section {_name(code)} is cut short")
             if code <= PROPERTIES:
@@ -198,14 +205,10 @@ class _Scan:
         return sections
 
     def _content(self, code: int, at: int) -> int:
-        """Check a section's value and remember it; return where it ends."""
+        """Check the value of a section that few messages have; return where it ends."""
         sections = self.sections
-        if DATA <= code <= VALUE:
+        if code == VALUE or code == SEQUENCE:
             return self._body(code, at)
-        if code == HEADER:
-            return self._fields(code, at, sections.header, _HEADER_TYPES)
-        if code == PROPERTIES:
-            return self._fields(code, at, sections.properties, _PROPERTY_TYPES)
         if self.data[at] not in MAPS:
             raise malformed(f"the section {_name(code)} is not a map")
         if code == APPLICATION_PROPERTIES:
@@ -220,20 +223,31 @@ class _Scan:
             raise malformed(f"no section has the descriptor 0x{code:02x}")
         return self._check(at)
 
+    def _data(self, at: int) -> int:
+        sections = self.sections
+        sections.body_kind = DATA
+        if not sections.body:
+            sections.body = at
+        form = self.data[at]
+        if form not in BINARIES:
+            raise malformed("the section data is not binary")
+        start, end = stretch(self.data, form, at + 1)
+        sections.body_size += end - start
+        return end
+
     def _body(self, code: int, at: int) -> int:
+        """Check a body that is not data."""
         sections = self.sections
         sections.body_kind = code
         if not sections.body:
             sections.body = at
         form = self.data[at]
-        if form in STRETCHED and code != SEQUENCE:
-            if code == DATA and form not in BINARIES:
-                raise malformed("the section data is not binary")
+        if form in STRETCHED and code == VALUE:
             start = stretch(self.data, form, at + 1)[0]
             end = check_text(self.data, form, at + 1)
             sections.body_size += end - start
             return end
-        if code == DATA or (code == SEQUENCE and form not in LISTS and form != LIST0):
+        if code == SEQUENCE and form not in LISTS and form != LIST0:
             raise malformed(f"the section {_name(code)} is of another type")
         end = self._check(at)
         sections.body_size += end - at

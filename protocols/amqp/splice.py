@@ -2,7 +2,8 @@
 
 A delivery gets a header of its own and says whether it is the first of its group for its consumer:
 as a message annotation, and by option as an application property, for JMS clients. By another
-option an annotation names the sender. A dead letter has one that says why it died. All else is
+option an annotation names the sender. What a browser is shown has one with its place in the queue,
+a dead letter one that says why it died. All else is
 cut out of the producer's bytes as it is; only sections that must change are put together anew,
 from the encoded pieces they had. A producer's own word on what these annotations say does not pass.
 
@@ -29,10 +30,11 @@ FIRST_PROPERTY: Final = "JMSXGroupFirstForConsumer"
 FIRST_ANNOTATION_PAIR: Final = encoder.symbol(FIRST_ANNOTATION) + encoder.TRUE
 FIRST_PROPERTY_PAIR: Final = encoder.string(FIRST_PROPERTY) + encoder.TRUE
 USER_ANNOTATION: Final = "x-opt-user-id"
+SEQ_ANNOTATION: Final = "x-opt-covey-seq"
 DEAD_ANNOTATION: Final = "x-opt-dead-letter-reason"
 
 # Those that only a delivery has.
-_OF_DELIVERIES: Final = (FIRST_ANNOTATION, USER_ANNOTATION)
+_OF_DELIVERIES: Final = (FIRST_ANNOTATION, USER_ANNOTATION, SEQ_ANNOTATION)
 _ALL_OURS: Final = (*_OF_DELIVERIES, DEAD_ANNOTATION)
 
 PRIORITIES: Final = 256  # a ubyte
@@ -72,6 +74,11 @@ _FRESH_HEADERS: Final = [
 def user_pair(user: str) -> bytes:
     """Return the annotation that names who sent a message."""
     return encoder.symbol(USER_ANNOTATION) + encoder.string(user)
+
+
+def seq_pair(seq: int) -> bytes:
+    """Return the annotation that tells a message's number on its queue."""
+    return encoder.symbol(SEQ_ANNOTATION) + encoder.ulong(seq)
 
 
 def annotations_section(data: bytes, sections: Sections, pairs: list[bytes]) -> bytes:

@@ -47,7 +47,9 @@ def subscribe(engine: AmqpEngine, link: OutgoingLink, wish: Wish) -> str | None:
         _read_answers(engine, link, wish)
         return None
     place = engine.nodes.place(wish.address, is_topic=wish.is_topic, is_source=True)
-    wish.is_browser = wish.is_browser or place.address.mode == "browse"
+    # Every subscriber of a topic gets copies: `copy` means nothing there, and Qpid JMS says it.
+    is_topic = all(each.kind is Kind.TOPIC for each in place.destinations)
+    wish.is_browser = not is_topic and (wish.is_browser or place.address.mode == "browse")
     verb = Verb.BROWSE if wish.is_browser else Verb.CONSUME
     engine.broker.check_readable(link.session, place.destinations, verb)
     engine.nodes.provide(place, to_sender=False)

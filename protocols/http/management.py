@@ -117,6 +117,11 @@ async def retire_consumer(ask: Ask) -> Response:
     return empty_answer()
 
 
+async def trace_queue(ask: Ask) -> Response:
+    """Tell what has happened on a queue since the last event known."""
+    return json_answer(ask.admin.trace(ask.name, ask.number("after"), ask.now))
+
+
 async def list_users(ask: Ask) -> Response:
     """Show who may log in."""
     users = users_of(ask)

@@ -29,6 +29,7 @@ LIMIT: Final = Param("limit", PAGE_USUAL, "at most so many entries", least=1, mo
 OFFSET: Final = Param("offset", 0, "skip so many entries")
 WAITING: Final = Param("waiting", False, "only groups that wait")
 FROM_SEQ: Final = Param("from_seq", 0, "the first sequence number to look at")
+AFTER: Final = Param("after", 0, "the number of the last event known")
 IF_EMPTY: Final = Param("if_empty", False, "refuse if it holds messages")
 IF_UNUSED: Final = Param("if_unused", False, "refuse if somebody reads from it")
 
@@ -174,6 +175,13 @@ ROUTES: Final[tuple[Route, ...]] = (
     _delete("/queues/{name}", "queue", IF_EMPTY, IF_UNUSED, summary="Delete a queue"),
     _action("purge", management.purge_queue, "Drop every message nobody holds", 200),
     _action("rebalance", management.rebalance_queue, "Share out the groups anew"),
+    _api(
+        "GET",
+        "/queues/{name}/trace",
+        management.trace_queue,
+        "Tell what happens on a queue; asking starts the trace",
+        query=(AFTER,),
+    ),
     _action("consumers/{consumer}/retire", management.retire_consumer, "Give it no new groups"),
     _api(
         "GET",

@@ -76,6 +76,7 @@ class Server:
         self.strangers = Strangers(settings.broker.logins_pending_max)
         self._awake = anyio.Event()
         self._is_stopping = False
+        self._damages: set[str] = set()  # those that were logged
         self.ready: Callable[[], None] = _nothing
 
     async def run(self) -> None:
@@ -235,8 +236,17 @@ class Server:
                 deadline = broker.tick(now)
             except Exception:  # one queue's trouble must not end the others
                 self.log.exception("tick_failed")
+            self._tell_damages()
             # Coarse on purpose: nothing due by time alone needs better than 10 ms.
             await anyio.sleep(min(1.0, max(0.01, deadline - time.monotonic())))
+
+    def _tell_damages(self) -> None:
+        """Log what was found damaged in the store since the last time."""
+        pager = self.broker.pager
+        found = [*self.store.damages, *(pager.damages if pager is not None else [])]
+        for place in [place for place in found if place not in self._damages]:
+            self._damages.add(place)
+            self.log.error("store_damaged", place=place)
 
     async def _keep_running(self) -> None:
         """Go on with queues whose budget ended their turn."""

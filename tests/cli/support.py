@@ -53,7 +53,7 @@ class Terminal:
 
     def covey(self, *words: str, login: str = "", typed: str | None = None) -> Said:
         """Run `covey`; the broker's place is added to commands that need one."""
-        place = self.stomp if words[0] == "message" else self.amqp
+        place = self.stomp if words[0] == "message" and "--amqp" not in words else self.amqp
         needs_place = words[0] not in ("user", "config", "serve")
         where = ("-b", f"{login}@{place}" if login else place) if needs_place else ()
         return self.run(lambda: run([*words, *where]), typed)

@@ -7,26 +7,34 @@ from pathlib import Path
 
 import pytest
 
+from covey.cli.covey import run
 from covey.cli.messages import MOVE_BATCH
 from tests.cli.support import Terminal
 
+over_both = pytest.mark.parametrize("over", [(), ("--amqp",)], ids=["stomp", "amqp"])
 
-def test_a_message_goes_through_with_its_headers(terminal: Terminal) -> None:
-    sent = terminal.covey("message", "send", "/queue/mm", "hello", "--header", "colour:blue")
+
+@over_both
+def test_a_message_goes_through_with_its_headers(terminal: Terminal, over: tuple[str, ...]) -> None:
+    words = ("/queue/mm", "hello", "--header", "colour:blue")
+    sent = terminal.covey("message", "send", *words, *over)
     assert (sent.code, sent.out) == (0, "1 sent\n")
-    (line,) = terminal.covey("message", "receive", "mm", "--json").lines
+    (line,) = terminal.covey("message", "receive", "mm", "--json", *over).lines
     message = json.loads(line)
     assert message["body"] == "hello"
     assert message["headers"]["colour"] == "blue"
     assert message["headers"]["persistent"] == "true"
 
 
-def test_each_line_may_be_a_message_and_they_keep_their_order(terminal: Terminal) -> None:
+@over_both
+def test_each_line_may_be_a_message_and_they_keep_their_order(
+    terminal: Terminal, over: tuple[str, ...]
+) -> None:
     lines = [f"line {number}" for number in range(250)]
     options = ("--file", "-", "--lines", "--group", "g")
-    sent = terminal.covey("message", "send", "ml", *options, typed="\n".join(lines))
+    sent = terminal.covey("message", "send", "ml", *options, *over, typed="\n".join(lines))
     assert sent.out == "250 sent\n"
-    assert terminal.covey("message", "receive", "ml", "--count", "250").lines == lines
+    assert terminal.covey("message", "receive", "ml", "--count", "250", *over).lines == lines
 
 
 def test_a_body_comes_from_a_file_and_need_not_be_text(terminal: Terminal, tmp_path: Path) -> None:
@@ -36,31 +44,36 @@ def test_a_body_comes_from_a_file_and_need_not_be_text(terminal: Terminal, tmp_p
     assert terminal.covey("message", "send", "mb", "--file", str(tmp_path / "none")).code == 2
 
 
-def test_receiving_takes_no_more_than_it_prints(terminal: Terminal) -> None:
-    terminal.covey("message", "send", "mr", "x", "--count", "3")
-    assert terminal.covey("message", "receive", "mr", "--count", "2").out == "x\nx\n"
-    queue = terminal.queue("mr")
+@over_both
+def test_receiving_takes_no_more_than_it_prints(terminal: Terminal, over: tuple[str, ...]) -> None:
+    queue_name = "".join(("mr", *over))
+    terminal.covey("message", "send", queue_name, "x", "--count", "3")
+    assert terminal.covey("message", "receive", queue_name, "--count", "2", *over).out == "x\nx\n"
+    queue = terminal.queue(queue_name)
     assert (queue["messages"], queue["returned"]) == (1, 0)
 
 
-def test_no_message_in_time_gives_1(terminal: Terminal) -> None:
-    said = terminal.covey("message", "receive", "mn", "--timeout", "0.05")
+@over_both
+def test_no_message_in_time_gives_1(terminal: Terminal, over: tuple[str, ...]) -> None:
+    said = terminal.covey("message", "receive", "mn", "--timeout", "0.05", *over)
     assert (said.code, said.err) == (1, "covey: no message within 0.05 s\n")
 
 
-def test_browsing_shows_and_leaves_messages(terminal: Terminal) -> None:
-    terminal.covey("message", "send", "mw", "first", "--group", "g")
-    terminal.covey("message", "send", "mw", "second", "--header", "n:2")
-    assert [line.split() for line in terminal.covey("message", "browse", "mw").lines] == [
+@over_both
+def test_browsing_shows_and_leaves_messages(terminal: Terminal, over: tuple[str, ...]) -> None:
+    name = "".join(("mw", *over))
+    terminal.covey("message", "send", name, "first", "--group", "g")
+    terminal.covey("message", "send", name, "second", "--header", "n:2", *over)
+    assert [line.split() for line in terminal.covey("message", "browse", name, *over).lines] == [
         ["seq", "group", "size", "body"],
         ["1", "g", "5", "first"],
         ["2", "6", "second"],
     ]
-    later = terminal.covey("message", "browse", "mw", "--from-seq", "2", "--json").out
+    later = terminal.covey("message", "browse", name, "--from-seq", "2", "--json", *over).out
     assert [message["body"] for message in json.loads(later)] == ["second"]
-    chosen = terminal.covey("message", "browse", "mw", "--selector", "n = 2", "--json").out
+    chosen = terminal.covey("message", "browse", name, "--selector", "n = 2", "--json", *over).out
     assert [message["body"] for message in json.loads(chosen)] == ["second"]
-    assert terminal.queue("mw")["messages"] == 2
+    assert terminal.queue(name)["messages"] == 2
 
 
 def test_moving_keeps_order_groups_and_headers(terminal: Terminal) -> None:
@@ -91,6 +104,7 @@ def test_no_more_is_moved_than_was_asked_for(terminal: Terminal) -> None:
         (("send", "x", "y", "--header", "novalue"), 2),
         (("send", "x", "--count", "0"), 2),
         (("receive", "x", "--selector", "((("), 1),
+        (("receive", "x", "--selector", "(((", "--amqp"), 1),
         (("send", "/nowhere/x", "y"), 1),
     ],
 )
@@ -101,3 +115,14 @@ def test_nonsense_is_refused(terminal: Terminal, words: tuple[str, ...], code: i
 def test_a_wrong_password_gives_4(terminal: Terminal) -> None:
     said = terminal.covey("message", "send", "x", "y", login="guest/wrong")
     assert (said.code, said.err) == (4, "covey: login failed: wrong user or password\n")
+    assert terminal.covey("message", "send", "x", "y", "--amqp", login="guest/wrong").code == 4
+
+
+def test_the_environment_has_a_place_for_each_wire(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COVEYCTL_STOMP", terminal.stomp)
+    monkeypatch.setenv("COVEYCTL_BROKER", terminal.amqp)
+    sent = terminal.run(lambda: run(["message", "send", "me", "x"]))
+    taken = terminal.run(lambda: run(["message", "receive", "me", "--amqp"]))
+    assert (sent.out, taken.out) == ("1 sent\n", "x\n")

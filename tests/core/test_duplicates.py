@@ -113,6 +113,14 @@ def test_one_that_a_full_queue_dropped_may_come_again(tmp_path: Path) -> None:
     house.store.close()
 
 
+def test_a_duplicate_does_not_wait_for_room(tmp_path: Path) -> None:
+    settings = QueueSettings(id="a", duplicate_window=9, quota_messages=1)
+    house = House(tmp_path, Settings(queue=(settings,)))
+    send(house, "x", "x")
+    assert house.receipts == ["x", "x"] and not house.session.is_blocked
+    house.store.close()
+
+
 def test_a_duplicate_drops_no_head_of_a_full_ring(tmp_path: Path) -> None:
     settings = QueueSettings(id="a", duplicate_window=9, quota_messages=2, full_policy="drop head")
     house = House(tmp_path, Settings(queue=(settings,)))

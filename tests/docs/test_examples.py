@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.support import BrokerProcess
+from tests.interop.amqp import amqp_port
 from tests.interop.node import run_node
 
 pytestmark = pytest.mark.interop
@@ -22,6 +23,14 @@ SAID = {
         "is anybody there? IS ANYBODY THERE?\nwhat is two and two? WHAT IS TWO AND TWO?\n"
     ),
     "replay_browser.py": "all: one, two, three, four\nfrom the third on: three, four\n",
+}
+
+
+SAID_BY_AMQP = {
+    "send_receive_proton.py": "received: hello\n",
+    "ordered_groups_proton.py": "".join(
+        f"{customer}: ordered, paid, shipped\n" for customer in ("ada", "bob", "cyd")
+    ),
 }
 
 
@@ -55,11 +64,21 @@ def test_the_groups_example_keeps_each_customer_in_order_and_uses_both_workers(
     assert (len(lines), workers) == (6, {"worker-1", "worker-2"})
 
 
+@pytest.mark.parametrize("name", sorted(SAID_BY_AMQP))
+def test_an_amqp_example_says_what_it_promises(broker: BrokerProcess, name: str) -> None:
+    assert run_example(name, amqp_port(broker)) == SAID_BY_AMQP[name]
+
+
+def test_the_rhea_example(broker: BrokerProcess) -> None:
+    said = run_node(EXAMPLES / "rhea" / "send_receive.js", str(amqp_port(broker)))
+    assert said == "received: hello from rhea\n"
+
+
 def test_the_stompjs_example(broker: BrokerProcess) -> None:
     said = run_node(EXAMPLES / "stompjs" / "send_receive.js", str(broker.port))
     assert said == "received: hello from node\n"
 
 
 def test_every_python_example_is_tested() -> None:
-    found = {path.name for path in EXAMPLES.glob("*_stomp.py")} | {"replay_browser.py"}
-    assert found == {*SAID, "ordered_groups_stomp.py"}
+    found = {path.name for path in EXAMPLES.glob("*.py")}
+    assert found == {*SAID, *SAID_BY_AMQP, "ordered_groups_stomp.py"}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGES = ("stompit@1.0.0", "@stomp/stompjs@7.5.0")
+PACKAGES = ("stompit@1.0.0", "@stomp/stompjs@7.5.0", "rhea@3.0.5")
 INSTALL_S = 100
 SCRIPT_S = 60
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.support import BrokerProcess
 from tests.interop.amqp import amqp_port
-from tests.interop.node import modules, run_node
+from tests.interop.node import run_node
 
 pytestmark = pytest.mark.interop
 
@@ -29,11 +29,14 @@ SCENARIOS = [
     "refusal",
     "large",
     "binary_tags",
+    "groups",
+    "undeliverable",
+    "browse",
+    "durable",
+    "takeover",
 ]
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_rhea(broker: BrokerProcess, scenario: str) -> None:
-    if not (modules() / "rhea").is_dir():
-        pytest.skip("the npm package rhea is not installed")
     run_node(SCRIPT, str(amqp_port(broker)), scenario)

@@ -314,7 +314,7 @@ class Driver:
             if not held:
                 return
             entry = self.random.choice(held)
-            outcome = self.random.choices(tuple(Outcome), (6, 2, 2, 1))[0]
+            outcome = self.random.choices(tuple(Outcome), (12, 4, 4, 2, 1, 1))[0]
             self.trace.append(f"    {entry.seq} {outcome.value}")
             self.referee.now = self.now
             outcome_of(self.referee, entry.seq, outcome)

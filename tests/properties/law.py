@@ -51,6 +51,7 @@ class Client:
     is_retiring: bool = False
     absent_until: float = 0.0  # above 0: gone, but its groups wait for its return
     held: set[int] = field(default_factory=set)
+    refused: set[int] = field(default_factory=set)  # what it must not get again
 
     def is_willing(self) -> bool:
         has_credit = self.count > 0 or self.size > 0
@@ -103,7 +104,8 @@ class Law:
 
     def has_selectors(self) -> bool:
         return any(
-            client.colour or client.from_seq or client.is_exclusive for client in self.present()
+            client.colour or client.from_seq or client.is_exclusive or client.refused
+            for client in self.present()
         )
 
     def admits(self, client: Client, slip: Slip) -> bool:
@@ -213,4 +215,6 @@ class Law:
 
 
 def _matches(client: Client, slip: Slip) -> bool:
+    if slip.seq in client.refused:
+        return False
     return slip.seq >= client.from_seq and client.colour in ("", slip.colour)

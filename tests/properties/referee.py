@@ -22,6 +22,8 @@ from covey.core.queue import Queue
 from tests.properties.law import AWAY, HELD, PENDING, STORING, Client, Group, Law, Policy, Slip
 from tests.properties.ownership import Ownership
 
+WITHOUT_REFUSAL = {Outcome.DECLINED: Outcome.RELEASED, Outcome.UNFIT: Outcome.FAILED}
+
 
 class Referee(Law, EventSink):
     """What the queue must do, event by event."""
@@ -127,6 +129,10 @@ class Referee(Law, EventSink):
     def released(self, seq: int) -> None:
         self._unhold(seq)
         self.bind_heads()
+
+    def refused(self, seq: int) -> None:
+        self.clients[self.slips[seq].holder].refused.add(seq)
+        self.saw_selectors = True
 
     def failed(self, seq: int) -> None:
         slip = self.slips[seq]
@@ -370,6 +376,9 @@ def outcome_of(referee: Referee, seq: int, outcome: Outcome) -> None:
         referee.rejected(seq)
     elif outcome is Outcome.FAILED:
         referee.failed(seq)
+    elif outcome is Outcome.DECLINED or outcome is Outcome.UNFIT:
+        referee.refused(seq)
+        outcome_of(referee, seq, WITHOUT_REFUSAL[outcome])
     else:
         referee.released(seq)
 

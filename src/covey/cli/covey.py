@@ -22,6 +22,7 @@ from covey.cli import (
     messages,
     queues,
     top,
+    trace,
     users,
 )
 from covey.cli.output import complain, say
@@ -76,6 +77,7 @@ def serve(context: typer.Context) -> None:
 
 app.command("check")(health.check)
 app.command("top")(top.top)
+app.command("trace")(trace.trace)
 
 
 def run(argv: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""`covey message`: send, receive, browse, move; over STOMP.
+"""`covey message`: send, receive, browse, move; over STOMP, the first three also over AMQP.
 
 A destination is written as in STOMP (`/queue/a`, `/topic/b`, `/dsub/c`); a bare name is a queue.
 Receiving takes one message at a time, so that nothing is held that is not printed. Moving is one
@@ -16,10 +16,19 @@ from typing import Annotated
 
 import typer
 
-from covey.cli.options import LOCAL, AsJson, StompBroker, stomped
+from covey.cli.options import (
+    LOCAL,
+    AsJson,
+    EitherBroker,
+    OverAmqp,
+    StompBroker,
+    messaging,
+    stomped,
+)
 from covey.cli.output import printable, progress, say, show
+from covey.client.base import SEQ_HEADER, Delivery, Headers, MessageClient
 from covey.client.errors import AnswerError
-from covey.client.stomp import Delivery, Headers, StompClient
+from covey.client.stomp import StompClient, own_headers
 
 CONFIRM_EVERY = 100  # messages sent between two receipts: few enough to see a refusal soon
 MOVE_BATCH = 100  # messages of one transaction
@@ -28,7 +37,6 @@ BODY_SHOWN = 60  # characters of a body in a list
 STDIN = "-"
 
 COLUMNS = ("seq", "group", "size", "body")
-SEQ_HEADER = "covey-seq"
 GROUP_HEADERS = ("message_group", "JMSXGroupID", "group-id")
 
 Target = Annotated[str, typer.Argument(metavar="DESTINATION", help="/queue/NAME, /topic/NAME")]
@@ -49,7 +57,8 @@ def send(
     group: Annotated[str, typer.Option(metavar="ID", help="its message group")] = "",
     header: Annotated[list[str] | None, typer.Option(metavar="NAME:VALUE")] = None,
     persistent: Annotated[bool, typer.Option(help="it survives a restart")] = True,
-    broker: StompBroker = LOCAL,
+    broker: EitherBroker = "",
+    amqp: OverAmqp = False,
 ) -> None:
     """Send messages, and return when the broker has them."""
     headers = [_header(text) for text in header or []]
@@ -57,7 +66,7 @@ def send(
     headers += [("message_group", group)] if group else []
     data = _read(file) if file else body.encode()
     bodies = (data.splitlines() if lines else [data]) * count
-    with stomped(broker) as client:
+    with messaging(broker, over_amqp=amqp) as client:
         destination = _destination(target)
         for number, each in enumerate(progress(bodies, "sending", len(bodies)), 1):
             client.send(destination, headers, each)
@@ -75,11 +84,12 @@ def receive(
         float, typer.Option(min=0, metavar="SECONDS", help="wait so long for each; 0 = for ever")
     ] = 10,
     selector: Selector = "",
-    broker: StompBroker = LOCAL,
+    broker: EitherBroker = "",
+    amqp: OverAmqp = False,
     as_json: AsJson = False,
 ) -> None:
     """Take messages and print them; exit code 1 if they do not come in time."""
-    with stomped(broker) as client:
+    with messaging(broker, over_amqp=amqp) as client:
         client.subscribe(_destination(source), [*_taking(selector), ONE_AT_A_TIME])
         received = 0
         while not count or received < count:
@@ -98,13 +108,14 @@ def browse(
     source: Target,
     from_seq: Annotated[int, typer.Option(min=0, help="start at this number")] = 0,
     selector: Selector = "",
-    broker: StompBroker = LOCAL,
+    broker: EitherBroker = "",
+    amqp: OverAmqp = False,
     as_json: AsJson = False,
 ) -> None:
     """Show what is in a queue without taking it."""
     headers = [("browser", "true"), ("include-seq", SEQ_HEADER), ("from-seq", str(from_seq))]
     headers += [("selector", selector)] if selector else []
-    with stomped(broker) as client:
+    with messaging(broker, over_amqp=amqp) as client:
         client.subscribe(_destination(source), headers)
         found = list(progress(_browsed(client), "browsing", None))
     if as_json:
@@ -144,7 +155,7 @@ def _moved(client: StompClient, target: str, count: int, wait_s: float) -> Itera
             return
         client.begin("move")
         for delivery in batch:
-            client.send(target, [*delivery.own_headers(), ("transaction", "move")], delivery.body)
+            client.send(target, [*own_headers(delivery), ("transaction", "move")], delivery.body)
             client.ack(delivery, transaction="move")
         client.commit("move")
         moved += len(batch)
@@ -161,7 +172,7 @@ def _batch(client: StompClient, size: int, wait_s: float) -> list[Delivery]:
     return batch
 
 
-def _browsed(client: StompClient) -> Iterator[Delivery]:
+def _browsed(client: MessageClient) -> Iterator[Delivery]:
     while True:
         delivery = client.message(client.timeout_s)
         if delivery is None or delivery.is_end:

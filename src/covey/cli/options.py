@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 from typing import Annotated
@@ -9,6 +10,7 @@ from typing import Annotated
 import typer
 
 from covey.client import management, stomp
+from covey.client.base import MessageClient
 from covey.client.management import Management
 from covey.client.place import Place, parse_place
 from covey.client.stomp import StompClient
@@ -35,6 +37,19 @@ StompBroker = Annotated[
         help=f"[tls://][user[/password]@]host[:port] of the STOMP port ({stomp.PORT})",
     ),
 ]
+EitherBroker = Annotated[
+    str,
+    typer.Option(
+        "-b",
+        "--broker",
+        metavar="PLACE",
+        help=(
+            "[tls://][user[/password]@]host[:port] of the STOMP port (COVEYCTL_STOMP),"
+            " with --amqp of the AMQP port (COVEYCTL_BROKER)"
+        ),
+    ),
+]
+OverAmqp = Annotated[bool, typer.Option("--amqp", help="over AMQP instead of STOMP")]
 AsJson = Annotated[bool, typer.Option("--json", help="print everything, as JSON")]
 Watch = Annotated[
     float, typer.Option("--watch", min=0, metavar="SECONDS", help="look again at this interval")
@@ -51,6 +66,16 @@ def managed(broker: str) -> Management:
 def stomped(broker: str) -> StompClient:
     """Connect to a broker's STOMP port."""
     return StompClient(place_of(broker, stomp.PORT))
+
+
+def messaging(broker: str, *, over_amqp: bool) -> MessageClient:
+    """Connect to a broker's STOMP or AMQP port; no place means that of the environment."""
+    if not over_amqp:
+        return stomped(broker or os.environ.get("COVEYCTL_STOMP", LOCAL))
+    from covey.client.amqp import AmqpClient  # half the protocol; the other commands do without
+
+    place = broker or os.environ.get("COVEYCTL_BROKER", LOCAL)
+    return AmqpClient(place_of(place, management.PORT))
 
 
 def place_of(text: str, default_port: int) -> Place:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from covey.client.management import PORT, TIMEOUT_S
+from covey.client.base import TIMEOUT_S
+from covey.client.management import PORT
 from covey.config.declare import HEADER_KEY, OWN_OPTIONS, POLICY_KEY, POLICY_NONE, SHARED_KEY
 
 LIMIT_POLICIES: Final = (POLICY_NONE, "reject", "ring", "ring-strict")

@@ -13,6 +13,7 @@ import structlog
 from covey import __version__
 from covey.config.errors import ConfigError
 from covey.config.load import Loaded, load
+from covey.core import entry
 from covey.core.errors import BrokerError
 from covey.server import Server, serve
 
@@ -86,6 +87,7 @@ def _welcome(server: Server) -> None:
     lines += [
         f"  {listener.connector.protocol:<6} {listener.address}" for listener in server.listeners
     ]
+    lines.append(f"  build  {_build()}")
     if server.broker.users.has_default_password:
         lines.append("  login  admin / password (from this machine only; change it in [[user]])")
     stomp = next(
@@ -101,6 +103,12 @@ def _welcome(server: Server) -> None:
         )
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()
+
+
+def _build() -> str:
+    """Say which build runs: scripts/serve takes the compiled one while it matches the source."""
+    is_compiled = not entry.__file__.endswith(".py")
+    return "compiled" if is_compiled else "plain Python"
 
 
 def _logger(*, verbose: bool) -> structlog.typing.FilteringBoundLogger:

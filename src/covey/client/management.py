@@ -6,18 +6,18 @@ their class (`client.errors`), so that a command can choose its exit code.
 
 from __future__ import annotations
 
-import ssl
 from types import TracebackType
 from typing import Any, Self
 
-from proton import ConnectionException, Message, ProtonException, SSLDomain, Timeout
-from proton.utils import BlockingConnection, SyncRequestResponse
+from proton import ConnectionException, Message, ProtonException, Timeout
+from proton.utils import SyncRequestResponse
 
-from covey.client.errors import AnswerError, DeniedError, UnreachableError
+from covey.client.base import TIMEOUT_S
+from covey.client.connection import close, connect, why
+from covey.client.errors import AnswerError, DeniedError
 from covey.client.place import Place
 
 PORT = 5672
-TIMEOUT_S = 10.0
 TYPE_PREFIX = "covey."
 FIRST_FAILURE = 300
 STATUS_DENIED = 403
@@ -33,20 +33,11 @@ class Management:
     def __init__(self, place: Place, timeout_s: float | None = TIMEOUT_S) -> None:
         """Connect, or raise UnreachableError or DeniedError."""
         self.place = place
+        self._connection = connect(place, timeout_s)
         try:
-            self._connection = BlockingConnection(
-                f"{'amqps' if place.is_tls else 'amqp'}://{place.address}",
-                timeout=timeout_s,
-                ssl_domain=_tls_domain() if place.is_tls else None,
-                user=place.user,
-                password=place.password or "",
-                allowed_mechs="PLAIN",
-                allow_insecure_mechs=True,
-                reconnect=False,
-            )
             self._requests = SyncRequestResponse(self._connection, "$management")
         except (ConnectionException, Timeout, OSError, ProtonException) as error:
-            raise _why(error, place) from error
+            raise why(error, place) from error
 
     def __enter__(self) -> Self:
         return self
@@ -61,10 +52,7 @@ class Management:
 
     def close(self) -> None:
         """Let the broker go; one that is gone already is no trouble."""
-        try:
-            self._connection.close()
-        except (ProtonException, OSError):
-            return
+        close(self._connection)
 
     def ask(
         self,
@@ -83,7 +71,7 @@ class Management:
         try:
             answer = self._requests.call(Message(properties=properties, body=body or {}))
         except (ConnectionException, Timeout, OSError, ProtonException) as error:
-            raise _why(error, self.place) from error
+            raise why(error, self.place) from error
         found: dict[Any, Any] = answer.properties or {}
         status = int(found.get("statusCode", NO_STATUS))
         text = str(found.get("statusDescription", ""))
@@ -120,16 +108,6 @@ class Management:
         return [row for row in self.query("group") if row["queue"] == name]
 
 
-def _tls_domain() -> SSLDomain:
-    """Trust whom this system trusts, and only for the host's own name."""
-    domain = SSLDomain(SSLDomain.MODE_CLIENT)
-    authorities = ssl.get_default_verify_paths().cafile
-    if authorities is not None:
-        domain.set_trusted_ca_db(authorities)
-    domain.set_peer_authentication(SSLDomain.VERIFY_PEER_NAME)
-    return domain
-
-
 def _plain(value: Any) -> Any:
     """Take off proton's types: its integers would print as `int32(1)`."""
     if isinstance(value, dict):
@@ -139,11 +117,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int):
         return value
     return int(value)
-
-
-def _why(error: Exception, place: Place) -> Exception:
-    text = str(error)
-    if "unauthorized" in text or "Authentication" in text:
-        return DeniedError(f"{place.address} refused the login of {place.user}")
-    trusted = "trusted " if place.is_tls else ""
-    return UnreachableError(f"no {trusted}broker answers at {place.address}")

@@ -12,9 +12,9 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Iterable
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
+from covey.client.base import TIMEOUT_S, Delivery, Headers, MessageClient
 from covey.client.errors import AnswerError, DeniedError, UnreachableError
 from covey.client.place import Place
 from covey.core.errors import ProtocolError
@@ -22,7 +22,6 @@ from covey.protocols.stomp.frame import Frame, FrameParser, Limits, encode
 from covey.protocols.stomp.rules import Version
 
 PORT: Final = 61613
-TIMEOUT_S: Final = 10.0
 READ_BYTES: Final = 65536
 VERSION: Final = Version.V1_2
 SUBSCRIPTION: Final = "covey"  # a command reads one destination only
@@ -32,29 +31,8 @@ DELIVERY_HEADERS: Final = frozenset(
     " JMSXGroupFirstForConsumer".split()
 )
 
-Headers = list[tuple[str, str]]
 
-
-class Delivery:
-    """A MESSAGE frame, read."""
-
-    __slots__ = ("body", "headers")
-
-    def __init__(self, frame: Frame) -> None:
-        self.headers = frame.headers(VERSION)
-        self.body = frame.body
-
-    @property
-    def is_end(self) -> bool:
-        """True for the mark behind the last message of a browse."""
-        return self.headers.get("browser") == "end"
-
-    def own_headers(self) -> Headers:
-        """Return what the producer wrote, without the lines of this delivery."""
-        return [pair for pair in self.headers.items() if pair[0] not in DELIVERY_HEADERS]
-
-
-class StompClient:
+class StompClient(MessageClient):
     """A connection to one broker."""
 
     def __init__(self, place: Place, timeout_s: float = TIMEOUT_S) -> None:
@@ -73,17 +51,6 @@ class StompClient:
         except OSError as error:
             raise UnreachableError(f"no broker answers at {place.address}") from error
         self._log_in()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Let the broker go; what is unacknowledged goes to others."""
@@ -114,7 +81,7 @@ class StompClient:
             if frame is None:
                 return None
             if frame.command == "MESSAGE":
-                return Delivery(frame)
+                return _delivery(frame)
 
     def ack(self, delivery: Delivery, *, transaction: str = "", credit: int = 0) -> None:
         """Settle a message; `credit` opens a window that does not open by itself."""
@@ -158,7 +125,7 @@ class StompClient:
             if frame is None:
                 raise UnreachableError(f"{self.place.address} has not answered in time")
             if frame.command == "MESSAGE":
-                self._inbox.append(Delivery(frame))
+                self._inbox.append(_delivery(frame))
             elif frame.headers(VERSION).get("receipt-id") == str(self._receipts):
                 return
 
@@ -178,6 +145,15 @@ class StompClient:
         if frame.command == "ERROR":
             raise _refusal(frame)
         return frame
+
+
+def own_headers(delivery: Delivery) -> Headers:
+    """Return what the producer wrote, without the lines of this delivery."""
+    return [pair for pair in delivery.headers.items() if pair[0] not in DELIVERY_HEADERS]
+
+
+def _delivery(frame: Frame) -> Delivery:
+    return Delivery(frame.headers(VERSION), frame.body)
 
 
 def _connect(place: Place, timeout_s: float) -> socket.socket:

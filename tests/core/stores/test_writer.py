@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from covey.core.delayed import PLACE
 from covey.core.errors import StoreError
 from covey.core.stores import writer
 from tests.core.stores.faults import DISK_FULL, FSYNC_FAILED, Plan, failing
@@ -32,9 +33,12 @@ def batches(bench: Bench) -> list[Exception | None]:
     store.define(queue_record(1))
     for seq in (1, 2, 3):
         store.append(1, seq, "g", Note(b"%d" % seq))
+    store.append(1, PLACE, "g", Note(b"6"))
     ended = [bench.flush()]
     store.count_retry(1, 2, 5)
     store.delete(1, 1)
+    store.move(1, PLACE, 6)
+    store.remember(1, 1, DIGEST)
     ended.append(bench.flush())
     store.reserve(1, 1000)
     store.append(1, 4, "", Note(b"4"))
@@ -49,19 +53,21 @@ def contents(directory: Path) -> tuple[object, ...]:
     bench = Bench(directory)
     records = [(record.seq, record.deliveries) for record in bench.store.messages()]
     numbers = [record.next_seq for record in bench.store.queues()]
+    ids = [record.digest for record in bench.store.ids()]
     found = [body.body for body in bench.page(*[(1, seq) for seq, _ in records])]
-    assert found == [b"%d" % seq for seq, _ in records]
+    assert found == [b"6" if seq == PLACE else b"%d" % seq for seq, _ in records]
     assert bench.store.damages == []
     bench.store.close()
-    return (records, numbers)
+    return (records, numbers, ids)
 
 
+DIGEST = b"d" * 16
 STEPS = [
-    ([], []),
-    ([(1, 0), (2, 0), (3, 0)], [1]),
-    ([(2, 5), (3, 0)], [1]),
-    ([(2, 5), (3, 0), (4, 0)], [1000]),
-    ([], [1000]),
+    ([], [], []),
+    ([(1, 0), (2, 0), (3, 0), (PLACE, 0)], [1], []),
+    ([(2, 5), (3, 0), (6, 0)], [1], [DIGEST]),
+    ([(2, 5), (3, 0), (4, 0), (6, 0)], [1000], [DIGEST]),
+    ([], [1000], []),
 ]
 
 
@@ -176,7 +182,7 @@ def test_close_gives_up_a_batch_that_cannot_be_written(tmp_path: Path) -> None:
     bench.store.flush(1)
     bench.loop.until(lambda: bool(bench.pressures))
     bench.store.close()
-    assert contents(tmp_path) == ([], [])
+    assert contents(tmp_path) == STEPS[0]
 
 
 def test_after_a_failure_the_broker_sends_no_receipt_and_shows_no_message(tmp_path: Path) -> None:

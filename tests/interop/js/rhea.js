@@ -179,6 +179,87 @@ const scenarios = {
     sender.once('sendable', () => sender.send({ body: 'x' }, Buffer.from([0xff, 0x00, 0xc3])));
     sender.on('accepted', () => done(connection));
   },
+
+  groups() {
+    const connection = connect();
+    connection.open_receiver('rhea.groups').once('receiver_open', () => {
+      const sender = connection.open_sender('rhea.groups');
+      sender.once('sendable', () => {
+        for (let i = 0; i < 4; i++) sender.send({ body: i, group_id: 'g', group_sequence: i + 1 });
+      });
+    });
+    const first = [];
+    connection.on('message', (context) => {
+      const annotations = context.message.message_annotations || {};
+      first.push(annotations['x-opt-group-first-for-consumer'] === true);
+      assert.strictEqual(context.message.group_sequence, first.length);
+      if (first.length < 4) return;
+      assert.deepStrictEqual(first, [true, false, false, false]);
+      done(connection);
+    });
+  },
+
+  undeliverable() {
+    const connection = connect();
+    const sender = connection.open_sender('rhea.undeliverable');
+    sender.once('sendable', () => sender.send({ body: 'x' }));
+    const one = connection.open_receiver({ source: 'rhea.undeliverable', autoaccept: false, name: 'one' });
+    one.once('message', (context) => {
+      context.delivery.modified({ delivery_failed: true, undeliverable_here: true });
+      one.once('message', () => assert.fail('came again'));
+      const two = connection.open_receiver({ source: 'rhea.undeliverable', name: 'two' });
+      two.on('message', (again) => {
+        assert.strictEqual(again.message.delivery_count, 1);
+        done(connection);
+      });
+    });
+  },
+
+  browse() {
+    const connection = connect();
+    const sender = connection.open_sender('rhea.browse');
+    sender.once('sendable', () => sender.send({ body: 'x' }));
+    sender.on('accepted', () => {
+      const source = { address: 'rhea.browse', distribution_mode: 'copy' };
+      connection.open_receiver({ source, name: 'browser' }).on('message', () => {
+        connection.open_receiver({ source: 'rhea.browse', name: 'taker' })
+          .on('message', () => done(connection));
+      });
+    });
+  },
+
+  durable() {
+    const source = { address: 'topic://rhea.durable', durable: 2, expiry_policy: 'never' };
+    const first = connect({ container_id: 'rhea-durable' });
+    const receiver = first.open_receiver({ source, name: 'news' });
+    receiver.once('receiver_open', () => receiver.detach());
+    receiver.once('receiver_close', () => first.close());
+    first.once('connection_close', () => {
+      const second = connect({ container_id: 'rhea-durable' });
+      const sender = second.open_sender('topic://rhea.durable');
+      sender.once('sendable', () => sender.send({ body: 'missed' }));
+      sender.once('accepted', () => second.open_receiver({ source, name: 'news' }));
+      second.on('message', (context) => {
+        assert.strictEqual(context.message.body, 'missed');
+        done(second);
+      });
+    });
+  },
+
+  takeover() {
+    const options = { container_id: 'rhea-takeover' };
+    const old = connect(options);
+    const receiver = old.open_receiver({ source: 'rhea.takeover', name: 'mine' });
+    receiver.once('receiver_open', () => {
+      const young = connect(options);
+      young.open_receiver({ source: 'rhea.takeover', name: 'mine' });
+      receiver.on('receiver_error', () => {
+        assert.strictEqual(receiver.error.condition, 'amqp:link:stolen');
+        old.close();
+        done(young);
+      });
+    });
+  },
 };
 
 scenarios[scenario]();

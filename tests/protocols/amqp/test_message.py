@@ -16,6 +16,7 @@ from covey.core.message import Message
 from covey.protocols.amqp import encoder
 from covey.protocols.amqp.message import AmqpMessage, render
 from covey.protocols.amqp.sections import DATA, FOOTER, PROPERTIES, VALUE, scan
+from covey.protocols.amqp.splice import SEQ_ANNOTATION
 from tests.protocols.amqp.test_sections import full, mutated
 
 NOW_MS = 1_700_000_000_000
@@ -207,6 +208,14 @@ def test_a_first_delivery_says_so_in_its_header() -> None:
     received = delivered(made(durable=True, priority=9))
     assert (received.durable, received.priority, received.ttl) == (True, 9, 0)
     assert (received.first_acquirer, received.delivery_count) == (True, 0)
+
+
+@pytest.mark.parametrize("seq", [1, 70_000])
+def test_a_browser_is_told_the_number_and_no_producer_can_forge_it(seq: int) -> None:
+    forged = made(annotations={symbol(SEQ_ANNOTATION): 9, symbol("x-mine"): 1})
+    assert delivered(forged, seq=seq).annotations == {SEQ_ANNOTATION: seq, "x-mine": 1}
+    assert delivered(forged).annotations == {"x-mine": 1}
+    assert delivered(made(), seq=seq).annotations == {SEQ_ANNOTATION: seq}
 
 
 @pytest.mark.parametrize("count", [1, 255, 256, 70_000])

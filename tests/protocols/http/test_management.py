@@ -108,3 +108,16 @@ def test_users_are_listed_without_secrets(world: World) -> None:
         {"name": "worker", "roles": ["staff"]},
     ]
     assert "secret" not in answer.text
+
+
+def test_a_trace_tells_what_happened_since_the_last_event_known(world: World) -> None:
+    world.send("q")
+    assert world.get(f"{QUEUES}/q/trace") == {"events": [], "last": 0, "missed": 0}
+    world.send("q", "a")
+    world.send("q", "b")
+    told = world.get(f"{QUEUES}/q/trace?after=1")
+    assert [(event["event"], event["seq"], event["group"]) for event in told["events"]] == [
+        ("enqueue", 3, "b")
+    ]
+    assert told["last"] == 2
+    assert world.ask("GET", f"{QUEUES}/none/trace").status_code == 404

@@ -1,0 +1,32 @@
+"""The data pipeline: what flows through the broker, as data for Spark.
+
+    writer      the child process of the broker that writes the event log
+    schema      the event log's columns          log      reading an event log
+    messages    events turned into one row a message
+    fold        one group's events, judged       evidence the events around a violation
+    model       one queue's load, replayed       policy   a strategy with its size
+    session     Spark and its Java               progress one line that says what goes on
+    report      a self-contained page            charts   its pictures
+    source      the data source `covey`: reader (offsets, filters, columns), sink, options, client
+    jobs/       what `covey-pipeline JOB` runs
+
+Nothing of the broker imports this package, and nothing heavy is imported by it: the writer
+starts with the broker and must not pay for Spark. So `CoveyDataSource` is looked up when asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from covey.pipeline.source import CoveyDataSource
+
+__all__ = ["CoveyDataSource"]
+
+
+def __getattr__(name: str) -> type[CoveyDataSource]:
+    if name != "CoveyDataSource":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from covey.pipeline.source import CoveyDataSource
+
+    return CoveyDataSource

@@ -1,0 +1,79 @@
+"""The `covey-pipeline` command: one job of the data pipeline.
+
+    covey-pipeline JOB --input PATH --out DIR [--master M] [the job's own options]
+
+Exit codes: 0, 1 if a job found what must not be (see its help), 2 if it could not do its work;
+then one line on standard error says why. `spark-submit` may run this file as well.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from covey import __version__
+from covey.pipeline.errors import PipelineError, one_line
+from covey.pipeline.job import Job, Task
+from covey.pipeline.jobs import archive, audit, plan, replay, skew
+from covey.pipeline.progress import Progress
+from covey.pipeline.session import LOCAL, open_session
+
+USAGE_ERROR: Final = 2
+
+JOBS: Final[dict[str, Job]] = {
+    "archive": archive.JOB,
+    "audit": audit.JOB,
+    "plan": plan.JOB,
+    "replay": replay.JOB,
+    "skew": skew.JOB,
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a job; return its exit code."""
+    try:
+        options = _parser().parse_args(argv)
+        job = JOBS[options.job]
+        spark = open_session(options.job, options.master)
+        try:
+            with Progress(options.job, spark) as progress:
+                return job.run(Task(spark, options, progress))
+        finally:
+            spark.stop()
+    except (PipelineError, OSError) as error:
+        return _fail(str(error))
+    except (PySparkException, Py4JError) as error:
+        return _fail(one_line(error))
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="covey-pipeline", description="Jobs on what flows through the broker, on Spark."
+    )
+    parser.add_argument("--version", action="version", version=f"covey {__version__}")
+    jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
+    for name, job in JOBS.items():
+        sub = jobs.add_parser(name, help=job.help, description=job.help)
+        sub.add_argument("--input", required=True, metavar="PATH", help=job.input)
+        sub.add_argument(
+            "--out", required=True, type=Path, metavar="DIR", help="for the report and its tables"
+        )
+        sub.add_argument(
+            "--master", default="", metavar="M", help=f"Spark master (default {LOCAL})"
+        )
+        job.add_options(sub)
+    return parser
+
+
+def _fail(text: str) -> int:
+    sys.stderr.write(f"covey-pipeline: {text}\n")
+    return USAGE_ERROR
+
+
+if __name__ == "__main__":
+    sys.exit(main())

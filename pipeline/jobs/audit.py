@@ -1,0 +1,145 @@
+"""audit: does an event log show that the broker kept its promises?
+
+The log is dealt out by group, and each share judged where it lands: `share.py`, `judge.py`. Event
+ids without a gap show that the log itself is whole: a gap is a violation too, for what it hides
+cannot be judged.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from covey.pipeline.evidence import Event, Proven, draw, show
+from covey.pipeline.job import Job, Task
+from covey.pipeline.judge import FOUND_ARROW, FOUND_SCHEMA, judge
+from covey.pipeline.pieces import Piece, Run, gaps_of, pieces_of, runs_of
+from covey.pipeline.report import Report
+from covey.pipeline.session import parallelism
+from covey.pipeline.share import DEALT_SCHEMA, deal
+
+GAP: Final = "gap"
+
+SHARES_PER_CORE: Final = 2  # groups are not alike, and a core that is done early takes another
+EVENTS_PER_SHARE: Final = 1_000_000  # some 150 MB of a Python worker
+SHOWN_MAX: Final = 100  # violations shown with their evidence; the table has them all
+PICTURES_MAX: Final = 5  # of violations that also get a picture: each costs a tenth of a second
+
+
+def find_violations(spark: SparkSession, pieces: list[Piece], runs: list[Run]) -> DataFrame:
+    """Return every broken promise of a log's events."""
+    begins_whole = {run.run: run.first_eid == 1 for run in runs}
+    events = sum(run.events for run in runs)
+    shares = max(SHARES_PER_CORE * parallelism(spark), -(-events // EVENTS_PER_SHARE))
+
+    def deal_out(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                yield from deal(pieces[number], shares)
+
+    def judge_share(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return judge(batches, begins_whole)
+
+    numbers = spark.range(0, len(pieces), 1, min(len(pieces), shares))
+    dealt = numbers.mapInArrow(deal_out, DEALT_SCHEMA)
+    return dealt.repartitionById(shares, "share").mapInArrow(judge_share, FOUND_SCHEMA)
+
+
+def find_gaps(pieces: list[Piece]) -> pa.Table:
+    """Return the first places where events are missing, as violations."""
+    rows = [
+        {
+            "violation": GAP,
+            "run": run,
+            "queue": "",
+            "group_id": "",
+            "eid": last + 1,
+            "seq": 0,
+            "consumer": 0,
+            "detail": f"events {first} to {last} are missing",
+            "evidence": [],
+        }
+        for run, first, last in islice(gaps_of(pieces), SHOWN_MAX)
+    ]
+    return pa.Table.from_pylist(rows, FOUND_ARROW)
+
+
+def run(task: Task) -> int:
+    """Audit a log: 0 if all promises were kept, 1 if not."""
+    task.progress.step("reading the log")
+    pieces = pieces_of(task.options.input)
+    runs = runs_of(pieces)
+    task.progress.step(f"judging {sum(run.events for run in runs):,} events")
+    table = task.options.out / "violations"
+    find_violations(task.spark, pieces, runs).write.mode("overwrite").parquet(str(table))
+    gaps = find_gaps(pieces)
+    if gaps.num_rows:
+        pq.write_table(gaps, table / "gaps.parquet")
+    counts = _counts(table)
+    _report(runs, counts, _earliest(table)).write(task.options.out / "audit.html")
+    task.progress.answer(_sentence(runs, counts))
+    return 1 if counts else 0
+
+
+def _counts(table: Path) -> dict[str, int]:
+    kinds = pq.read_table(table, columns=["violation"])["violation"]
+    return {row["values"]: row["counts"] for row in pc.value_counts(kinds).to_pylist()}
+
+
+def _earliest(table: Path) -> list[Proven]:
+    ordered = pq.read_table(table).sort_by([("run", "ascending"), ("eid", "ascending")])
+    rows = ordered.slice(0, SHOWN_MAX).to_pylist()
+    for row in rows:
+        row["evidence"] = [Event(**event) for event in row["evidence"]]
+    return [Proven(**row) for row in rows]
+
+
+def _sentence(runs: list[Run], counts: dict[str, int]) -> str:
+    judged = f"{sum(run.events for run in runs):,} events of {len(runs)} runs"
+    if not counts:
+        return f"audit: {judged}: every promise was kept"
+    found = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
+    return f"audit: {judged}: BROKEN: {found}"
+
+
+def _report(runs: list[Run], counts: dict[str, int], shown: list[Proven]) -> Report:
+    report = Report("Audit of an event log")
+    report.verdict(_sentence(runs, counts), is_good=not counts)
+    report.heading("Runs")
+    report.table(
+        ("run", "first event", "last event", "events", "from", "to"),
+        [
+            (run.run, run.first_eid, run.last_eid, run.events, str(run.began), str(run.ended))
+            for run in runs
+        ],
+    )
+    late = [run.run for run in runs if run.first_eid > 1]
+    if late:
+        report.text(
+            f"The log does not have the beginning of {', '.join(late)}: what was on the queues"
+            " then is judged from its first event on."
+        )
+    if shown:
+        report.heading(f"Violations (the first {len(shown)} of {sum(counts.values())})")
+    for number, proven in enumerate(shown):
+        show(report, proven)
+        if number < PICTURES_MAX:
+            draw(report, proven)
+    return report
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Add nothing: an audit has no choices."""
+
+
+JOB: Final = Job(
+    "prove from an event log that order held; exit code 1 if it did not", add_options, run
+)

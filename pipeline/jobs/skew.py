@@ -1,0 +1,216 @@
+"""skew: which groups are hot, who carries them, and who waits for it.
+
+| figure      | what it says                                                                    |
+|-------------|---------------------------------------------------------------------------------|
+| share       | a group's part of its queue's messages                                          |
+| Gini        | 0: all alike, towards 1: one has everything; of groups and of consumers         |
+| Zipf        | the slope s of messages ~ rank^-s over the groups, with the fit's R2            |
+| wait        | from enqueue to first delivery                                                  |
+| behind      | the part of the wait behind an earlier message of the same group                |
+| blocked     | how long a group had to drain or was parked                                     |
+
+`behind` grows with hot groups, the rest of the wait with too few or too busy consumers.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from pyspark.sql import Column, DataFrame, Row, Window
+from pyspark.sql import functions as F
+
+from covey.core.events import EventKind
+from covey.pipeline.charts import bars, ranked
+from covey.pipeline.job import Job, Task
+from covey.pipeline.log import kind_is, read_log
+from covey.pipeline.messages import messages, with_service
+from covey.pipeline.report import Report
+
+GROUPS_SHOWN: Final = 20
+QUEUES_SHOWN: Final = 20
+RANKS_FITTED: Final = 10_000  # the tail of single messages beyond says nothing about the slope
+FIT_MIN: Final = 3  # fewer groups than this lie on any line
+
+BLOCKS: Final = (EventKind.DRAIN_START, EventKind.PARK)
+UNBLOCKS: Final = (EventKind.DRAIN_END, EventKind.UNPARK)
+
+
+def group_table(served: DataFrame, events: DataFrame) -> DataFrame:
+    """Return one row for each group: how much, how long it waited, and why."""
+    earlier = F.max("delivered").over(
+        Window.partitionBy("run", "queue", "group_id")
+        .orderBy("seq")
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    # `greatest` and `least` pass over nulls, so what is unknown must stay so by itself.
+    wait = F.col("delivered") - F.col("enqueued")
+    behind = F.when(earlier.isNotNull(), F.least("delivered", earlier) - F.col("enqueued"))
+    timed = served.withColumn("wait", _not_negative(wait)).withColumn(
+        "behind", F.when(F.col("group_id") != "", _not_negative(behind))
+    )
+    groups = timed.groupBy("queue", "group_id").agg(
+        F.count("*").alias("messages"),
+        F.sum("service").alias("work_s"),
+        F.percentile_approx("wait", [0.5, 0.95, 0.99]).alias("waits"),
+        F.sum("wait").alias("wait_s"),
+        F.sum("behind").alias("behind_s"),
+        F.sum(F.greatest(F.lit(0), F.col("deliveries") - 1)).alias("redeliveries"),
+    )
+    share = F.col("messages") / F.sum("messages").over(Window.partitionBy("queue"))
+    return (
+        groups.withColumn("share", share)
+        .join(_blocked(events), ["queue", "group_id"], "left")
+        .na.fill(0.0, ["blocked_s", "behind_s", "wait_s"])
+        .select(
+            "queue",
+            "group_id",
+            "messages",
+            "share",
+            "work_s",
+            F.col("waits")[0].alias("wait_p50_s"),
+            F.col("waits")[1].alias("wait_p95_s"),
+            F.col("waits")[2].alias("wait_p99_s"),
+            "wait_s",
+            "behind_s",
+            "blocked_s",
+            "redeliveries",
+        )
+    )
+
+
+def _not_negative(seconds: Column) -> Column:
+    """Return a time that a clock which was set back cannot make negative."""
+    return F.when(seconds < 0, 0.0).otherwise(seconds)
+
+
+def _blocked(events: DataFrame) -> DataFrame:
+    """Return how long each group was draining or parked; a block without an end does not count."""
+    following = Window.partitionBy("run", "queue", "group_id").orderBy("eid")
+    marks = events.where(kind_is(*BLOCKS, *UNBLOCKS)).select(
+        "queue",
+        "group_id",
+        "kind",
+        F.lead("kind").over(following).alias("next_kind"),
+        ((F.unix_micros(F.lead("ts").over(following)) - F.unix_micros("ts")) / 1e6).alias("lasted"),
+    )
+    ended = marks.where(kind_is(*BLOCKS) & F.col("next_kind").isin(*map(int, UNBLOCKS)))
+    return ended.groupBy("queue", "group_id").agg(F.sum("lasted").alias("blocked_s"))
+
+
+def consumer_table(served: DataFrame) -> DataFrame:
+    """Return one row for each consumer: what it settled and how long it worked on it."""
+    settled = served.where("consumer is not null")
+    return settled.groupBy("run", "queue", "consumer").agg(
+        F.count("*").alias("messages"),
+        F.countDistinct("group_id").alias("groups"),
+        F.sum("service").alias("work_s"),
+    )
+
+
+def gini(values: Sequence[float]) -> float:
+    """Return how unequal values are, from 0 to 1."""
+    ordered = np.sort(np.asarray(values, dtype=float))
+    total = ordered.sum()
+    if len(ordered) == 0 or total == 0:
+        return 0.0
+    ranks = np.arange(1, len(ordered) + 1)
+    return float((2 * ranks - len(ordered) - 1).dot(ordered) / (len(ordered) * total))
+
+
+def zipf(counts: Sequence[float]) -> tuple[float, float, float]:
+    """Fit log10(count) over log10(rank), largest first; return slope, intercept and R2."""
+    if len(counts) < FIT_MIN:
+        return 0.0, 0.0, 0.0
+    logs = np.log10(np.asarray(counts, dtype=float))
+    ranks = np.log10(np.arange(1, len(counts) + 1))
+    slope, intercept = np.polyfit(ranks, logs, 1)
+    spread = float(((logs - logs.mean()) ** 2).sum())
+    off = float(((logs - intercept - slope * ranks) ** 2).sum())
+    return float(slope), float(intercept), 1 - off / spread if spread else 1.0
+
+
+def run(task: Task) -> int:
+    """Measure a log's skew."""
+    out = task.options.out
+    task.progress.step("reading the log")
+    events = read_log(task.spark, task.options.input)
+    served = with_service(messages(events)).cache()
+    task.progress.step("measuring groups")
+    groups = group_table(served, events).cache()
+    groups.write.mode("overwrite").parquet(str(out / "groups"))
+    task.progress.step("measuring consumers")
+    consumers = consumer_table(served).cache()
+    consumers.coalesce(1).write.mode("overwrite").parquet(str(out / "consumers"))
+    report = Report("Skew of an event log")
+    queues = groups.groupBy("queue").agg(F.sum("messages").alias("messages"))
+    for queue in queues.orderBy(F.desc("messages")).limit(QUEUES_SHOWN).collect():
+        of_queue = F.col("queue") == queue.queue
+        rows = groups.where(of_queue & (F.col("group_id") != ""))
+        hot = rows.orderBy(F.desc("messages"), "group_id").limit(RANKS_FITTED).collect()
+        at_work = consumers.where(of_queue).orderBy(F.desc("messages")).collect()
+        task.progress.answer(_show(report, queue, hot, at_work))
+    report.write(out / "skew.html")
+    return 0
+
+
+def _show(report: Report, queue: Row, hot: list[Row], consumers: list[Row]) -> str:
+    counts = [row.messages for row in hot]
+    slope, intercept, fit = zipf(counts)
+    even = gini(counts)
+    sentence = (
+        f"skew: {queue.queue}: {queue.messages:,} messages; groups: Gini {even:.2f},"
+        f" Zipf s {-slope:.2f} (R2 {fit:.2f}); load of {len(consumers)} consumers: Gini"
+        f" {gini([row.messages for row in consumers]):.2f}"
+    )
+    report.heading(f"Queue {queue.queue}")
+    report.text(sentence)
+    if hot:
+        shown = hot[:GROUPS_SHOWN]
+        report.table(
+            (
+                "group",
+                "messages",
+                "share",
+                "work s",
+                "wait p50 s",
+                "p95",
+                "p99",
+                "behind",
+                "blocked s",
+            ),
+            [
+                (
+                    row.group_id,
+                    row.messages,
+                    f"{row.share:.1%}",
+                    row.work_s,
+                    row.wait_p50_s,
+                    row.wait_p95_s,
+                    row.wait_p99_s,
+                    f"{row.behind_s / row.wait_s:.0%}" if row.wait_s else "",
+                    row.blocked_s,
+                )
+                for row in shown
+            ],
+        )
+        report.figure(
+            bars([row.group_id for row in shown], counts, "messages"), "the hottest groups"
+        )
+        if len(counts) >= FIT_MIN:
+            report.figure(ranked(counts, slope, intercept), "messages of a group by its rank")
+    if consumers:
+        names = [f"{row.consumer} ({row.groups} groups)" for row in consumers]
+        report.figure(
+            bars(names, [row.messages for row in consumers], "messages"), "load per consumer"
+        )
+    return sentence
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Add nothing: all figures are always measured."""
+
+
+JOB: Final = Job("find hot groups, uneven load and who waits for it", add_options, run)

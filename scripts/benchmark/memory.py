@@ -1,0 +1,88 @@
+"""Memory: what an idle connection and a waiting message of 1 KiB cost a broker.
+
+The growth of the resident set of the broker's processes, on a fresh process: first a thousand
+connections that log in and keep quiet, then messages into a queue nobody reads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from scripts.benchmark import wire
+from scripts.benchmark.contender import Contender
+from scripts.benchmark.link import IncompleteError, Job
+from scripts.benchmark.process import Process
+from scripts.benchmark.result import Result
+from scripts.benchmark.stomp import StompLink
+
+CONNECTIONS: Final = 1000
+MESSAGES: Final = 50_000
+MESSAGE_SIZE: Final = 1024
+WARM_UP: Final = 100  # connections and messages before the first look: code, pools, a JIT
+SETTLED_S: Final = 1.0  # a collector and a pool of sockets come to rest
+
+
+def measure(contenders: Sequence[Contender], say: Callable[[str], None]) -> list[Result]:
+    """Measure each contender on a process of its own."""
+    results = []
+    for contender in contenders:
+        process = contender.start()
+        try:
+            found = [_connections(contender, process), _messages(contender, process)]
+        except (OSError, IncompleteError) as error:
+            found = [Result("memory", contender.name, "bytes", failure=str(error))]
+        finally:
+            process.stop()
+        results += found
+        for result in found:
+            say(f"{result.case:<32} {result.contender:<16} {result.text()} {result.unit}")
+    return results
+
+
+def _job(contender: Contender, process: Process) -> Job:
+    return Job(
+        port=process.port,
+        destination="/queue/bench.memory",
+        count=0,
+        size=MESSAGE_SIZE,
+        host=contender.host,
+        user=contender.user,
+        password=contender.password,
+    )
+
+
+def _connections(contender: Contender, process: Process) -> Result:
+    job = _job(contender, process)
+    links = [StompLink(job) for _ in range(WARM_UP)]
+    before = _at_rest(process)
+    links += [StompLink(job) for _ in range(CONNECTIONS)]
+    growth = _at_rest(process) - before
+    for link in links:
+        link.socket.close()
+    return Result("memory, idle connection", contender.name, "bytes", [growth / CONNECTIONS])
+
+
+def _messages(contender: Contender, process: Process) -> Result:
+    job = _job(contender, process)
+    link = StompLink(job)
+    _fill(link, job, WARM_UP)
+    before = _at_rest(process)
+    _fill(link, job, MESSAGES)
+    growth = _at_rest(process) - before
+    link.socket.close()
+    return Result("memory, queued 1 KiB message", contender.name, "bytes", [growth / MESSAGES])
+
+
+def _fill(link: StompLink, job: Job, count: int) -> None:
+    """Send messages; the receipt of the last says that all are in."""
+    frames = wire.send_frames(job.destination, count, job.size, 0)
+    last = frames[-1].replace(b"SEND\n", b"SEND\nreceipt:last\n", 1)
+    link.socket.sendall(b"".join(frames[:-1]))
+    link.ask(last, b"RECEIPT")
+
+
+def _at_rest(process: Process) -> int:
+    time.sleep(SETTLED_S)
+    return process.resident_bytes()

@@ -1,0 +1,167 @@
+"""Workloads: the table of what is measured. A new one is a row here.
+
+A flow is a `Job` of the generator; its figure is deliveries per second, or the time of a round
+trip. With `beside`, another load without an end saturates the same broker meanwhile. Counts are
+chosen so that one repetition takes about a second on Covey; `--scale` changes them all. Each
+repetition uses a destination of its own, so that nothing is left over from the one before. A
+workload of another sort (`dispatch`, `memory`, `balance`) has a module of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+SIZES: Final = (128, 1024)
+CREDIT: Final = 1000  # messages a consumer may hold, as the peers' own defaults
+FAN_OUT_WINDOW: Final = 2000  # each of them is ten deliveries
+GROUPS: Final = 1000
+DURABLE_WINDOW: Final = 100  # receipts a careful producer lets stand out
+DURABLE_SIZE: Final = 1024
+AMQP_SIZE: Final = 128
+
+# Every strategy of `covey.groups`, the default one first: peers run only beside that.
+STRATEGIES: Final = ("consistent-hash", "shared", "simple", "lru", "hash-buckets")
+
+RATE: Final = "deliveries/s"
+LATENCY: Final = "us"
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One row: what the generator does, besides size and destination."""
+
+    name: str
+    about: str
+    place: str  # the destination, of which each repetition gets its own
+    job: Mapping[str, Any]
+    count: int
+    is_for_peers: bool = True
+    sizes: tuple[int, ...] = SIZES
+    beside: Mapping[str, Any] | None = None  # the job of the load that saturates the broker
+    needs: str = "stomp"  # the protocol a contender must speak besides STOMP
+
+    @property
+    def unit(self) -> str:
+        """Return what its figure counts."""
+        return LATENCY if self.job.get("is_ping_pong") else RATE
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A workload at one size."""
+
+    workload: Workload
+    size: int
+
+    @property
+    def name(self) -> str:
+        """Name the case in tables."""
+        return f"{self.workload.name}, {self.size} B"
+
+
+_DURABLE: Final = {
+    "ack": "client-individual",
+    "credit": CREDIT,
+    "is_persistent": True,
+    "is_confirmed": True,
+    "window": DURABLE_WINDOW,
+}
+_INDIVIDUAL: Final = {"consumers": 4, "ack": "client-individual", "credit": CREDIT}
+
+FLOWS: Final = (
+    Workload("queue", "1 producer, 1 consumer, auto", "/queue/bench.plain", {}, 100_000),
+    Workload(
+        "individual",
+        "1 producer, 4 consumers, client-individual",
+        "/queue/bench.plain",
+        _INDIVIDUAL,
+        60_000,
+    ),
+    Workload(
+        "topic",
+        "1 producer, 10 subscribers, auto",
+        "/topic/bench.plain",
+        {"consumers": 10, "is_fan_out": True, "window": FAN_OUT_WINDOW},
+        20_000,
+    ),
+    *(
+        Workload(
+            f"groups {strategy}",
+            f"1 producer, 4 consumers, client-individual, {GROUPS} groups, {strategy}",
+            f"/queue/bench.{strategy}",
+            {**_INDIVIDUAL, "groups": GROUPS},
+            60_000,
+            is_for_peers=strategy == STRATEGIES[0],
+        )
+        for strategy in STRATEGIES
+    ),
+    Workload(
+        "latency",
+        "one message at a time, 1 producer, 1 consumer, auto",
+        "/queue/bench.plain",
+        {"is_ping_pong": True},
+        3_000,
+    ),
+    Workload(
+        "durable",
+        f"persistent, a receipt each, {DURABLE_WINDOW} in flight, 1 consumer, client-individual",
+        "/queue/bench.durable",
+        _DURABLE,
+        20_000,
+        sizes=(DURABLE_SIZE,),
+    ),
+    Workload(
+        "durable-beside",
+        "the same while a queue of non-persistent messages saturates the broker",
+        "/queue/bench.durable",
+        _DURABLE,
+        5_000,
+        sizes=(DURABLE_SIZE,),
+        beside={},
+    ),
+    Workload(
+        "amqp",
+        "AMQP 1.0, 1 producer, 1 consumer, each message accepted on both sides",
+        "/queue/bench.amqp",
+        {"sender": "amqp", "receiver": "amqp", "ack": "each", "is_confirmed": True},
+        40_000,
+        sizes=(AMQP_SIZE,),
+        needs="amqp",
+    ),
+    Workload(
+        "amqp-settled",
+        "AMQP 1.0, 1 producer, 1 consumer, sent settled on both sides",
+        "/queue/bench.amqp",
+        {"sender": "amqp", "receiver": "amqp"},
+        40_000,
+        sizes=(AMQP_SIZE,),
+        needs="amqp",
+    ),
+    Workload(
+        "amqp-to-stomp",
+        "an AMQP 1.0 producer, each message accepted, 1 STOMP consumer, auto",
+        "/queue/bench.amqp",
+        {"sender": "amqp", "is_confirmed": True},
+        40_000,
+        sizes=(AMQP_SIZE,),
+        needs="amqp",
+    ),
+)
+
+OTHERS: Final = {
+    "dispatch": "the core alone: a step against a backlog of 10^2 to 10^6 with all groups blocked",
+    "memory": "bytes of an idle connection and of a queued message of 1 KiB",
+    "balance": "the heaviest consumer against a fair share, by strategy, for 2 to 64 consumers",
+}
+
+NAMES: Final = tuple(dict.fromkeys(flow.name.partition(" ")[0] for flow in FLOWS)) + tuple(OTHERS)
+
+
+def cases(names: list[str], sizes: tuple[int, ...] | None = None) -> Iterator[Case]:
+    """Yield the flows asked for, at their own sizes or those given: `groups` means all of them."""
+    for flow in FLOWS:
+        if flow.name in names or flow.name.partition(" ")[0] in names:
+            for size in sizes or flow.sizes:
+                yield Case(flow, size)

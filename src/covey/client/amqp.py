@@ -1,0 +1,176 @@
+"""AMQP client: small, blocking, on proton; for commands.
+
+It is asked in STOMP's words and shows what comes as a STOMP client would see it, by the broker's
+own mapping. Of a SEND's headers `message_group` becomes the group-id and `persistent` durable, all
+others are application properties; a body that is UTF-8 is text. Of a SUBSCRIBE's headers
+`selector`, `browser` and `from-seq` are understood.
+
+Reading is one message at a time, and an acknowledgement waits for the broker's own settlement. The
+end of a browse is where a drain brings nothing more (AMQP 1.0 section 2.6.7).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from proton import Delivery as Disposition
+from proton import Message, ProtonException, Timeout
+from proton.reactor import Copy, ReceiverOption, Selector
+from proton.utils import BlockingSender, LinkDetached
+
+from covey.client.base import SEQ_HEADER, TIMEOUT_S, Delivery, MessageClient
+from covey.client.connection import close, connect, why
+from covey.client.errors import AnswerError, ClientError, DeniedError, UnreachableError
+from covey.client.place import Place
+from covey.protocols.amqp.conditions import CONDITIONS
+from covey.protocols.amqp.message import AmqpMessage
+from covey.protocols.amqp.splice import SEQ_ANNOTATION
+from covey.protocols.stomp.mapping import headers_of, property_headers
+
+BROWSE_BATCH: Final = 100  # messages of one drain
+END: Final = {"browser": "end"}
+
+
+class AmqpClient(MessageClient):
+    """A connection to one broker."""
+
+    def __init__(self, place: Place, timeout_s: float = TIMEOUT_S) -> None:
+        """Connect and log in, or raise UnreachableError or DeniedError."""
+        self.place = place
+        self.timeout_s = timeout_s
+        self._connection = connect(place, timeout_s)
+        self._senders: dict[str, BlockingSender] = {}
+        self._sent: list[Any] = []
+        self._receiver: Any = None  # proton's types leave out what a reader always has
+        self._destination = ""
+        self._is_browsing = False
+        self._from_seq = 0
+        self._has_brought = True  # whether the last drain of a browse brought anything
+
+    def close(self) -> None:
+        """Let the broker go; one that is gone already is no trouble."""
+        close(self._connection)
+
+    def send(self, destination: str, headers: Iterable[tuple[str, str]], body: bytes) -> None:
+        """Send a message as soon as the broker has room for it."""
+        if destination not in self._senders:
+            self._senders[destination] = self._do(
+                lambda: self._connection.create_sender(destination)
+            )
+        sender = self._senders[destination]
+        self._wait(lambda: sender.link.credit > 0)
+        self._sent.append(sender.link.send(_message(dict(headers), body)))
+
+    def confirm(self) -> None:
+        """Wait until the broker has taken everything sent so far."""
+        sent, self._sent = self._sent, []
+        self._wait(lambda: all(each.settled for each in sent))
+        for each in sent:
+            each.settle()
+            if each.remote_state != Disposition.ACCEPTED:
+                raise _refusal(each.remote.condition)
+
+    def subscribe(self, destination: str, headers: Iterable[tuple[str, str]]) -> None:
+        """Read a destination; returns when the broker has agreed."""
+        wanted = dict(headers)
+        self._destination = destination
+        self._is_browsing = wanted.get("browser") == "true"
+        self._from_seq = int(wanted.get("from-seq", "0"))
+        options: list[ReceiverOption] = [Copy()] if self._is_browsing else []
+        if "selector" in wanted:
+            options.append(Selector(wanted["selector"]))
+        self._receiver = self._do(
+            lambda: self._connection.create_receiver(destination, credit=0, options=options)
+        )
+
+    def message(self, timeout_s: float | None) -> Delivery | None:
+        """Return the next message, or None if none comes in time; None waits for ever."""
+        receiver = self._receiver
+        assert receiver is not None, "subscribe comes first"
+        if self._is_browsing:
+            return self._browsed(receiver)
+        message = self._do(lambda: _received(receiver, timeout_s))
+        return None if message is None else self._shown(message)
+
+    def ack(self, delivery: Delivery, *, credit: int = 0) -> None:
+        """Settle the message that came last, the only one there is; asking for one is credit."""
+        assert self._receiver is not None
+        accepted: Disposition = self._receiver.fetcher.unsettled.popleft()
+        accepted.update(Disposition.ACCEPTED)
+        self._wait(lambda: accepted.settled)
+        accepted.settle()
+
+    def _browsed(self, receiver: Any) -> Delivery:
+        """Return the next message of a browse, or the mark behind the last one."""
+        fetcher, link = receiver.fetcher, receiver.link
+        while True:
+            self._wait(lambda: bool(fetcher.has_message or not link.credit))
+            if fetcher.has_message:
+                self._has_brought = True
+                shown = self._shown(fetcher.pop())
+                fetcher.settle(Disposition.ACCEPTED)
+                if int(shown.headers.get(SEQ_HEADER, "0")) >= self._from_seq:
+                    return shown
+            elif self._has_brought:
+                self._has_brought = False
+                link.drain(BROWSE_BATCH)
+            else:
+                return Delivery(END, b"")
+
+    def _shown(self, message: Message) -> Delivery:
+        """Return what came as a STOMP client would see it."""
+        wall_ms = int(time.time() * 1000)
+        neutral = AmqpMessage.decode(bytes(message.encode()), wall_ms).neutral()
+        headers = dict(headers_of(neutral, self._destination, None))
+        headers |= property_headers(neutral, set(headers))
+        annotations: dict[Any, Any] = message.annotations or {}
+        seq = annotations.get(SEQ_ANNOTATION)
+        if seq is not None:
+            headers[SEQ_HEADER] = str(int(seq))
+        return Delivery(headers, neutral.body)
+
+    def _wait(self, condition: Callable[[], bool]) -> None:
+        self._do(lambda: self._connection.wait(condition, timeout=self.timeout_s))
+
+    def _do(self, act: Callable[[], Any]) -> Any:
+        """Do something with proton; a ClientError says why it failed."""
+        try:
+            return act()
+        except Timeout as error:
+            raise UnreachableError(f"{self.place.address} has not answered in time") from error
+        except LinkDetached as error:
+            raise _refusal(error.link.remote_condition) from error
+        except (ProtonException, OSError) as error:
+            raise why(error, self.place) from error
+
+
+def _received(receiver: Any, timeout_s: float | None) -> Message | None:
+    try:
+        message: Message = receiver.receive(timeout=timeout_s)
+    except Timeout:
+        return None
+    return message
+
+
+def _message(headers: dict[str, str], body: bytes) -> Message:
+    group = headers.pop("message_group", None)
+    is_durable = headers.pop("persistent", "false") == "true"
+    try:
+        content: str | bytes = body.decode("utf-8")
+    except UnicodeDecodeError:
+        content = body
+    # Inferred: bytes are a data section, as any AMQP client writes them.
+    inferred = isinstance(content, bytes)
+    return Message(
+        content, group_id=group, durable=is_durable, properties=headers, inferred=inferred
+    )
+
+
+def _refusal(condition: Any) -> ClientError:
+    """Say no as the broker did; without a word it has only let go."""
+    if condition is None:
+        return AnswerError("the broker did not take the message")
+    text = str(condition.description or condition.name)
+    return DeniedError(text) if condition.name == CONDITIONS["denied"] else AnswerError(text)

@@ -1,0 +1,58 @@
+"""Connection: proton's blocking connection to a broker, opened with a login and, if asked, TLS.
+
+Shared by the clients that speak AMQP; whatever proton raises becomes one of `client.errors`.
+"""
+
+from __future__ import annotations
+
+import ssl
+
+from proton import ProtonException, SSLDomain
+from proton.utils import BlockingConnection
+
+from covey.client.errors import ClientError, DeniedError, UnreachableError
+from covey.client.place import Place
+
+
+def connect(place: Place, timeout_s: float | None) -> BlockingConnection:
+    """Connect and log in, or raise UnreachableError or DeniedError."""
+    try:
+        return BlockingConnection(
+            f"{'amqps' if place.is_tls else 'amqp'}://{place.address}",
+            timeout=timeout_s,
+            ssl_domain=_tls_domain() if place.is_tls else None,
+            user=place.user,
+            password=place.password or "",
+            allowed_mechs="PLAIN",
+            allow_insecure_mechs=True,
+            reconnect=False,
+        )
+    except (ProtonException, OSError) as error:
+        raise why(error, place) from error
+
+
+def close(connection: BlockingConnection) -> None:
+    """Let the broker go; one that is gone already is no trouble."""
+    try:
+        connection.close()
+    except (ProtonException, OSError):
+        return
+
+
+def why(error: Exception, place: Place) -> ClientError:
+    """Say why a connection failed."""
+    text = str(error)
+    if "unauthorized" in text or "Authentication" in text:
+        return DeniedError(f"{place.address} refused the login of {place.user}")
+    trusted = "trusted " if place.is_tls else ""
+    return UnreachableError(f"no {trusted}broker answers at {place.address}")
+
+
+def _tls_domain() -> SSLDomain:
+    """Trust whom this system trusts, and only for the host's own name."""
+    domain = SSLDomain(SSLDomain.MODE_CLIENT)
+    authorities = ssl.get_default_verify_paths().cafile
+    if authorities is not None:
+        domain.set_trusted_ca_db(authorities)
+    domain.set_peer_authentication(SSLDomain.VERIFY_PEER_NAME)
+    return domain

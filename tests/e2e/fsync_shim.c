@@ -1,0 +1,26 @@
+/* Loaded before the C library: fsync and fdatasync fail with EIO while the file named by
+ * FSYNC_FAILS exists. What a dying disk does, as far as a process can see it. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static int fails(void)
+{
+    const char *flag = getenv("FSYNC_FAILS");
+    return flag != NULL && access(flag, F_OK) == 0;
+}
+
+static int sync_or_fail(const char *name, int descriptor)
+{
+    int (*real)(int) = (int (*)(int))dlsym(RTLD_NEXT, name);
+    if (fails()) {
+        errno = EIO;
+        return -1;
+    }
+    return real(descriptor);
+}
+
+int fsync(int descriptor) { return sync_or_fail("fsync", descriptor); }
+int fdatasync(int descriptor) { return sync_or_fail("fdatasync", descriptor); }

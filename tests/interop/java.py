@@ -1,0 +1,73 @@
+"""Java, and the jars that Maven brings for the tests of Java clients.
+
+Jars and classes are kept in the user's cache directory, outside the checkout. Where there is no
+Java or no Maven, or Maven cannot bring the jars, the tests that need them are skipped with that
+reason; a program of ours that does not compile fails them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent / "java"
+INSTALL_S = 200
+COMPILE_S = 100
+RUN_S = 60
+
+
+@cache
+def _problem() -> str:
+    """Bring the jars and compile, if need be; say why that is not possible, "" if it is."""
+    missing = [name for name in ("java", "javac", "mvn") if shutil.which(name) is None]
+    if missing:
+        return f"not installed: {', '.join(missing)}"
+    if not (_built() / "jars").is_dir():
+        command = ["mvn", "-q", "-B", "-f", str(FOLDER / "pom.xml"), "dependency:copy-dependencies"]
+        parts = _built() / "parts"
+        try:
+            subprocess.run(
+                [*command, f"-DoutputDirectory={parts}"],
+                capture_output=True,
+                text=True,
+                timeout=INSTALL_S,
+                check=True,
+            )
+        except subprocess.SubprocessError as error:
+            return f"mvn cannot bring the jars of {FOLDER.name}/pom.xml: {error}"
+        parts.rename(_built() / "jars")
+    command = ["javac", "-cp", f"{_built() / 'jars'}/*", "-d", str(_built() / "classes")]
+    sources = [str(path) for path in sorted(FOLDER.glob("*.java"))]
+    done = subprocess.run(
+        [*command, *sources], capture_output=True, text=True, timeout=COMPILE_S, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return ""
+
+
+def _built() -> Path:
+    """Return where jars and classes are; another pom.xml has another place."""
+    cache_home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    version = hashlib.sha256((FOLDER / "pom.xml").read_bytes()).hexdigest()[:12]
+    return Path(cache_home) / "covey-tests" / "java" / version
+
+
+def run_java(name: str, *arguments: str) -> str:
+    """Run a program to its end and return what it wrote; it must end well."""
+    if _problem():
+        pytest.skip(_problem())
+    done = subprocess.run(
+        ["java", "-cp", f"{_built() / 'jars'}/*:{_built() / 'classes'}", name, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=RUN_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

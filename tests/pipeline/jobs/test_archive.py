@@ -1,0 +1,118 @@
+"""archive writes each message exactly once, though it is killed and the broker forgets."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import covey
+from covey.pipeline.errors import PipelineError
+from covey.pipeline.jobs.archive import JOB, archived, given_options
+from tests.e2e.support import BrokerProcess
+from tests.e2e.support import broker as broker
+from tests.pipeline.queues import at, client_of, figures_of, fill
+from tests.pipeline.support import run_job
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+
+WAIT_S = 300.0  # for Spark to start beside other tests
+
+
+def archive(spark: SparkSession, broker: BrokerProcess, place: str, out: Path, *given: str) -> str:
+    address = f"covey://{at(broker)}/{place}"
+    options = {"trim": True, "every": 0.0, "batch_rows": 400, "option": given}
+    code, said = run_job(spark, JOB, input=address, out=out, **options)
+    assert code == 0
+    return said
+
+
+def numbers(directory: Path) -> set[int]:
+    return {int(file.name) for file in directory.glob("[0-9]*")}
+
+
+def unfinished(out: Path, process: subprocess.Popen[str]) -> Iterator[set[int]]:
+    """Give, again and again, the batches that are planned and not done."""
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        assert process.poll() is None, "it came to an end before it could be killed"
+        yield numbers(out / "checkpoint/offsets") - numbers(out / "checkpoint/commits")
+        time.sleep(0.002)
+    raise AssertionError("no batch was begun in time")
+
+
+def kill_mid_batch(broker: BrokerProcess, queue: str, out: Path) -> None:
+    """Run the job as a process and kill it, Java and all, in a batch that is not its first."""
+    command = [sys.executable, "-m", "covey.pipeline", "archive", "--trim", "--batch-rows", "400"]
+    command += ["--input", f"covey://{at(broker)}/{queue}", "--out", str(out)]
+    process = subprocess.Popen(
+        [*command, "--master", "local[2]"],
+        text=True,
+        stderr=subprocess.DEVNULL,
+        env=dict(os.environ, PYTHONPATH=str(Path(covey.__file__).parent.parent)),
+        start_new_session=True,
+    )
+    try:
+        next(batches for batches in unfinished(out, process) if batches - {0})
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def test_a_stream_killed_mid_batch_goes_on_and_has_every_message_once(
+    spark: SparkSession, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    fill(broker, "killed", 1200)
+    kill_mid_batch(broker, "killed", tmp_path)
+    done = numbers(tmp_path / "checkpoint/commits")
+    assert done and numbers(tmp_path / "checkpoint/offsets") - done  # killed within a batch
+    assert 1 < figures_of(broker, "killed").first <= 1200  # the broker has forgotten some by now
+    fill(broker, "killed", 100, first=1201)
+    said = archive(spark, broker, "killed", tmp_path)
+    assert "1,300 in all" in said
+    rows = archived(spark, tmp_path).select("seq", "value", "group_id").collect()
+    assert sorted(row.seq for row in rows) == list(range(1, 1301))
+    assert all(int(row.value) == row.seq for row in rows)
+    assert figures_of(broker, "killed").messages == 0  # the last batch is trimmed, too
+    assert "1,300 messages" in (tmp_path / "archive.html").read_text()
+
+
+def test_a_topic_is_gathered_from_the_first_call_on(
+    spark: SparkSession, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    assert "0 in all" in archive(spark, broker, "topic/news", tmp_path)
+    with client_of(broker) as client:
+        client.post("/topic/news", [], b"one")
+        client.post("/topic/news", [("timestamp", "86400000")], b"two")
+        client.confirm()
+    assert "2 messages now" in archive(spark, broker, "topic/news", tmp_path)
+    rows = archived(spark, tmp_path).orderBy("seq").collect()
+    assert [bytes(row.value) for row in rows] == [b"one", b"two"]
+    assert (rows[1].queue, str(rows[1].day)) == ("/dsub/archive.news", "1970-01-02")
+    assert figures_of(broker, "/dsub/archive.news").messages == 0
+
+
+def test_messages_that_are_gone_end_the_job_in_one_line(
+    spark: SparkSession, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    fill(broker, "purged", 3)
+    archive(spark, broker, "purged", tmp_path)
+    fill(broker, "purged", 3)
+    with client_of(broker) as client:
+        client.trim("purged", 6)
+    with pytest.raises(PipelineError, match=r"^failOnDataLoss=true: queue purged .* from 4 to 5\."):
+        archive(spark, broker, "purged", tmp_path)
+    said = archive(spark, broker, "purged", tmp_path, "failOnDataLoss=false")
+    assert "1 messages now, 4 in all" in said
+
+
+def test_an_option_without_a_value_is_named() -> None:
+    with pytest.raises(PipelineError, match=r"^--option failOnDataLoss: NAME=VALUE"):
+        given_options(["failOnDataLoss"])

@@ -1,0 +1,159 @@
+"""audit finds every injected violation and nothing else, and says when the log has holes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from covey.config.settings import Settings
+from covey.core.broker import Broker
+from covey.core.consumer import Consumer, Window
+from covey.core.entry import Entry, Outcome
+from covey.core.event_log import EventLog
+from covey.core.queue import Queue
+from covey.groups import STRATEGIES
+from covey.pipeline.errors import PipelineError
+from covey.pipeline.jobs.audit import JOB, find_gaps, find_violations, summarise
+from covey.pipeline.log import read_log
+from tests.core.support import NOBODY, Letter
+from tests.pipeline.support import log_in, run_job, tell
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+
+# Group: its story, and what must be found.
+LABELLED = {
+    "fine": ("in 1, out 1 to 7, in 9, out 9 to 7, ack 1 by 7, ack 9 by 7", ""),
+    "moved": ("in 2, out 2 to 7, ack 2 by 7, in 10, out 10 to 8, ack 10 by 8", ""),
+    "two": ("in 3, in 11, out 3 to 7, out 11 to 8, ack 3 by 7, ack 11 by 8", "two-holders 11"),
+    "turned": ("in 4, in 12, out 12 to 7, out 4 to 7, ack 12 by 7, ack 4 by 7", "order 4"),
+    "gone": ("in 5, in 13, out 13 to 7, ack 13 by 7", "lost 5"),
+    "twice": ("in 6, out 6 to 7, ack 6 by 7, out 6 to 7, ack 6 by 7", "duplicate 6"),
+    "shared": ("in 14, out 14 to 7, out 14 to 8, ack 14 by 8", "duplicate 14"),
+    "ghost": ("in 15, out 15 to 8, out 99 to 8, ack 15 by 8, ack 99 by 8", "phantom 99"),
+    "zombie": (
+        "in 16, out 16 to 9, leave 9, release 16 by 9, out 16 to 8, ack 16 by 9, ack 16 by 8",
+        "zombie 16",
+    ),
+    "left": ("in 17, join 10, out 17 to 10, leave 10", "lost 17"),
+    "": ("in 18, in 19, out 19 to 7, out 18 to 8, ack 18 by 8, ack 19 by 7", ""),
+}
+
+
+def write_labelled(directory: Path, queues: int = 2) -> set[tuple[str, str, str]]:
+    """Write every story in several queues, interleaved; give the (queue, group, found) expected."""
+    log = log_in(directory)
+    stories = [
+        (f"q{number}", group, step)
+        for number in range(queues)
+        for group, (story, _) in LABELLED.items()
+        for step in story.split(",")
+    ]
+    # Steps of one group keep their order, groups are mixed: as a busy broker would have it.
+    order = Random(7)
+    keys = {key: sorted(order.sample(range(10_000), 20)) for key in {one[:2] for one in stories}}
+    timed = [(keys[queue, group].pop(0), queue, group, step) for queue, group, step in stories]
+    for _, queue, group, step in sorted(timed):
+        tell(log, queue, group, step)
+    log.close()
+    return {
+        (f"q{number}", group, found)
+        for number in range(queues)
+        for group, (_, found) in LABELLED.items()
+        if found
+    }
+
+
+def test_each_labelled_violation_is_found_with_its_evidence_and_nothing_else(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    expected = write_labelled(tmp_path / "log")
+    code, said = run_job(spark, JOB, input=str(tmp_path / "log"), out=tmp_path / "out")
+    rows = pq.read_table(tmp_path / "out/violations").to_pylist()
+    found = [(row["queue"], row["group_id"], f"{row['violation']} {row['seq']}") for row in rows]
+    assert sorted(found) == sorted(expected)
+    assert code == 1
+    assert "BROKEN: 4 duplicate, 4 lost, 2 order, 2 phantom, 2 two-holders, 2 zombie" in said
+    page = (tmp_path / "out/audit.html").read_text()
+    assert page.count("two-holders: queue q") == 2
+    assert "consumer 7 still held 1 of its group" in page
+    assert "<svg" in page
+
+
+class Hand(Consumer):
+    """A consumer that settles some of what it holds when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__(NOBODY, Window(0, is_automatic=True))
+        self.unsettled_max = 3
+
+    def deliver(self, entry: Entry) -> None:
+        pass
+
+
+def churn(log: EventLog, strategy: str, seed: int) -> None:
+    """Run a real broker whose consumers come and go in the middle of their work."""
+    settings = Settings.model_validate(
+        {"queue": [{"groups": {"strategy": strategy, "header": "team", "cache_size": 8}}]}
+    )
+    broker = Broker(settings)
+    broker.listen(log)
+    random = Random(f"{strategy} {seed}")
+    queue = broker.hosts[0].queue(f"work.{strategy}")
+    hands: list[Hand] = []
+    for step in range(1500):
+        chance = random.random()
+        if chance < 0.5:
+            team = random.choice("abcdefghijklmnop") if random.random() < 0.9 else None
+            queue.enqueue(Letter(team=team))
+        elif chance < 0.55 and len(hands) < 5:
+            hands.append(Hand())
+            queue.join(hands[-1], float(step))
+        elif chance < 0.59 and hands:
+            queue.leave(hands.pop(random.randrange(len(hands))), float(step))
+        else:
+            _settle_one(queue, hands, random, float(step))
+        broker.run(float(step))
+
+
+def _settle_one(queue: Queue, hands: list[Hand], random: Random, now: float) -> None:
+    held = [entry for hand in hands for entry in hand.unsettled.values()]
+    if held:
+        outcome = random.choices(tuple(Outcome), (8, 1, 1, 1))[0]
+        queue.settle(random.choice(held), outcome, now)
+
+
+def test_a_real_broker_under_churn_audits_clean_whatever_the_strategy(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = log_in(tmp_path / "log")
+    for strategy in STRATEGIES:
+        churn(log, strategy, 1)
+    log.close()
+    events = read_log(spark, str(tmp_path / "log"))
+    assert events.select("queue").distinct().count() == len(STRATEGIES)
+    assert events.count() > 5000
+    assert find_violations(events, summarise(events)).collect() == []
+
+
+def test_missing_events_are_a_violation_and_events_twice_an_error(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = log_in(tmp_path)
+    for seq in range(1, 4):
+        tell(log, "q", "g", f"in {seq}")
+        log.flush()
+        log.taker.close()
+    files = sorted(tmp_path.iterdir())
+    assert len(files) == 3
+    (tmp_path / "events-copy.parquet").write_bytes(files[0].read_bytes())
+    with pytest.raises(PipelineError, match="twice"):
+        summarise(read_log(spark, str(tmp_path)))
+    (tmp_path / "events-copy.parquet").unlink()
+    files[1].unlink()
+    events = read_log(spark, str(tmp_path))
+    (gap,) = find_gaps(events, summarise(events))
+    assert (gap.violation, gap.detail) == ("gap", "events 2 to 2 are missing")

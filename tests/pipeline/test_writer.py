@@ -1,0 +1,82 @@
+"""The writer's files: whole when they are seen, rotated by size and by age, names resolved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from covey.core.event_log import EventLog
+from covey.core.events import EventKind
+from covey.pipeline import writer as writing
+from tests.pipeline.support import Direct
+
+
+def events(log: EventLog, count: int) -> None:
+    for seq in range(1, count + 1):
+        log.record(EventKind.ENQUEUE, 0.0, "work", f"g{seq}", 0, seq)
+
+
+def names_in(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_a_file_has_its_name_only_once_it_is_whole(tmp_path: Path) -> None:
+    direct = Direct(tmp_path, "r", 1 << 20)
+    log = EventLog(direct, ("**",), lambda: 1.0)
+    events(log, 3)
+    log.flush()
+    direct.writer._write_row_group()
+    assert names_in(tmp_path) == ["_events-r-0000000000000001.parquet.part"]
+    direct.writer.finish()
+    assert names_in(tmp_path) == ["events-r-0000000000000001.parquet"]
+
+
+def test_a_file_is_finished_by_age(tmp_path: Path) -> None:
+    direct = Direct(tmp_path, "r", 1 << 20)
+    log = EventLog(direct, ("**",), lambda: 1.0)
+    direct.writer.finish_if_old(500.0)
+    events(log, 3)
+    log.flush()
+    direct.writer.finish_if_old(159.9)
+    assert names_in(tmp_path) == []
+    direct.writer.finish_if_old(160.0)
+    assert names_in(tmp_path) == ["events-r-0000000000000001.parquet"]
+
+
+def test_a_file_is_finished_by_size_and_the_next_goes_on(tmp_path: Path) -> None:
+    direct = Direct(tmp_path, "r", 20_000)
+    log = EventLog(direct, ("**",), lambda: 1.0)
+    events(log, 5000)
+    log.close()
+    assert names_in(tmp_path) == [
+        "events-r-0000000000000001.parquet",
+        "events-r-0000000000004097.parquet",
+    ]
+    tables = [pq.read_table(tmp_path / name) for name in names_in(tmp_path)]
+    assert [table.num_rows for table in tables] == [4096, 904]
+    assert tables[1]["group_id"].to_pylist()[0] == "g4097"
+
+
+def test_names_of_a_new_dictionary_do_not_mix_with_the_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("covey.core.event_log.NAMES_MAX", 100)
+    direct = Direct(tmp_path, "r", 1 << 20)
+    log = EventLog(direct, ("**",), lambda: 1.0)
+    events(log, 5000)
+    events(log, 5000)
+    log.close()
+    table = pq.read_table(tmp_path / names_in(tmp_path)[0])
+    assert table["group_id"].to_pylist() == [f"g{seq}" for seq in range(1, 5001)] * 2
+
+
+def test_enough_records_become_a_row_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "ROW_GROUP_RECORDS", 4000)
+    direct = Direct(tmp_path, "r", 1 << 20)
+    log = EventLog(direct, ("**",), lambda: 1.0)
+    events(log, 5000)
+    log.close()
+    metadata = pq.read_metadata(tmp_path / names_in(tmp_path)[0])
+    assert [metadata.row_group(index).num_rows for index in range(2)] == [4096, 904]

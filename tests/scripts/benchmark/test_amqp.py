@@ -1,0 +1,59 @@
+"""The generator against a real broker: AMQP, receipts, and one load beside another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from scripts.benchmark.contender import Covey
+from scripts.benchmark.link import IncompleteError, Job
+from scripts.benchmark.load import Load
+from scripts.benchmark.process import Process
+from scripts.benchmark.runner import Background, generate
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Process]:
+    process = Covey().start()
+    yield process
+    process.stop()
+
+
+def job(broker: Process, name: str, **fields: object) -> Job:
+    given: dict[str, object] = {"destination": f"/queue/{name}", "count": 3000, "size": 128}
+    ports = {"port": broker.port, "amqp_port": broker.amqp_port}
+    return Job(**{**given, **ports, **fields})  # type: ignore[arg-type] # checked by use
+
+
+def test_each_message_is_accepted_on_both_sides(broker: Process) -> None:
+    both = {"sender": "amqp", "receiver": "amqp", "ack": "each", "is_confirmed": True}
+    load = Load(job(broker, "acked", **both))
+    assert (load.run().deliveries, load.confirmed) == (3000, 3000)
+
+
+def test_messages_sent_settled_need_no_answer(broker: Process) -> None:
+    load = Load(job(broker, "settled", sender="amqp", receiver="amqp"))
+    assert (load.run().deliveries, load.confirmed) == (3000, 0)
+
+
+def test_amqp_reaches_a_stomp_consumer(broker: Process) -> None:
+    load = Load(job(broker, "crossing", sender="amqp", is_confirmed=True))
+    assert (load.run().deliveries, load.confirmed) == (3000, 3000)
+
+
+def test_every_receipt_of_a_durable_run_is_counted(broker: Process) -> None:
+    durable = {"ack": "client-individual", "is_persistent": True, "is_confirmed": True}
+    load = Load(job(broker, "durable", count=300, window=50, **durable))
+    assert (load.run().deliveries, load.confirmed) == (300, 300)
+
+
+def test_a_login_that_is_refused_stops_the_run(broker: Process) -> None:
+    with pytest.raises(IncompleteError):
+        Load(job(broker, "refused", sender="amqp", receiver="amqp", password="wrong"))
+
+
+def test_a_load_beside_another_runs_until_it_is_stopped(broker: Process) -> None:
+    with Background(job(broker, "beside", is_endless=True, window=200)) as background:
+        assert generate(job(broker, "measured", count=100))[0].deliveries == 100
+    assert background.rate > 0
+    assert background.process.returncode == 0
