@@ -165,7 +165,7 @@ class AmqpSettings(Record):
     transactions_max: SomeCount = 256
     """Open transactions of one connection; clients use one per session."""
     add_user_annotation: bool = False
-    """Name the sender in the annotation x-opt-user-id of messages without a user-id of their own."""
+    """Name the sender in the annotation x-opt-user-id of messages without a user-id."""
     open_timeout_s: SomeSeconds = 10.0
     """Time from accept to open; a stranger may not hold a connection longer."""
     login_frame_max: Annotated[int, Field(ge=512), SIZE] = 64 * KIB

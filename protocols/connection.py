@@ -7,7 +7,8 @@ How it ends:
 - The engine closes (an ERROR, a good-bye): the *writer* sends what is left, then lets the peer
   read it. Closing at once would throw away what the peer has not taken yet.
 - The peer goes: the engine gives everything back, at once unless answers wait for the store; what
-  is left is sent if the peer only stopped writing. A stream that breaks while sending is a normal end.
+  is left is sent if the peer only stopped writing. A stream that breaks while sending is a normal
+  end.
 - The peer takes nothing for too long: whoever holds all connections calls `watch`, because a
   writer that waits for its peer cannot look at a clock, neither for heart-beats nor for itself.
 """

@@ -54,6 +54,7 @@ STATUS: Final = {
     "not-found": 404,
     "exists": 409,
     "conflict": 409,
+    "limit": 429,
     "not-implemented": 501,
 }
 STATUS_FAILED: Final = 500
