@@ -66,6 +66,7 @@ HOT_MODULES = [
     "src/covey/groups/key.py",
     "src/covey/groups/lru_map.py",
     "src/covey/groups/lru_strict.py",
+    "src/covey/groups/model.py",
     "src/covey/groups/owner_map.py",
     "src/covey/groups/shared.py",
     "src/covey/groups/simple_map.py",

@@ -6,6 +6,7 @@
     lru             ActiveMQ: the same for the newest groups; lru_strict evicts busy ones, too
     hash-buckets    ActiveMQ: the same by hash bucket, bounded
     consistent-hash Apollo: by a ring of the consumers (hash_ring.py), nothing tracked
+    model.py        a queue under one of them, replaying a load.py: how would it have done?
 
 Strategies do not know each other, except that the strict lru is a kind of lru. A new one is a
 file and a line in `STRATEGIES`.

@@ -2,9 +2,9 @@
 
     writer      the child process of the broker that writes the event log
     schema      the event log's columns          log      reading an event log
-    messages    events turned into one row a message
-    fold        one group's events, judged       evidence the events around a violation
-    model       one queue's load, replayed       policy   a strategy with its size
+    pieces      its row groups, from footers     messages events turned into one row a message
+    share       events dealt out by group        judge    one share, judged: sieve, then fold
+    evidence    a violation on the page          policy   a strategy with its size
     session     Spark and its Java               progress one line that says what goes on
     report      a self-contained page            charts   its pictures
     source      the data source `covey`: reader (offsets, filters, columns), sink, options, client

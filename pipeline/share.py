@@ -28,8 +28,8 @@ PLAIN_PARTS: Final = 64  # more than a machine has cores, few enough to be cheap
 
 QUEUE_KINDS: Final = (EventKind.JOIN, EventKind.LEAVE, EventKind.DELETE)
 
-DEALT_SCHEMA: Final = "share int, events binary"
-DEALT_ARROW: Final = pa.schema([("share", pa.int32()), ("events", pa.binary())])
+DEALT_SCHEMA: Final = "share int, packed binary"
+DEALT_ARROW: Final = pa.schema([("share", pa.int32()), ("packed", pa.binary())])
 
 KEY: Final = ("run", "queue", "group_id")
 PACKED_ARROW: Final = pa.schema(
@@ -55,21 +55,33 @@ def deal(piece: Piece, shares: int) -> Iterator[pa.RecordBatch]:
     for share in range(shares):
         rows = np.flatnonzero((share_of == share) | is_for_all)
         if len(rows):
-            packed = _pack(table.take(pa.array(rows)).cast(PACKED_ARROW))
-            yield pa.RecordBatch.from_arrays(
-                [pa.array([share], pa.int32()), pa.array([packed], pa.binary())],
-                schema=DEALT_ARROW,
-            )
+            yield dealt_row(share, pack(table.take(pa.array(rows)).cast(PACKED_ARROW)))
 
 
 def gather(batches: Iterable[pa.RecordBatch]) -> pa.Table:
     """Return the events of one share, in no order."""
-    tables = [
-        pa.ipc.open_stream(packed.as_buffer()).read_all()
-        for batch in batches
-        for packed in batch.column("events")
-    ]
+    tables = [unpack(packed) for batch in batches for packed in batch.column("packed")]
     return pa.concat_tables(tables) if tables else PACKED_ARROW.empty_table()
+
+
+def dealt_row(share: int, packed: bytes) -> pa.RecordBatch:
+    """Return a packed table as the row that Spark moves to its share."""
+    columns = [pa.array([share], pa.int32()), pa.array([packed], pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, schema=DEALT_ARROW)
+
+
+def pack(table: pa.Table) -> bytes:
+    """Return a table as bytes."""
+    packed = pa.BufferOutputStream()
+    with pa.ipc.new_stream(packed, table.schema) as stream:
+        stream.write_table(table)
+    content: bytes = packed.getvalue().to_pybytes()
+    return content
+
+
+def unpack(packed: pa.BinaryScalar) -> pa.Table:
+    """Return the table that was packed."""
+    return pa.ipc.open_stream(packed.as_buffer()).read_all()
 
 
 def coded(column: pa.ChunkedArray) -> tuple[Numbers, list[str]]:
@@ -96,11 +108,3 @@ def _hash(column: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.uint64]]:
         texts.dictionary.to_numpy(zero_copy_only=False)
     )
     return of_each[texts.indices.to_numpy()]
-
-
-def _pack(table: pa.Table) -> bytes:
-    packed = pa.BufferOutputStream()
-    with pa.ipc.new_stream(packed, PACKED_ARROW) as stream:
-        stream.write_table(table)
-    content: bytes = packed.getvalue().to_pybytes()
-    return content

@@ -2,7 +2,8 @@
 
 Recorded arrivals are replayed through a `Model` of the queue with the broker's own strategies,
 once for each scenario: policy x number of consumers x speed. A queue's arrivals and a slice of
-the scenarios are one Spark task; there are as many slices as keep every core busy.
+the scenarios are one Spark task; there are as many slices as keep every core busy. Arrivals are
+sorted once a queue and go to their tasks in one piece.
 
 The recommendation of a queue ranks its policies by their mean over all scenarios: order losses
 first (there must be none), then the time until all was done, then the 95th percentile of the
@@ -19,6 +20,7 @@ from itertools import product
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
@@ -26,13 +28,14 @@ from covey.core.events import EventKind
 from covey.pipeline.charts import compared
 from covey.pipeline.errors import PipelineError
 from covey.pipeline.job import Job, Task
-from covey.pipeline.load import Load, Result
+from covey.groups.load import Load, Result
 from covey.pipeline.log import kind_is, read_log
 from covey.pipeline.messages import messages, with_service
-from covey.pipeline.model import Model
+from covey.groups.model import Model
 from covey.pipeline.policy import DEFAULT_POLICIES, Policy
 from covey.pipeline.report import Report
 from covey.pipeline.session import parallelism
+from covey.pipeline.share import DEALT_SCHEMA, dealt_row, pack, unpack
 
 NOISE: Final = 0.05
 NOISE_S: Final = 0.01  # and no difference below this is felt by anybody
@@ -80,44 +83,56 @@ def rehearse(arrivals: DataFrame, queues: list[str], scenarios: list[Scenario]) 
     numbers = {queue: number for number, queue in enumerate(queues)}
     number = F.create_map(*[F.lit(item) for pair in numbers.items() for item in pair])
 
+    def deal_out(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return deal_queue(batches, numbers, slices)
+
     def play(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return play_batches(batches, scenarios, slices)
+        return play_dealt(batches, queues, scenarios, slices)
 
-    sliced = (
-        arrivals.withColumn("slice", F.explode(F.array(*[F.lit(one) for one in range(slices)])))
-        .withColumn("task", (number[F.col("queue")] * slices + F.col("slice")).cast("int"))
-        .repartitionById(len(queues) * slices, F.col("task"))
+    ordered = (
+        arrivals.repartitionById(len(queues), number[F.col("queue")].cast("int"))
         .sortWithinPartitions("order")
-        .select("queue", "slice", "at", "service", "group_id")
+        .select("queue", "at", "service", "group_id")
     )
-    return sliced.mapInArrow(play, PLAN_SCHEMA)
+    dealt = ordered.mapInArrow(deal_out, DEALT_SCHEMA)
+    return dealt.repartitionById(len(queues) * slices, "share").mapInArrow(play, PLAN_SCHEMA)
 
 
-def play_batches(
-    batches: Iterator[pa.RecordBatch], scenarios: list[Scenario], slices: int
+def deal_queue(
+    batches: Iterator[pa.RecordBatch], numbers: dict[str, int], slices: int
 ) -> Iterator[pa.RecordBatch]:
-    """Play one queue's arrivals, which is all that comes, through one slice of the scenarios."""
+    """Yield one queue's arrivals, which is all that comes, packed for each slice of scenarios."""
     came = [batch for batch in batches if batch.num_rows]
-    if not came:
-        return
-    table = pa.Table.from_batches(came)
-    queue, part = table["queue"][0].as_py(), table["slice"][0].as_py()
-    first = table["at"][0].as_py()
-    load = Load(
-        [at - first for at in table["at"].to_pylist()],
-        table["service"].to_pylist(),
-        table["group_id"].to_pylist(),
-    )
-    for scenario in scenarios[part::slices]:
-        result = scenario.play(load)
-        row = {
-            "queue": queue,
-            "policy": str(scenario.policy),
-            "consumers": scenario.consumers,
-            "speed": scenario.speed,
-            **asdict(result),
-        }
-        yield pa.RecordBatch.from_pylist([row], PLAN_ARROW)
+    if came:
+        table = pa.Table.from_batches(came)
+        first = numbers[table["queue"][0].as_py()] * slices
+        packed = pack(table.select(["at", "service", "group_id"]))
+        for share in range(first, first + slices):
+            yield dealt_row(share, packed)
+
+
+def play_dealt(
+    batches: Iterator[pa.RecordBatch], queues: list[str], scenarios: list[Scenario], slices: int
+) -> Iterator[pa.RecordBatch]:
+    """Play one queue's arrivals through one slice of the scenarios."""
+    for batch in batches:
+        for share, packed in zip(*batch.columns, strict=True):
+            number, part = divmod(share.as_py(), slices)
+            table = unpack(packed)
+            load = Load(
+                pc.subtract(table["at"], table["at"][0]).to_pylist(),
+                table["service"].to_pylist(),
+                table["group_id"].to_pylist(),
+            )
+            for scenario in scenarios[part::slices]:
+                row = {
+                    "queue": queues[number],
+                    "policy": str(scenario.policy),
+                    "consumers": scenario.consumers,
+                    "speed": scenario.speed,
+                    **asdict(scenario.play(load)),
+                }
+                yield pa.RecordBatch.from_pylist([row], PLAN_ARROW)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,8 @@ from covey.core.entry import Entry, Outcome
 from covey.core.event_log import EventLog
 from covey.core.queue import Queue
 from covey.groups import STRATEGIES
-from covey.pipeline.errors import PipelineError
-from covey.pipeline.jobs.audit import JOB, find_gaps, find_violations, summarise
-from covey.pipeline.log import read_log
+from covey.pipeline.jobs.audit import JOB, find_violations
+from covey.pipeline.pieces import pieces_of, runs_of
 from tests.core.support import NOBODY, Letter
 from tests.pipeline.support import log_in, run_job, tell
 
@@ -133,27 +132,7 @@ def test_a_real_broker_under_churn_audits_clean_whatever_the_strategy(
     for strategy in STRATEGIES:
         churn(log, strategy, 1)
     log.close()
-    events = read_log(spark, str(tmp_path / "log"))
-    assert events.select("queue").distinct().count() == len(STRATEGIES)
-    assert events.count() > 5000
-    assert find_violations(events, summarise(events)).collect() == []
-
-
-def test_missing_events_are_a_violation_and_events_twice_an_error(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    log = log_in(tmp_path)
-    for seq in range(1, 4):
-        tell(log, "q", "g", f"in {seq}")
-        log.flush()
-        log.taker.close()
-    files = sorted(tmp_path.iterdir())
-    assert len(files) == 3
-    (tmp_path / "events-copy.parquet").write_bytes(files[0].read_bytes())
-    with pytest.raises(PipelineError, match="twice"):
-        summarise(read_log(spark, str(tmp_path)))
-    (tmp_path / "events-copy.parquet").unlink()
-    files[1].unlink()
-    events = read_log(spark, str(tmp_path))
-    (gap,) = find_gaps(events, summarise(events))
-    assert (gap.violation, gap.detail) == ("gap", "events 2 to 2 are missing")
+    pieces = pieces_of(str(tmp_path / "log"))
+    runs = runs_of(pieces)
+    assert runs[0].events > 5000
+    assert find_violations(spark, pieces, runs).collect() == []

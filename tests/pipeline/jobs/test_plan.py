@@ -10,7 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from covey.pipeline.jobs.plan import JOB, RESULT_FIELDS, Scenario, play_batches, standings
+from covey.pipeline.jobs.plan import (
+    JOB,
+    RESULT_FIELDS,
+    Scenario,
+    deal_queue,
+    play_dealt,
+    standings,
+)
 from covey.pipeline.policy import Policy
 from tests.pipeline.support import log_in, run_job, tell
 
@@ -43,15 +50,17 @@ def test_a_wait_nobody_feels_decides_nothing() -> None:
 
 def test_a_task_plays_its_slice_of_the_scenarios() -> None:
     batch = pa.RecordBatch.from_pydict(
-        {"queue": ["q"] * 3, "slice": [1] * 3, "at": [5.0, 6.0, 7.0], "service": [0.5] * 3}
+        {"queue": ["q"] * 3, "at": [5.0, 6.0, 7.0], "service": [0.5] * 3}
         | {"group_id": ["a", "b", "a"]}
     )
     scenarios = [Scenario(Policy.parse("simple"), count, 1.0, 1) for count in (1, 2, 3)]
-    (played,) = play_batches(iter([batch]), scenarios, 2)
+    dealt = list(deal_queue(iter([batch]), {"p": 0, "q": 1}, 2))
+    assert [row["share"][0].as_py() for row in dealt] == [2, 3]
+    (played,) = play_dealt(iter(dealt[1:]), ["p", "q"], scenarios, 2)
     (row,) = played.to_pylist()
     assert (row["queue"], row["policy"], row["consumers"]) == ("q", "simple", 2)
     assert (row["messages"], row["makespan_s"]) == (3, 2.5)
-    assert list(play_batches(iter([]), scenarios, 2)) == []
+    assert list(deal_queue(iter([]), {}, 2)) == []
 
 
 @pytest.mark.spark

@@ -10,7 +10,11 @@ The strategies are the broker's own; around them stands the queue's rule in shor
 
 A worker holds up to `credit` messages and works on one at a time, each for as long as was
 recorded. One joins after a third of the arrivals' time, and the first leaves after two thirds.
-`tests/pipeline/test_model.py` runs the same arrivals through the real queue and compares.
+`tests/groups/test_model.py` runs the same arrivals through the real queue and compares.
+
+Messages, groups and heads of lanes are plain numbers here, and a strategy is asked only for a
+lane without an owner: millions of messages go through this, for every scenario. It is one of the
+modules that are compiled where a build is made.
 """
 
 from __future__ import annotations
@@ -20,20 +24,34 @@ from collections import deque
 from heapq import heappop, heappush
 from typing import Final
 
-from covey.groups import GroupStrategy
-from covey.groups.base import FREE
-from covey.pipeline.load import Load, Result
+from mypy_extensions import mypyc_attr
+
+from covey.groups.base import FREE, GroupStrategy
+from covey.groups.load import PLAIN, Load, Result
 
 SAMPLE_EVERY: Final = 16  # waits and sizes are sampled: a percentile needs no more
+NEVER: Final = float("inf")
 
 
 class Lane:
     """One group's messages."""
 
-    __slots__ = ("done", "holder", "is_draining", "messages", "name", "owner", "unsettled")
+    __slots__ = (
+        "done",
+        "holder",
+        "is_draining",
+        "is_open",
+        "last_worker",
+        "messages",
+        "name",
+        "owner",
+        "unsettled",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.is_open = False  # it has messages on the queue
+        self.last_worker = FREE
         self.messages: deque[int] = deque()
         self.owner = FREE
         self.holder = FREE
@@ -51,32 +69,34 @@ class Worker:
         self.id = number
         self.began = began
         self.present_s = 0.0
-        self.hand: deque[tuple[int, Lane]] = deque()
-        self.ready: list[tuple[int, Lane]] = []  # heads of lanes it owns; the dead die on top
+        self.hand: deque[int] = deque()
+        self.ready: list[int] = []  # heads of lanes it owns; the dead die on top
         self.served = 0
         self.assigned = 0  # when it last got a free lane, for "longest without one"
         self.is_gone = False
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Model:
     """One queue under one policy."""
 
     def __init__(self, load: Load, strategy: GroupStrategy, *, credit: int, speed: float) -> None:
-        self.load = load
+        self.times = [time / speed for time in load.times]
+        self.services = load.services
+        self.groups = load.groups
+        self.numbers = load.numbers
         self.strategy = strategy
         self.credit = credit
-        self.speed = speed
         self.now = 0.0
-        self.lanes: dict[str, Lane] = {}
-        self.plain = Lane("")
+        self.lanes = [Lane(name) for name in load.names]
+        self.plain = self.lanes[PLAIN]
         self.workers: dict[int, Worker] = {}
         self.everybody: list[Worker] = []
-        self.free: list[tuple[int, Lane]] = []
+        self.free: list[int] = []  # heads of lanes nobody owns; the dead die on top
         self.finishes: list[tuple[float, int, Worker]] = []
         self.finish_count = 0
         self.turn = 0
         self.phase = 0
-        self.last_worker: dict[str, int] = {}
         self.moved: tuple[set[str], set[str], set[str]] = (set(), set(), set())
         self.moves = 0
         self.redelivered = 0
@@ -87,20 +107,18 @@ class Model:
 
     def play(self, workers: int) -> Result:
         """Play all arrivals to the end."""
-        times = self.load.times
-        span = times[-1] / self.speed if times else 0.0
+        times = self.times
+        count = len(times)
+        span = times[-1] if count else 0.0
         for _ in range(workers):
             self.join()
-        changes = [(span / 3, self.join), (span * 2 / 3, self.leave_first)]
-        count = len(times)
         at = 0
         while at < count or self.finishes:
-            arrival = times[at] / self.speed if at < count else float("inf")
-            finish = self.finishes[0][0] if self.finishes else float("inf")
-            if changes and changes[0][0] <= min(arrival, finish):
-                self.now, change = changes.pop(0)
-                self.phase += 1
-                change()
+            arrival = times[at] if at < count else NEVER
+            finish = self.finishes[0][0] if self.finishes else NEVER
+            if self.phase < 2 and span * (self.phase + 1) / 3 <= min(arrival, finish):
+                self.now = span * (self.phase + 1) / 3
+                self.change()
             elif arrival <= finish:
                 self.now = arrival
                 self.arrive(at)
@@ -111,30 +129,53 @@ class Model:
                     self.finish(worker)
         return self.result()
 
+    def change(self) -> None:
+        """Let somebody come the first time, and somebody go the second."""
+        self.phase += 1
+        if self.phase == 1:
+            self.join()
+        else:
+            self.leave_first()
+
     def arrive(self, message: int) -> None:
         """Put a message on the queue."""
-        group = self.load.groups[message]
-        if not group:
-            self.plain.messages.append(message)
+        number = self.groups[message]
+        lane = self.lanes[number]
+        lane.messages.append(message)
+        if number == PLAIN:
             willing = self.least_loaded()
             if willing is not None:
                 self.fill(willing)
             return
-        lane = self.lanes.get(group)
-        if lane is None:
-            lane = Lane(group)
-            self.lanes[group] = lane
-            self.strategy.opened(group)
-        lane.messages.append(message)
+        if not lane.is_open:
+            lane.is_open = True
+            self.strategy.opened(lane.name)
         if len(lane.messages) == 1:
             self.place(lane)
 
     def place(self, lane: Lane) -> None:
         """Offer a lane's head to whoever may take it."""
+        if lane.owner == FREE:
+            lane.owner = self.strategy.owner(lane.name)
+        worker = self.workers[lane.owner] if lane.owner else self.least_loaded()
+        if worker is not None and self.is_next(lane, worker):
+            self.hand_over(lane, worker)
+            return
         self.list_head(lane)
-        worker = self.workers.get(lane.owner) if lane.owner else self.least_loaded()
         if worker is not None:
             self.fill(worker)
+
+    def is_next(self, lane: Lane, worker: Worker) -> bool:
+        """Say whether a worker's own lane is all it can take: most messages need no list."""
+        return (
+            lane.owner == worker.id
+            and len(lane.messages) == 1
+            and not worker.ready
+            and not self.free
+            and not self.plain.messages
+            and len(worker.hand) < self.credit
+            and (lane.unsettled == 0 or lane.holder == worker.id)
+        )
 
     def list_head(self, lane: Lane) -> None:
         """Put a lane's head where whoever may take it will look, unless it has to drain."""
@@ -143,12 +184,12 @@ class Model:
         lane.is_draining = lane.unsettled > 0 and lane.holder != lane.owner
         if lane.messages and not lane.is_draining:
             listed = self.workers[lane.owner].ready if lane.owner else self.free
-            heappush(listed, (lane.messages[0], lane))
+            heappush(listed, lane.messages[0])
 
     def fill(self, worker: Worker) -> None:
         """Deliver, the oldest first, while this worker has credit and may take something."""
         while len(worker.hand) < self.credit:
-            own = self.best_ready(worker)
+            own = self.best_ready(worker) if worker.ready else None
             free = self.best_free() if self.free else None
             oldest = own if free is None or _is_older(own, free) else free
             if self.plain.messages and not _is_older(oldest, self.plain):
@@ -159,7 +200,7 @@ class Model:
                 heappop(worker.ready)
                 self.hand_over(own, worker)
                 if own.messages:
-                    heappush(worker.ready, (own.messages[0], own))
+                    heappush(worker.ready, own.messages[0])
             else:
                 self.take_free(oldest, self.least_loaded() or worker)
 
@@ -178,9 +219,9 @@ class Model:
         worker.assigned = self.turn
         self.hand_over(lane, worker)
         if lane.messages:
-            heappush(worker.ready, (lane.messages[0], lane))
+            heappush(worker.ready, lane.messages[0])
         for name in neighbours:
-            self.ask_again(name)
+            self.ask_again(self.lanes[self.numbers[name]])
         if neighbours:
             self.fill(worker)
 
@@ -188,7 +229,8 @@ class Model:
         """Return the lane with the oldest head that only this worker may take."""
         ready = worker.ready
         while ready:
-            head, lane = ready[0]
+            head = ready[0]
+            lane = self.lanes[self.groups[head]]
             if (
                 lane.owner == worker.id
                 and lane.messages
@@ -203,7 +245,8 @@ class Model:
         """Return the free lane with the oldest head."""
         free = self.free
         while free:
-            head, lane = free[0]
+            head = free[0]
+            lane = self.lanes[self.groups[head]]
             if lane.owner == FREE and lane.messages and lane.messages[0] == head:
                 return lane
             heappop(free)
@@ -212,11 +255,15 @@ class Model:
     def least_loaded(self) -> Worker | None:
         """Return the willing worker with the least load, longest without a new lane."""
         best: Worker | None = None
-        least = (0, 0)
+        least = 0
         for worker in self.workers.values():
             if len(worker.hand) < self.credit:
-                load = (self.strategy.load(worker.id), worker.assigned)
-                if best is None or load < least:
+                load = self.strategy.load(worker.id)
+                if (
+                    best is None
+                    or load < least
+                    or (load == least and worker.assigned < best.assigned)
+                ):
                     best, least = worker, load
         return best
 
@@ -232,42 +279,42 @@ class Model:
         message = lane.messages.popleft()
         lane.unsettled += 1
         lane.holder = worker.id
-        if lane.name:
-            self.note_worker(lane.name, worker.id)
-        wait = self.now - self.load.times[message] / self.speed
+        if lane is not self.plain:
+            self.note_worker(lane, worker.id)
+        wait = self.now - self.times[message]
         self.wait_sum += wait
         if message % SAMPLE_EVERY == 0:
             self.waits.append(wait)
             self.entries_max = max(self.entries_max, self.strategy.tracked())
-        worker.hand.append((message, lane))
+        worker.hand.append(message)
         if len(worker.hand) == 1:
             self.start(worker)
 
-    def note_worker(self, group: str, worker: int) -> None:
+    def note_worker(self, lane: Lane, worker: int) -> None:
         """Count a group that changes workers."""
         if self.strategy.wants_delivered:
-            self.strategy.delivered(group)
-        before = self.last_worker.get(group)
-        if before != worker:
-            self.last_worker[group] = worker
-            if before is not None:
+            self.strategy.delivered(lane.name)
+        if lane.last_worker != worker:
+            if lane.last_worker != FREE:
                 self.moves += 1
-                self.moved[self.phase].add(group)
+                self.moved[self.phase].add(lane.name)
+            lane.last_worker = worker
 
     def start(self, worker: Worker) -> None:
         """Let a worker begin with the first message of its hand."""
         self.finish_count += 1
-        service = self.load.services[worker.hand[0][0]]
+        service = self.services[worker.hand[0]]
         heappush(self.finishes, (self.now + service, self.finish_count, worker))
 
     def finish(self, worker: Worker) -> None:
         """Settle the message a worker was at; both may go on."""
-        message, lane = worker.hand.popleft()
+        message = worker.hand.popleft()
         worker.served += 1
         if worker.hand:
             self.start(worker)
-        if lane.name:
-            self.settle(lane, message)
+        number = self.groups[message]
+        if number != PLAIN:
+            self.settle(self.lanes[number], message)
         self.fill(worker)
 
     def settle(self, lane: Lane, message: int) -> None:
@@ -283,17 +330,17 @@ class Model:
         if lane.owner != FREE and self.strategy.drained(lane.name):
             lane.owner = FREE
         if not lane.messages:
-            del self.lanes[lane.name]
+            lane.is_open = False
+            lane.owner = FREE
             self.strategy.vanished(lane.name)
         elif was_draining or lane.owner == FREE:
             self.place(lane)
 
-    def ask_again(self, name: str) -> None:
+    def ask_again(self, lane: Lane) -> None:
         """Ask the strategy about one lane, which may have another owner now."""
-        lane = self.lanes.get(name)
-        if lane is None:
+        if not lane.is_open:
             return
-        owner = self.strategy.owner(name)
+        owner = self.strategy.owner(lane.name)
         if owner != lane.owner:
             lane.owner = owner
             self.list_head(lane)
@@ -304,8 +351,8 @@ class Model:
         self.everybody.append(worker)
         self.workers[worker.id] = worker
         if self.strategy.joined(worker.id, 1):
-            for name in list(self.lanes):
-                self.ask_again(name)
+            for lane in self.lanes:
+                self.ask_again(lane)
         self.fill_all()
 
     def leave_first(self) -> None:
@@ -318,11 +365,13 @@ class Model:
         leaver.present_s = self.now - leaver.began
         self.strategy.left(leaver.id)
         self.redelivered += len(leaver.hand)
-        touched = {lane.name: lane for lane in self.lanes.values() if lane.owner == leaver.id}
-        for message, lane in reversed(leaver.hand):
+        touched = {lane.name: lane for lane in self.lanes if lane.owner == leaver.id}
+        while leaver.hand:
+            message = leaver.hand.pop()
+            lane = self.lanes[self.groups[message]]
             lane.messages.appendleft(message)
             lane.unsettled -= 1
-            if lane.name:
+            if lane is not self.plain:
                 touched[lane.name] = lane
         for lane in touched.values():
             if lane.unsettled == 0:
@@ -337,7 +386,7 @@ class Model:
 
     def result(self) -> Result:
         """Sum it up."""
-        count = len(self.load.times)
+        count = len(self.times)
         rates = []
         for worker in self.everybody:
             present_s = worker.present_s if worker.is_gone else self.now - worker.began

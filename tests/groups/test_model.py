@@ -13,8 +13,8 @@ from covey.core.consumer import Consumer, Window
 from covey.core.entry import Entry, Outcome
 from covey.core.queue import Queue
 from covey.groups.key import GroupKey
-from covey.pipeline.load import Load
-from covey.pipeline.model import Lane, Model, Worker
+from covey.groups.load import Load
+from covey.groups.model import Lane, Model, Worker
 from covey.pipeline.policy import DEFAULT_POLICIES, Policy
 from tests.core.support import NOBODY, Letter
 
@@ -79,7 +79,8 @@ class Replay:
         for _ in range(workers):
             self.join()
         changes = [(span / 3, self.join), (span * 2 / 3, self.leave_first)]
-        arrivals = deque(zip(self.load.times, self.load.groups, strict=True))
+        names = [self.load.names[number] for number in self.load.groups]
+        arrivals = deque(zip(self.load.times, names, strict=True))
         while arrivals or self.finishes:
             arrival = arrivals[0][0] if arrivals else float("inf")
             finish = self.finishes[0][0] if self.finishes else float("inf")
