@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         text = json.dumps([asdict(result) for result in results], indent=1)
         arguments.json.write_text(text + "\n")
     if arguments.report:
-        report.write(arguments.report, results, arguments=" ".join(given), processor=cores())
+        report.write(arguments.report, results, arguments=_shown(given), processor=cores())
     return int(any(result.failure for result in results if report.is_ours(result)))
 
 
@@ -58,6 +58,15 @@ def _parser() -> argparse.ArgumentParser:
         "--picture", type=Path, metavar="FILE.svg", help="draw what `balance` found"
     )
     return parser
+
+
+def _shown(given: Sequence[str]) -> str:
+    """Write the command as a person would type it: where a build lies is this machine's matter."""
+    shown = list(given)
+    while "--build" in shown:
+        at = shown.index("--build")
+        del shown[at : at + 2]
+    return " ".join(shown)
 
 
 def _run(arguments: argparse.Namespace) -> list[Result]:
