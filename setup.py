@@ -67,6 +67,7 @@ HOT_MODULES = [
     "src/covey/groups/lru_map.py",
     "src/covey/groups/lru_strict.py",
     "src/covey/groups/model.py",
+    "src/covey/groups/model_parts.py",
     "src/covey/groups/owner_map.py",
     "src/covey/groups/shared.py",
     "src/covey/groups/simple_map.py",

@@ -356,11 +356,12 @@ class Broker:
     def listen(self, events: EventSink | None) -> None:
         """Send the events of all queues, present and future, to a sink."""
         for host in self.hosts:
-            host.events = events
+            is_other = host is not self.hosts[0]
+            host.events = events.of_host(host.id) if events is not None and is_other else events
             for queue in host.queues.values():
-                queue.board.events = events
+                queue.board.events = host.events
             for durable in host.durables.values():
-                durable.queue.board.events = events
+                durable.queue.board.events = host.events
         self.traces.resume()
 
     def _wake(self) -> None:

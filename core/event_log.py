@@ -15,6 +15,10 @@ order sent. The dictionary starts over when it is full (flag FORGET), so that ne
 with the number of names ever used. Event ids count 1, 2, ... without a gap and are not packed:
 a chunk's first id tells all.
 
+Queues of the first virtual host have their own names, those of another are `host/name`: no queue's
+name has a slash in it, so two hosts' queues of one name are never taken for one. Patterns mean
+the name without the host.
+
 Times are the wall clock's, read here: a queue only knows the time of its last turn, which is
 long past for a message that wakes an idle queue.
 """
@@ -40,6 +44,8 @@ FORGET: Final = 1  # flag: the names sent before are void
 
 RECORDS_PER_CHUNK: Final = 2048  # 60 kB: one write into the pipe, every few milliseconds at most
 NAMES_MAX: Final = 65_536  # some 10 MB of dictionary with long names, on either side
+
+HOST_MARK: Final = "/"
 
 EXCLUDED: Final = -1  # the number of a queue that no pattern asks for
 
@@ -97,6 +103,10 @@ class EventLog(EventSink):
         if self._used == len(self._buffer):
             self.flush()
 
+    def of_host(self, host: str) -> EventSink:
+        """Give the sink for the queues of a virtual host other than the first."""
+        return HostLog(self, host)
+
     def flush(self) -> None:
         """Hand over what has gathered; the server calls it every second or so."""
         count = self._used // RECORD.size
@@ -121,7 +131,8 @@ class EventLog(EventSink):
 
     def _enter_queue(self, queue: str) -> int:
         number = EXCLUDED
-        if any(pattern.matches(queue) for pattern in self._patterns):
+        name = queue.rpartition(HOST_MARK)[2]
+        if any(pattern.matches(name) for pattern in self._patterns):
             known = self._names.get(queue)
             number = self._enter(queue) if known is None else known
         self._queues[queue] = number
@@ -139,6 +150,27 @@ class EventLog(EventSink):
         self._names = {"": 0}
         self._queues.clear()
         self._flags = FORGET
+
+
+class HostLog(EventSink):
+    """One virtual host's way into the log, which puts the host before its queues' names."""
+
+    def __init__(self, log: EventLog, host: str) -> None:
+        self._log = log
+        self._prefix = host + HOST_MARK
+        self._names: dict[str, str] = {}
+
+    def record(
+        self, kind: EventKind, now: float, queue: str, group: str, consumer: int, seq: int
+    ) -> None:
+        """Pass an event on under the queue's full name."""
+        name = self._names.get(queue)
+        if name is None:
+            if len(self._names) >= NAMES_MAX:
+                self._names.clear()
+            name = self._prefix + queue
+            self._names[queue] = name
+        self._log.record(kind, now, name, group, consumer, seq)
 
 
 def _pattern(text: str) -> Pattern:

@@ -57,3 +57,7 @@ class EventSink(ABC):
         self, kind: EventKind, now: float, queue: str, group: str, consumer: int, seq: int
     ) -> None:
         """Take one event; 0 and "" where a field does not apply. Must not fail or wait."""
+
+    def of_host(self, host: str) -> EventSink:
+        """Give the sink for a virtual host other than the first; itself, if it does not care."""
+        return self

@@ -12,15 +12,14 @@ A worker holds up to `credit` messages and works on one at a time, each for as l
 recorded. One joins after a third of the arrivals' time, and the first leaves after two thirds.
 `tests/groups/test_model.py` runs the same arrivals through the real queue and compares.
 
-Messages, groups and heads of lanes are plain numbers here, and a strategy is asked only for a
-lane without an owner: millions of messages go through this, for every scenario. It is one of the
-modules that are compiled where a build is made.
+Millions of messages go through this, for every scenario, so nothing is made for a message: it is
+a number, and a `Line` of them is linked through one table of followers. A strategy is asked only
+for a lane without an owner. It is one of the modules that are compiled where a build is made.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections import deque
 from heapq import heappop, heappush
 from typing import Final
 
@@ -28,52 +27,9 @@ from mypy_extensions import mypyc_attr
 
 from covey.groups.base import FREE, GroupStrategy
 from covey.groups.load import PLAIN, Load, Result
+from covey.groups.model_parts import NEVER, Lane, Worker, is_older
 
 SAMPLE_EVERY: Final = 16  # waits and sizes are sampled: a percentile needs no more
-NEVER: Final = float("inf")
-
-
-class Lane:
-    """One group's messages."""
-
-    __slots__ = (
-        "done",
-        "holder",
-        "is_draining",
-        "is_open",
-        "last_worker",
-        "messages",
-        "name",
-        "owner",
-        "unsettled",
-    )
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.is_open = False  # it has messages on the queue
-        self.last_worker = FREE
-        self.messages: deque[int] = deque()
-        self.owner = FREE
-        self.holder = FREE
-        self.unsettled = 0
-        self.is_draining = False
-        self.done = -1  # the last message that was finished
-
-
-class Worker:
-    """A consumer with a hand of messages, working on the first."""
-
-    __slots__ = ("assigned", "began", "hand", "id", "is_gone", "present_s", "ready", "served")
-
-    def __init__(self, number: int, began: float) -> None:
-        self.id = number
-        self.began = began
-        self.present_s = 0.0
-        self.hand: deque[int] = deque()
-        self.ready: list[int] = []  # heads of lanes it owns; the dead die on top
-        self.served = 0
-        self.assigned = 0  # when it last got a free lane, for "longest without one"
-        self.is_gone = False
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -86,15 +42,16 @@ class Model:
         self.groups = load.groups
         self.numbers = load.numbers
         self.strategy = strategy
+        self.wants_delivered = strategy.wants_delivered
         self.credit = credit
         self.now = 0.0
-        self.lanes = [Lane(name) for name in load.names]
+        self.followers = [0] * len(load.times)
+        self.lanes = [Lane(name, self.followers) for name in load.names]
         self.plain = self.lanes[PLAIN]
         self.workers: dict[int, Worker] = {}
         self.everybody: list[Worker] = []
         self.free: list[int] = []  # heads of lanes nobody owns; the dead die on top
-        self.finishes: list[tuple[float, int, Worker]] = []
-        self.finish_count = 0
+        self.starts = 0
         self.turn = 0
         self.phase = 0
         self.moved: tuple[set[str], set[str], set[str]] = (set(), set(), set())
@@ -113,9 +70,12 @@ class Model:
         for _ in range(workers):
             self.join()
         at = 0
-        while at < count or self.finishes:
+        while True:
             arrival = times[at] if at < count else NEVER
-            finish = self.finishes[0][0] if self.finishes else NEVER
+            worker = self.first_to_finish()
+            finish = worker.finishes_at
+            if arrival == NEVER and finish == NEVER:
+                return self.result()
             if self.phase < 2 and span * (self.phase + 1) / 3 <= min(arrival, finish):
                 self.now = span * (self.phase + 1) / 3
                 self.change()
@@ -124,10 +84,18 @@ class Model:
                 self.arrive(at)
                 at += 1
             else:
-                self.now, _, worker = heappop(self.finishes)
-                if not worker.is_gone:
-                    self.finish(worker)
-        return self.result()
+                self.now = finish
+                self.finish(worker)
+
+    def first_to_finish(self) -> Worker:
+        """Return the worker whose message is done next; of two the one that began it first."""
+        first = self.everybody[-1]
+        for worker in self.everybody:
+            if worker.finishes_at < first.finishes_at or (
+                worker.finishes_at == first.finishes_at and worker.started < first.started
+            ):
+                first = worker
+        return first
 
     def change(self) -> None:
         """Let somebody come the first time, and somebody go the second."""
@@ -150,7 +118,7 @@ class Model:
         if not lane.is_open:
             lane.is_open = True
             self.strategy.opened(lane.name)
-        if len(lane.messages) == 1:
+        if lane.messages.count == 1:
             self.place(lane)
 
     def place(self, lane: Lane) -> None:
@@ -169,11 +137,11 @@ class Model:
         """Say whether a worker's own lane is all it can take: most messages need no list."""
         return (
             lane.owner == worker.id
-            and len(lane.messages) == 1
+            and lane.messages.count == 1
             and not worker.ready
             and not self.free
-            and not self.plain.messages
-            and len(worker.hand) < self.credit
+            and not self.plain.messages.count
+            and worker.hand.count < self.credit
             and (lane.unsettled == 0 or lane.holder == worker.id)
         )
 
@@ -182,25 +150,25 @@ class Model:
         if lane.owner == FREE:
             lane.owner = self.strategy.owner(lane.name)
         lane.is_draining = lane.unsettled > 0 and lane.holder != lane.owner
-        if lane.messages and not lane.is_draining:
+        if lane.messages.count and not lane.is_draining:
             listed = self.workers[lane.owner].ready if lane.owner else self.free
-            heappush(listed, lane.messages[0])
+            heappush(listed, lane.messages.first)
 
     def fill(self, worker: Worker) -> None:
         """Deliver, the oldest first, while this worker has credit and may take something."""
-        while len(worker.hand) < self.credit:
+        while worker.hand.count < self.credit:
             own = self.best_ready(worker) if worker.ready else None
             free = self.best_free() if self.free else None
-            oldest = own if free is None or _is_older(own, free) else free
-            if self.plain.messages and not _is_older(oldest, self.plain):
+            oldest = own if free is None or is_older(own, free) else free
+            if self.plain.messages.count and not is_older(oldest, self.plain):
                 self.hand_over(self.plain, self.least_served(worker))
             elif oldest is None:
                 return
             elif oldest is own:
                 heappop(worker.ready)
                 self.hand_over(own, worker)
-                if own.messages:
-                    heappush(worker.ready, own.messages[0])
+                if own.messages.count:
+                    heappush(worker.ready, own.messages.first)
             else:
                 self.take_free(oldest, self.least_loaded() or worker)
 
@@ -218,8 +186,8 @@ class Model:
         self.turn += 1
         worker.assigned = self.turn
         self.hand_over(lane, worker)
-        if lane.messages:
-            heappush(worker.ready, lane.messages[0])
+        if lane.messages.count:
+            heappush(worker.ready, lane.messages.first)
         for name in neighbours:
             self.ask_again(self.lanes[self.numbers[name]])
         if neighbours:
@@ -233,8 +201,8 @@ class Model:
             lane = self.lanes[self.groups[head]]
             if (
                 lane.owner == worker.id
-                and lane.messages
-                and lane.messages[0] == head
+                and lane.messages.count
+                and lane.messages.first == head
                 and (lane.unsettled == 0 or lane.holder == worker.id)
             ):
                 return lane
@@ -247,7 +215,7 @@ class Model:
         while free:
             head = free[0]
             lane = self.lanes[self.groups[head]]
-            if lane.owner == FREE and lane.messages and lane.messages[0] == head:
+            if lane.owner == FREE and lane.messages.count and lane.messages.first == head:
                 return lane
             heappop(free)
         return None
@@ -257,7 +225,7 @@ class Model:
         best: Worker | None = None
         least = 0
         for worker in self.workers.values():
-            if len(worker.hand) < self.credit:
+            if worker.hand.count < self.credit:
                 load = self.strategy.load(worker.id)
                 if (
                     best is None
@@ -270,13 +238,13 @@ class Model:
     def least_served(self, willing: Worker) -> Worker:
         """Return the willing worker with the fewest messages so far; there is one."""
         for worker in self.workers.values():
-            if len(worker.hand) < self.credit and worker.served < willing.served:
+            if worker.hand.count < self.credit and worker.served < willing.served:
                 willing = worker
         return willing
 
     def hand_over(self, lane: Lane, worker: Worker) -> None:
         """Deliver a lane's head."""
-        message = lane.messages.popleft()
+        message = lane.messages.pop()
         lane.unsettled += 1
         lane.holder = worker.id
         if lane is not self.plain:
@@ -287,12 +255,12 @@ class Model:
             self.waits.append(wait)
             self.entries_max = max(self.entries_max, self.strategy.tracked())
         worker.hand.append(message)
-        if len(worker.hand) == 1:
+        if worker.hand.count == 1:
             self.start(worker)
 
     def note_worker(self, lane: Lane, worker: int) -> None:
         """Count a group that changes workers."""
-        if self.strategy.wants_delivered:
+        if self.wants_delivered:
             self.strategy.delivered(lane.name)
         if lane.last_worker != worker:
             if lane.last_worker != FREE:
@@ -302,15 +270,16 @@ class Model:
 
     def start(self, worker: Worker) -> None:
         """Let a worker begin with the first message of its hand."""
-        self.finish_count += 1
-        service = self.services[worker.hand[0]]
-        heappush(self.finishes, (self.now + service, self.finish_count, worker))
+        self.starts += 1
+        worker.started = self.starts
+        worker.finishes_at = self.now + self.services[worker.hand.first]
 
     def finish(self, worker: Worker) -> None:
         """Settle the message a worker was at; both may go on."""
-        message = worker.hand.popleft()
+        message = worker.hand.pop()
         worker.served += 1
-        if worker.hand:
+        worker.finishes_at = NEVER
+        if worker.hand.count:
             self.start(worker)
         number = self.groups[message]
         if number != PLAIN:
@@ -329,7 +298,7 @@ class Model:
         was_draining = lane.is_draining
         if lane.owner != FREE and self.strategy.drained(lane.name):
             lane.owner = FREE
-        if not lane.messages:
+        if not lane.messages.count:
             lane.is_open = False
             lane.owner = FREE
             self.strategy.vanished(lane.name)
@@ -347,7 +316,7 @@ class Model:
 
     def join(self) -> None:
         """Let one more worker in."""
-        worker = Worker(len(self.everybody) + 1, self.now)
+        worker = Worker(len(self.everybody) + 1, self.now, self.followers)
         self.everybody.append(worker)
         self.workers[worker.id] = worker
         if self.strategy.joined(worker.id, 1):
@@ -362,14 +331,15 @@ class Model:
         leaver = next(iter(self.workers.values()))
         del self.workers[leaver.id]
         leaver.is_gone = True
+        leaver.finishes_at = NEVER
         leaver.present_s = self.now - leaver.began
         self.strategy.left(leaver.id)
-        self.redelivered += len(leaver.hand)
+        self.redelivered += leaver.hand.count
         touched = {lane.name: lane for lane in self.lanes if lane.owner == leaver.id}
-        while leaver.hand:
-            message = leaver.hand.pop()
+        held = [leaver.hand.pop() for _ in range(leaver.hand.count)]
+        for message in reversed(held):
             lane = self.lanes[self.groups[message]]
-            lane.messages.appendleft(message)
+            lane.messages.put_back(message)
             lane.unsettled -= 1
             if lane is not self.plain:
                 touched[lane.name] = lane
@@ -407,8 +377,3 @@ class Model:
             order_lost=self.order_lost,
             entries_max=self.entries_max,
         )
-
-
-def _is_older(lane: Lane | None, other: Lane) -> bool:
-    """Say whether a lane's head came before the other's; no lane never does."""
-    return lane is not None and lane.messages[0] < other.messages[0]

@@ -99,6 +99,7 @@ class Fold:
         "_holding",
         "_is_grouped",
         "_last",
+        "_next_aside",
         "_passed",
         "_queue",
         "_states",
@@ -118,6 +119,7 @@ class Fold:
         self._early_done: set[int] = set()  # from before the log, and finished
         self._first = 0
         self._last = 0
+        self._next_aside = 0
         self._deletes = [*queue.deletes, NEVER]
 
     def take(self, eid: int, kind: int, consumer: int, seq: int) -> None:
@@ -131,8 +133,7 @@ class Fold:
         elif kind in SETTLES:
             self._settle(eid, kind, consumer, seq)
         elif kind == ASIDE:
-            if self._states.get(seq) == IS_WAITING:
-                self._states[seq] = IS_ASIDE
+            self._set_aside(seq)
         else:
             self._remove(eid, kind, seq)
 
@@ -152,9 +153,16 @@ class Fold:
             return
         self._first = self._first or seq
         self._last = seq
-        self._states[seq] = IS_WAITING
+        self._states[seq] = IS_ASIDE if seq == self._next_aside else IS_WAITING
         if self._is_grouped:
             heappush(self._waiting, seq)
+
+    def _set_aside(self, seq: int) -> None:
+        state = self._states.get(seq)
+        if state is None:
+            self._next_aside = seq  # a queue steps over a message before it reports its coming
+        elif state == IS_WAITING:
+            self._states[seq] = IS_ASIDE
 
     def _deliver(self, eid: int, consumer: int, seq: int) -> None:
         holders = self._states.get(seq)

@@ -14,6 +14,7 @@ from typing import Final, Self
 from pydantic import ValidationError
 
 from covey.config.queues import GroupSettings
+from covey.core.event_log import HOST_MARK
 from covey.groups import GroupStrategy, make
 from covey.pipeline.errors import PipelineError
 
@@ -68,8 +69,8 @@ class Policy:
         )
 
     def toml(self, queue: str) -> str:
-        """Write the policy for a queue as a file of the broker has it."""
-        name = queue.replace("\\", "\\\\").replace('"', '\\"')
+        """Write the policy for a queue as a file of the broker has it, good for all its hosts."""
+        name = queue.rpartition(HOST_MARK)[2].replace("\\", "\\\\").replace('"', '\\"')
         lines = ["[[queue]]", f'id = "{name}"', "[queue.groups]"]
         lines.append(f'strategy = "{self.settings.strategy}"')
         key = SIZE_KEYS.get(self.settings.strategy)

@@ -4,7 +4,7 @@
     eid        event id, 1, 2, ... without a gap: the order of events, for times may tie
     ts         wall clock, microseconds, UTC
     kind       number of a `covey.core.events.EventKind`
-    queue      its name
+    queue      its name; `host/name` on a virtual host other than the first
     group_id   "" for none, and where it does not apply
     consumer   its number in the queue, 0 where it does not apply
     seq        the message's number in the queue, 0 where it does not apply

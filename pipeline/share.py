@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
+from zlib import crc32
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from covey.core.events import EventKind
@@ -50,7 +50,7 @@ def deal(piece: Piece, shares: int) -> Iterator[pa.RecordBatch]:
     table = read_piece(piece, PACKED_ARROW.names).select(PACKED_ARROW.names)
     kinds = table["kind"].to_numpy()
     is_for_all = np.isin(kinds, [int(kind) for kind in QUEUE_KINDS])
-    share_of = (_hashes(table) % np.uint64(shares)).astype("i4")
+    share_of = _hashes(table) % shares
     share_of[~np.isin(kinds, MESSAGE_KINDS)] = -1
     for share in range(shares):
         rows = np.flatnonzero((share_of == share) | is_for_all)
@@ -92,19 +92,18 @@ def coded(column: pa.ChunkedArray) -> tuple[Numbers, list[str]]:
     return encoded.indices.to_numpy().astype("i8"), encoded.dictionary.to_pylist()
 
 
-def _hashes(table: pa.Table) -> np.ndarray[Any, np.dtype[np.uint64]]:
+def _hashes(table: pa.Table) -> Numbers:
     """Return a hash of queue and group for each row, the same in every process."""
-    queues, groups = _hash(table["queue"]), _hash(table["group_id"])
-    is_plain = np.equal(groups, pd.util.hash_array(np.array([""], dtype=object))[0])
-    parts = (table["seq"].to_numpy() % PLAIN_PARTS).astype("u8")
-    return queues * np.uint64(31) + np.where(is_plain, parts, groups)
+    groups = _hash(table["group_id"])
+    parts = table["seq"].to_numpy() % PLAIN_PARTS
+    spread: Numbers = np.where(groups == crc32(b""), parts, groups)
+    return _hash(table["queue"]) * 31 + spread
 
 
-def _hash(column: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.uint64]]:
+def _hash(column: pa.ChunkedArray) -> Numbers:
     texts = column.combine_chunks()
     if isinstance(texts, pa.ChunkedArray):
         (texts,) = texts.chunks
-    of_each: np.ndarray[Any, np.dtype[np.uint64]] = pd.util.hash_array(
-        texts.dictionary.to_numpy(zero_copy_only=False)
-    )
-    return of_each[texts.indices.to_numpy()]
+    of_each = [crc32(text.encode()) for text in texts.dictionary.to_pylist()]
+    hashes: Numbers = np.array(of_each, "i8")[texts.indices.to_numpy()]
+    return hashes

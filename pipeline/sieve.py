@@ -54,14 +54,16 @@ def _lives_that_differ(events: Sorted) -> Numbers:
     begins = ~is_same & (kind == ENQUEUE)
     goes = is_same & (before == ENQUEUE) & (kind == DELIVER) & (consumer > 0)
     ends = is_same & (before == DELIVER) & (kind == ACK) & (consumer == holder)
-    return group[~(begins | goes | ends)]
+    found: Numbers = group[~(begins | goes | ends)]
+    return found
 
 
 def _numbers_not_rising(events: Sorted) -> Numbers:
     """Return groups that got a smaller number after a larger one."""
     is_enqueue = events.kind == ENQUEUE
     group, seq = events.group[is_enqueue], events.seq[is_enqueue]
-    return group[1:][(group[1:] == group[:-1]) & (seq[1:] <= seq[:-1])]
+    found: Numbers = group[1:][(group[1:] == group[:-1]) & (seq[1:] <= seq[:-1])]
+    return found
 
 
 def _out_of_turn(events: Sorted, groups: int) -> Numbers:
@@ -71,10 +73,12 @@ def _out_of_turn(events: Sorted, groups: int) -> Numbers:
     delivered, taken = events.group[events.is_delivery], events.seq[events.is_delivery]
     first = np.searchsorted(enqueued, np.arange(groups))
     turn = np.arange(len(delivered)) - np.searchsorted(delivered, delivered)
-    place = np.minimum(first[delivered] + turn, len(messages) - 1)
     if not len(messages):
-        return delivered
-    return delivered[(messages[place] != taken) | (enqueued[place] != delivered)]
+        every: Numbers = delivered
+        return every
+    place = np.minimum(first[delivered] + turn, len(messages) - 1)
+    found: Numbers = delivered[(messages[place] != taken) | (enqueued[place] != delivered)]
+    return found
 
 
 def _shared(events: Sorted) -> Numbers:
@@ -86,4 +90,5 @@ def _shared(events: Sorted) -> Numbers:
     of_earlier_groups = unsettled[np.searchsorted(events.group, group)]
     is_other = np.zeros(len(at), bool)
     is_other[1:] = (group[1:] == group[:-1]) & (consumer[1:] != consumer[:-1])
-    return group[is_other & (unsettled[at] != of_earlier_groups)]
+    found: Numbers = group[is_other & (unsettled[at] != of_earlier_groups)]
+    return found

@@ -25,13 +25,13 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from covey.core.events import EventKind
+from covey.groups.load import Load, Result
+from covey.groups.model import Model
 from covey.pipeline.charts import compared
 from covey.pipeline.errors import PipelineError
 from covey.pipeline.job import Job, Task
-from covey.groups.load import Load, Result
 from covey.pipeline.log import kind_is, read_log
 from covey.pipeline.messages import messages, with_service
-from covey.groups.model import Model
 from covey.pipeline.policy import DEFAULT_POLICIES, Policy
 from covey.pipeline.report import Report
 from covey.pipeline.session import parallelism
@@ -196,7 +196,7 @@ def run(task: Task) -> int:
         ranking = standings(rows)
         toml.append(Policy.parse(ranking[0].policy).toml(queue))
         task.progress.answer(_show(report, queue, ranking, rows))
-    text = "\n".join(toml)
+    text = "\n".join(dict.fromkeys(toml))  # two hosts may have a queue of one name
     report.heading("Configuration")
     report.code(text)
     report.write(options.out / "plan.html")

@@ -12,6 +12,7 @@ contender.py  Covey, and what a run must know of any broker
 peers.py      how each peer is started, where it is installed
 dispatch.py   the core alone: cost of a step against the backlog
 balance.py    the heaviest consumer of each strategy
+pipeline.py   the jobs of the data pipeline, and the event log's cost
 memory.py     bytes for an idle connection and for a queued message
 result.py     figures with their noise
 report.py     the page with the ratios; plot.py: its picture

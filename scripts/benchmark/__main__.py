@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 
 from scripts.benchmark import balance, dispatch, memory, report
@@ -87,7 +88,20 @@ def _run(arguments: argparse.Namespace) -> list[Result]:
         results += memory.measure(contenders, _say)
     if "balance" in names:
         results += balance.measure(_say, arguments.picture)
+    if "pipeline" in names:
+        results += _pipeline(builds, arguments)
     return results
+
+
+def _pipeline(builds: list[Covey], arguments: argparse.Namespace) -> list[Result]:
+    """Measure the data pipeline, where it is installed: it needs packages the broker does not."""
+    if find_spec("pyspark") is None:
+        _say("pipeline is skipped: scripts/setup pipeline installs what it needs")
+        return []
+    from scripts.benchmark import pipeline
+
+    found = pipeline.measure(builds, arguments.scale, _say)
+    return found + pipeline.measure_event_log(builds, arguments.repetitions, arguments.scale, _say)
 
 
 def _flows(

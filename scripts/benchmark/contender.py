@@ -58,9 +58,12 @@ class Covey(Contender):
 
     speaks = frozenset(("stomp", "amqp"))
 
-    def __init__(self, name: str = "covey", package: str = "") -> None:
+    def __init__(
+        self, name: str = "covey", package: str = "", options: tuple[str, ...] = ()
+    ) -> None:
         self.name = name
         self.package = package or str(ROOT / "src")
+        self.options = options
 
     def start(self) -> Process:
         """Start the broker with one queue policy for each group strategy."""
@@ -70,7 +73,7 @@ class Covey(Contender):
         port, amqp_port = free_port(), free_port()
         command = [sys.executable, "-P", "-m", "covey", "serve", "--config", str(config)]
         command += ["--data", str(directory / "data"), "--stomp", f"127.0.0.1:{port}"]
-        command += ["--amqp", f"127.0.0.1:{amqp_port}", "--http", "127.0.0.1:0"]
+        command += ["--amqp", f"127.0.0.1:{amqp_port}", "--http", "127.0.0.1:0", *self.options]
         process = Process(command, port, directory, {"PYTHONPATH": self.package})
         process.amqp_port = amqp_port
         return process

@@ -154,6 +154,7 @@ OTHERS: Final = {
     "dispatch": "the core alone: a step against a backlog of 10^2 to 10^6 with all groups blocked",
     "memory": "bytes of an idle connection and of a queued message of 1 KiB",
     "balance": "the heaviest consumer against a fair share, by strategy, for 2 to 64 consumers",
+    "pipeline": "audit and plan on Spark by size, partitions and cores; the event log's cost",
 }
 
 NAMES: Final = tuple(dict.fromkeys(flow.name.partition(" ")[0] for flow in FLOWS)) + tuple(OTHERS)

@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 import pytest
 
+from covey.config.settings import Settings
 from covey.core import event_log
+from covey.core.broker import Broker
 from covey.core.event_log import FORGET, HEADER, LENGTH, RECORD, ChunkTaker, EventLog
-from covey.core.events import EventKind
+from covey.core.events import EventKind, EventSink
 
 
 class Chunk(NamedTuple):
@@ -48,7 +50,7 @@ def log_of(shelf: Shelf, *patterns: str) -> EventLog:
     return EventLog(shelf, patterns or ("**",), lambda: 12.5)
 
 
-def enqueue(log: EventLog, queue: str, group: str, seq: int) -> None:
+def enqueue(log: EventSink, queue: str, group: str, seq: int) -> None:
     log.record(EventKind.ENQUEUE, 0.0, queue, group, 0, seq)
 
 
@@ -125,3 +127,21 @@ def test_a_group_name_that_is_no_utf_8_is_written_in_escapes() -> None:
     enqueue(log, "work", "\ud800", 1)
     log.flush()
     assert shelf.chunks[0].names == ["work", "\\ud800"]
+
+
+def test_queues_of_one_name_on_two_hosts_are_told_apart() -> None:
+    shelf = Shelf()
+    log = log_of(shelf, "work.*")
+    settings = Settings.model_validate(
+        {"virtual_host": [{"id": "a", "host_names": ["a"]}, {"id": "b", "host_names": ["b"]}]}
+    )
+    broker = Broker(settings)
+    broker.hosts[1].queue("work.old")
+    broker.listen(log)
+    for name in ("work.old", "work.new", "other"):
+        for host in broker.hosts:
+            host.queue(name).board.record(EventKind.JOIN, "", 1, 0)
+    log.flush()
+    (chunk,) = shelf.chunks
+    assert chunk.names == ["work.old", "b/work.old", "work.new", "b/work.new"]
+    assert [record[1] for record in chunk.records] == [1, 2, 3, 4]

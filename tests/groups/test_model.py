@@ -14,7 +14,8 @@ from covey.core.entry import Entry, Outcome
 from covey.core.queue import Queue
 from covey.groups.key import GroupKey
 from covey.groups.load import Load
-from covey.groups.model import Lane, Model, Worker
+from covey.groups.model import Model
+from covey.groups.model_parts import Lane, Worker
 from covey.pipeline.policy import DEFAULT_POLICIES, Policy
 from tests.core.support import NOBODY, Letter
 
@@ -115,7 +116,7 @@ class Watched(Model):
         self.taken: list[tuple[int, int]] = []
 
     def hand_over(self, lane: Lane, worker: Worker) -> None:
-        self.taken.append((lane.messages[0], worker.id))
+        self.taken.append((lane.messages.first, worker.id))
         super().hand_over(lane, worker)
 
 

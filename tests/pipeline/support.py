@@ -21,6 +21,8 @@ WORDS = {
     "release": EventKind.RELEASE,
     "join": EventKind.JOIN,
     "leave": EventKind.LEAVE,
+    "aside": EventKind.ASIDE,
+    "delete": EventKind.DELETE,
 }
 
 
@@ -59,10 +61,10 @@ def log_in(directory: Path, run: str = "r1") -> EventLog:
 
 
 def tell(log: EventLog, queue: str, group: str, story: str) -> None:
-    """Record `in 1, out 1 to 7, ack 1 by 7, leave 7, ...` of one group."""
+    """Record `in 1, out 1 to 7, ack 1 by 7, aside 2, leave 7, delete 0` of one group."""
     for step in story.split(","):
         word, number, *rest = step.split()
-        if word in ("join", "leave"):
+        if word in ("join", "leave", "delete"):
             log.record(WORDS[word], 0.0, queue, "", int(number), 0)
         else:
             consumer = int(rest[1]) if rest else 0

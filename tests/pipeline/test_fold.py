@@ -48,6 +48,8 @@ def judge(story: str, *, grouped: bool = True, whole: bool = True) -> list[str]:
         "in 1, in 2, out 1 to 7, fail 1 by 7, dead 1, out 2 to 7, reject 2 by 7, dead 2",
         "in 1, in 2, expire 1, out 2 to 7, in 3, drop 3",
         "in 1, in 2, aside 1, out 2 to 7, ack 2 by 7, out 1 to 7",
+        "aside 1, in 1, in 2, out 2 to 7, ack 2 by 7",
+        "in 1, in 2, aside 1, out 2 to 7, delete 0, in 3, out 3 to 8",
         "in 1, out 1 to 7, leave 7, release 1 by 7, out 1 to 8, ack 1 by 8",
         "join 7, leave 7, join 7, in 1, out 1 to 7, ack 1 by 7",
         "out 1 to 7, ack 1 by 7, in 5, out 3 to 7, out 5 to 7",
@@ -72,6 +74,8 @@ def test_what_is_allowed_is_no_violation(story: str) -> None:
         ("in 1, out 1 to 7, ack 1 by 7, out 1 to 7, ack 1 by 7", "duplicate 1 @4"),
         ("in 1, out 1 to 7, out 1 to 8, ack 1 by 8, ack 1 by 7", "duplicate 1 @3"),
         ("in 1, in 2, in 1", "duplicate 1 @3"),
+        ("in 1, in 2, in 3, aside 1, out 3 to 7, out 2 to 7", "order 2 @5"),
+        ("in 1, delete 0, in 2, in 3, out 3 to 7", "lost 2 @5"),
         (
             "in 1, out 1 to 7, leave 7, release 1 by 7, out 1 to 8, ack 1 by 7, ack 1 by 8",
             "zombie 1 @6",
@@ -121,7 +125,6 @@ def test_the_real_queue_under_churn_keeps_every_promise(strategy: str) -> None:
     judged = 0
     for seed in range(12):
         driver = Driver(seed, strategy)
-        driver.has_selectors = False
         tee = Tee(driver.referee)
         driver.queue.board.events = tee
         driver.play(400)

@@ -14,9 +14,12 @@ from covey.core.broker import Broker
 from covey.core.consumer import Consumer, Window
 from covey.core.entry import Entry, Outcome
 from covey.core.event_log import EventLog
+from covey.core.events import EventKind
 from covey.core.queue import Queue
+from covey.core.selector import compile_selector
 from covey.groups import STRATEGIES
 from covey.pipeline.jobs.audit import JOB, find_violations
+from covey.pipeline.log import read_log
 from covey.pipeline.pieces import pieces_of, runs_of
 from tests.core.support import NOBODY, Letter
 from tests.pipeline.support import log_in, run_job, tell
@@ -37,6 +40,7 @@ LABELLED = {
         "in 16, out 16 to 9, leave 9, release 16 by 9, out 16 to 8, ack 16 by 9, ack 16 by 8",
         "zombie 16",
     ),
+    "stepped over": ("aside 20, in 20, in 21, out 21 to 7, ack 21 by 7", ""),
     "left": ("in 17, join 10, out 17 to 10, leave 10", "lost 17"),
     "": ("in 18, in 19, out 19 to 7, out 18 to 8, ack 18 by 8, ack 19 by 7", ""),
 }
@@ -103,25 +107,31 @@ def churn(log: EventLog, strategy: str, seed: int) -> None:
     random = Random(f"{strategy} {seed}")
     queue = broker.hosts[0].queue(f"work.{strategy}")
     hands: list[Hand] = []
+    red = compile_selector("colour = 'red'")
     for step in range(1500):
         chance = random.random()
         if chance < 0.5:
             team = random.choice("abcdefghijklmnop") if random.random() < 0.9 else None
-            queue.enqueue(Letter(team=team))
+            queue.enqueue(Letter(team=team, colour=random.choice(("red", "blue"))))
         elif chance < 0.55 and len(hands) < 5:
             hands.append(Hand())
+            hands[-1].selector = red if random.random() < 0.4 else None
             queue.join(hands[-1], float(step))
         elif chance < 0.59 and hands:
             queue.leave(hands.pop(random.randrange(len(hands))), float(step))
         else:
             _settle_one(queue, hands, random, float(step))
         broker.run(float(step))
+        if step == 1000:  # it goes away in the middle of its work, and another of its name comes
+            broker.hosts[0].delete_queue(queue.name, "for a test")
+            queue = broker.hosts[0].queue(queue.name)
+            hands.clear()
 
 
 def _settle_one(queue: Queue, hands: list[Hand], random: Random, now: float) -> None:
     held = [entry for hand in hands for entry in hand.unsettled.values()]
     if held:
-        outcome = random.choices(tuple(Outcome), (8, 1, 1, 1))[0]
+        outcome = Outcome.ACCEPTED if random.random() < 0.7 else random.choice(tuple(Outcome))
         queue.settle(random.choice(held), outcome, now)
 
 
@@ -135,4 +145,8 @@ def test_a_real_broker_under_churn_audits_clean_whatever_the_strategy(
     pieces = pieces_of(str(tmp_path / "log"))
     runs = runs_of(pieces)
     assert runs[0].events > 5000
+    kinds = read_log(spark, str(tmp_path / "log")).groupBy("kind").count().collect()
+    counts = {row.kind: row["count"] for row in kinds}
+    assert counts[EventKind.DELETE] == len(STRATEGIES)
+    assert counts[EventKind.ASIDE] > 20
     assert find_violations(spark, pieces, runs).collect() == []
