@@ -189,7 +189,9 @@ class Fold:
         return IS_WAITING
 
     def _check_holders(self, eid: int, consumer: int, seq: int) -> None:
-        others = [other for other in self._holding if other != consumer]
+        if consumer in self._holding:
+            return  # if that is wrong, it was so when the second holder came in
+        others = list(self._holding)
         if others:
             text = f"consumer {others[0]} still held {self._holding[others[0]]} of its group"
             self._accuse(TWO_HOLDERS, eid, seq, consumer, text)

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from covey.config.queues import GroupSettings
 from covey.core.event_log import HOST_MARK
 from covey.groups import GroupStrategy, make
+from covey.groups.shared import Shared
 from covey.pipeline.errors import PipelineError
 
 SIZE_KEYS: Final = {
@@ -73,6 +74,8 @@ class Policy:
         name = queue.rpartition(HOST_MARK)[2].replace("\\", "\\\\").replace('"', '\\"')
         lines = ["[[queue]]", f'id = "{name}"', "[queue.groups]"]
         lines.append(f'strategy = "{self.settings.strategy}"')
+        if self.settings.strategy == Shared.name:
+            lines.append('header = "JMSXGroupID" # the one your producers send')
         key = SIZE_KEYS.get(self.settings.strategy)
         if key:
             lines.append(f"{key} = {getattr(self.settings, key)}")

@@ -197,7 +197,8 @@ def _show(report: Report, queue: Row, hot: list[Row], consumers: list[Row]) -> s
             ],
         )
         report.figure(
-            bars([row.group_id for row in shown], counts, "messages"), "the hottest groups"
+            bars([row.group_id for row in shown], counts[: len(shown)], "messages"),
+            "the hottest groups",
         )
         if len(counts) >= FIT_MIN:
             report.figure(ranked(counts, slope, intercept), "messages of a group by its rank")

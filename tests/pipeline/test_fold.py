@@ -101,6 +101,13 @@ def test_a_log_that_begins_late_excuses_what_it_cannot_know() -> None:
     assert judge("in 1, ack 1 by 7", whole=False) == ["zombie 1 @2"]
 
 
+def test_a_second_holder_is_found_when_it_comes_in_and_not_again_with_each_message() -> None:
+    story = "in 1, in 2, in 3, in 4, out 1 to 7, out 2 to 8, out 3 to 7, out 4 to 7"
+    assert judge(story) == ["two-holders 2 @6"]
+    again = "in 1, in 2, in 3, out 1 to 7, out 2 to 8, ack 1 by 7, out 3 to 7"
+    assert judge(again) == ["two-holders 2 @5", "two-holders 3 @7"]
+
+
 def test_all_the_holders_between_are_counted() -> None:
     story = "in 1, in 2, in 3, out 1 to 7, out 2 to 8, ack 2 by 8, out 3 to 7"
     assert judge(story) == ["two-holders 2 @5"]

@@ -28,12 +28,20 @@ def test_the_strategy_is_the_brokers_own_with_its_size() -> None:
     assert strategy.size == 7
 
 
-@pytest.mark.parametrize("text", [one for one in DEFAULT_POLICIES.split(",") if one != "shared"])
+@pytest.mark.parametrize("text", DEFAULT_POLICIES.split(","))
 def test_the_toml_loads_to_the_policy(text: str) -> None:
     policy = Policy.parse(text)
     settings = Settings.model_validate(tomllib.loads(policy.toml('a."b"\\c')))
     assert settings.queues[0].id == 'a."b"\\c'
-    assert settings.queues[0].groups == policy.settings
+    plain = settings.queues[0].groups.model_copy(update={"header": None})
+    assert plain == policy.settings
+
+
+def test_the_toml_of_a_shared_policy_names_the_header_it_needs_and_no_host() -> None:
+    assert Policy.parse("shared").toml("b/work") == (
+        '[[queue]]\nid = "work"\n[queue.groups]\nstrategy = "shared"\n'
+        'header = "JMSXGroupID" # the one your producers send\n'
+    )
 
 
 @pytest.mark.parametrize(

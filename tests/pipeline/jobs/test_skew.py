@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from covey.core.events import EventKind
-from covey.pipeline.jobs.skew import JOB, gini, zipf
+from covey.pipeline.jobs.skew import GROUPS_SHOWN, JOB, gini, zipf
 from tests.pipeline.support import log_in, run_job, tell
 
 
@@ -39,11 +39,14 @@ def test_a_hot_group_its_consumer_and_its_wait_are_found(
     for seq in range(1, 10):
         tell(log, "q", "hot", f"out {seq} to 1, ack {seq} by 1")
     tell(log, "q", "cold", "out 10 to 2, ack 10 by 2")
+    for seq in range(1, 1 + 2 * GROUPS_SHOWN):
+        tell(log, "many", f"g{seq}", f"in {seq}")
     log.record(EventKind.DRAIN_START, 0.0, "q", "cold", 2, 0)
     log.record(EventKind.DRAIN_END, 0.0, "q", "cold", 0, 0)
     log.close()
     _, said = run_job(spark, JOB, input=str(tmp_path / "log"), out=tmp_path / "out")
-    assert said.startswith("skew: q: 10 messages; groups: Gini 0.40")
+    assert "skew: q: 10 messages; groups: Gini 0.40" in said
+    assert f"skew: many: {2 * GROUPS_SHOWN} messages; groups: Gini 0.00" in said
     groups = {row["group_id"]: row for row in pq.read_table(tmp_path / "out/groups").to_pylist()}
     assert (groups["hot"]["messages"], groups["hot"]["share"]) == (9, 0.9)
     # The hot ones waited 10 to 18 ms, 2 of them at the head; the cold one for its consumer.
@@ -54,4 +57,4 @@ def test_a_hot_group_its_consumer_and_its_wait_are_found(
     assert groups["cold"]["blocked_s"] == pytest.approx(0.001, abs=1e-6)
     consumers = pq.read_table(tmp_path / "out/consumers").to_pylist()
     assert {row["consumer"]: row["messages"] for row in consumers} == {1: 9, 2: 1}
-    assert (tmp_path / "out/skew.html").read_text().count("<svg") == 2
+    assert (tmp_path / "out/skew.html").read_text().count("<svg") == 4
