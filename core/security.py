@@ -137,7 +137,7 @@ class Users:
             wait_s = self.throttle.wait_s(_address(remote), name, self._clock.now)
             if wait_s > 0:
                 raise RefusedError(
-                    f"login refused: too many failed logins, wait {wait_s:.0f} s", "denied"
+                    f"login refused: too many failed logins, wait {wait_s:.0f} s", "throttled"
                 )
 
     def refused(self, name: str, remote: str) -> RefusedError:

@@ -1,24 +1,19 @@
 """Listener: accepts connections on one port and joins each to a new engine.
 
-A connection that fails, fails alone; only the log hears of it. So does an accept: a peer that is
-gone before it is looked at, or a process out of files, must not end the broker. Who is over a
-limit is told so in the protocol's own words, but only a few at a time: a flood is not worth an
-answer, and gets none.
+An accept that fails, fails alone: a peer that is gone before it is looked at, or a process out of
+files, must not end the broker. Who is over a limit is told so in the protocol's own words, but only
+a few at a time: a flood is not worth an answer, and gets none.
 
 With TLS the handshake comes first. It has a time limit of its own and counts as a stranger, and
 the engine is made after it, since the peer's certificate may say who it is.
-
-The listener also looks after connections whose writer waits for its peer (`Connection.watch`).
 """
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 import ssl
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import anyio
 import structlog
@@ -29,12 +24,11 @@ from anyio.streams.tls import TLSAttribute, TLSStream
 from covey.config.settings import ConnectorSettings
 from covey.protocols.accept import accept
 from covey.protocols.connection import BROKEN, Connection
-from covey.protocols.engine import Engine
+from covey.protocols.peer import MakeEngine, Peer, is_loopback
+from covey.protocols.roster import Roster
 from covey.protocols.strangers import Handshake, Strangers
 from covey.protocols.tls import certificate_name, handshake_failure, make_context
 
-# How often writers that wait for their peers are looked at; their limits are whole seconds.
-WATCH_EVERY_S = 0.5
 # Out of files or memory: trying again at once would only burn the time that closing needs.
 ACCEPT_PAUSE_S = 0.1
 # Peers over a limit that are told so at the same time; further ones are closed without a word.
@@ -52,23 +46,6 @@ SOCKET_OPTIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """What is known of the other end before it says a word."""
-
-    host: str
-    port: int
-    is_loopback: bool
-    socket_buffer: int
-    certificate_name: str | None = None
-
-    @property
-    def remote(self) -> str:
-        """Name it for people."""
-        return f"{self.host}:{self.port}"
-
-
-MakeEngine = Callable[[Peer, float], Engine]
 Log = structlog.typing.FilteringBoundLogger
 
 
@@ -84,20 +61,20 @@ class Listener:
         read_size: int,
         strangers: Strangers,
     ) -> None:
-        self.connector = connector
         self.make_engine = make_engine
         self.log = log.bind(connector=connector.id)
-        self.read_size = read_size
-        self.strangers = strangers
-        self.connections: set[Connection] = set()
+        self.roster = Roster(connector, read_size=read_size, strangers=strangers)
         self.address = ""
         self.tls = None if connector.tls is None else make_context(connector.tls)
-        self._handshakes = 0
         self._turned_away = 0
         self._refusals = 0  # since the last line of the log about them
         self._refusal_logged_in = 0
         self._accepting = anyio.CancelScope()
-        self._emptied = anyio.Event()
+
+    @property
+    def connector(self) -> ConnectorSettings:
+        """The port's settings; a reload puts others in their place."""
+        return self.roster.connector
 
     async def bind(self) -> MultiListener[SocketStream]:
         """Take the port; raises OSError that names it if it cannot."""
@@ -115,7 +92,7 @@ class Listener:
     async def serve(self, bound: MultiListener[SocketStream]) -> None:
         """Accept until shut down, serve until cancelled."""
         async with anyio.create_task_group() as connections:
-            connections.start_soon(self._watch)
+            connections.start_soon(self.roster.watch)
             with self._accepting:
                 async with bound, anyio.create_task_group() as ports:
                     for port in bound.listeners:
@@ -125,14 +102,11 @@ class Listener:
     def shut_down(self, reason: str) -> None:
         """Accept no more, and tell everybody that it is over."""
         self._accepting.cancel()
-        for connection in list(self.connections):
-            connection.engine.shut_down(reason, time.monotonic())
+        self.roster.shut_down(reason)
 
     async def until_empty(self) -> None:
         """Wait until the last connection is gone."""
-        while self.connections:
-            self._emptied = anyio.Event()
-            await self._emptied.wait()
+        await self.roster.until_empty()
 
     async def _accept(self, port: SocketListener, connections: TaskGroup) -> None:
         while True:
@@ -143,13 +117,6 @@ class Listener:
                 await anyio.sleep(ACCEPT_PAUSE_S)
             else:
                 connections.start_soon(self._serve_one, stream)
-
-    async def _watch(self) -> None:
-        while True:
-            await anyio.sleep(WATCH_EVERY_S)
-            now = time.monotonic()
-            for connection in list(self.connections):
-                connection.watch(now)
 
     async def _serve_one(self, stream: SocketStream) -> None:
         try:
@@ -172,10 +139,10 @@ class Listener:
         """Secure a stream; None if that failed, and the stream is closed."""
         handshake = Handshake()
         assert self.connector.tls is not None
-        if self._limit_reached(peer, handshake):
+        if self.roster.limit_reached(peer.host, handshake):
             await anyio.aclose_forcefully(stream)  # it would not understand a word yet
             return None
-        self._handshakes += 1
+        self.roster.handshakes += 1
         try:
             with anyio.fail_after(self.connector.tls.handshake_timeout_s):
                 return await TLSStream.wrap(
@@ -186,42 +153,18 @@ class Listener:
             await anyio.aclose_forcefully(stream)
             return None
         finally:
-            self._handshakes -= 1
-            self.strangers.forget(peer.host, handshake)
+            self.roster.handshakes -= 1
+            self.roster.strangers.forget(peer.host, handshake)
 
     async def _serve_peer(self, stream: ByteStream, peer: Peer, log: Log) -> None:
         engine = self.make_engine(peer, time.monotonic())
-        connection = Connection(
-            stream,
-            engine,
-            log,
-            read_size=self.read_size,
-            write_timeout_s=self.connector.write_timeout_s,
-        )
-        limit = self._limit_reached(peer, engine)
+        connection = self.roster.join(stream, engine, log)
+        limit = self.roster.limit_reached(peer.host, engine)
         if limit:
             self._log_refusal(limit, log)
             await self._turn_away(connection, limit, log)
-            return
-        self.connections.add(connection)
-        log.info("connection_opened")
-        try:
-            await connection.serve()
-        except Exception:  # one peer's trouble must not end the listener
-            log.exception("connection_failed")
-        finally:
-            self.connections.discard(connection)
-            self.strangers.forget(peer.host, engine)
-            self._emptied.set()
-            log.info("connection_closed")
-
-    def _limit_reached(self, peer: Peer, stranger: Engine | Handshake) -> str:
-        """Return the name of the limit that a new connection is over; "" if it is let in."""
-        if len(self.connections) + self._handshakes >= self.connector.connections_max:
-            return "connections_max"
-        if not self.strangers.admit(peer.host, stranger):
-            return "logins_pending_max"
-        return ""
+        else:
+            await self.roster.serve(connection, peer.host)
 
     def _log_refusal(self, limit: str, log: Log) -> None:
         """Log a refusal, but one line a second at most: a flood must not fill the disk."""
@@ -257,13 +200,6 @@ def _peer_of(stream: SocketStream) -> Peer:
     return Peer(
         host=str(host),
         port=int(port),
-        is_loopback=_is_loopback(str(host)),
+        is_loopback=is_loopback(str(host)),
         socket_buffer=raw.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF),
     )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host.split("%")[0]).is_loopback
-    except ValueError:
-        return False

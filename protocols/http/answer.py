@@ -32,6 +32,7 @@ STATUS: Final = {
     "media-type": 415,
     "misdirected": 421,
     "limit": 422,
+    "throttled": 429,
     "internal-error": 500,
     "full": 503,
     "shutdown": 503,

@@ -1,7 +1,7 @@
 """Auth: who asks over HTTP, and whether a web page asks behind their back.
 
 - A login is HTTP Basic (RFC 7617) against the broker's users; a missing and a wrong one get the
-  same answer. A proxy on this machine speaks for somebody else, so what it forwards does not count
+  same answer, until there were too many: then it is to wait, whoever it is. A proxy on this machine speaks for somebody else, so what it forwards does not count
   as local, and the well-known first password does not open.
 - Browsers send `Origin` when a page of another site acts: it must be on the allow-list. We serve
   no page that needs it, so our own origin is not on the list by itself.
@@ -24,6 +24,7 @@ from covey.core.broker import Broker
 from covey.core.errors import RefusedError
 from covey.core.security import Identity
 from covey.protocols.http.answer import HttpError, login_required
+from covey.protocols.peer import is_loopback
 
 CREDENTIALS_MAX: Final = 2048  # characters of an Authorization header; names and passwords are less
 FORWARDING_HEADERS: Final = ("forwarded", "x-forwarded-for", "x-real-ip")
@@ -44,12 +45,14 @@ class Auth:
         self.names = frozenset([name.strip("[]").lower() for name in names if name])
 
     def login(self, headers: Headers, remote: str) -> Identity:
-        """Return who asks from there; raises HttpError if nobody we know does."""
+        """Return who asks from there; raises BrokerError if nobody we know does."""
         name, password = _credentials(headers.get("authorization", ""))
-        is_loopback = is_local(headers, remote.rpartition(":")[0])
+        local = is_local(headers, remote.rpartition(":")[0])
         try:
-            return self.broker.users.login(name, password, is_loopback=is_loopback, remote=remote)
+            return self.broker.users.login(name, password, is_loopback=local, remote=remote)
         except RefusedError as error:
+            if error.code == "throttled":
+                raise
             raise login_required() from error
 
     def check_host(self, headers: Headers) -> None:
@@ -80,10 +83,7 @@ def is_local(headers: Headers, address: str) -> bool:
     """Say whether a request comes from this machine, and not through a proxy on it."""
     if any(name in headers for name in FORWARDING_HEADERS):
         return False
-    try:
-        return ipaddress.ip_address(address.split("%")[0]).is_loopback
-    except ValueError:
-        return False
+    return is_loopback(address)
 
 
 def _credentials(header: str) -> tuple[str, str]:

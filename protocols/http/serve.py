@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import socket
 import ssl
-import time
 from collections.abc import Callable
 from typing import Final, cast
 
@@ -24,7 +23,8 @@ from covey.core.broker import Broker
 from covey.protocols.http.app import App
 from covey.protocols.http.stream import QUEUE_MAX
 from covey.protocols.http.websocket import WebSockets
-from covey.protocols.listener import SOCKET_OPTIONS, WATCH_EVERY_S, MakeEngine
+from covey.protocols.listener import SOCKET_OPTIONS
+from covey.protocols.peer import MakeEngine
 from covey.protocols.strangers import Strangers
 from covey.protocols.tls import make_context
 
@@ -111,7 +111,7 @@ class HttpListener:
         """Serve until shut down."""
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._watch)
+                tasks.start_soon(self.websockets.roster.watch)
                 config = self._config(bound)
                 app = cast(ASGIFramework, self.app)  # starlette's types of ASGI are looser
                 await serve(app, config, shutdown_trigger=self._stopping.wait, mode="asgi")
@@ -123,7 +123,7 @@ class HttpListener:
         """Go on with other options and certificates; open WebSockets keep theirs."""
         self.connector = connector
         self.app.adopt(connector.http)
-        self.websockets.connector = connector
+        self.websockets.roster.connector = connector
         self.websockets.make_engine = make_engine
         self.websockets.auth = self.app.auth
         if self._tls is not None and connector.tls is not None:
@@ -135,14 +135,9 @@ class HttpListener:
 
     async def until_empty(self) -> None:
         """Wait until the last WebSocket is gone, then end all requests and wait for that."""
-        await self.websockets.until_empty()
+        await self.websockets.roster.until_empty()
         self._stopping.set()
         await self._stopped.wait()
-
-    async def _watch(self) -> None:
-        while True:
-            await anyio.sleep(WATCH_EVERY_S)
-            self.websockets.watch(time.monotonic())
 
     def _config(self, bound: socket.socket) -> PortConfig:
         config = PortConfig()

@@ -11,18 +11,17 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-import anyio
 import structlog
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from covey.config.settings import ConnectorSettings
-from covey.protocols.connection import Connection
 from covey.protocols.engine import Engine
 from covey.protocols.http.answer import HttpError, refusal
 from covey.protocols.http.auth import Auth, is_local
 from covey.protocols.http.stream import WebSocketStream, let_go, tame
-from covey.protocols.listener import MakeEngine, Peer
+from covey.protocols.peer import MakeEngine, Peer
+from covey.protocols.roster import Roster
 from covey.protocols.strangers import Strangers
 
 PATHS: Final = ("/stomp", "/ws")
@@ -44,15 +43,11 @@ class WebSockets:
         read_size: int,
         strangers: Strangers,
     ) -> None:
-        self.connector = connector
         self.make_engine = make_engine
         self.log = log
-        self.read_size = read_size
-        self.strangers = strangers
+        self.roster = Roster(connector, read_size=read_size, strangers=strangers)
         self.auth: Auth | None = None  # the door of the port; set once there is one
-        self.connections: set[Connection] = set()
         self.is_closing = False
-        self._emptied = anyio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one WebSocket until it ends (ASGI)."""
@@ -68,58 +63,26 @@ class WebSockets:
             await _refuse(error, send)
             return
         engine = self.make_engine(peer, time.monotonic())
-        if not self._admits(peer, engine):
-            log.warning("connection_refused", limit="connections_max or logins_pending_max")
+        limit = self.roster.limit_reached(peer.host, engine)
+        if limit:
+            log.warning("connection_refused", limit=limit)
             await _refuse(HttpError("there are too many connections already", "full"), send)
             return
-        try:
-            await self._join(scope, receive, send, engine, log)
-        finally:
-            self.strangers.forget(peer.host, engine)
-
-    def watch(self, now: float) -> None:
-        """Look after writers that wait for their peers."""
-        for connection in list(self.connections):
-            connection.watch(now)
-
-    def shut_down(self, reason: str) -> None:
-        """Tell everybody that it is over, and let nobody in."""
-        self.is_closing = True
-        for connection in list(self.connections):
-            connection.engine.shut_down(reason, time.monotonic())
-
-    async def until_empty(self) -> None:
-        """Wait until the last one is gone."""
-        while self.connections:
-            self._emptied = anyio.Event()
-            await self._emptied.wait()
-
-    async def _join(
-        self, scope: Scope, receive: Receive, send: Send, engine: Engine, log: Log
-    ) -> None:
         stream = WebSocketStream(receive, send)
         tamed = tame(send, self._size_max_of(engine), lambda: _tell_overflow(engine))
         offered = scope.get("subprotocols", [])
         chosen = next((name for name in SUBPROTOCOLS if name in offered), None)
-        await send({"type": "websocket.accept", "subprotocol": chosen, "headers": []})
-        connection = Connection(
-            stream,
-            engine,
-            log,
-            read_size=self.read_size,
-            write_timeout_s=self.connector.write_timeout_s,
-        )
-        self.connections.add(connection)
-        log.info("connection_opened", via="websocket")
         try:
-            await connection.serve()
-        except Exception:  # one peer's trouble must not end the listener
-            log.exception("connection_failed")
+            await send({"type": "websocket.accept", "subprotocol": chosen, "headers": []})
+            await self.roster.serve(self.roster.join(stream, engine, log), peer.host)
         finally:
-            self.connections.discard(connection)
-            self._emptied.set()
+            self.roster.strangers.forget(peer.host, engine)
             await let_go(tamed, stream)
-            log.info("connection_closed")
+
+    def shut_down(self, reason: str) -> None:
+        """Tell everybody that it is over, and let nobody in."""
+        self.is_closing = True
+        self.roster.shut_down(reason)
 
     def _check(self, scope: Scope, headers: Headers) -> None:
         assert self.auth is not None
@@ -134,14 +97,9 @@ class WebSockets:
             known = ", ".join(SUBPROTOCOLS)
             raise HttpError(f"none of the subprotocols {known} was offered", "invalid")
 
-    def _admits(self, peer: Peer, engine: Engine) -> bool:
-        if len(self.connections) >= self.connector.connections_max:
-            return False
-        return self.strangers.admit(peer.host, engine)
-
     def _size_max_of(self, engine: Engine) -> Callable[[], int]:
         """Return what tells how large a message may be now: a stranger's frame, or any frame."""
-        stomp = self.connector.stomp
+        stomp = self.roster.connector.stomp
         whole = stomp.max_data_length + stomp.max_headers * stomp.max_header_length
 
         def size_max() -> int:

@@ -39,7 +39,8 @@ from covey.protocols.audit import LogAudit
 from covey.protocols.engine import Engine
 from covey.protocols.http.message import decode as decode_http
 from covey.protocols.http.serve import HttpListener
-from covey.protocols.listener import Listener, MakeEngine, Peer
+from covey.protocols.listener import Listener
+from covey.protocols.peer import MakeEngine, Peer
 from covey.protocols.stomp.engine import StompEngine
 from covey.protocols.stomp.message import decode as decode_stomp
 from covey.protocols.strangers import Strangers
@@ -207,7 +208,7 @@ class Server:
         known = {connector.id: connector for connector in settings.connectors}
         for listener in self.listeners:
             if isinstance(listener, Listener):
-                listener.connector = known[listener.connector.id]
+                listener.roster.connector = known[listener.connector.id]
                 listener.make_engine = self._engine_maker(listener.connector)
                 listener.tls = contexts.get(listener.connector.id)
             else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
+from typing import Any
 
 import pytest
 from proton import ConnectionException, Message, symbol
@@ -87,7 +88,7 @@ def test_a_message_of_three_megabytes_passes(broker: BrokerProcess) -> None:
     with connected(broker, max_frame_size=4096) as connection:
         connection.create_sender("large").send(Message(body=body, inferred=True))
         receiver = connection.create_receiver("large")
-        message = receiver.receive()  # held: proton's body is a view into it
+        message: Any = receiver.receive()  # held: proton's body is a view into it
         assert bytes(message.body) == body
         receiver.accept()
 

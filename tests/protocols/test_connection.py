@@ -12,7 +12,8 @@ from anyio.abc import SocketStream
 
 from covey.config.settings import ConnectorSettings
 from covey.protocols.connection import CLOSE_GRACE_S
-from covey.protocols.listener import Listener, Peer
+from covey.protocols.listener import Listener
+from covey.protocols.peer import Peer
 from covey.protocols.strangers import Strangers
 from tests.protocols.support import SilentEngine
 
@@ -92,7 +93,7 @@ def test_a_peer_that_takes_nothing_is_cut_off(*, is_closed: bool) -> None:
     engine.outbox = b"x" * TOO_MUCH
 
     async def scenario(listener: Listener, engine: SilentEngine, stream: SocketStream) -> None:
-        await until(lambda: bool(listener.connections))
+        await until(lambda: bool(listener.roster))
         if is_closed:  # then its own patience ends, however long the setting is
             listener.shut_down("bye")
         await listener.until_empty()

@@ -9,7 +9,8 @@ import structlog
 from anyio.abc import SocketStream
 
 from covey.config.settings import ConnectorSettings
-from covey.protocols.listener import Listener, Peer
+from covey.protocols.listener import Listener
+from covey.protocols.peer import Peer
 from covey.protocols.strangers import Strangers
 from tests.protocols.support import SilentEngine
 from tests.protocols.test_connection import TOO_MUCH, read_to_the_end, run, until
@@ -34,7 +35,7 @@ def test_an_engine_that_calls_is_heard_while_its_peer_takes_nothing() -> None:
     engine.outbox = b"x" * TOO_MUCH
 
     async def scenario(listener: Listener, engine: SilentEngine, stream: SocketStream) -> None:
-        await until(lambda: bool(listener.connections) and not engine.outbox)
+        await until(lambda: bool(listener.roster) and not engine.outbox)
         ticks = engine.ticks
         engine.wake()  # as a kick does
         await until(lambda: engine.ticks > ticks)
@@ -59,7 +60,7 @@ def test_who_is_over_a_limit_is_told_which() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(listener.serve, bound)
             async with await anyio.connect_tcp("127.0.0.1", port):
-                await until(lambda: bool(listener.connections))
+                await until(lambda: bool(listener.roster))
                 async with await anyio.connect_tcp("127.0.0.1", port) as refused:
                     expected = b"connector small has no room: connections_max is reached"
                     assert await refused.receive() == expected

@@ -18,7 +18,8 @@ from anyio.streams.tls import TLSStream
 from structlog.testing import capture_logs
 
 from covey.config.settings import ConnectorSettings, TlsSettings
-from covey.protocols.listener import Listener, Peer
+from covey.protocols.listener import Listener
+from covey.protocols.peer import Peer
 from covey.protocols.strangers import Strangers
 from covey.protocols.tls import certificate_name, make_context
 from tests.protocols.support import SilentEngine

@@ -32,10 +32,8 @@ class Delivery:
         return self.headers.get("browser") == "end"
 
 
-class MessageClient(ABC):
-    """A connection to one broker that sends, or reads from one destination."""
-
-    timeout_s = TIMEOUT_S
+class Closing(ABC):
+    """Something that is let go at the end of a `with`."""
 
     def __enter__(self) -> Self:
         return self
@@ -51,6 +49,12 @@ class MessageClient(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let the broker go; what is unacknowledged goes to others."""
+
+
+class MessageClient(Closing):
+    """A connection to one broker that sends, or reads from one destination."""
+
+    timeout_s = TIMEOUT_S
 
     @abstractmethod
     def send(self, destination: str, headers: Iterable[tuple[str, str]], body: bytes) -> None:

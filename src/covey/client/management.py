@@ -6,13 +6,12 @@ their class (`client.errors`), so that a command can choose its exit code.
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from proton import ConnectionException, Message, ProtonException, Timeout
 from proton.utils import SyncRequestResponse
 
-from covey.client.base import TIMEOUT_S
+from covey.client.base import TIMEOUT_S, Closing
 from covey.client.connection import close, connect, why
 from covey.client.errors import AnswerError, DeniedError
 from covey.client.place import Place
@@ -27,7 +26,7 @@ PAGE = 500  # rows asked for at a time: a large answer is cut into several
 Row = dict[str, Any]
 
 
-class Management:
+class Management(Closing):
     """A connection to one broker's management node."""
 
     def __init__(self, place: Place, timeout_s: float | None = TIMEOUT_S) -> None:
@@ -38,17 +37,6 @@ class Management:
             self._requests = SyncRequestResponse(self._connection, "$management")
         except (ConnectionException, Timeout, OSError, ProtonException) as error:
             raise why(error, place) from error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Let the broker go; one that is gone already is no trouble."""

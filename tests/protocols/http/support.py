@@ -27,7 +27,7 @@ from covey.protocols.engine import Engine
 from covey.protocols.http.app import App
 from covey.protocols.http.message import HttpMessage
 from covey.protocols.http.serve import HttpListener
-from covey.protocols.listener import Peer
+from covey.protocols.peer import Peer
 from covey.protocols.stomp.engine import StompEngine
 from covey.protocols.strangers import Strangers
 

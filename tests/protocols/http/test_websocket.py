@@ -182,7 +182,7 @@ def test_a_strangers_message_is_limited_while_it_comes_in(in_parts: bool) -> Non
                     pass
                 heard = await until_closed(socket)
             assert heard == "" or heard.startswith("ERROR\nmessage:a WebSocket message is larger")
-            await server.listener.websockets.until_empty()
+            await server.listener.websockets.roster.until_empty()
 
     run(test)
 
@@ -212,7 +212,7 @@ def test_a_peer_that_goes_gives_everything_back() -> None:
                 await socket.recv()
                 assert len(server.broker.sessions) == 1
                 socket.transport.abort()
-            await server.listener.websockets.until_empty()
+            await server.listener.websockets.roster.until_empty()
             assert not server.broker.sessions
             assert server.host.queues["a"].board.index.count == 1
 
@@ -276,7 +276,7 @@ def test_an_address_has_only_so_many_strangers() -> None:
                 with pytest.raises(InvalidStatus):
                     async with connect(server.websocket_url()):
                         pass
-            await server.listener.websockets.until_empty()
+            await server.listener.websockets.roster.until_empty()
             gc.collect()
             async with connect(server.websocket_url()) as socket:
                 await socket.send(LOGIN)
