@@ -73,7 +73,7 @@ class Listener:
 
     @property
     def connector(self) -> ConnectorSettings:
-        """The port's settings; a reload puts others in their place."""
+        """The port's settings."""
         return self.roster.connector
 
     async def bind(self) -> MultiListener[SocketStream]:
@@ -98,6 +98,14 @@ class Listener:
                     for port in bound.listeners:
                         assert isinstance(port, SocketListener)
                         ports.start_soon(self._accept, port, connections)
+
+    def adopt(
+        self, connector: ConnectorSettings, make_engine: MakeEngine, tls: ssl.SSLContext | None
+    ) -> None:
+        """Go on with other options and certificates; open connections keep theirs."""
+        self.roster.connector = connector
+        self.make_engine = make_engine
+        self.tls = tls
 
     def shut_down(self, reason: str) -> None:
         """Accept no more, and tell everybody that it is over."""

@@ -1,8 +1,9 @@
 """Auth: who asks over HTTP, and whether a web page asks behind their back.
 
 - A login is HTTP Basic (RFC 7617) against the broker's users; a missing and a wrong one get the
-  same answer, until there were too many: then it is to wait, whoever it is. A proxy on this machine speaks for somebody else, so what it forwards does not count
-  as local, and the well-known first password does not open.
+  same answer, until there were too many: then it is to wait, whoever it is. A proxy on this
+  machine speaks for somebody else, so what it forwards does not count as local, and the
+  well-known first password does not open.
 - Browsers send `Origin` when a page of another site acts: it must be on the allow-list. We serve
   no page that needs it, so our own origin is not on the list by itself.
 - `Host` must be an address, or a name of ours: else a page could have its own name resolve to

@@ -207,12 +207,11 @@ class Server:
         self.strangers.pending_max = settings.broker.logins_pending_max
         known = {connector.id: connector for connector in settings.connectors}
         for listener in self.listeners:
+            connector = known[listener.connector.id]
             if isinstance(listener, Listener):
-                listener.roster.connector = known[listener.connector.id]
-                listener.make_engine = self._engine_maker(listener.connector)
-                listener.tls = contexts.get(listener.connector.id)
+                context = contexts.get(connector.id)
+                listener.adopt(connector, self._engine_maker(connector), context)
             else:
-                connector = known[listener.connector.id]
                 listener.adopt(connector, self._stomp_maker(connector))
         self._raise_open_files()
         self.broker.run(time.monotonic())
