@@ -42,6 +42,7 @@ ASYNC_PLACES: Final = (
     "protocols/connection.py",
     "protocols/http/",
     "protocols/listener.py",
+    "protocols/roster.py",
     "scripts/",
     "src/covey/server.py",
     "tests/",
