@@ -30,9 +30,10 @@ from covey.core.destination import Destination, Kind
 from covey.core.durable import Durable
 from covey.core.errors import RefusedError
 from covey.core.events import EventSink
-from covey.core.host import Policies, VirtualHost
+from covey.core.host import VirtualHost
 from covey.core.message import Message
 from covey.core.paging import Decoder, Pager
+from covey.core.policies import Policies
 from covey.core.publishing import Publishing
 from covey.core.queue import Queue
 from covey.core.quota import has_quota

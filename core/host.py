@@ -2,8 +2,7 @@
 
 Queues, topics and durable subscriptions by name, made on first use with the first policy that
 matches, and swept away when they are empty and unused (`auto_delete_after_s`). A queue that
-comes back under its old name goes on counting where it stopped: a sequence number is never
-given twice, since browsers keep them as bookmarks.
+comes back under its old name goes on counting where it stopped (`core.numbers`).
 """
 
 from __future__ import annotations
@@ -11,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from covey.config.queues import QueueSettings, TopicSettings
-from covey.config.settings import Settings, VirtualHostSettings
+from covey.config.queues import QueueSettings
+from covey.config.settings import VirtualHostSettings
 from covey.core.clock import Clock
-from covey.core.destination import TEMPORARY_ROOT, Destination, Kind, Syntax
+from covey.core.destination import TEMPORARY_ROOT, Destination, Kind
 from covey.core.durable import Durable
 from covey.core.errors import RefusedError
 from covey.core.events import EventKind, EventSink
 from covey.core.ledger import Ledger
 from covey.core.message import Message
+from covey.core.numbers import Numbers
+from covey.core.policies import Policies
 from covey.core.policy import key_of, strategy_of
 from covey.core.queue import Queue
 from covey.core.stores.base import DURABLE, QUEUE
@@ -29,32 +30,6 @@ from covey.core.topic import Topic
 from covey.core.wildcard import Pattern, PatternIndex
 
 DURABLE_PREFIX: Final = "dsub:"  # how the queue behind a durable subscription is called
-
-REMEMBERED_MAX: Final = 100_000  # names of swept queues whose last number is kept
-
-
-class Policies:
-    """Which settings a name gets: the first entry whose pattern matches."""
-
-    def __init__(self, settings: Settings) -> None:
-        syntax = Syntax()
-        self.broker = settings.broker
-        self._queues = [(_pattern(syntax, "/queue/", entry.id), entry) for entry in settings.queues]
-        self._topics = [(_pattern(syntax, "/topic/", entry.id), entry) for entry in settings.topics]
-
-    def queue(self, name: str) -> QueueSettings:
-        """Return the policy of a queue."""
-        for pattern, entry in self._queues:
-            if pattern.matches(name):
-                return entry
-        return QueueSettings()
-
-    def topic(self, name: str) -> TopicSettings:
-        """Return the policy of a topic."""
-        for pattern, entry in self._topics:
-            if pattern.matches(name):
-                return entry
-        return TopicSettings()
 
 
 class VirtualHost:
@@ -79,8 +54,7 @@ class VirtualHost:
         self.ledger: Ledger | None = None  # the store's book, if there is a store
         self.put: Callable[[Queue, Message], None] = _enqueue
         self.prepare: Callable[[Queue], None] = _nothing  # the broker's hooks into a new queue
-        self._numbers: dict[str, int] = {}  # where a swept queue's numbers go on
-        self._number_floor = 1  # for names that were forgotten themselves
+        self.numbers = Numbers()
 
     @property
     def now(self) -> float:
@@ -251,13 +225,6 @@ class VirtualHost:
         if self.ledger is not None:
             self.ledger.declare(self.id, queue)
 
-    def recall_number(self, name: str, next_seq: int, *, is_floor: bool) -> None:
-        """Hear at a restart where a queue's numbers go on, or those of forgotten names."""
-        if is_floor:
-            self._number_floor = max(self._number_floor, next_seq)
-        else:
-            self._numbers[name] = next_seq
-
     def delete_topic(self, name: str) -> None:
         """Forget a topic and what it retained; its subscribers hear it again when it is used."""
         self.topics.pop(name, None)
@@ -279,7 +246,7 @@ class VirtualHost:
         strategy = strategy_of(settings)
         queue = Queue(name, settings, strategy, key_of(settings, strategy, limits))
         queue.membership.selectors_max = limits.selectors_per_queue_max
-        queue.next_seq = self._numbers.pop(name, self._number_floor)
+        queue.next_seq = self.numbers.take(name)
         queue.dropped_to = queue.next_seq - 1  # what an earlier queue of the name still held
         queue.dirty = self.dirty
         queue.touched_at = self.now
@@ -293,12 +260,9 @@ class VirtualHost:
         # Nobody else ever gets a connection's temporary name, and its readers are gone.
         if queue.next_seq == 1 or queue.name.startswith(TEMPORARY_ROOT):
             return
-        self._numbers[queue.name] = queue.next_seq
-        if len(self._numbers) > REMEMBERED_MAX:
-            oldest = next(iter(self._numbers))
-            self._number_floor = max(self._number_floor, self._numbers.pop(oldest))
-            if self.ledger is not None:
-                self.ledger.forget(self.id, oldest, self._number_floor)
+        forgotten = self.numbers.keep(queue.name, queue.next_seq)
+        if forgotten and self.ledger is not None:
+            self.ledger.forget(self.id, forgotten, self.numbers.floor)
 
     def _subscribe_pattern(self, subscription: Subscription, destination: Destination) -> None:
         pattern = Pattern(destination, descendant_matches_zero=subscription.matches_zero)
@@ -314,11 +278,6 @@ class VirtualHost:
             for topic in list(self.topics.values()):
                 if _means(pattern, topic.name) and subscription.may_read(Kind.TOPIC, topic.name):
                     self.listen(subscription, topic)
-
-
-def _pattern(syntax: Syntax, prefix: str, text: str) -> Pattern:
-    (destination,) = syntax.parse(prefix + text, allow_patterns=True)
-    return Pattern(destination)
 
 
 def _means(pattern: Pattern, name: str) -> bool:

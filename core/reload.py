@@ -15,7 +15,8 @@ from covey.config.settings import Settings
 from covey.core.broker import Broker
 from covey.core.destination import Destination, Kind
 from covey.core.errors import RefusedError
-from covey.core.host import Policies, VirtualHost
+from covey.core.host import VirtualHost
+from covey.core.policies import Policies
 from covey.core.policy import change_policy
 from covey.core.queue import Queue
 from covey.core.security import may

@@ -44,6 +44,7 @@ ASYNC_PLACES: Final = (
     "protocols/listener.py",
     "protocols/roster.py",
     "scripts/",
+    "src/covey/event_keeper.py",
     "src/covey/server.py",
     "tests/",
 )

@@ -119,14 +119,19 @@ class HttpListener:
         finally:
             self._stopped.set()
 
-    def adopt(self, connector: ConnectorSettings, make_engine: MakeEngine) -> None:
-        """Go on with other options and certificates; open WebSockets keep theirs."""
+    def adopt(
+        self, connector: ConnectorSettings, make_engine: MakeEngine, tls: ssl.SSLContext | None
+    ) -> None:
+        """Go on with other options and certificates; open WebSockets keep theirs.
+
+        hypercorn keeps the context it was given, so `tls` only shows that the files are good.
+        """
         self.connector = connector
         self.app.adopt(connector.http)
         self.websockets.roster.connector = connector
         self.websockets.make_engine = make_engine
         self.websockets.auth = self.app.auth
-        if self._tls is not None and connector.tls is not None:
+        if self._tls is not None and tls is not None and connector.tls is not None:
             self._tls.load_cert_chain(connector.tls.certificate, connector.tls.key)
 
     def shut_down(self, reason: str) -> None:

@@ -17,7 +17,6 @@ import ssl
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import anyio
 import structlog
@@ -29,19 +28,15 @@ from covey.config.load import Loaded
 from covey.config.settings import ConnectorSettings, Settings
 from covey.core.broker import Broker
 from covey.core.errors import RefusedError, StoreError
-from covey.core.event_log import EventLog
-from covey.core.event_writer import EventWriter
 from covey.core.reload import reconfigure
 from covey.core.stores import open_store
-from covey.protocols.amqp.engine import AmqpEngine
+from covey.engines import engine_maker
+from covey.event_keeper import keep_event_log, open_event_log
 from covey.protocols.amqp.message import AmqpMessage
 from covey.protocols.audit import LogAudit
-from covey.protocols.engine import Engine
 from covey.protocols.http.message import decode as decode_http
 from covey.protocols.http.serve import HttpListener
 from covey.protocols.listener import Listener
-from covey.protocols.peer import MakeEngine, Peer
-from covey.protocols.stomp.engine import StompEngine
 from covey.protocols.stomp.message import decode as decode_stomp
 from covey.protocols.strangers import Strangers
 from covey.protocols.tls import make_context
@@ -50,8 +45,6 @@ from covey.protocols.tls import make_context
 GC_THRESHOLDS = (50_000, 50, 100)
 # Files that are not connections: the store's, the log, listening sockets, and some to spare.
 FILES_RESERVED = 64
-# How long an event may wait before it is handed to the event log's writer.
-EVENT_LOG_FLUSH_S = 1.0
 
 # How a stored message is read back, by the kind that wrote it.
 DECODERS = {"stomp": decode_stomp, "amqp": AmqpMessage.restore, "http": decode_http}
@@ -85,7 +78,7 @@ class Server:
         sys.setswitchinterval(self.settings.broker.switch_interval_ms / 1000)
         gc.set_threshold(*GC_THRESHOLDS)
         self._raise_open_files()
-        events = self._open_event_log()
+        events = open_event_log(self.broker, self.settings.event_log)
         # Signals first: one that comes right after the welcome must end it in order, too.
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async with anyio.create_task_group() as tasks:
@@ -93,7 +86,7 @@ class Server:
                 tasks.start_soon(self._keep_time)
                 tasks.start_soon(self._keep_running)
                 if events is not None:
-                    tasks.start_soon(self._keep_event_log, events)
+                    tasks.start_soon(keep_event_log, self.broker, events, self.log)
                 self.ready()
                 while (number := await anext(signals)) == signal.SIGHUP:
                     self.reload()
@@ -108,7 +101,7 @@ class Server:
                 continue
             listener = Listener(
                 connector,
-                self._engine_maker(connector),
+                engine_maker(self.broker, connector, self.log),
                 self.log,
                 read_size=self.settings.broker.work_per_turn,
                 strangers=self.strangers,
@@ -122,7 +115,7 @@ class Server:
         listener = HttpListener(
             connector,
             self.broker,
-            self._stomp_maker(connector),
+            engine_maker(self.broker, connector, self.log),
             self.log,
             strangers=self.strangers,
             unready=self._unready,
@@ -137,45 +130,6 @@ class Server:
         if self._is_stopping:
             return "the broker is shutting down"
         return "the store failed" if self.broker.commits.failure is not None else ""
-
-    def _engine_maker(self, connector: ConnectorSettings) -> MakeEngine:
-        if connector.protocol == "amqp":
-            return self._amqp_maker(connector)
-        return self._stomp_maker(connector)
-
-    def _amqp_maker(self, connector: ConnectorSettings) -> MakeEngine:
-        broker = self.broker
-        amqp = connector.amqp
-        log = self.log.bind(connector=connector.id)
-
-        def make_amqp(peer: Peer, now: float) -> Engine:
-            return AmqpEngine(
-                broker,
-                amqp,
-                remote=peer.remote,
-                is_loopback=peer.is_loopback,
-                certificate_name=peer.certificate_name,
-                log=log.bind(remote=peer.remote),
-                now=now,
-            )
-
-        return make_amqp
-
-    def _stomp_maker(self, connector: ConnectorSettings) -> MakeEngine:
-        broker = self.broker
-        stomp = connector.stomp
-
-        def make_stomp(peer: Peer, now: float) -> Engine:
-            return StompEngine(
-                broker,
-                stomp,
-                remote=peer.remote,
-                is_loopback=peer.is_loopback,
-                socket_buffer=peer.socket_buffer,
-                now=now,
-            )
-
-        return make_stomp
 
     def reload(self) -> None:
         """Read the configuration again; log what changed, or why nothing did."""
@@ -208,11 +162,8 @@ class Server:
         known = {connector.id: connector for connector in settings.connectors}
         for listener in self.listeners:
             connector = known[listener.connector.id]
-            if isinstance(listener, Listener):
-                context = contexts.get(connector.id)
-                listener.adopt(connector, self._engine_maker(connector), context)
-            else:
-                listener.adopt(connector, self._stomp_maker(connector))
+            make_engine = engine_maker(self.broker, connector, self.log)
+            listener.adopt(connector, make_engine, contexts.get(connector.id))
         self._raise_open_files()
         self.broker.run(time.monotonic())
 
@@ -260,35 +211,6 @@ class Server:
             failure = self.broker.commits.failure
             if failure is not None:
                 raise StoreError(f"the store failed, nothing more can be promised: {failure}")
-
-    def _open_event_log(self) -> EventLog | None:
-        settings = self.settings.event_log
-        if settings.dir is None:
-            return None
-        writer = EventWriter(
-            Path(settings.dir),
-            self.broker.instance,
-            rotate_bytes=settings.rotate_size,
-            rotate_age_s=settings.rotate_age_s,
-        )
-        events = EventLog(writer, settings.queues, time.time)
-        self.broker.listen(events)
-        return events
-
-    async def _keep_event_log(self, events: EventLog) -> None:
-        """Hand events to the log's writer in time, and finish its last file at the end."""
-        try:
-            while not events.taker.failure:
-                dropped = events.dropped
-                await anyio.sleep(EVENT_LOG_FLUSH_S)
-                events.flush()
-                if events.dropped > dropped:
-                    self.log.error("events_dropped", count=events.dropped - dropped)
-            self.log.error("event_log_failed", reason=events.taker.failure)
-        finally:
-            self.broker.listen(None)
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(events.close)
 
     def _wake(self) -> None:
         self._awake.set()

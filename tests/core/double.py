@@ -9,8 +9,9 @@ from covey.core.clock import Clock
 from covey.core.consumer import Consumer, Window
 from covey.core.destination import Destination, Syntax
 from covey.core.entry import Entry, Outcome
-from covey.core.host import Policies, VirtualHost
+from covey.core.host import VirtualHost
 from covey.core.message import Message
+from covey.core.policies import Policies
 from covey.core.security import Identity
 from covey.core.session import Session
 from covey.core.stores.base import MessageStore

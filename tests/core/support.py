@@ -12,8 +12,9 @@ from covey.core.clock import Clock
 from covey.core.consumer import Consumer, Window
 from covey.core.entry import PENDING, Entry, Outcome
 from covey.core.events import EventKind, EventSink
-from covey.core.host import Policies, VirtualHost
+from covey.core.host import VirtualHost
 from covey.core.message import Message, Neutral
+from covey.core.policies import Policies
 from covey.core.queue import Queue
 from covey.core.security import Identity
 from covey.core.selector import Selector, Value, compile_selector

@@ -8,7 +8,7 @@ import pytest
 
 from covey.config.queues import GroupSettings, QueueSettings
 from covey.config.settings import Settings, VirtualHostSettings
-from covey.core import host as host_module
+from covey.core import numbers
 from covey.core.destination import Destination, Kind
 from covey.core.entry import Outcome
 from covey.core.policy import change_policy
@@ -137,7 +137,7 @@ def test_deleted_queue_does_not_come_back(tmp_path: Path) -> None:
 def test_forgotten_names_start_at_the_floor_after_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host_module, "REMEMBERED_MAX", 1)
+    monkeypatch.setattr(numbers, "REMEMBERED_MAX", 1)
     house = House(tmp_path)
     for name in ("a", "b"):
         for _ in range(5):

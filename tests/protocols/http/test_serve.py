@@ -98,7 +98,7 @@ def test_other_options_hold_from_the_next_request_on() -> None:
             changed = listener.connector.model_copy(
                 update={"http": HttpSettings(allowed_origins=("https://ops.example",))}
             )
-            listener.adopt(changed, listener.websockets.make_engine)
+            listener.adopt(changed, listener.websockets.make_engine, None)
             assert (await http.post(SEND, json={}, headers=origin)).status_code == 201
 
     run(test)
