@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run what is asked for; the exit code is 1 if any run lost or reordered messages."""
     given = sys.argv[1:] if argv is None else list(argv)
     arguments = _parser().parse_args(given)
-    results = _run(arguments)
+    results = [*_earlier(arguments.earlier), *_run(arguments)]
     if arguments.json:
         text = json.dumps([asdict(result) for result in results], indent=1)
         arguments.json.write_text(text + "\n")
@@ -54,6 +54,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--size", type=int, action="append", help="bytes of a body")
     parser.add_argument("--scale", type=float, default=1.0, help="messages per repetition, times")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures")
+    parser.add_argument(
+        "--earlier",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="put the figures of an earlier run (--json) into the report, too",
+    )
     parser.add_argument("--report", type=Path, metavar="FILE.md", help="write the page and a plot")
     parser.add_argument(
         "--picture", type=Path, metavar="FILE.svg", help="draw what `balance` found"
@@ -61,12 +69,18 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _earlier(files: Sequence[Path]) -> list[Result]:
+    """Read what earlier runs wrote."""
+    return [Result(**each) for file in files for each in json.loads(file.read_text())]
+
+
 def _shown(given: Sequence[str]) -> str:
     """Write the command as a person would type it: where a build lies is this machine's matter."""
     shown = list(given)
-    while "--build" in shown:
-        at = shown.index("--build")
-        del shown[at : at + 2]
+    for option in ("--build", "--earlier", "--json"):
+        while option in shown:
+            at = shown.index(option)
+            del shown[at : at + 2]
     return " ".join(shown)
 
 

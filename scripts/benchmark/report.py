@@ -1,4 +1,7 @@
-"""Report: the page that says how fast, against whom, and how sure that is."""
+"""Report: the page that says how fast, against whom, and how sure that is.
+
+What a person wrote under "What it says" stays when the page is written again.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import platform
 from collections.abc import Sequence
 from pathlib import Path
 
+from scripts.benchmark.goals import verdict
 from scripts.benchmark.peers import PEERS
 from scripts.benchmark.plot import bars
 from scripts.benchmark.result import Result, figure, ratio
@@ -24,6 +28,8 @@ which other programs used more than 10 % of the machine is counted as noisy. A r
 its range from our worst against their best to our best against their worst.
 """
 
+REMARKS = "## What it says\n"
+
 
 def write(page: Path, results: Sequence[Result], *, arguments: str, processor: str) -> None:
     """Write the page, and its picture beside it."""
@@ -35,6 +41,9 @@ def write(page: Path, results: Sequence[Result], *, arguments: str, processor: s
             python=platform.python_version(),
         )
     ]
+    remarks = _remarks(page)
+    if remarks:
+        parts.append(remarks)
     parts.append("## Workloads\n\n" + _workloads())
     rates = [result for result in results if result.unit == RATE and result.values]
     if rates:
@@ -46,6 +55,13 @@ def write(page: Path, results: Sequence[Result], *, arguments: str, processor: s
     if compared:
         parts.append("## Ratios to the best peer\n\n" + compared)
     page.write_text("\n".join(parts))
+
+
+def _remarks(page: Path) -> str:
+    """Return what a person wrote on an earlier page, with its heading."""
+    text = page.read_text() if page.exists() else ""
+    _, heading, rest = text.partition(REMARKS)
+    return heading + rest.partition("\n## ")[0].rstrip() + "\n" if heading else ""
 
 
 def _workloads() -> str:
@@ -73,7 +89,7 @@ def _notes(result: Result) -> str:
 
 def _ratios(results: Sequence[Result]) -> str:
     """Compare each build of ours with the best peer of the same case."""
-    lines = ["| case | broker | best peer | times better (range) |", "|---|---|---|---|"]
+    lines = ["| case | broker | best peer | times better (range) | goal |", "|---|---|---|---|---|"]
     for result in results:
         peers = [
             other
@@ -85,7 +101,7 @@ def _ratios(results: Sequence[Result]) -> str:
             middle, low, high = ratio(result, best)
             lines.append(
                 f"| {result.case} | {result.contender} | {best.contender}"
-                f" | {middle:.2f} ({low:.2f} to {high:.2f}) |"
+                f" | {middle:.2f} ({low:.2f} to {high:.2f}) | {verdict(result, middle)} |"
             )
     return "\n".join(lines) + "\n" if len(lines) > 2 else ""
 

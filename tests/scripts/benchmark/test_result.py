@@ -51,8 +51,8 @@ def test_the_page_compares_every_build_with_the_best_peer(tmp_path: Path) -> Non
     page = tmp_path / "benchmarks.md"
     report.write(page, results, arguments="queue", processor="a processor")
     text = page.read_text()
-    assert "| queue, 128 B | covey | activemq | 2.00 (2.00 to 2.00) |" in text
-    assert "| queue, 128 B | covey compiled | activemq | 4.00 (4.00 to 4.00) |" in text
+    assert "| queue, 128 B | covey | activemq | 2.00 (2.00 to 2.00) | 2: reached |" in text
+    assert "| queue, 128 B | covey compiled | activemq | 4.00 (4.00 to 4.00) | 4: reached |" in text
     assert "| sink | " in text
     assert (tmp_path / "benchmarks.svg").read_text().count("<rect") == 6
 
@@ -62,3 +62,15 @@ def test_the_page_says_what_failed(tmp_path: Path) -> None:
     page = tmp_path / "benchmarks.md"
     report.write(page, [lost], arguments="queue", processor="a processor")
     assert "failed: group 0" in page.read_text()
+
+
+def test_what_a_person_wrote_on_the_page_stays(tmp_path: Path) -> None:
+    page = tmp_path / "benchmarks.md"
+    for text in ("first", "second"):
+        report.write(page, [result("covey", 1)], arguments=text, processor="a processor")
+        if text == "first":
+            remarks = "## What it says\n\nThe peer was\nasleep.\n"
+            page.write_text(page.read_text().replace("## Workloads", remarks + "\n## Workloads"))
+    text = page.read_text()
+    assert "`scripts/bench second`" in text and "scripts/bench first" not in text
+    assert text.count("The peer was\nasleep.\n\n## Workloads") == 1

@@ -1,0 +1,58 @@
+"""Goals: what each workload is to reach, as a ratio to the best peer in the same run.
+
+A goal is for a case's first words, so that it holds at every size. A ratio above 1 means better
+than the peer, for times and bytes too. `durable-beside` has a rate of its own to reach.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from scripts.benchmark.result import Result
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A ratio for the source as it is, and one for the compiled build."""
+
+    case: str
+    plain: float
+    compiled: float
+    is_rate: bool = False  # not a ratio: messages a second
+
+    def of(self, result: Result) -> float:
+        """Return the goal for the build that made a result."""
+        return self.compiled if result.contender != "covey" else self.plain
+
+
+GOALS: Final = (
+    Goal("queue, 128 B", 2.0, 4.0),
+    Goal("groups consistent-hash", 1.8, 3.0),
+    Goal("topic", 5.0, 8.0),
+    Goal("durable,", 2.0, 3.0),
+    Goal("durable-beside", 5_000, 8_000, is_rate=True),
+    Goal("amqp,", 5.0, 6.0),
+    Goal("latency", 1.0, 1 / 0.7),
+    Goal("memory, idle connection", 3.0, 3.0),
+    Goal("memory, queued 1 KiB message", 2.0, 2.0),
+)
+
+
+def goal_of(result: Result) -> Goal | None:
+    """Return the goal of a result's case, if it has one."""
+    for goal in GOALS:
+        if result.case.startswith(goal.case):
+            return goal
+    return None
+
+
+def verdict(result: Result, ratio: float) -> str:
+    """Say in a table's cell what was asked, and whether it was reached."""
+    goal = goal_of(result)
+    if goal is None:
+        return ""
+    wanted = goal.of(result)
+    reached = result.median if goal.is_rate else ratio
+    shown = f"{wanted:,.0f}/s" if goal.is_rate else f"{wanted:.2g}"
+    return f"{shown}: {'reached' if reached >= wanted else 'missed'}"
