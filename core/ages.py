@@ -2,8 +2,9 @@
 
 Once per turn, at most once a second, the queue notes "all numbers below this were given by now".
 The age of a number is that of the first note above it: right to a second or a turn, for eight
-bytes a second instead of thirty a message. Notes do not survive a restart: the age of what was
-recovered counts from then.
+bytes a second instead of thirty a message. One above all notes was given within a second of the
+last of them, or a later turn would have noted it. Notes do not survive a restart: the age of what
+was recovered counts from then.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ class Ages:
             self._times = times[1 : NOTES_MAX // 2 : 2] + times[NOTES_MAX // 2 :]
 
     def age(self, seq: int, now: float) -> float:
-        """Return how many seconds ago a number was given; 0 if it is too new to tell."""
-        place = bisect_right(self._numbers, seq)
-        return max(0.0, now - self._times[place]) if place < len(self._times) else 0.0
+        """Return how many seconds ago a number was given; 0 if no turn has seen one yet."""
+        times = self._times
+        if not times:
+            return 0.0
+        place = min(bisect_right(self._numbers, seq), len(times) - 1)
+        return max(0.0, now - times[place])

@@ -14,11 +14,12 @@ def test_the_age_of_a_number_is_that_of_the_first_note_above_it() -> None:
     assert ages.age(20, 110.0) == 5.0
 
 
-def test_a_number_too_new_for_a_note_has_no_age() -> None:
+def test_the_last_of_a_burst_is_as_old_as_the_last_note_however_long_nothing_comes() -> None:
     ages = Ages()
     assert ages.age(1, 50.0) == 0.0
     ages.note(2, 50.0)
-    assert ages.age(2, 60.0) == 0.0
+    ages.note(9, 50.4)  # too soon, and then silence
+    assert ages.age(8, 3650.0) == 3600.0
 
 
 def test_notes_are_at_least_a_second_apart_and_only_when_something_came() -> None:

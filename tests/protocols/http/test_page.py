@@ -25,8 +25,12 @@ PAYLOADS = [
     "${7*7}{{7*7}}",
     "<plaintext>",
 ]
-KNOWN_TAGS = frozenset("html head meta title link body h1 h2 p table tr th td".split())
-KNOWN_ATTRIBUTES = frozenset("lang charset http-equiv content name rel href class".split())
+KNOWN_TAGS = frozenset(
+    "html head meta title link body h1 h2 p ul li b table tr th td meter".split()
+)
+KNOWN_ATTRIBUTES = frozenset(
+    "lang charset http-equiv content name rel href class min max value".split()
+)
 
 
 class Tags(HTMLParser):
