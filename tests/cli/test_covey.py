@@ -6,11 +6,17 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
 
 import covey
 from covey import __version__
 from covey.__main__ import main
+from covey.cli.covey import app
 from tests.cli.support import Terminal
 
 SOURCE = str(Path(covey.__file__).parent.parent)
@@ -23,6 +29,22 @@ def test_help_lists_every_noun_and_serve(terminal: Terminal) -> None:
     for name in "serve queue group message consumer connection user config check top".split():
         assert f" {name} " in said.out
     assert "\x1b" not in said.out
+
+
+def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the words that lead to each command, nouns included."""
+    yield words
+    for name, below in getattr(command, "commands", {}).items():
+        yield from commands(below, (*words, name))
+
+
+@pytest.mark.parametrize("words", list(commands(get_command(app))), ids=" ".join)
+def test_every_command_has_help(words: tuple[str, ...], terminal: Terminal) -> None:
+    said = terminal.run(lambda: main([*words, "--help"]))
+    assert (said.code, said.err) == (0, "")
+    assert "sage: covey" in said.out
+    assert "…" not in said.out  # at 80 columns nothing is cut off
+    assert ("--broker" in said.out) == ("user/password@" in said.out)
 
 
 def test_version_and_wrong_usage(terminal: Terminal) -> None:

@@ -16,6 +16,8 @@ from covey.client.place import Place, parse_place
 from covey.client.stomp import StompClient
 
 LOCAL = "localhost"
+# No brackets: typer reads help as rich's markup. And short words, that a narrow terminal can wrap.
+PLACE = "host or host:port, after user/password@ and tls:// if need be;"
 
 Broker = Annotated[
     str,
@@ -24,7 +26,7 @@ Broker = Annotated[
         "--broker",
         metavar="PLACE",
         envvar="COVEYCTL_BROKER",
-        help=f"[tls://][user[/password]@]host[:port] of the AMQP port ({management.PORT})",
+        help=f"{PLACE} the AMQP port ({management.PORT})",
     ),
 ]
 StompBroker = Annotated[
@@ -34,7 +36,7 @@ StompBroker = Annotated[
         "--broker",
         metavar="PLACE",
         envvar="COVEYCTL_STOMP",
-        help=f"[tls://][user[/password]@]host[:port] of the STOMP port ({stomp.PORT})",
+        help=f"{PLACE} the STOMP port ({stomp.PORT})",
     ),
 ]
 EitherBroker = Annotated[
@@ -44,8 +46,7 @@ EitherBroker = Annotated[
         "--broker",
         metavar="PLACE",
         help=(
-            "[tls://][user[/password]@]host[:port] of the STOMP port (COVEYCTL_STOMP),"
-            " with --amqp of the AMQP port (COVEYCTL_BROKER)"
+            f"{PLACE} the STOMP port (COVEYCTL_STOMP), with --amqp the AMQP port (COVEYCTL_BROKER)"
         ),
     ),
 ]
