@@ -26,8 +26,8 @@ from covey.config.tree import Place, Tree
 
 PREFIX = "COVEY_"
 
-# Read by others: the config file's path by the command, the build switch by setup.py.
-NOT_SETTINGS = frozenset({"COVEY_CONFIG", "COVEY_COMPILE"})
+# Read by others: the config file by the command, the build switches by setup.py and scripts/serve.
+NOT_SETTINGS = frozenset({"COVEY_CONFIG", "COVEY_COMPILE", "COVEY_PLAIN"})
 
 # Lists whose entries have a name that can stand in a key, and the field that holds it.
 _ENTRY_NAMES = {"virtual_host": "id", "connector": "id", "user": "name"}

@@ -43,7 +43,6 @@ case "$*" in
 "-P -m covey "*)
     echo "$$ $PWD ${{*:4}}"
     [ -z "${{PYTHONPATH:-}}" ] || echo "path $PYTHONPATH" >&2
-    [ -z "${{COVEY_PLAIN+set}}" ] || echo "plain: unknown key" >&2
     [ ! -p covey-waits ] || read -r _ <covey-waits
     exit 7 ;;
 "-P -m pytest "*)

@@ -27,7 +27,9 @@ def problems_of(
 
 
 def test_nothing_given_is_the_defaults() -> None:
-    loaded = load(None, {"PATH": "/bin", "COVEY_CONFIG": "x"}, {"broker.id": None})
+    loaded = load(
+        None, {"PATH": "/bin", "COVEY_CONFIG": "x", "COVEY_PLAIN": "1"}, {"broker.id": None}
+    )
     assert loaded.settings == Settings()
     assert set(loaded.origins.values()) == {"default"}
     assert loaded.warnings == []
