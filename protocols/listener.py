@@ -67,8 +67,6 @@ class Listener:
         self.address = ""
         self.tls = None if connector.tls is None else make_context(connector.tls)
         self._turned_away = 0
-        self._refusals = 0  # since the last line of the log about them
-        self._refusal_logged_in = 0
         self._accepting = anyio.CancelScope()
 
     @property
@@ -169,19 +167,10 @@ class Listener:
         connection = self.roster.join(stream, engine, log)
         limit = self.roster.limit_reached(peer.host, engine)
         if limit:
-            self._log_refusal(limit, log)
+            self.roster.log_refusal(limit, log)
             await self._turn_away(connection, limit, log)
         else:
             await self.roster.serve(connection, peer.host)
-
-    def _log_refusal(self, limit: str, log: Log) -> None:
-        """Log a refusal, but one line a second at most: a flood must not fill the disk."""
-        self._refusals += 1
-        second = int(time.monotonic())
-        if second != self._refusal_logged_in:
-            self._refusal_logged_in = second
-            log.warning("connection_refused", limit=limit, count=self._refusals)
-            self._refusals = 0
 
     async def _turn_away(self, connection: Connection, limit: str, log: Log) -> None:
         """Tell a peer that there is no room for it, if it is one of few."""

@@ -35,6 +35,8 @@ class Roster:
         self.strangers = strangers
         self.handshakes = 0  # connections that are being secured: they take room, too
         self._open: set[Connection] = set()
+        self._refusals = 0  # since the last line of the log about them
+        self._refusal_logged_in = 0
         self._emptied = anyio.Event()
 
     def __len__(self) -> int:
@@ -47,6 +49,15 @@ class Roster:
         if not self.strangers.admit(address, stranger):
             return "logins_pending_max"
         return ""
+
+    def log_refusal(self, limit: str, log: Log) -> None:
+        """Log a refusal, but one line a second at most: a flood must not fill the disk."""
+        self._refusals += 1
+        second = int(time.monotonic())
+        if second != self._refusal_logged_in:
+            self._refusal_logged_in = second
+            log.warning("connection_refused", limit=limit, count=self._refusals)
+            self._refusals = 0
 
     def join(self, stream: ByteStream, engine: Engine, log: Log) -> Connection:
         """Put a stream and an engine together."""

@@ -2,11 +2,15 @@
 
 Looks to the server like any other listener. hypercorn speaks HTTP/1.1 and HTTP/2 (over TLS as the
 client asks by ALPN, in clear text with prior knowledge) and closes connections that are idle or
-slow to send their head. At the end WebSockets are told first; hypercorn would only cut them off.
+slow to send their head. It would take any number of them, so the port is ours, and hypercorn gets
+one connection at a time. Beyond `connections_max` a few are let in, so that a WebSocket can be told
+why it is not, and a health probe is answered; any further one is closed at once. At the end
+WebSockets are told first; hypercorn would only cut them off.
 """
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 from collections.abc import Callable
@@ -14,7 +18,9 @@ from typing import Final, cast
 
 import anyio
 import structlog
-from hypercorn.asyncio import serve
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.asyncio.tcp_server import TCPServer
+from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config
 from hypercorn.typing import ASGIFramework
 
@@ -32,25 +38,11 @@ GRACEFUL_S: Final = 1.0  # for requests under way at the end; the peers were tol
 IDLE_S: Final = 5.0  # for the head of a request, and between two
 STREAMS_MAX: Final = 100  # requests at once on one HTTP/2 connection (RFC 9113 asks for no less)
 BACKLOG: Final = 1024
+SPARE: Final = 16  # connections beyond the limit: refusals and health probes
 
 VERSIONS: Final = ["h2", "http/1.1"]  # as ALPN names them, best first
 
 Log = structlog.typing.FilteringBoundLogger
-
-
-class PortConfig(Config):
-    """hypercorn's options, with the TLS context that every listener of ours has."""
-
-    context: ssl.SSLContext | None = None
-
-    @property
-    def ssl_enabled(self) -> bool:
-        """Say whether the port speaks TLS."""
-        return self.context is not None
-
-    def create_ssl_context(self) -> ssl.SSLContext | None:
-        """Return the context; hypercorn would make one with ciphers of its own."""
-        return self.context
 
 
 class HttpListener:
@@ -82,6 +74,9 @@ class HttpListener:
         )
         self.websockets.auth = self.app.auth
         self._tls: ssl.SSLContext | None = None
+        self._config = _config()
+        self._context = WorkerContext(None)
+        self.connections: set[asyncio.Task[None]] = set()
         self._stopping = anyio.Event()
         self._stopped = anyio.Event()
 
@@ -109,15 +104,49 @@ class HttpListener:
 
     async def serve(self, bound: socket.socket) -> None:
         """Serve until shut down."""
+        tls = self.connector.tls
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self.websockets.roster.watch)
-                config = self._config(bound)
-                app = cast(ASGIFramework, self.app)  # starlette's types of ASGI are looser
-                await serve(app, config, shutdown_trigger=self._stopping.wait, mode="asgi")
+                server = await asyncio.start_server(
+                    self._serve_one,
+                    sock=bound,
+                    ssl=self._tls,
+                    ssl_handshake_timeout=None if tls is None else tls.handshake_timeout_s,
+                )
+                await self._stopping.wait()
+                server.close()
+                await self._finish()
                 tasks.cancel_scope.cancel()
         finally:
             self._stopped.set()
+
+    async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self.connections) >= self.connector.connections_max + SPARE:
+            self.websockets.roster.log_refusal("connections_max", self.log)
+            writer.transport.abort()
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        self.connections.add(task)
+        try:
+            loop = asyncio.get_running_loop()
+            app = ASGIWrapper(cast(ASGIFramework, self.app))  # starlette's types are looser
+            await TCPServer(app, loop, self._config, self._context, {}, reader, writer)
+        except asyncio.CancelledError:
+            pass  # cut off by `_finish`; asyncio's callback would make an error of it
+        finally:
+            self.connections.discard(task)
+
+    async def _finish(self) -> None:
+        """Let the requests under way end, and cut off what takes longer."""
+        await self._context.terminated.set()
+        if self.connections:
+            _, late = await asyncio.wait(self.connections, timeout=GRACEFUL_S)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late)
 
     def adopt(
         self, connector: ConnectorSettings, make_engine: MakeEngine, tls: ssl.SSLContext | None
@@ -144,19 +173,13 @@ class HttpListener:
         self._stopping.set()
         await self._stopped.wait()
 
-    def _config(self, bound: socket.socket) -> PortConfig:
-        config = PortConfig()
-        config.bind = [f"fd://{bound.detach()}"]
-        config.backlog = BACKLOG
-        config.accesslog = None
-        config.errorlog = None  # the application logs what happens, and never a secret
-        config.include_server_header = False
-        config.graceful_timeout = GRACEFUL_S
-        config.keep_alive_timeout = IDLE_S
-        config.h2_max_concurrent_streams = STREAMS_MAX
-        config.max_app_queue_size = QUEUE_MAX
-        tls = self.connector.tls
-        if tls is not None:
-            config.context = self._tls
-            config.ssl_handshake_timeout = tls.handshake_timeout_s
-        return config
+
+def _config() -> Config:
+    config = Config()
+    config.accesslog = None
+    config.errorlog = None  # the application logs what happens, and never a secret
+    config.include_server_header = False
+    config.keep_alive_timeout = IDLE_S
+    config.h2_max_concurrent_streams = STREAMS_MAX
+    config.max_app_queue_size = QUEUE_MAX
+    return config

@@ -65,7 +65,7 @@ class WebSockets:
         engine = self.make_engine(peer, time.monotonic())
         limit = self.roster.limit_reached(peer.host, engine)
         if limit:
-            log.warning("connection_refused", limit=limit)
+            self.roster.log_refusal(limit, log)
             await _refuse(HttpError("there are too many connections already", "full"), send)
             return
         stream = WebSocketStream(receive, send)

@@ -14,7 +14,9 @@ import pytest
 import trustme
 
 from covey.config.settings import HttpSettings
+from covey.protocols.http.serve import SPARE
 from tests.protocols.http.support import ADMIN, WRONG, Served, run, served
+from tests.protocols.test_connection import until
 
 SEND = "/api/v1/queues/q/messages"
 MIB = 1024 * 1024
@@ -43,6 +45,25 @@ def test_both_versions_are_spoken_in_clear_text(http2: bool, version: str) -> No
             seen = await http.get(SEND)
             assert seen.json()["items"][0]["body"] == "hello"
             assert "server" not in seen.headers
+
+    run(test)
+
+
+def test_a_port_holds_only_so_many_connections_of_any_kind() -> None:
+    async def test() -> None:
+        async with served(connections_max=1) as server:
+            host, _, port = server.address.rpartition(":")
+            streams = [await anyio.connect_tcp(host, int(port)) for _ in range(1 + SPARE)]
+            late = await anyio.connect_tcp(host, int(port))
+            with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+                await late.send(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n")
+                await late.receive()
+            await streams.pop().aclose()
+            await until(lambda: len(server.listener.connections) <= SPARE)
+            async with client(server) as http:
+                assert (await http.get("/livez")).status_code == 200
+            for stream in streams:
+                await stream.aclose()
 
     run(test)
 
