@@ -50,6 +50,7 @@ class Board:
         self.has_selectors = False  # any view but the default one
         self.holds: list[tuple[float, int, Lane]] = []  # heap: lanes to look at again at a time
         self.hold_count = 0
+        self.budget = 0  # steps left in this pump
 
     def record(self, kind: EventKind, group: str, consumer: int, seq: int) -> None:
         """Report an event to the sink, if there is one."""

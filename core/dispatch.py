@@ -15,20 +15,19 @@ so that one call never holds the event loop for long; True means call again next
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
 
 from covey.core.board import Board
+from covey.core.browsing import browse
 from covey.core.consumer import Consumer
-from covey.core.entry import ACQUIRED, PENDING, STORING, Entry
+from covey.core.entry import ACQUIRED, Entry
 from covey.core.events import EventKind
 from covey.core.lane import READY, Lane
-from covey.core.level import Level
 from covey.core.membership import Membership
 from covey.core.placement import Placement
+from covey.core.plain import Plain
 from covey.core.view import View
 
 STALE_PORTION = 1000  # lanes asked again per pump: about 3 ms plain, 1 ms compiled
-TRIM_MIN = 64  # gone entries beyond the number of living ones that are not worth a walk
 
 
 class Dispatch:
@@ -48,7 +47,7 @@ class Dispatch:
         self.place = 0  # places in the lines are numbered per queue
         self.is_over_size = False  # the strategy's map had to grow beyond its size
         self.turn = 0  # counts assignments, for "longest without one"
-        self.budget = 0
+        self.plain = Plain(board, placement)
 
     def offer(self, consumer: Consumer) -> None:
         """Give a consumer that can take something its places in the lines."""
@@ -73,19 +72,19 @@ class Dispatch:
 
     def pump(self, budget: int) -> bool:
         """Deliver what can be delivered; True if the budget ended it."""
-        self.budget = budget
         board = self.board
+        board.budget = budget
         self._ask_stale()
-        while self.budget > 0:
+        while board.budget > 0:
             if not board.has_selectors and not board.hot and not board.default_view.free:
                 if not self._pump_plain(board.default_view):
                     break
             elif not self._step():
                 break
-        if self.budget > 0:
+        if board.budget > 0:
             for browser in list(board.browsers):
-                self._browse(browser)
-        return self.budget <= 0 or bool(board.stale)
+                browse(board, browser)
+        return board.budget <= 0 or bool(board.stale)
 
     def drained(self, lane: Lane) -> None:
         """Hear that the lane's last unsettled message was settled or came back."""
@@ -94,35 +93,6 @@ class Dispatch:
         if owner is not None and self.board.strategy.drained(lane.name):
             self.placement.bind(lane, None)
             self.reline(owner)
-
-    def append_plain(self, entry: Entry) -> None:
-        """Show a new plain entry to every view that somebody looks through."""
-        rank = entry.lane.rank
-        for view in self.board.views:
-            if view.members:
-                view.level(rank).todo.append(entry)
-        self.trim_plain()
-
-    def trim_plain(self) -> None:
-        """Let go of gone entries: a view without credit would keep every one for ever."""
-        board = self.board
-        for lane in board.levels:
-            for view in board.views:
-                level = view.level(lane.rank)
-                if len(level.todo) > 2 * lane.count + TRIM_MIN:
-                    level.trim()
-
-    def return_plain(self, entry: Entry) -> None:
-        """Show a returned plain entry to every view that had passed it."""
-        board = self.board
-        for view in board.views:
-            level = view.level(entry.lane.rank)
-            if entry.seq <= level.cursor and (
-                not board.has_selectors or self.placement.admits(view, entry)
-            ):
-                heappush(level.back, entry.seq)
-                if len(level.back) > 2 * entry.lane.count + TRIM_MIN:
-                    level.trim_back(board.index)
 
     def _ask_stale(self) -> None:
         stale = self.board.stale
@@ -133,14 +103,14 @@ class Dispatch:
         """Deliver plain entries of the only view, the common case in one tight loop."""
         line = view.plain_line
         board = self.board
-        while self.budget > 0:
+        while board.budget > 0:
             consumer = line.best()
             if consumer is None:
                 return False
-            entry = self._best_plain(view)
+            entry = self.plain.best(view)
             if entry is None:
                 return False
-            self.budget -= 1
+            board.budget -= 1
             if entry.expires_ms and self.expire(entry):
                 continue
             self._deliver_plain(view, entry, consumer)
@@ -165,12 +135,12 @@ class Dispatch:
             has_plain = view.todo or view.back or view.lower
             consumer = view.plain_line.best() if has_plain else None
             if consumer is not None:
-                entry = self._best_plain(view)
+                entry = self.plain.best(view)
                 if entry is not None and _is_better(entry, consumer, best, taker):
                     best, taker, source = entry, consumer, view
         if best is None or taker is None:
             return False
-        self.budget -= 1
+        board.budget -= 1
         if best.expires_ms and self.expire(best):
             return True
         if not best.lane.is_grouped:
@@ -183,61 +153,8 @@ class Dispatch:
             self._take_open(source, best, taker)
         return True
 
-    def _best_plain(self, view: View) -> Entry | None:
-        """Return the plain entry the view's members get next."""
-        entry = self._best_of(view, view)
-        return self._best_lower(view) if entry is None and view.lower else entry
-
-    def _best_lower(self, view: View) -> Entry | None:
-        """Return the next one of a priority queue whose highest level has none."""
-        above: Level = view
-        for level in view.lower:
-            if above.is_waiting():
-                return None
-            entry = self._best_of(view, level)
-            if entry is not None:
-                return entry
-            above = level
-        return None
-
-    def _best_of(self, view: View, level: Level) -> Entry | None:
-        """Return the oldest entry of a level that the view admits, testing each only once."""
-        todo = level.todo
-        entry: Entry | None = None
-        while todo:
-            first = todo[0]
-            if first.state == PENDING and first.message is not None:
-                if not self.board.has_selectors or level.checked is first:
-                    entry = first
-                    break
-                self.budget -= 1
-                if self.placement.admits(view, first):
-                    level.checked = first
-                    entry = first
-                    break
-            elif first.state <= STORING:
-                break  # not committed yet, or its body is being read: order waits for it
-            todo.popleft()
-            level.cursor = max(level.cursor, first.seq)
-            if self.budget <= 0:
-                break
-        if not level.back:
-            return entry
-        returned = level.best_returned(self.board.index)
-        if returned is None or (entry is not None and entry.seq < returned.seq):
-            return entry
-        return returned
-
     def _deliver_plain(self, view: View, entry: Entry, consumer: Consumer) -> None:
-        rank = entry.lane.rank
-        level: Level = view.lower[rank - 1] if rank else view
-        todo = level.todo
-        if todo and todo[0] is entry:
-            todo.popleft()
-            if entry.seq > level.cursor:
-                level.cursor = entry.seq
-        else:
-            heappop(level.back)
+        self.plain.pop(view, entry)
         line = view.plain_line
         if self.board.rules.is_round_robin and len(line.heap) > 1:
             consumer.served += 1.0 / consumer.weight
@@ -313,33 +230,6 @@ class Dispatch:
         else:
             consumer.unsettled[entry.seq] = entry
             consumer.deliver(entry)
-
-    def _browse(self, browser: Consumer) -> None:
-        """Copy on to a browser while it has credit; a number is all it keeps."""
-        index = self.board.index
-        while self.budget > 0 and browser.is_willing():
-            entry = index.at_or_after(browser.cursor)
-            if entry is None:
-                if browser.browse_ends:
-                    browser.browse_ends = False
-                    self.board.browsers.remove(browser)
-                    browser.browse_ended()
-                return
-            if entry.state == STORING or entry.message is None:
-                return
-            self.budget -= 1
-            browser.cursor = entry.seq + 1
-            if entry.state == ACQUIRED:
-                if not browser.sees_acquired:
-                    continue
-            elif self.board.has_run_out(entry):
-                continue  # its second will take it; dropping it here could free its group too late
-            if browser.selector is None or browser.selector.matches(entry.content.lookup):
-                if not browser.window.is_automatic:
-                    browser.window.count -= 1
-                    browser.window.size -= entry.size
-                browser.delivered += 1
-                browser.deliver(entry)
 
     def _join_lane_line(self, view: View, consumer: Consumer) -> None:
         self.place += 1

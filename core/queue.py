@@ -1,9 +1,9 @@
 """Queue: sequence numbers, what comes in, how it is settled, what runs out.
 
 The queue gives each message its number and its lane and keeps the counts; who gets it next is
-`core.dispatch`'s business, where a group stands `core.placement`'s. Rules held here:
+`core.dispatch`'s business, where a group stands `core.placement`'s, how a message comes back
+`core.returns`'s. Rules held here:
 
-- a returned message goes back to its sequence position, always;
 - an acquired message is never dropped and never expires;
 - a message written to a store can be seen only after its commit (`STORING` until then);
 - the limit is checked before the newcomer's lane is looked up.
@@ -29,7 +29,8 @@ from covey.core.lane import HELD, READY
 from covey.core.membership import Membership
 from covey.core.message import Message
 from covey.core.placement import Placement
-from covey.core.rules import retry_delay, rules_of
+from covey.core.returns import Returns
+from covey.core.rules import rules_of
 from covey.core.shelf import Shelf
 from covey.core.source import Source
 from covey.core.start import Start
@@ -57,7 +58,8 @@ class Queue(Source):
         self.placement = Placement(self.board)
         self.membership = Membership(self.board, self.placement)
         self.dispatch = Dispatch(self.board, self.placement, self.membership, self.expire_head)
-        self.timers = Timers(self.board, self.membership, self._expire, self._set_pending)
+        self.returns = Returns(self)
+        self.timers = Timers(self.board, self.membership, self._expire, self.returns.set_pending)
         self.exclusions = Exclusions(self.board, self.membership, self.dispatch)
         self.start = Start(self.board, self.membership)
         self.draining: list[Consumer] = []  # AMQP links to be told when nothing more can come
@@ -126,7 +128,7 @@ class Queue(Source):
         else:
             lane.count += 1
             if board.has_selectors:
-                self.dispatch.append_plain(entry)
+                self.dispatch.plain.append(entry)
             else:
                 board.default_view.level(lane.rank).todo.append(entry)
         self.mark()
@@ -177,16 +179,8 @@ class Queue(Source):
             consumer.unsettled.pop(entry.seq, None)
         if outcome is Outcome.ACCEPTED:
             self.settled(entry)
-        elif outcome is Outcome.REJECTED:
-            self._record(EventKind.REJECT, entry)
-            self._die(entry, f"rejected: {reason}" if reason else "rejected")
-        elif outcome is Outcome.FAILED:
-            self._fail(entry)
-        elif outcome is Outcome.DECLINED or outcome is Outcome.UNFIT:
-            self._refuse(entry, outcome)
         else:
-            self._record(EventKind.RELEASE, entry)
-            self._return(entry)
+            self.returns.take(entry, outcome, reason)
         if consumer is not None and len(consumer.unsettled) + 1 == consumer.unsettled_max:
             self.dispatch.offer(consumer)  # it held all it may hold, and was out of every line
         self.mark()
@@ -194,11 +188,12 @@ class Queue(Source):
     def settled(self, entry: Entry) -> None:
         """Remove an entry its consumer accepted, maybe by taking it settled."""
         if self.board.events is not None:
-            self._record(EventKind.ACK, entry)
+            self.record(EventKind.ACK, entry)
         self.counts.acked += 1
-        self._finish(entry)
+        self.finish(entry)
 
-    def _finish(self, entry: Entry) -> None:
+    def finish(self, entry: Entry) -> None:
+        """Remove an acquired entry, and free its group if it was the last one out."""
         lane = entry.lane
         self._remove(entry)
         if lane.is_grouped:
@@ -216,92 +211,12 @@ class Queue(Source):
         """Remove an entry nobody has acquired: expired, purged, or over the limit."""
         lane = entry.lane
         self.dropped_to = max(self.dropped_to, entry.seq)
-        self._record(kind, entry)
+        self.record(kind, entry)
         self._remove(entry)
         if lane.is_grouped:
             self.placement.dropped(entry)
         else:
-            self.dispatch.trim_plain()
-
-    def _fail(self, entry: Entry) -> None:
-        """Count a failed try; the message goes back, or is dead after too many."""
-        self._count_try(entry)
-        lane = entry.lane
-        lane.failures += 1
-        self._record(EventKind.FAIL, entry)
-        if self.nak_limit and entry.deliveries >= self.nak_limit:
-            self._die(entry, f"failed {entry.deliveries} times")
-            return
-        rules = self.board.rules
-        is_poisoned = 0 < rules.park_after_failures <= lane.failures
-        if lane.is_grouped and is_poisoned and not lane.is_parked:
-            lane.is_parked = True
-            self.board.record(EventKind.PARK, lane.name, 0, entry.seq)
-        delay = retry_delay(self.settings, entry.deliveries)
-        if delay and lane.is_grouped:
-            # Order first: the whole group waits with its failed message.
-            lane.hold_until = max(lane.hold_until, self.board.now + delay)
-            self.board.hold(lane, lane.hold_until)
-        elif delay and not self.board.has_run_out(entry):
-            self.timers.send_away(entry, delay)
-            return
-        self._return(entry)
-
-    def _refuse(self, entry: Entry, outcome: Outcome) -> None:
-        """Put an entry back for others than its holder."""
-        consumer = entry.holder
-        can_be_kept_away = consumer is None or self.exclusions.refuse(consumer, entry)
-        if not can_be_kept_away and self.settings.dlq is not None:
-            self._record(EventKind.REJECT, entry)
-            self._die(entry, "undeliverable to a consumer that would get it again")
-        elif outcome is Outcome.UNFIT or not can_be_kept_away:
-            self._fail(entry)
-        else:
-            self._record(EventKind.RELEASE, entry)
-            self._return(entry)
-
-    def _count_try(self, entry: Entry) -> None:
-        entry.deliveries += 1
-        if self.retried is not None:
-            self.retried(self, entry)
-
-    def _return(self, entry: Entry) -> None:
-        """Put an acquired entry back at its place."""
-        lane = entry.lane
-        self._set_pending(entry)
-        # It may have run out meanwhile and been the last: then its lane is gone already.
-        if self.board.lanes.get(lane.name) is lane:
-            if lane.unsettled == 0:
-                self.dispatch.drained(lane)
-            self.placement.resolve(lane)
-
-    def _set_pending(self, entry: Entry) -> None:
-        lane = entry.lane
-        self.counts.returned += 1
-        entry.holder = None
-        entry.is_first = False
-        if lane.is_grouped:
-            lane.unsettled -= 1
-        entry.state = PENDING
-        self.drop_cursor = min(self.drop_cursor, entry.seq)
-        values = self.discipline.last_values
-        if self.board.has_run_out(entry):
-            self._expire(entry)
-        elif values is not None and values.is_outdated(entry):
-            self.counts.dropped += 1
-            self.drop(entry, EventKind.DROP)
-        elif lane.is_grouped:
-            lane.put_back(entry)
-        else:
-            self.dispatch.return_plain(entry)
-
-    def _die(self, entry: Entry, reason: str) -> None:
-        message = entry.content
-        self.counts.dead += 1
-        self._record(EventKind.DEAD_LETTER, entry)
-        if self.dead_letter is not None:
-            self.dead_letter(self, message, reason)
-        self._finish(entry)
+            self.dispatch.plain.trim()
 
     def _remove(self, entry: Entry) -> None:
         if entry.stored and self.removed is not None:
@@ -319,7 +234,8 @@ class Queue(Source):
         if self.freed is not None:
             self.freed(self)
 
-    def _record(self, kind: EventKind, entry: Entry) -> None:
+    def record(self, kind: EventKind, entry: Entry) -> None:
+        """Report an event of one entry, if anybody listens."""
         if self.board.events is not None:
             holder = 0 if entry.holder is None else entry.holder.id
             self.board.record(kind, entry.lane.name, holder, entry.seq)
@@ -385,9 +301,9 @@ class Queue(Source):
             returned = self.membership.leave(consumer)
             for entry in returned:
                 if counted:
-                    self._count_try(entry)
-                self._record(EventKind.RELEASE, entry)
-                self._set_pending(entry)
+                    self.returns.count_try(entry)
+                self.record(EventKind.RELEASE, entry)
+                self.returns.set_pending(entry)
             self.membership.settle_lanes(consumer, returned)
         self.start.left()
         self.touched_at = now

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from covey.core.dispatch import TRIM_MIN
 from covey.core.entry import ACQUIRED, AWAY, GONE, PENDING, Entry, Outcome
 from covey.core.lane import Lane
+from covey.core.plain import TRIM_MIN
 from covey.core.view import View
 from tests.core.support import Bench, Letter, policy, selector_of
 
