@@ -31,8 +31,8 @@ class Board:
 
     def __init__(self, name: str, strategy: GroupStrategy, rules: GroupRules) -> None:
         self.name = name
-        self.strategy = strategy
         self.rules = rules
+        self.use(strategy)
         self.events: EventSink | None = None
         self.now = 0.0
         self.wall_ms = 0  # the time of day, which expiry is told in
@@ -52,6 +52,13 @@ class Board:
         self.hold_count = 0
         self.budget = 0  # steps left in this pump
 
+    def use(self, strategy: GroupStrategy) -> None:
+        """Go by a strategy; what it says of itself is read once, not once a message."""
+        self.strategy = strategy
+        self.wants_delivered = strategy.wants_delivered
+        self.is_bounded = strategy.is_bounded
+        self.binds_by_rule = strategy.binds_by_rule
+
     def record(self, kind: EventKind, group: str, consumer: int, seq: int) -> None:
         """Report an event to the sink, if there is one."""
         if self.events is not None:
@@ -68,7 +75,7 @@ class Board:
             view.lower = [Level() for _ in self.levels[1:]]
 
     def list_ready(self, consumer: Consumer, seq: int) -> None:
-        """Note a head that only this consumer may take; `show_best` tells the pump."""
+        """Note a head that only this consumer may take; the caller shows it to the pump."""
         ready = consumer.ready
         heappush(ready, seq)
         # Any lane may be lent to it where selectors are in play, else only its own are here.
@@ -77,6 +84,18 @@ class Board:
             # A consumer without credit never pops: keep what is still true.
             consumer.ready = [seq for seq in set(ready) if self._is_ready(consumer, seq)]
             heapify(consumer.ready)
+
+    def show_new(self, consumer: Consumer, seq: int) -> None:
+        """Show a head just listed to the pump if it is the consumer's best.
+
+        If it is not, the best was shown when it became that, or will be when the consumer is
+        willing again (`Dispatch.offer`). Void places must not be taken for a better one.
+        """
+        ready = consumer.ready
+        while ready[0] != seq and not self._is_ready(consumer, ready[0]):
+            heappop(ready)
+        if ready[0] == seq:
+            heappush(self.hot, seq)
 
     def show_best(self, consumer: Consumer) -> None:
         """Show the oldest head this consumer may take to the pump."""

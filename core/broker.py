@@ -36,7 +36,6 @@ from covey.core.paging import Decoder, Pager
 from covey.core.policies import Policies
 from covey.core.publishing import Publishing
 from covey.core.queue import Queue
-from covey.core.quota import has_quota
 from covey.core.recovery import recover
 from covey.core.security import (
     Identity,
@@ -371,8 +370,6 @@ class Broker:
     # What a new queue is told.
 
     def _prepare(self, queue: Queue) -> None:
-        queue.has_quota = has_quota(queue)
-        queue.freed = self.publishing.parking.free
         queue.dead_letter = self._dead_letter
         queue.timers.let_in = partial(self.publishing.arrivals.come_due, queue)
         if self.commits.is_durable:

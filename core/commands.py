@@ -43,7 +43,7 @@ def change_strategy(queue: Queue, strategy: GroupStrategy, now: float) -> None:
     """Let another strategy decide from now on; order holds, drained groups move."""
     board = queue.board
     board.now = now
-    board.strategy = strategy
+    board.use(strategy)
     for consumer in board.consumers.values():
         if not consumer.is_gone and not consumer.is_retiring:
             strategy.joined(consumer.id, consumer.weight)

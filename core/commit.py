@@ -72,10 +72,11 @@ class Commits:
         shelf = queue.shelf
         if queue.next_seq >= shelf.reserve_at:
             self.ledger.reserve(queue)
-        is_kept = self.keeps(queue, message)
+        is_kept = message.persistent and self.keeps(queue, message)
         if not is_kept and queue.next_seq < shelf.secured:
             entry = queue.enqueue(message, PENDING)
-            self.arrived(queue, entry)
+            if self.is_durable:  # else nothing is ever put out of memory
+                self.arrived(queue, entry)
             return entry
         entry = queue.enqueue(message, STORING)
         if is_kept:

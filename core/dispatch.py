@@ -75,11 +75,17 @@ class Dispatch:
         board = self.board
         board.budget = budget
         self._ask_stale()
+        view = board.default_view
         while board.budget > 0:
-            if not board.has_selectors and not board.hot and not board.default_view.free:
-                if not self._pump_plain(board.default_view):
-                    break
-            elif not self._step():
+            if board.has_selectors or view.free:
+                goes_on = self._step()
+            elif not board.hot:
+                goes_on = self._pump_plain(view)
+            elif view.todo or view.back or view.lower:
+                goes_on = self._step()
+            else:
+                goes_on = self._pump_hot(view)
+            if not goes_on:
                 break
         if board.budget > 0:
             for browser in list(board.browsers):
@@ -115,6 +121,23 @@ class Dispatch:
                 continue
             self._deliver_plain(view, entry, consumer)
             if board.hot or view.free:
+                return True
+        return False
+
+    def _pump_hot(self, view: View) -> bool:
+        """Deliver heads that are bound to a consumer, while there is nothing else to deliver."""
+        board = self.board
+        while board.budget > 0:
+            entry = board.best_hot()
+            if entry is None:
+                return False
+            board.budget -= 1
+            if entry.expires_ms and self.expire(entry):
+                continue
+            target = entry.lane.target
+            assert target is not None
+            self._deliver_head(entry, target)
+            if view.free or view.todo:
                 return True
         return False
 
@@ -170,7 +193,8 @@ class Dispatch:
             neighbours = board.strategy.took(lane.name, consumer.id)
             self.placement.bind(lane, consumer)
             lane.is_fresh = True
-            self._tell_evictions()
+            if board.is_bounded:
+                self._tell_evictions()
             self.turn += 1
             consumer.last_assigned = self.turn
             self._join_lane_line(view, consumer)
@@ -191,13 +215,14 @@ class Dispatch:
         entry.is_first = lane.is_fresh and lane.owner is consumer
         if entry.is_first:
             lane.is_fresh = False
-        if board.strategy.wants_delivered:
+        if board.wants_delivered:
             board.strategy.delivered(lane.name)
         if entry.content.group_sequence < 0 and board.strategy.acts_on_close:
             self.close(lane)
         self._hand_over(entry, consumer)
-        if board.lanes.get(lane.name) is lane:
-            self.placement.resolve(lane)
+        # One that is settled as it is sent may have been its lane's last: then that is gone.
+        if lane.count or board.lanes.get(lane.name) is lane:
+            self.placement.advance(lane, consumer)
 
     def close(self, lane: Lane) -> None:
         """End the group's ownership; it moves once its unsettled messages are settled."""

@@ -50,6 +50,9 @@ class Outcome(Enum):
     UNFIT = "unfit"  # failed, and not to come back to this consumer
 
 
+ACCEPTED: Final = Outcome.ACCEPTED  # asked for each message: a look-up in an Enum is a search
+
+
 class Entry:
     """One message at one sequence number of one queue."""
 

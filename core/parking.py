@@ -4,8 +4,9 @@ A producer whose message finds its queue full (`full_policy = "block"`) waits he
 commit. When the queue has lost a message the oldest piece of work is tried again, as a whole; it
 may then wait for another queue.
 
-A queue that loses a message only says so (`free`): trying again there and then would put a
-message into a queue that is in the middle of something. The broker retries between dispatches.
+A queue that somebody waits for says so when it loses a message (`free`), and no more: trying
+again there and then would put a message into a queue that is in the middle of something. The
+broker retries between dispatches.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class Parking:
     def add(self, queue: Queue, work: Work) -> None:
         """Let a piece of work wait for a queue."""
         self.waiting.setdefault(queue, deque()).append(work)
+        queue.freed = self.free
 
     def free(self, queue: Queue) -> None:
         """Hear that a queue has more room, or is gone."""
@@ -82,13 +84,16 @@ class Parking:
             else:
                 del self.waiting[queue]
                 self.freed.pop(queue, None)
+                queue.freed = None
 
     def _retry(self, queue: Queue, attempt: Callable[[Work], Queue | None]) -> None:
         line = self.waiting.pop(queue, None)
+        queue.freed = None
         while line:
             blocker = attempt(line[0])
             if blocker is queue:
                 self.waiting[queue] = line
+                queue.freed = self.free
                 return
             work = line.popleft()
             if blocker is not None:

@@ -54,20 +54,47 @@ class Placement:
             lane.target = None
             self._move(lane, IDLE)
             if lane.count == 0:
-                self._vanish(lane)
+                self.vanish(lane)
         else:
             where = self._decide(lane, head)
             self._move(lane, where)
             if where == READY:
-                assert lane.target is not None
-                board.list_ready(lane.target, head.seq)
-                board.show_best(lane.target)
+                target = lane.target
+                assert target is not None
+                board.list_ready(target, head.seq)
+                if target is was_target:
+                    board.show_best(target)  # the place it had is void
+                else:
+                    board.show_new(target, head.seq)
             elif where == OPEN:
                 self._list_open(lane, head)
         # Whoever takes a lane out of READY must show the old target's next best, or the pump
         # would never hear of it.
         if was_target is not None and lane.target is not was_target:
             board.show_best(was_target)
+
+    def advance(self, lane: Lane, consumer: Consumer) -> None:
+        """Resolve a lane whose head has just gone to a consumer: the common cases by hand."""
+        board = self.board
+        if board.has_selectors or lane.back is not None or lane.owner is not consumer:
+            self.resolve(lane)
+            return
+        head = lane.first
+        if head is None:
+            was_ready = lane.where == READY
+            lane.head = None
+            lane.target = None
+            lane.where = IDLE
+            if lane.count == 0:
+                self.vanish(lane)
+            if was_ready:
+                board.show_best(consumer)
+        elif lane.where == READY and self._is_free_to_go(lane, head):
+            lane.head = head
+            board.list_ready(consumer, head.seq)
+            board.show_best(consumer)
+        else:
+            self.resolve(lane)
 
     def ask(self, lane: Lane) -> None:
         """Ask the strategy whose group this is, and bind it. Does not resolve."""
@@ -79,7 +106,7 @@ class Placement:
         asked = board.consumers.get(named) if named else None
         if asked is not owner:
             self.bind(lane, asked)
-            lane.is_fresh = board.strategy.binds_by_rule
+            lane.is_fresh = board.binds_by_rule
 
     def bind(self, lane: Lane, consumer: Consumer | None) -> None:
         """Make the consumer (or nobody) the lane's owner."""
@@ -89,7 +116,8 @@ class Placement:
             return
         if owner is not None:
             owner.lanes.discard(lane)
-            board.record(EventKind.REVOKE, lane.name, owner.id, 0)
+            if board.events is not None:
+                board.record(EventKind.REVOKE, lane.name, owner.id, 0)
             if owner.wants_revoked and not owner.is_gone:
                 owner.revoked(lane.name)
         lane.owner = consumer
@@ -97,7 +125,8 @@ class Placement:
         if consumer is not None:
             consumer.lanes.add(lane)
             lane.owned_since = board.now
-            board.record(EventKind.ASSIGN, lane.name, consumer.id, 0)
+            if board.events is not None:
+                board.record(EventKind.ASSIGN, lane.name, consumer.id, 0)
 
     def dropped(self, entry: Entry) -> None:
         """Hear that a pending entry is gone without having been delivered."""
@@ -150,14 +179,15 @@ class Placement:
         board = self.board
         if lane.owner is None:
             self.ask(lane)  # before the gates: a parked lane has an owner too
+        owner = lane.owner
         lane.target = None
-        why = self._hold_reason(lane, head)
-        if why:
-            lane.why = why
-            return HELD
-        lane.target = lane.owner
+        if not self._is_free_to_go(lane, head) or (owner is not None and owner.is_gone):
+            why = self._hold_reason(lane, head)
+            if why:
+                lane.why = why
+                return HELD
+        lane.target = owner
         if board.has_selectors:
-            owner = lane.owner
             if owner is None or owner.view is None or not self.admits(owner.view, head):
                 lane.target = self._lend(lane, head)
                 if lane.target is None and not self._is_wanted(head):
@@ -166,6 +196,16 @@ class Placement:
         if lane.unsettled and lane.holder is not lane.target:
             return DRAINING
         return OPEN if lane.target is None else READY
+
+    def _is_free_to_go(self, lane: Lane, head: Entry) -> bool:
+        """Say whether nothing that `_hold_reason` looks at can hold the head."""
+        return (
+            head.state == PENDING
+            and head.message is not None
+            and not lane.is_parked
+            and lane.hold_until == 0.0
+            and self.board.rules.unsettled_max == 0
+        )
 
     def _hold_reason(self, lane: Lane, head: Entry) -> str:
         rules = self.board.rules
@@ -228,7 +268,8 @@ class Placement:
         if board.rules.drain_limit_s:
             board.hold(lane, board.now + board.rules.drain_limit_s)
 
-    def _vanish(self, lane: Lane) -> None:
+    def vanish(self, lane: Lane) -> None:
+        """End a lane that has no message left."""
         board = self.board
         owner = lane.owner
         if owner is not None:
@@ -236,6 +277,7 @@ class Placement:
             # owner gets no notice.
             owner.lanes.discard(lane)
             lane.owner = None
-            board.record(EventKind.REVOKE, lane.name, owner.id, 0)
+            if board.events is not None:
+                board.record(EventKind.REVOKE, lane.name, owner.id, 0)
         if board.lanes.pop(lane.name, None) is not None:
             board.strategy.vanished(lane.name)

@@ -12,7 +12,6 @@ from covey.config.settings import BrokerSettings
 from covey.core.commands import change_strategy
 from covey.core.errors import RefusedError
 from covey.core.queue import Queue
-from covey.core.quota import has_quota
 from covey.groups import make
 from covey.groups.base import GroupStrategy
 from covey.groups.key import GroupKey
@@ -57,7 +56,6 @@ def change_policy(
     queue.key = key_of(settings, queue.board.strategy, limits)
     queue.apply(settings)
     queue.is_durable = settings.durable
-    queue.has_quota = has_quota(queue)
     queue.mark()
 
 

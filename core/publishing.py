@@ -13,6 +13,7 @@ A mirrored queue listens to the topic of its name, so a send to the queue goes t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from covey.core.arrivals import Arrivals
 from covey.core.commit import Commits
@@ -27,6 +28,10 @@ from covey.core.session import Session
 from covey.core.temporary import admitted
 from covey.core.topic import Topic
 from covey.core.transaction import Transaction
+
+# Asked for each message: a look-up in an Enum is a search.
+QUEUE: Final = Kind.QUEUE
+TOPIC: Final = Kind.TOPIC
 
 
 class Publishing:
@@ -47,25 +52,31 @@ class Publishing:
     ) -> None:
         """Put one message where it belongs, now or when there is room."""
         session.sent += 1
-        if len(targets) == 1:
-            target = targets[0]
-            queue = session.host.queues.get(target.name)
-            if (
-                queue is not None
-                and target.kind is Kind.QUEUE
-                and target in session.sendable
-                and not queue.has_quota
-                and queue.discipline.is_usual
-                and not message.due_ms
-                and not queue.settings.mirrored
-            ):
-                self.arrivals.place(queue, message)
-                if done is not None:
-                    self.commits.after(done)
-                if self.commits.pressure and message.persistent:
-                    self.commits.hold_back(session, session.host.now)
-                return
+        if len(targets) == 1 and self._is_put(session, targets[0], message):
+            if done is not None:
+                self.commits.after(done)
+            if self.commits.pressure and message.persistent:
+                self.commits.hold_back(session, session.host.now)
+            return
         self._start(Work(session, [(targets, message)], done))
+
+    def _is_put(self, session: Session, target: Destination, message: Message) -> bool:
+        """Put a message where nothing can stand in its way; False: it has to go the long way."""
+        if target not in session.sendable:
+            return False
+        host = session.host
+        kind = target.kind
+        if kind is QUEUE:
+            queue = host.queues.get(target.name)
+            if queue is None or not queue.takes_all or message.due_ms:
+                return False
+            self.arrivals.place(queue, message)
+            return True
+        topic = host.topics.get(target.name) if kind is TOPIC else None
+        if topic is None or host.mirror_of(target.name) is not None:
+            return False
+        self._publish_topic(session, topic, message)
+        return True
 
     def commit(
         self,
@@ -189,6 +200,7 @@ class Publishing:
         now = session.host.now
         topic.touched_at = now
         for feed in topic.publish(message):
+            # Its next message waits until this subscriber has caught up.
             session.block(f"a slow subscriber of topic {topic.name}", now)
             feed.waited_for_by.append(session)
 

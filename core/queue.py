@@ -22,10 +22,10 @@ from covey.core.consumer import Consumer
 from covey.core.counts import Counts
 from covey.core.discipline import Discipline
 from covey.core.dispatch import Dispatch
-from covey.core.entry import ACQUIRED, GONE, PENDING, STORING, Entry, Outcome
+from covey.core.entry import ACCEPTED, ACQUIRED, GONE, PENDING, STORING, Entry, Outcome
 from covey.core.events import EventKind
 from covey.core.exclusions import Exclusions
-from covey.core.lane import HELD, READY
+from covey.core.lane import HELD, IDLE, READY
 from covey.core.membership import Membership
 from covey.core.message import Message
 from covey.core.placement import Placement
@@ -64,7 +64,6 @@ class Queue(Source):
         self.start = Start(self.board, self.membership)
         self.draining: list[Consumer] = []  # AMQP links to be told when nothing more can come
         self.is_durable = settings.durable
-        self.has_quota = False
         self.is_dirty = False
         self.dirty: list[Queue] = []  # the broker's list of queues to pump
         self.shelf = Shelf()
@@ -82,6 +81,10 @@ class Queue(Source):
         self.nak_limit = settings.nak_limit
         self.board.rules = rules_of(settings)
         self.discipline.apply(settings)
+        self.has_quota = settings.quota > 0 or settings.quota_messages > 0
+        # Nothing asks what a newcomer is before it has its place.
+        is_simple = self.discipline.is_usual and not settings.mirrored
+        self.takes_all = is_simple and not self.has_quota
         self.start.arm()
 
     # Coming in.
@@ -105,8 +108,14 @@ class Queue(Source):
         if not self.discipline.has_groups:
             return ""
         key = self.key
-        if key.header is None and not message.group:
+        if key.header is not None:
+            found = message.lookup(key.header)
+            if isinstance(found, str) and 0 < len(found) <= key.safe_length:
+                return found
+        elif not message.group:
             return key.default_group
+        elif len(message.group) <= key.safe_length:
+            return message.group
         return key.resolve(message.group, message.lookup)
 
     def insert(self, entry: Entry) -> None:
@@ -177,7 +186,7 @@ class Queue(Source):
         consumer = entry.holder
         if consumer is not None:
             consumer.unsettled.pop(entry.seq, None)
-        if outcome is Outcome.ACCEPTED:
+        if outcome is ACCEPTED:
             self.settled(entry)
         else:
             self.returns.take(entry, outcome, reason)
@@ -201,8 +210,10 @@ class Queue(Source):
             if lane.unsettled == 0:
                 lane.failures = 0
                 self.dispatch.drained(lane)
+                if lane.count == 0 and lane.where == IDLE:
+                    self.placement.vanish(lane)
                 # In the common case the lane is READY for its owner and nothing changes.
-                if lane.owner is None or lane.where != READY:
+                elif lane.owner is None or lane.where != READY:
                     self.placement.resolve(lane)
             elif lane.where == HELD:
                 self.placement.resolve(lane)

@@ -21,11 +21,6 @@ from covey.core.events import EventKind
 from covey.core.queue import Queue
 
 
-def has_quota(queue: Queue) -> bool:
-    """Say whether the queue has any limit at all."""
-    return queue.settings.quota > 0 or queue.settings.quota_messages > 0
-
-
 def has_room(queue: Queue, count: int, size: int) -> bool:
     """Say whether so many messages may come now; False: they have to wait.
 

@@ -57,6 +57,8 @@ class Transaction:
             return
         self._count(0)
         consumer.unsettled.pop(entry.seq, None)
+        if len(consumer.unsettled) + 1 == consumer.unsettled_max:
+            consumer.queue.credit_changed(consumer)  # it held all it may hold
         self.settlements.append(Settlement(entry, consumer, consumer.queue, outcome, reason))
 
     def commit_settlements(self, now: float) -> None:

@@ -57,6 +57,9 @@ class GroupStrategy(ABC):
     wants_delivered: ClassVar[bool] = False
     """Whether `delivered` must be called for each message of a group."""
 
+    is_bounded: ClassVar[bool] = False
+    """Whether it may have to forget groups for lack of room (`evictions`, `over_size`)."""
+
     @abstractmethod
     def owner(self, group: str, skip: frozenset[int] = NONE) -> int:
         """Give the consumer that owns the group, never one of `skip`; 0 if it is free."""

@@ -32,6 +32,9 @@ CONSUMER_MASK: Final = (1 << CONSUMER_BITS) - 1
 POSITIONS_KEPT: Final = 8192
 """Positions remembered in the process, under 2 MB: a live group is asked for again and again."""
 
+OWNERS_KEPT: Final = 8192
+"""Answers remembered per ring, under 1 MB: a group that empties and fills asks each time."""
+
 POSITION_BYTES: Final = 8
 """64 bits: two of a million points meet once in some 40 million rings."""
 
@@ -39,11 +42,12 @@ POSITION_BYTES: Final = 8
 class HashRing:
     """Consumers on a circle of 2 ** 64 positions."""
 
-    __slots__ = ("_consumers", "_points")
+    __slots__ = ("_consumers", "_owners", "_points")
 
     def __init__(self) -> None:
         self._points: list[int] = []
         self._consumers: set[int] = set()
+        self._owners: dict[str, int] = {}  # answers of `find`, good until the ring changes
 
     def __contains__(self, consumer: int) -> bool:
         return consumer in self._consumers
@@ -56,6 +60,7 @@ class HashRing:
         assert 0 < consumer <= CONSUMER_MASK, f"consumer {consumer} has no place on the ring"
         assert consumer not in self._consumers, f"consumer {consumer} is on the ring already"
         self._consumers.add(consumer)
+        self._owners.clear()
         for i in range(count):
             self._points.append(position(f"{consumer}:{i}") << CONSUMER_BITS | consumer)
         # Sorted runs are merged in linear time; inserting one by one would move the list each time.
@@ -64,6 +69,7 @@ class HashRing:
     def remove(self, consumer: int) -> None:
         """Take the consumer's points away."""
         self._consumers.discard(consumer)
+        self._owners.clear()
         self._points = [point for point in self._points if point & CONSUMER_MASK != consumer]
 
     def replace(self, old: int, new: int) -> None:
@@ -71,6 +77,7 @@ class HashRing:
         assert new not in self._consumers, f"consumer {new} is on the ring already"
         self._consumers.discard(old)
         self._consumers.add(new)
+        self._owners.clear()
         for i, point in enumerate(self._points):
             if point & CONSUMER_MASK == old:
                 self._points[i] = point ^ old ^ new
@@ -78,15 +85,27 @@ class HashRing:
 
     def find(self, key: str, skip: frozenset[int] = NONE) -> int:
         """Give the first consumer clockwise of the key that is not to be skipped, else 0."""
+        if not skip:
+            known = self._owners.get(key)
+            return self._look_up(key) if known is None else known
         points = self._points
         start = bisect_left(points, position(key) << CONSUMER_BITS)
-        if not skip:
-            return (points[start if start < len(points) else 0] & CONSUMER_MASK) if points else FREE
         for i in range(start, start + len(points)):
             consumer = points[i % len(points)] & CONSUMER_MASK
             if consumer not in skip:
                 return consumer
         return FREE
+
+    def _look_up(self, key: str) -> int:
+        points = self._points
+        if not points:
+            return FREE
+        start = bisect_left(points, position(key) << CONSUMER_BITS)
+        found = points[start if start < len(points) else 0] & CONSUMER_MASK
+        if len(self._owners) >= OWNERS_KEPT:
+            self._owners.clear()
+        self._owners[key] = found
+        return found
 
 
 @lru_cache(POSITIONS_KEPT)

@@ -32,7 +32,7 @@ class GroupIdError(ValueError):
 class GroupKey:
     """One queue's rule for finding the group id of a message."""
 
-    __slots__ = ("default_group", "header", "id_bytes_max")
+    __slots__ = ("default_group", "header", "id_bytes_max", "safe_length")
 
     def __init__(
         self,
@@ -44,6 +44,7 @@ class GroupKey:
         self.header = header
         self.default_group = default_group
         self.id_bytes_max = id_bytes_max
+        self.safe_length = id_bytes_max // UTF8_BYTES_PER_CHAR_MAX  # characters, whatever they are
 
     def resolve(self, native: str | None, lookup: Callable[[str], Value]) -> str:
         """Give the message's group, "" for none; `native` is the AMQP group-id."""
@@ -62,7 +63,7 @@ class GroupKey:
         if value is None:
             return ""
         text = value if isinstance(value, str) else _as_text(place, value)
-        if len(text) * UTF8_BYTES_PER_CHAR_MAX > self.id_bytes_max:
+        if len(text) > self.safe_length:
             self._check_length(place, text)
         return text
 

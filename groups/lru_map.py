@@ -35,6 +35,7 @@ class LruMap(OwnerMap):
     __slots__ = ("_evicted", "evictable", "size")
 
     name: ClassVar[str] = "lru"
+    is_bounded: ClassVar[bool] = True
 
     def __init__(self, size: int) -> None:
         assert size >= 1, f"an lru map needs room for one group, not {size}"

@@ -7,7 +7,7 @@ import pytest
 from covey.config.queues import QueueSettings
 from covey.core.errors import RefusedError
 from covey.core.queue import Queue
-from covey.core.quota import has_quota, has_room, take_room, why_full
+from covey.core.quota import has_room, take_room, why_full
 from tests.core.double import Room
 
 
@@ -23,8 +23,8 @@ def queue(held: int = 2, *, credit: int = 0, **options: object) -> Queue:
 
 
 def test_a_queue_without_limits_has_no_quota() -> None:
-    assert not has_quota(queue())
-    assert has_quota(queue(quota=100)) and has_quota(queue(quota_messages=5))
+    assert not queue().has_quota
+    assert queue(quota=100).has_quota and queue(quota_messages=5).has_quota
 
 
 def test_what_fits_exactly_is_fine() -> None:
