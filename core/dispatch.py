@@ -212,9 +212,9 @@ class Dispatch:
         lane.pop(entry)
         lane.unsettled += 1
         lane.holder = consumer
-        entry.is_first = lane.is_fresh and lane.owner is consumer
-        if entry.is_first:
+        if lane.is_fresh and lane.owner is consumer:
             lane.is_fresh = False
+            entry.is_first = board.rules.tells_first
         if board.wants_delivered:
             board.strategy.delivered(lane.name)
         if entry.content.group_sequence < 0 and board.strategy.acts_on_close:

@@ -81,7 +81,7 @@ class Entry:
         self.state = state
         self.deliveries = 0  # how often it was delivered before and came back
         self.holder: Consumer | None = None
-        self.is_first = False  # the first of its group's ownership by `holder`
+        self.is_first = False  # of its group's ownership by `holder`, and to be told so
 
     @property
     def content(self) -> Message:

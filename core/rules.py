@@ -24,6 +24,7 @@ class GroupRules:
     forget_idle_s: float = 0.0
     is_selector_strict: bool = False  # a head no selector admits blocks its group
     is_round_robin: bool = True
+    tells_first: bool = True  # mark the first message of each ownership
 
 
 def rules_of(settings: QueueSettings) -> GroupRules:
@@ -39,6 +40,7 @@ def rules_of(settings: QueueSettings) -> GroupRules:
         forget_idle_s=groups.forget_idle_s,
         is_selector_strict=groups.selector_order == "strict",
         is_round_robin=settings.round_robin,
+        tells_first=groups.first_for_consumer,
     )
 
 

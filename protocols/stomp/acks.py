@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covey.core.entry import Outcome
+from covey.core.entry import ACCEPTED, Outcome
 from covey.core.errors import RefusedError
 from covey.protocols.stomp.frame import Frame
 from covey.protocols.stomp.held import Held
@@ -48,8 +48,8 @@ def accept(engine: StompEngine, tag: int) -> None:
     consumer = held.consumer
     source = consumer.queue
     if source is not None:
-        source.settle(held.entry, Outcome.ACCEPTED, engine.now)
-    if not held.is_credited and consumer.wish.credit.is_raised_by_ack:
+        source.settle(held.entry, ACCEPTED, engine.now)
+    if consumer.is_credited_by_ack and not held.is_credited:
         consumer.window.grant(1, held.entry.size)
 
 

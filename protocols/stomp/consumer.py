@@ -6,7 +6,7 @@ body.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from covey.core.consumer import Consumer, Window
 from covey.core.entry import SHARED, Entry
@@ -21,11 +21,13 @@ from covey.protocols.stomp.subscribe import AckMode, Wish
 if TYPE_CHECKING:
     from covey.protocols.stomp.engine import StompEngine
 
-V1_2 = Version.V1_2
+V1_2: Final = Version.V1_2
 
-# The frame nearly every message becomes: subscription, id, [ack], length, the sender's lines, body.
-USUAL_TO_ACK = b"%s%s%d\nack:%d\ncontent-length:%d%s\n\n%s\0\n"
-USUAL = b"%s%s%d\ncontent-length:%d%s\n\n%s\0\n"
+# The frame nearly every message becomes: subscription, id, [ack], lines that only some have,
+# length, the sender's lines, body.
+USUAL_TO_ACK: Final = b"%s%s%d\nack:%d%s\ncontent-length:%d%s\n\n%s\0\n"
+USUAL: Final = b"%s%s%d%s\ncontent-length:%d%s\n\n%s\0\n"
+FIRST_LINE: Final = b"\nJMSXGroupFirstForConsumer:true"
 
 
 class StompConsumer(Consumer):
@@ -44,10 +46,11 @@ class StompConsumer(Consumer):
         self.head += b"\nmessage-id:"
         self.tracks = wish.ack is not AckMode.AUTO or wish.credit.is_explicit
         self.include_seq = header_name(wish.include_seq, version) if wish.include_seq else b""
-        self.is_unusual = version is not V1_2 or bool(self.include_seq)
+        self.is_older = version is not V1_2
         self.is_presettled = wish.ack is AckMode.AUTO
         self.is_browser = wish.is_browser
         self.is_settled_alone = wish.ack is AckMode.INDIVIDUAL and not wish.is_browser
+        self.is_credited_by_ack = wish.credit.is_raised_by_ack
         self.browse_ends = wish.browse_ends
         self.is_exclusive = wish.is_exclusive
         self.is_no_local = wish.is_no_local
@@ -65,39 +68,35 @@ class StompConsumer(Consumer):
         assert message is not None
         stomp = message if isinstance(message, StompMessage) else self._translated(message)
         tag = self._hold(entry, stomp) if self.tracks else 0
+        extra = b""
+        if self.include_seq or entry.is_first or entry.deliveries or stomp.expires_ms:
+            extra = self._extra_lines(entry, stomp)
         body = stomp.body
-        if (
-            self.is_unusual
-            or entry.deliveries
-            or (entry.is_first and self.engine.tells_first(self.queue))
-            or stomp.expires_ms
-            or stomp.given_id
-            or not body
-        ):
-            frame = self._unusual_frame(entry, stomp, tag)
+        if self.is_older or stomp.given_id or not body:
+            frame = self._unusual_frame(stomp, tag, extra)
         elif tag:
             prefix, number, lines = stomp.id_prefix, stomp.id_number, stomp.block.v1_2
-            frame = USUAL_TO_ACK % (self.head, prefix, number, tag, len(body), lines, body)
-        elif entry.seq == SHARED:
+            frame = USUAL_TO_ACK % (self.head, prefix, number, tag, extra, len(body), lines, body)
+        elif entry.seq == SHARED and not extra:
             frame = self.head + stomp.shared_part(V1_2)
         else:
             prefix, number, lines = stomp.id_prefix, stomp.id_number, stomp.block.v1_2
-            frame = USUAL % (self.head, prefix, number, len(body), lines, body)
+            frame = USUAL % (self.head, prefix, number, extra, len(body), lines, body)
         self.engine.send(frame)
 
     def _hold(self, entry: Entry, message: StompMessage) -> int:
         """Remember what the client may acknowledge; return its number."""
-        if self.version is V1_2:
+        if not self.is_older:
             return self.engine.hold(Held(self, entry, ""))
         return self.engine.hold(Held(self, entry, message.message_id()))
 
-    def _unusual_frame(self, entry: Entry, message: StompMessage, tag: int) -> bytes:
-        """Write a MESSAGE line by line: for an older version, or with lines most do not have."""
+    def _unusual_frame(self, message: StompMessage, tag: int, extra: bytes) -> bytes:
+        """Write a MESSAGE line by line: for an older version, with the client's id, or bare."""
         version = self.version
         lines = message.written_id(version)
-        if tag and version is V1_2:
+        if tag and not self.is_older:
             lines += b"\nack:%d" % tag
-        lines += self._extra_lines(entry, message)
+        lines += extra
         body = message.body
         if body:
             lines += b"\ncontent-length:%d" % len(body)
@@ -125,14 +124,16 @@ class StompConsumer(Consumer):
 
     def _extra_lines(self, entry: Entry, message: StompMessage) -> bytes:
         """Write what only some messages carry."""
+        if entry.is_first and not (entry.deliveries or self.include_seq or message.expires_ms):
+            return FIRST_LINE
         lines = b""
         if entry.deliveries:
             lines += b"\nredelivered:true"
             counter = self.engine.redeliveries_header
             if counter:
                 lines += b"\n%s:%d" % (counter, entry.deliveries)
-        if entry.is_first and self.engine.tells_first(self.queue):
-            lines += b"\nJMSXGroupFirstForConsumer:true"
+        if entry.is_first:
+            lines += FIRST_LINE
         if self.include_seq:
             lines += b"\n%s:%d" % (self.include_seq, entry.seq)
         if message.expires_ms:

@@ -14,28 +14,28 @@ missing ones.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from covey.config.settings import StompSettings
 from covey.core.broker import Broker
 from covey.core.errors import BrokerError, ProtocolError, RefusedError
-from covey.core.queue import Queue
 from covey.core.session import Session
-from covey.core.source import Source
 from covey.protocols.engine import Engine
 from covey.protocols.stomp import acks
-from covey.protocols.stomp.dialect import login_limits, own_headers, typed_name
+from covey.protocols.stomp.dialect import login_limits
 from covey.protocols.stomp.frame import Frame, FrameParser, encode
 from covey.protocols.stomp.heartbeat import Heartbeat
 from covey.protocols.stomp.held import Held
 from covey.protocols.stomp.message import StompMessage, stamped
 from covey.protocols.stomp.names import Names
+from covey.protocols.stomp.plans import Plans
 from covey.protocols.stomp.rules import SUPPORTED_TEXT, Version, check
-from covey.protocols.stomp.send import SendPlan, cut_receipt
+from covey.protocols.stomp.send import SendPlan
 from covey.protocols.stomp.verbs import VERBS
 
-OUTBOX_FACTOR = 2  # times buffer_size: from here on a peer that does not read is not read either
-PLANS_MAX = 1024  # distinct SEND header blocks remembered per connection
-PLAN_MISSES_MAX = 512  # a producer that never repeats itself gets no memory of its past
+# Times buffer_size: from here on a peer that does not read is not read either.
+OUTBOX_FACTOR: Final = 2
+V1_2: Final = Version.V1_2
 
 
 class StompEngine(Engine):
@@ -69,13 +69,13 @@ class StompEngine(Engine):
         self.held: dict[int, Held] = {}
         self.by_id: dict[str, list[int]] = {}  # 1.0 and 1.1 acknowledge by message-id
         self.last_tag = 0
-        self.plans: dict[bytes, SendPlan] = {}
-        self.plan_misses = 0
+        self.publishing = broker.publishing
+        self.plans: Plans | None = None  # until the login says whose messages these are
         self.id_prefix = b""
         self.id_number = 0
-        self.user_headers: list[tuple[str, str]] = []
-        self.own_headers = own_headers(settings)
+        self.stamp = settings.add_timestamp_header or ""
         self.redeliveries_header = b""
+        self.receipts_max = settings.receipts_max
         self.pending_receipts = 0  # asked for and not on their way yet
         self._receipts_written = 0  # of those, how many lie in the outbox
         self.failure = ""  # to be told at the end of this turn
@@ -244,7 +244,10 @@ class StompEngine(Engine):
                 frame = parser.next_frame()
                 if frame is None:
                     break
-                self._handle(frame)
+                if frame.command == "SEND" and self.session is not None:
+                    self.on_send(frame)
+                else:
+                    self._handle(frame)
             if self.failure and not self.is_closed:
                 self.fail(RefusedError(self.failure, "cancelled"), None)
         except ProtocolError as error:
@@ -258,14 +261,11 @@ class StompEngine(Engine):
             # Not at the first full outbox: a simple client sends all it has before it reads.
             or self._outbox_size > OUTBOX_FACTOR * self.buffer_size
             or self.is_leaving
-            or self.pending_receipts >= self.settings.receipts_max
+            or self.pending_receipts >= self.receipts_max
         )
 
     def _handle(self, frame: Frame) -> None:
         """Do what a frame says; any refusal ends the connection."""
-        if frame.command == "SEND" and self.session is not None:
-            self.on_send(frame)
-            return
         receipt: str | None = None
         try:
             headers = frame.headers(Version.V1_2 if self.session is None else self.version)
@@ -279,7 +279,7 @@ class StompEngine(Engine):
             VERBS[frame.command](self, frame, headers)
         except BrokerError as error:
             self.fail(error, receipt)
-        if frame.command == "ACK" and self.version is Version.V1_2:
+        if frame.command == "ACK" and self.version is V1_2:
             self._accept_more()
 
     def _accept_more(self) -> None:
@@ -297,70 +297,57 @@ class StompEngine(Engine):
 
     def on_send(self, frame: Frame) -> None:
         """Publish a message."""
-        receipt: str | None = None
+        head = frame.head
         try:
-            key = frame.block
-            if b"receipt:" in key:
-                key = cut_receipt(key)
-                receipt = frame.headers(self.version).get("receipt")
-            plan = self.plans.get(key)
+            plan = None if head is None else head.plan
             if plan is None:
-                plan = self._plan(key, frame.headers(self.version))
-            self._publish(plan, frame.body, receipt)
+                plan = self._plan(frame)
+            self._publish(plan, frame.body)
         except BrokerError as error:
-            self.fail(error, receipt)
+            self.fail(error, self._receipt_of(frame))
 
-    def _publish(self, plan: SendPlan, body: bytes, receipt: str | None) -> None:
-        broker = self.broker
+    def _plan(self, frame: Frame) -> SendPlan:
+        plans = self.plans
+        assert plans is not None
+        plan = plans.read(frame.block)
+        if frame.head is not None:
+            frame.head.plan = plan
+        return plan
+
+    def _receipt_of(self, frame: Frame) -> str | None:
+        try:
+            return frame.headers(self.version).get("receipt")
+        except ProtocolError:
+            return None
+
+    def _publish(self, plan: SendPlan, body: bytes) -> None:
         session = self.session
         assert session is not None
         message = StompMessage(plan.block, body)
         message.group = plan.group
         if not plan.is_plain:
-            plan.dress(message, broker.wall_ms(self.now))
+            plan.dress(message, self.broker.wall_ms(self.now))
         self.id_number += 1
         message.id_prefix = self.id_prefix
         message.id_number = self.id_number
         message.sender = session.id
-        settings = self.settings
-        stamp = settings.add_timestamp_header
-        if stamp:
-            message.block = stamped(plan.block, stamp, broker.wall_ms(self.now))
+        if self.stamp:
+            message.block = stamped(plan.block, self.stamp, self.broker.wall_ms(self.now))
         done: Callable[[], None] | None = None
-        if receipt is not None:
-            done = self.receipt(receipt)
-            if settings.receipt_implies_persistent and plan.may_persist:
+        if plan.receipt is not None:
+            done = self.receipt(plan.receipt)
+            if self.settings.receipt_implies_persistent and plan.may_persist:
                 message.persistent = True
         if plan.transaction:
-            broker.transaction_or_new(session, plan.transaction).send(plan.targets, message)
+            self._send_later(session, plan, message)
             if done is not None:
                 done()
             return
-        broker.publish(session, plan.targets, message, done)
+        self.publishing.publish(session, plan.targets, message, done)
 
-    def _plan(self, key: bytes, headers: dict[str, str]) -> SendPlan:
-        """Work a SEND's headers out, and remember it if this producer repeats itself."""
-        check("SEND", headers, self.version)
-        targets = self.names.destinations(typed_name(headers, self.settings), allow_patterns=False)
-        added = list(self.user_headers)
-        reply_to = headers.get("reply-to", "")
-        rewritten = self.names.real_name(reply_to)
-        if rewritten != reply_to:
-            added.append(("reply-to", rewritten))
-            if self.settings.keep_original_reply_to:
-                added.append(("reply-to", reply_to))
-        assert self.session is not None
-        plan = SendPlan(headers, targets, added, self.own_headers, self.session.identity.name)
-        self.plan_misses += 1
-        if self.plan_misses < PLAN_MISSES_MAX or len(self.plans) * 2 > self.plan_misses:
-            if len(self.plans) >= PLANS_MAX:
-                self.plans.clear()
-            self.plans[key] = plan
-        return plan
-
-    def tells_first(self, source: Source | None) -> bool:
-        """Say whether a queue's policy wants the first-for-consumer flag."""
-        return isinstance(source, Queue) and source.settings.groups.first_for_consumer
+    def _send_later(self, session: Session, plan: SendPlan, message: StompMessage) -> None:
+        begun = self.broker.transaction_or_new(session, plan.transaction)
+        begun.send(plan.targets, message)
 
     # What the client holds.
 
@@ -368,7 +355,7 @@ class StompEngine(Engine):
         """Remember a message the client may acknowledge; return its number."""
         self.last_tag += 1
         self.held[self.last_tag] = held
-        if self.version is not Version.V1_2:
+        if self.version is not V1_2:
             self.by_id.setdefault(held.message_id, []).append(self.last_tag)
         return self.last_tag
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from io import BytesIO
+from typing import Final
 
 from covey.core.errors import ProtocolError
 from covey.protocols.stomp.headers import (
@@ -36,6 +37,7 @@ from covey.protocols.stomp.headers import (
     parse_block,
     without_length,
 )
+from covey.protocols.stomp.heads import Head, Heads
 from covey.protocols.stomp.limits import Limits
 from covey.protocols.stomp.rules import (
     CLIENT_COMMANDS,
@@ -47,28 +49,24 @@ from covey.protocols.stomp.rules import (
 
 __all__ = ["Frame", "FrameParser", "Limits", "encode", "escape", "parse_block"]
 
-# A producer repeats its heads, so those of SEND are remembered: how many, and up to which length.
-# A head with a receipt comes once.
-_HEADS_MAX = 1024
-_HEAD_KEPT_MAX = 512
-_RECEIPT_NAME = b"receipt:"
-
-_ACK_START = b"ACK\nid:"
-_ACK_END = b"\n\n\0"
+_ACK_START: Final = b"ACK\nid:"
+_ACK_START_LENGTH: Final = 7
+_ACK_END: Final = b"\n\n\0"
+_ACK_END_LENGTH: Final = 3
 
 # Enough for any body_length_max; int() must not chew on ten thousand digits.
-_LENGTH_DIGITS_MAX = 18
+_LENGTH_DIGITS_MAX: Final = 18
 
-_V1_0 = Version.V1_0
-_V1_1 = Version.V1_1
+_V1_0: Final = Version.V1_0
+_V1_1: Final = Version.V1_1
 
-_NUL = 0
-_LF = 10
-_CR = 13
-_BLANKS = b" \t"
-_UNTIL_NUL = -1
+_NUL: Final = 0
+_LF: Final = 10
+_CR: Final = 13
+_BLANKS: Final = b" \t"
+_UNTIL_NUL: Final = -1
 
-_COMMANDS: dict[bytes, str] = {
+_COMMANDS: Final[dict[bytes, str]] = {
     command.encode(): command for command in CLIENT_COMMANDS | SERVER_COMMANDS
 }
 
@@ -76,12 +74,13 @@ _COMMANDS: dict[bytes, str] = {
 class Frame:
     """One frame: its command, its header lines joined by LF, its body."""
 
-    __slots__ = ("block", "body", "command")
+    __slots__ = ("block", "body", "command", "head")
 
-    def __init__(self, command: str, block: bytes, body: bytes) -> None:
+    def __init__(self, command: str, block: bytes, body: bytes, head: Head | None = None) -> None:
         self.command = command
         self.block = block
         self.body = body
+        self.head = head  # as it may come again; None if the frame came the long way
 
     def headers(self, version: Version) -> dict[str, str]:
         """Decode the header lines; login frames and CONNECTED are never unescaped.
@@ -91,17 +90,6 @@ class Frame:
         """
         is_escaped = self.command not in UNESCAPED_COMMANDS
         return parse_block(self.block, version, is_escaped=is_escaped)
-
-
-class Head:
-    """What a head says, so that one that comes again is looked up instead of read."""
-
-    __slots__ = ("block", "body_length", "command")
-
-    def __init__(self, command: str, block: bytes, body_length: int) -> None:
-        self.command = command
-        self.block = block
-        self.body_length = body_length
 
 
 class FrameParser:
@@ -129,7 +117,7 @@ class FrameParser:
         """Start before the first frame; 1.0 is the common ground until a login says more."""
         self.limits = limits
         self.version = _V1_0
-        self._heads: dict[bytes, Head] = {}
+        self._heads = Heads()
         self._data = b""
         self._at = 0
         self._begin()
@@ -179,9 +167,14 @@ class FrameParser:
         if stop < 0 or end < 0:
             return None
         text = data[at:end]
-        head = self._heads.get(text) or self._read_head(text)
-        if head is None:
-            return None
+        heads = self._heads
+        head = heads.known.get(text)
+        if head is not None:
+            heads.hits += 1
+        else:
+            head = self._read_head(text)
+            if head is None:
+                return None
         start = end + 2
         if head.body_length >= 0:
             stop = start + head.body_length
@@ -191,7 +184,7 @@ class FrameParser:
         body = data[start:stop]
         if not head.block:
             return self._bare_frame(head.command, body)
-        return Frame(head.command, head.block, body)
+        return Frame(head.command, head.block, body, head)
 
     def _read_head(self, text: bytes) -> Head | None:
         """Read a head of the usual form, and remember it if it may come again."""
@@ -202,10 +195,8 @@ class FrameParser:
         length_at = text.find(LENGTH_LINE)
         length = self._announced_length(text, length_at) if length_at >= 0 else _UNTIL_NUL
         head = Head(command, block, length)
-        if command == "SEND" and len(text) <= _HEAD_KEPT_MAX and _RECEIPT_NAME not in block:
-            if len(self._heads) == _HEADS_MAX:
-                self._heads.clear()
-            self._heads[text] = head
+        if command == "SEND":
+            self._heads.keep(text, head)
         return head
 
     def next_ack(self) -> int:
@@ -216,12 +207,12 @@ class FrameParser:
             at += 1
         if self._length or not data.startswith(_ACK_START, at):
             return 0
-        start = at + len(_ACK_START)
-        end = data.find(_ACK_END, start, start + _LENGTH_DIGITS_MAX + len(_ACK_END))
+        start = at + _ACK_START_LENGTH
+        end = data.find(_ACK_END, start, start + _LENGTH_DIGITS_MAX + _ACK_END_LENGTH)
         digits = data[start:end]
         if end < 0 or not digits.isdigit():
             return 0
-        self._at = end + len(_ACK_END)
+        self._at = end + _ACK_END_LENGTH
         return int(digits)
 
     def _head_is_read(self) -> bool:

@@ -1,8 +1,7 @@
 """SendPlan: everything a SEND's headers say, worked out once for all frames that repeat them.
 
-A producer sends the same header lines thousands of times. The connection keeps one plan for each
-distinct block of lines (without its `receipt`, which changes with every frame), so a repeated
-SEND costs a dictionary look-up instead of a parse.
+A producer sends the same header lines thousands of times: `heads` remembers whole heads with
+their plan, `plans` works one out for lines that are new.
 
 Aliases that let clients of other brokers work unchanged: `expiration` (RabbitMQ: a time to live
 in milliseconds), `AMQ_SCHEDULED_DELAY` (ActiveMQ).
@@ -16,7 +15,7 @@ from covey.core.destination import Destination
 from covey.core.errors import ProtocolError
 from covey.core.message import DEFAULT_PRIORITY, FORGET_RETAINED, KEEP_NOTHING, RETAIN
 from covey.groups.key import DEFAULT_HEADERS
-from covey.protocols.stomp.message import StompMessage, make_block
+from covey.protocols.stomp.message import Block, StompMessage, make_block
 
 TIME_DIGITS_MAX: Final = 15  # the year 33658; int() must not chew on a kilobyte of digits
 PRIORITY_MAX: Final = 9
@@ -32,44 +31,57 @@ class SendPlan:
         "given_id",
         "group",
         "group_sequence",
+        "has_new_reply_to",
         "is_persistent",
         "is_plain",
         "may_persist",
         "priority",
+        "receipt",
         "retain",
         "targets",
         "transaction",
         "ttl_ms",
     )
 
-    def __init__(
-        self,
-        headers: dict[str, str],
-        targets: tuple[Destination, ...],
-        added: list[tuple[str, str]],
-        own: frozenset[str] = frozenset(),
-        user: str = "",
-    ) -> None:
-        """Read the headers; `added` are the broker's own, which take the place of forged ones.
-
-        `own` names headers that the broker writes later, message by message; `user` is who sends.
-        """
+    def __init__(self, targets: tuple[Destination, ...], block: Block) -> None:
+        """Start with a message that has nothing but a destination."""
         self.targets = targets
-        self.transaction = headers.get("transaction", "")
-        self.is_persistent = headers.get("persistent") == "true"
-        self.given_id = headers.get("message-id", "")
-        self.may_persist = headers.get("persistent") != "false"
-        self.retain = _retain(headers.get("retain", ""))
-        self.expires_ms = _time(headers, "expires")
-        ttl_ms = _time(headers, "ttl") or _time(headers, "expiration")
-        self.ttl_ms = 0 if "expires" in headers else ttl_ms  # `expires` wins, 0 (never) too
-        self.delay_ms = _time(headers, "AMQ_SCHEDULED_DELAY")
-        self.priority = _priority(headers.get("priority"))
-        self.group = next((headers[name] for name in DEFAULT_HEADERS if headers.get(name)), "")
-        self.group_sequence = _integer(headers, "JMSXGroupSeq")
-        ours = own.union([name for name, _ in added])
-        kept = [(name, value) for name, value in headers.items() if name not in ours]
-        self.block = make_block(kept, added, user)
+        self.block = block
+        self.transaction = ""
+        self.is_persistent = False
+        self.may_persist = True
+        self.given_id = ""
+        self.receipt: str | None = None
+        self.retain = KEEP_NOTHING
+        self.expires_ms = 0
+        self.ttl_ms = 0
+        self.delay_ms = 0
+        self.priority = DEFAULT_PRIORITY
+        self.group = ""
+        self.group_sequence = 0
+        self.has_new_reply_to = False  # its reply-to line is not the sender's own
+        self.is_plain = True
+
+    def copy(self) -> SendPlan:
+        """Return a plan that starts as this one is."""
+        plan = SendPlan(self.targets, self.block)
+        plan.transaction = self.transaction
+        plan.is_persistent = self.is_persistent
+        plan.may_persist = self.may_persist
+        plan.given_id = self.given_id
+        plan.receipt = self.receipt
+        plan.retain = self.retain
+        plan.expires_ms = self.expires_ms
+        plan.ttl_ms = self.ttl_ms
+        plan.delay_ms = self.delay_ms
+        plan.priority = self.priority
+        plan.group = self.group
+        plan.group_sequence = self.group_sequence
+        plan.is_plain = self.is_plain
+        return plan
+
+    def note_plainness(self) -> None:
+        """Note whether a message of this plan has nothing to `dress` it with."""
         times = self.expires_ms or self.ttl_ms or self.delay_ms
         marks = self.is_persistent or self.given_id or self.group_sequence or self.retain
         self.is_plain = not (times or marks or self.priority != DEFAULT_PRIORITY)
@@ -89,15 +101,36 @@ class SendPlan:
             message.due_ms = wall_ms + self.delay_ms
 
 
-def cut_receipt(block: bytes) -> bytes:
-    """Return the header lines without the receipt, which no two frames share."""
-    at = block.find(b"receipt:")
-    if at < 0 or (at > 0 and block[at - 1] != 10):
-        return block
-    end = block.find(b"\n", at)
-    if end < 0:
-        return block[: max(0, at - 1)]
-    return block[:at] + block[end + 1 :]
+def read_plan(
+    headers: dict[str, str],
+    targets: tuple[Destination, ...],
+    added: list[tuple[str, str]],
+    own: frozenset[str] = frozenset(),
+    user: str = "",
+) -> SendPlan:
+    """Read the headers; `added` are the broker's own, which take the place of forged ones.
+
+    `own` names headers that the broker writes later, message by message; `user` is who sends.
+    """
+    ours = own.union([name for name, _ in added])
+    kept = [(name, value) for name, value in headers.items() if name not in ours]
+    plan = SendPlan(targets, make_block(kept, added, user))
+    plan.transaction = headers.get("transaction", "")
+    plan.is_persistent = headers.get("persistent") == "true"
+    plan.may_persist = headers.get("persistent") != "false"
+    plan.given_id = headers.get("message-id", "")
+    plan.receipt = headers.get("receipt")
+    plan.retain = _retain(headers.get("retain", ""))
+    plan.expires_ms = read_time("expires", headers.get("expires"))
+    ttl_ms = read_time("ttl", headers.get("ttl"))
+    ttl_ms = ttl_ms or read_time("expiration", headers.get("expiration"))
+    plan.ttl_ms = 0 if "expires" in headers else ttl_ms  # `expires` wins, 0 (never) too
+    plan.delay_ms = read_time("AMQ_SCHEDULED_DELAY", headers.get("AMQ_SCHEDULED_DELAY"))
+    plan.priority = _priority(headers.get("priority"))
+    plan.group = next((headers[name] for name in DEFAULT_HEADERS if headers.get(name)), "")
+    plan.group_sequence = read_integer("JMSXGroupSeq", headers.get("JMSXGroupSeq"))
+    plan.note_plainness()
+    return plan
 
 
 def _retain(value: str) -> int:
@@ -108,8 +141,8 @@ def _retain(value: str) -> int:
     return FORGET_RETAINED if word == "remove" else KEEP_NOTHING
 
 
-def _time(headers: dict[str, str], name: str) -> int:
-    value = headers.get(name)
+def read_time(name: str, value: str | None) -> int:
+    """Read a header that is a number of milliseconds; 0 if there is none."""
     if value is None:
         return 0
     if not (value.isascii() and value.isdigit()) or len(value) > TIME_DIGITS_MAX:
@@ -117,8 +150,8 @@ def _time(headers: dict[str, str], name: str) -> int:
     return int(value)
 
 
-def _integer(headers: dict[str, str], name: str) -> int:
-    value = headers.get(name)
+def read_integer(name: str, value: str | None) -> int:
+    """Read a header that is a whole number; 0 if there is none."""
     if value is None:
         return 0
     digits = value.removeprefix("-")

@@ -24,6 +24,7 @@ from covey.protocols.stomp.consumer import StompConsumer, header_name
 from covey.protocols.stomp.dialect import buffer_size, full_limits, typed_name, user_headers
 from covey.protocols.stomp.frame import Frame
 from covey.protocols.stomp.heartbeat import Heartbeat
+from covey.protocols.stomp.plans import Plans
 from covey.protocols.stomp.rules import Version, negotiate
 from covey.protocols.stomp.subscribe import AckMode, Credit, Wish, read, read_durable_name
 
@@ -92,7 +93,9 @@ def _welcome(engine: StompEngine, session: Session, version: Version, client_id:
     session.resume = engine.wake_up
     session.kick = engine.fail_later
     engine.id_prefix = f"{engine.broker.instance}-{session.id}-".encode()
-    engine.user_headers = user_headers(settings, session.identity.principals)
+    identity = session.identity
+    added = user_headers(settings, identity.principals)
+    engine.plans = Plans(engine.names, settings, version, added, identity.name)
     if settings.add_redeliveries_header:
         engine.redeliveries_header = header_name(settings.add_redeliveries_header, version)
     engine.buffer_size = buffer_size(settings, len(engine.broker.sessions))

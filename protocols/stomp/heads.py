@@ -1,0 +1,55 @@
+"""Heads: what a producer repeats above its bodies, read once.
+
+A producer sends the same header lines thousands of times, so the heads of its SEND frames are
+remembered as they came, each with the plan that was made of it (`send.SendPlan`): a repeated SEND
+costs one look-up instead of a parse. A head with a receipt or a message-id comes once and is not
+kept; a producer whose heads never repeat gets no memory at all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from covey.protocols.stomp.send import SendPlan
+
+HEADS_MAX: Final = 1024  # remembered of one connection
+HEAD_LENGTH_MAX: Final = 512  # bytes of one: longer ones rarely come again as they are
+ONCE: Final = (b"receipt:", b"message-id:")  # lines that no two frames share
+
+
+class Head:
+    """What a head says: its command, its header lines, how long the body is."""
+
+    __slots__ = ("block", "body_length", "command", "plan")
+
+    def __init__(self, command: str, block: bytes, body_length: int) -> None:
+        self.command = command
+        self.block = block
+        self.body_length = body_length
+        self.plan: SendPlan | None = None  # what to do with the message, once that is known
+
+
+class Heads:
+    """The heads one producer has sent."""
+
+    __slots__ = ("hits", "is_of_use", "known")
+
+    def __init__(self) -> None:
+        self.known: dict[bytes, Head] = {}
+        self.hits = 0  # since the memory was last full
+        self.is_of_use = True
+
+    def keep(self, text: bytes, head: Head) -> None:
+        """Remember a head that may come again."""
+        if not self.is_of_use or len(text) > HEAD_LENGTH_MAX:
+            return
+        block = head.block
+        if ONCE[0] in block or ONCE[1] in block:
+            return
+        if len(self.known) >= HEADS_MAX:
+            self.is_of_use = self.hits > HEADS_MAX
+            self.hits = 0
+            self.known.clear()
+        if self.is_of_use:
+            self.known[text] = head
