@@ -26,6 +26,7 @@ from covey.core.session import Session
 from covey.protocols.amqp.conditions import condition_of
 from covey.protocols.amqp.coordinator import Coordinator
 from covey.protocols.amqp.events import Events
+from covey.protocols.amqp.heads import Heads
 from covey.protocols.amqp.incoming import IncomingLink
 from covey.protocols.amqp.links import AnyLink, Links
 from covey.protocols.amqp.management import Management
@@ -78,6 +79,7 @@ class AmqpEngine(Engine):
         self.session: Session | None = None
         self.container = ""
         self.links = Links(self)
+        self.heads = Heads()
         self.now = now
         self.wall_ms = broker.wall_ms(now)
         self.open_deadline = now + settings.open_timeout_s

@@ -48,7 +48,7 @@ class IncomingLink(ABC):
         self.used = 0  # of the credit, since it was last renewed
         self.size_max = engine.settings.max_message_size
         self.chunks: list[bytes] = []  # of a message that is not complete yet
-        self.size = 0
+        self.size = 0  # bytes of it so far
         self.settles_second = False  # the peer settles after it has seen our answer
         self.answered: set[Pointer] = set()  # those the peer has still to settle
         self.is_ended = False
@@ -66,15 +66,16 @@ class IncomingLink(ABC):
 
     def delivered(self, delivery: Pointer) -> None:
         """Hear that a delivery changed: it has come, or grown, or the peer has settled it."""
-        if delivery in self.answered:
+        if self.answered and delivery in self.answered:
             # Receiver-settle-mode second: the peer has seen the answer and settled.
             if pn_delivery_settled(delivery):
                 self.answered.discard(delivery)
                 pn_delivery_settle(delivery)
         elif pn_link_current(self.pointer) == delivery:
-            if not self.session.blocked:
+            session = self.session
+            if not session.blocked:
                 self._read_on(delivery)
-            if self.session.blocked:
+            if session.blocked:
                 self.engine.stall(self)
             elif self.used * 2 >= self.credit:
                 self._renew_credit()
@@ -117,28 +118,27 @@ class IncomingLink(ABC):
 
     def _read_on(self, delivery: Pointer) -> bool:
         """Read the current delivery; True once it is done with and the next may follow."""
-        chunk = transfer.read(self.pointer, delivery)
-        if not chunk and pn_delivery_aborted(delivery):
+        data = transfer.read(self.pointer)
+        if not data and pn_delivery_aborted(delivery):
             self._forget_chunks()
             pn_delivery_settle(delivery)
             self.used += 1
             return True
-        is_partial = pn_delivery_partial(delivery)
-        if is_partial or self.chunks:
-            self.chunks.append(chunk)
-            self.size += len(chunk)
-        if self.size_max and max(self.size, len(chunk)) > self.size_max:
+        self.size += len(data)
+        if self.size > self.size_max > 0:
             self._refuse_size()
             return False
-        if is_partial:
+        if pn_delivery_partial(delivery):
+            self.chunks.append(data)
             return False
         if self.chunks:
-            chunk = b"".join(self.chunks)
-            self._forget_chunks()
+            data = b"".join([*self.chunks, data])
+            self.chunks = []
+        self.size = 0
         pn_link_advance(self.pointer)
         self.used += 1
         try:
-            self.take(delivery, chunk)
+            self.take(delivery, data)
         except BrokerError as error:
             self.refuse(delivery, error)
         return True

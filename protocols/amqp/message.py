@@ -135,6 +135,16 @@ class AmqpMessage(Message):
             message._read_due_time(wall_ms)
         return message
 
+    def with_content(self, data: bytes) -> AmqpMessage:
+        """Return a message of which everything but the content is known to be as here."""
+        copy = AmqpMessage(data, self.sections)
+        copy.persistent = self.persistent
+        copy.priority = self.priority
+        copy.expires_ms = self.expires_ms
+        copy.group = self.group
+        copy.group_sequence = self.group_sequence
+        return copy
+
     @classmethod
     def restore(cls, head: bytes, body: bytes) -> AmqpMessage:
         """Read a message back from a store."""

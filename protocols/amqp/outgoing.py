@@ -107,15 +107,17 @@ class OutgoingLink:
     def flush(self) -> int:
         """Hand messages to proton while it can pass them on; return the bytes handed over."""
         outbox = self.outbox
+        pointer = self.pointer
+        is_presettled = self.is_presettled
         size = 0
         room = SESSION_SIZE_MAX - lib.pn_session_outgoing_bytes(self.session_pointer)
         while outbox and size < room:
             payload, entry = outbox.popleft()
             self.last_tag += 1
-            delivery = transfer.send(
-                self.pointer, self.last_tag, payload, is_settled=self.is_presettled
-            )
-            if delivery is not None:
+            delivery = transfer.send(pointer, self.last_tag, payload)
+            if is_presettled:
+                pn_delivery_settle(delivery)
+            else:
                 self.unsettled[delivery] = entry
             size += len(payload)
         if self.is_drain_due and not outbox:
@@ -143,7 +145,11 @@ class OutgoingLink:
             return
         state = pn_delivery_remote_state(delivery)
         is_settled = bool(pn_delivery_settled(delivery))
-        if state == transfer.TRANSACTIONAL:
+        if is_settled and state == transfer.ACCEPTED:  # nearly always
+            entry = self.unsettled.pop(delivery)
+            pn_delivery_settle(delivery)
+            self.settle_entry(entry, Outcome.ACCEPTED)
+        elif state == transfer.TRANSACTIONAL:
             self.engine.coordinator.settle(self, delivery, is_settled=is_settled)
         elif is_settled or state in OUTCOMES:
             self._settle(delivery, state, is_settled=is_settled)

@@ -58,7 +58,7 @@ class ProducerLink(IncomingLink):
         """Publish a message, at once or with its transaction."""
         engine = self.engine
         session = self.session
-        message = AmqpMessage.decode(data, engine.wall_ms)
+        message = engine.heads.decode(data, engine.wall_ms)
         if message.names_user:
             self._check_user(message)
         message.sender = session.id

@@ -21,6 +21,7 @@ from cproton_ffi.lib import (
     pn_delivery_settle,
     pn_delivery_update,
     pn_link_advance,
+    pn_link_current,
     pn_link_recv,
     pn_link_send,
 )
@@ -38,34 +39,37 @@ TRANSACTIONAL: Final = 0x34  # AMQP 1.0 section 4.5.8
 
 RECEIVE_SIZE: Final = 64 * 1024  # bytes read without an allocation of their own
 
-_from_buffer = ffi.from_buffer
-_unpack = ffi.unpack
-_receive_buffer: Any = ffi.new("char[]", RECEIVE_SIZE)
+_received: Any = ffi.new("char[]", RECEIVE_SIZE)
+_received_bytes: Any = ffi.buffer(_received)  # the same memory: a slice of it is a bytes object
 _tag_number: Any = ffi.new("uint64_t *")
-_tag: Any = ffi.new("pn_bytes_t *", (8, ffi.cast("char *", _tag_number)))
+_tag_pointer: Any = ffi.new("pn_bytes_t *", (8, ffi.cast("char *", _tag_number)))
+_tag: Any = _tag_pointer[0]
 
 
-def read(link: Pointer, delivery: Pointer) -> bytes:
-    """Take the bytes that have come for the current delivery."""
-    size: int = pn_delivery_pending(delivery)
-    if size == 0:
-        return b""
-    buffer = _receive_buffer if size <= RECEIVE_SIZE else ffi.new("char[]", size)
-    taken: int = pn_link_recv(link, buffer, size)
+def read(link: Pointer) -> bytes:
+    """Take the bytes that have come for the link's current delivery."""
+    taken: int = pn_link_recv(link, _received, RECEIVE_SIZE)
     if taken <= 0:
         return b""
-    data: bytes = _unpack(buffer, taken)
+    data: bytes = _received_bytes[:taken]
+    return data if taken < RECEIVE_SIZE else data + _read_rest(link)
+
+
+def _read_rest(link: Pointer) -> bytes:
+    """Take what is left of a piece that the buffer could not hold."""
+    size: int = pn_delivery_pending(pn_link_current(link))
+    if size == 0:
+        return b""
+    buffer = ffi.new("char[]", size)
+    data: bytes = ffi.buffer(buffer)[: pn_link_recv(link, buffer, size)]
     return data
 
 
-def send(link: Pointer, number: int, payload: bytes, *, is_settled: bool) -> Pointer:
-    """Send a message as the link's next delivery; return it, or None if it is settled."""
+def send(link: Pointer, number: int, payload: bytes) -> Pointer:
+    """Send a message as the link's next delivery, and return that."""
     _tag_number[0] = number
-    delivery = pn_delivery(link, _tag[0])
-    pn_link_send(link, _from_buffer(payload), len(payload))
-    if is_settled:
-        pn_delivery_settle(delivery)  # advances the link, too
-        return None
+    delivery = pn_delivery(link, _tag)
+    pn_link_send(link, payload, len(payload))
     pn_link_advance(link)
     return delivery
 
