@@ -122,7 +122,7 @@ class OutgoingLink:
             size += len(payload)
         if self.is_drain_due and not outbox:
             self.is_drain_due = False
-            lib.pn_link_drained(self.pointer)
+            transfer.give_back_credit(pointer)
             self.window.count = 0
         return size
 

@@ -12,8 +12,10 @@ A delivery always gets a state before it is settled: some peers take silence for
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final
 
+import cproton_ffi
 from cproton_ffi import ffi, lib
 from cproton_ffi.lib import (
     pn_delivery,
@@ -38,6 +40,11 @@ DECLARED: Final = 0x33  # AMQP 1.0 section 4.5.5
 TRANSACTIONAL: Final = 0x34  # AMQP 1.0 section 4.5.8
 
 RECEIVE_SIZE: Final = 64 * 1024  # bytes read without an allocation of their own
+
+# Lending credit to a link that sends is what an assertion of proton's forbids, where it was built
+# with assertions: there the text of this one is in the library.
+_LENDING_ASSERTION: Final = b"pn_link_is_receiver(receiver)"
+_CAN_LEND: Final = _LENDING_ASSERTION not in Path(cproton_ffi.__file__).read_bytes()
 
 _received: Any = ffi.new("char[]", RECEIVE_SIZE)
 _received_bytes: Any = ffi.buffer(_received)  # the same memory: a slice of it is a bytes object
@@ -72,6 +79,20 @@ def send(link: Pointer, number: int, payload: bytes) -> Pointer:
     pn_link_send(link, payload, len(payload))
     pn_link_advance(link)
     return delivery
+
+
+def give_back_credit(link: Pointer) -> None:
+    """Answer a drain: no credit is left, whether or not some had to be given back.
+
+    The flow is owed in both cases (AMQP 1.0 section 2.6.7); proton sends one in the first only. It
+    is lent a credit then, which it gives back at once: the frame's own numbers do not count it. A
+    drain that crosses transfers on their way has a credit below zero here, and no answer.
+    """
+    if not lib.pn_link_get_drain(link):
+        return
+    if _CAN_LEND and lib.pn_link_credit(link) == 0:
+        lib.pn_link_flow(link, 1)
+    lib.pn_link_drained(link)
 
 
 def settle(delivery: Pointer, state: int) -> None:

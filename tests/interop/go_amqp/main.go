@@ -151,8 +151,15 @@ func credit() {
 		expect(message.Value == expected, "another order")
 		check(reader.AcceptMessage(ctx, message))
 	}
-	// DrainCredit is left out: it drains a credit of 0 and waits for an answer that proton, which
-	// has nothing to give back then, does not send.
+	check(reader.DrainCredit(ctx, nil)) // takes all credit back, so that none is left to drain
+	send(session, "go.credit", text("3"))
+	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	_, err := reader.Receive(short, nil)
+	expect(err != nil, "a message came without credit")
+	check(reader.DrainCredit(ctx, nil))
+	check(reader.IssueCredit(1))
+	check(reader.AcceptMessage(ctx, next(reader)))
 	check(conn.Close())
 }
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from struct import pack
+from typing import Any, Final
 
 import pytest
 from hypothesis import given, settings
@@ -13,9 +14,12 @@ from covey.config.settings import AmqpSettings
 from covey.core.broker import Broker
 from covey.core.queue import Queue
 from covey.core.reasons import why_waits
+from covey.protocols.amqp import decoder, encoder
+from covey.protocols.amqp.codes import U32
 from tests.protocols.amqp.peer import Peer, make_broker
 
 DEAD = symbol("x-opt-dead-letter-reason")
+FLOW: Final = 0x13  # AMQP 1.0 section 2.7.4
 
 
 def queue_of(broker: Broker, name: str = "q") -> Queue:
@@ -158,6 +162,41 @@ def test_a_drain_of_nothing_gives_the_credit_back(address: str) -> None:
     link.drain(10)
     peer.pump()
     assert link.credit == 0
+
+
+def drain_flow(handle: int, delivered: int, credit: int) -> bytes:
+    """Return a flow that asks for the credit to be used now or given back."""
+    numbers = (delivered, 2000, delivered, 2000, handle, delivered, credit)
+    fields = [*(encoder.uint(number) for number in numbers), encoder.NULL, encoder.TRUE]
+    body = encoder.section(FLOW, encoder.compound(fields))
+    return pack(">IBBH", 8 + len(body), 2, 0, 0) + body
+
+
+def link_flows(data: bytes) -> list[object]:
+    """Return handle, delivery-count, link-credit, available and drain of each link's flow."""
+    found: list[object] = []
+    while data:
+        frame, data = data[: U32.unpack_from(data)[0]], data[U32.unpack_from(data)[0] :]
+        body = decoder.decode(frame, 8) if len(frame) > 8 else None
+        if isinstance(body, decoder.Described) and body.descriptor == FLOW:
+            assert isinstance(body.value, list)
+            found.append(body.value[4:9])
+    return found
+
+
+def test_a_drain_without_credit_is_answered_by_a_flow() -> None:
+    peer = Peer(make_broker())
+    sender = peer.sender("q")
+    link = peer.receiver("q", credit=3)
+    handle = 1  # of the session's second link, on both sides
+    peer.send(sender, "1")
+    peer.send(sender, "2")
+    for delivered, credit in ((2, 1), (3, 0)):  # what is given back counts as delivered
+        peer.engine.receive(drain_flow(handle, delivered, credit), 1.0)
+        assert link_flows(peer.engine.outgoing()) == [[handle, 3, 0, None, True]]
+    peer.send(sender, "3")
+    assert peer.bodies() == ["1", "2"]  # what was lent to proton is no credit
+    assert link.credit == 1  # it never heard of the drain
 
 
 def test_a_drain_of_more_than_the_outbox_holds_gets_everything() -> None:
