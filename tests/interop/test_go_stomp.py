@@ -18,7 +18,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    "scenario", ["versions", "binary", "nack", "transaction", "heartbeats", "durable"]
+    "scenario", ["versions", "binary", "nack", "transaction", "heartbeats", "durable", "selector"]
 )
 def test_go_stomp(broker: BrokerProcess, program: Path, scenario: str) -> None:
     run(program, broker.port, scenario)

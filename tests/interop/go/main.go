@@ -122,10 +122,24 @@ func durable() {
 	check(conn.Disconnect())
 }
 
+func selector() {
+	conn := connect()
+	wanted := stomp.SubscribeOpt.Header("selector", "colour = 'red'")
+	subscription, err := conn.Subscribe("/queue/go.selector", stomp.AckAuto, wanted)
+	check(err)
+	for _, colour := range []string{"blue", "red"} {
+		check(conn.Send("/queue/go.selector", text, []byte(colour),
+			stomp.SendOpt.Header("colour", colour)))
+	}
+	expect(string(next(subscription).Body) == "red", "another colour")
+	check(conn.Disconnect())
+}
+
 func main() {
 	scenarios := map[string]func(){
 		"versions": versions, "binary": binary, "nack": nack,
 		"transaction": transaction, "heartbeats": heartbeats, "durable": durable,
+		"selector": selector,
 	}
 	scenarios[os.Args[2]]()
 	fmt.Println("ok")
