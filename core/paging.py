@@ -26,6 +26,7 @@ from typing import Final
 from covey.config.settings import BrokerSettings
 from covey.core.commit import Commits
 from covey.core.entry import ASIDE, GONE, KEPT, NOWHERE, PENDING, STORING, Entry
+from covey.core.errors import BrokerError
 from covey.core.events import EventKind
 from covey.core.lane import Lane
 from covey.core.message import Message
@@ -150,14 +151,17 @@ class Pager:
         shelf = queue.shelf
         shelf.pages -= 1
         shelf.loading.difference_update(asked)
-        lost = set(asked)
+        lost = dict.fromkeys(asked, "it is not there")
         for record in bodies:
-            message = self._decoded(record)
-            if message is not None:
-                lost.discard(record.seq)
+            try:
+                message = self._decoded(record)
+            except (BrokerError, LookupError, ValueError) as error:
+                lost[record.seq] = str(error)
+            else:
+                lost.pop(record.seq, None)
                 self._take_in(queue, record.seq, message)
-        for seq in lost:
-            self._give_up(queue, seq)
+        for seq, cause in lost.items():
+            self._give_up(queue, seq, cause)
         queue.mark()
         self.commits.wake()
 
@@ -176,20 +180,20 @@ class Pager:
         if lane.is_grouped and lane.head is entry:
             queue.placement.resolve(lane)
 
-    def _decoded(self, record: BodyRecord) -> Message | None:
+    def _decoded(self, record: BodyRecord) -> Message:
         decoder = self.decoders.get(record.kind)
-        try:
-            return None if decoder is None else decoder(record.head, record.body)
-        except (ValueError, LookupError):
-            return None
+        if decoder is None:
+            raise LookupError(f"nothing here reads messages of the kind {record.kind}")
+        return decoder(record.head, record.body)
 
-    def _give_up(self, queue: Queue, seq: int) -> None:
+    def _give_up(self, queue: Queue, seq: int, cause: str) -> None:
         entry = queue.board.index.get(seq)
         if entry is None or entry.message is not None:
             return
         if len(self.damages) < DAMAGES_MAX:
             where = "the store" if entry.stored == KEPT else "the scratch file"
-            self.damages.append(f"queue {queue.name}: message {seq} cannot be read from {where}")
+            place = f"queue {queue.name}: message {seq} cannot be read from {where}"
+            self.damages.append(f"{place}: {cause}")
         entry.stored = NOWHERE  # so that what is left of it stays on the disk
         queue.counts.dropped += 1
         queue.drop(entry, EventKind.DROP)

@@ -12,6 +12,7 @@ Rules of this file:
 - A dead letter never expires, and a client that looks at absolute-expiry-time itself would throw
   it away unseen: this one field of the bare message is taken out then. Why it died is annotated.
 - Who sent it is kept beside the message: the bare message is the sender's, with a user-id or not.
+- What only the broker may annotate is taken out of what comes in.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from covey.core.errors import RefusedError
+from covey.core.errors import RefusedError, StoreError
 from covey.core.message import Message, Neutral
 from covey.core.selector import Value
 from covey.groups.key import GroupIdError, GroupKey
@@ -64,7 +65,9 @@ from covey.protocols.amqp.splice import (
     first_property_section,
     header_section,
     remaining_ms,
+    says_first,
     seq_pair,
+    unforged,
     user_pair,
     without_field,
 )
@@ -83,8 +86,9 @@ _GROUP_KEY: Final = GroupKey()
 _GROUP_NAMES: Final = frozenset(name.encode() for name in GROUP_PROPERTIES)
 
 # What a store keeps before the sections: format, expiry, due time, and the user with its length.
+# Every change of this form raises the format: an older release must not misread a newer one.
 _TIMES: Final = Struct(">BqqH")
-_FORMAT: Final = 1
+_FORMAT: Final = 2  # 1 was without the user
 
 # Names in selectors: JMS, and "amqp." with the name of the specification.
 FIELD_NAMES: Final[dict[str, int]] = {
@@ -128,10 +132,15 @@ class AmqpMessage(Message):
     @classmethod
     def decode(cls, data: bytes, wall_ms: int) -> AmqpMessage:
         """Take a message as it came; raises ProtocolError or RefusedError."""
-        message = cls(data, scan(data))
+        sections = scan(data)
+        if sections.message_annotations:
+            given, data = data, unforged(data, sections)
+            if data is not given:
+                sections = scan(data)
+        message = cls(data, sections)
         message._read_header(wall_ms)
         message._read_properties()
-        if message.sections.message_annotations:
+        if sections.message_annotations:
             message._read_due_time(wall_ms)
         return message
 
@@ -147,7 +156,10 @@ class AmqpMessage(Message):
 
     @classmethod
     def restore(cls, head: bytes, body: bytes) -> AmqpMessage:
-        """Read a message back from a store."""
+        """Read a message back from a store; raises StoreError for one of another form."""
+        if len(head) < _TIMES.size or head[0] != _FORMAT:
+            found = f"format {head[0]}" if head else "no format"
+            raise StoreError(f"an AMQP message of {found} in the store, not of format {_FORMAT}")
         _format, expires_ms, due_ms, length = _TIMES.unpack_from(head)
         start = _TIMES.size + length
         data = head[start:] + body
@@ -346,17 +358,15 @@ def render(
         pairs.append(user_pair(message.user))
     if seq:
         pairs.append(seq_pair(seq))
-    if not pairs and not sections.message_annotations:
+    if pairs or sections.message_annotations:
+        header += annotations_section(data, sections, pairs)
+    if not group_first_property or not (is_first or says_first(data, sections)):
         return header + data[sections.bare_start :]
-    annotations = annotations_section(data, sections, pairs)
-    if not is_first or not group_first_property:
-        return header + annotations + data[sections.bare_start :]
     return b"".join(
         (
             header,
-            annotations,
             data[sections.bare_start : sections.properties_end],
-            first_property_section(data, sections),
+            first_property_section(data, sections, is_first=is_first),
             data[sections.body_start :],
         )
     )

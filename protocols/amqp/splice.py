@@ -3,9 +3,12 @@
 A delivery gets a header of its own and says whether it is the first of its group for its consumer:
 as a message annotation, and by option as an application property, for JMS clients. By another
 option an annotation names the sender. What a browser is shown has one with its place in the queue,
-a dead letter one that says why it died. All else is
-cut out of the producer's bytes as it is; only sections that must change are put together anew,
-from the encoded pieces they had. A producer's own word on what these annotations say does not pass.
+a dead letter one that says why it died. All else is cut out of the producer's bytes as it is; only
+sections that must change are put together anew, from the encoded pieces they had.
+
+These annotations are the broker's: a producer's are taken out at the door (`unforged`). The
+property is a part of the bare message, which nobody may change, and no word of the broker's as
+long as the option is off; with the option a producer's is replaced or taken out on the way.
 
 The bytes must have been scanned. Source: AMQP 1.0 part 3, section 3.2.
 """
@@ -33,9 +36,9 @@ USER_ANNOTATION: Final = "x-opt-user-id"
 SEQ_ANNOTATION: Final = "x-opt-covey-seq"
 DEAD_ANNOTATION: Final = "x-opt-dead-letter-reason"
 
-# Those that only a delivery has.
-_OF_DELIVERIES: Final = (FIRST_ANNOTATION, USER_ANNOTATION, SEQ_ANNOTATION)
-_ALL_OURS: Final = (*_OF_DELIVERIES, DEAD_ANNOTATION)
+OWN_ANNOTATIONS: Final = (FIRST_ANNOTATION, USER_ANNOTATION, SEQ_ANNOTATION, DEAD_ANNOTATION)
+_OWN_MARKS: Final = tuple(name.encode() for name in OWN_ANNOTATIONS)
+_PROPERTY_MARK: Final = FIRST_PROPERTY.encode()
 
 PRIORITIES: Final = 256  # a ubyte
 
@@ -81,16 +84,23 @@ def seq_pair(seq: int) -> bytes:
     return encoder.symbol(SEQ_ANNOTATION) + encoder.ulong(seq)
 
 
+def unforged(data: bytes, sections: Sections) -> bytes:
+    """Return a message without what only the broker may annotate; mostly as it is."""
+    at = sections.message_annotations
+    end = sections.bare_start
+    if not any([data.find(mark, at, end) >= 0 for mark in _OWN_MARKS]):
+        return data
+    return data[:at] + _with_pairs(data, at, OWN_ANNOTATIONS, []) + data[skip(data, at) :]
+
+
 def annotations_section(data: bytes, sections: Sections, pairs: list[bytes]) -> bytes:
-    """Return the section of message annotations; what `pairs` may say is said by them alone."""
+    """Return the section of message annotations, with `pairs` behind those there are."""
     at = sections.message_annotations
     if not at:
         return new_annotations(pairs)
-    end = sections.bare_start
-    if not pairs and not any(data.find(name.encode(), at, end) >= 0 for name in _OF_DELIVERIES):
+    if not pairs:
         return encoder.section(MESSAGE_ANNOTATIONS, data[at : skip(data, at)])
-    encoded = _with_pairs(data, at, _OF_DELIVERIES, pairs)
-    return encoder.section(MESSAGE_ANNOTATIONS, encoded)
+    return encoder.section(MESSAGE_ANNOTATIONS, _with_pairs(data, at, (), pairs))
 
 
 def new_annotations(pairs: list[bytes]) -> bytes:
@@ -112,13 +122,19 @@ def dead_annotations(data: bytes, sections: Sections, reason: str) -> bytes:
     at = sections.message_annotations
     if not at:
         return new_annotations(pairs)
-    return encoder.section(MESSAGE_ANNOTATIONS, _with_pairs(data, at, _ALL_OURS, pairs))
+    return encoder.section(MESSAGE_ANNOTATIONS, _with_pairs(data, at, (DEAD_ANNOTATION,), pairs))
 
 
-def first_property_section(data: bytes, sections: Sections) -> bytes:
-    """Return the section of application properties with the first-for-consumer one in it."""
+def says_first(data: bytes, sections: Sections) -> bool:
+    """Say whether a producer may have set the first-for-consumer property."""
+    start, end = sections.properties_end, sections.body_start
+    return data.find(_PROPERTY_MARK, start, end) >= 0
+
+
+def first_property_section(data: bytes, sections: Sections, *, is_first: bool) -> bytes:
+    """Return the section of application properties with our word on first-for-consumer."""
     at = sections.application_properties
-    pairs = [FIRST_PROPERTY_PAIR]
+    pairs = [FIRST_PROPERTY_PAIR] if is_first else []
     if at:
         encoded = _with_pairs(data, at, (FIRST_PROPERTY,), pairs)
     else:

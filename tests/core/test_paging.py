@@ -188,7 +188,10 @@ def test_damaged_message_is_reported_and_the_rest_goes_on(tmp_path: Path) -> Non
     got = drain(house, house.reader("a", 5))
     assert got == [body for seq, body in enumerate(sent, 1) if seq % 16 not in (3, 5)]
     assert house.broker.pager is not None
-    assert house.broker.pager.damages[0] == "queue a: message 3 cannot be read from the store"
+    first, second = house.broker.pager.damages[:2]
+    assert first.startswith("queue a: message 3 cannot be read from the store: ")
+    assert second.endswith("message 5 cannot be read from the store: nothing here reads messages"
+                           " of the kind unknown")  # fmt: skip
     assert len(house.broker.pager.damages) == 6
     house = house.restart()
     assert house.queue("a").board.index.count == 6, "what is damaged stays on the disk"

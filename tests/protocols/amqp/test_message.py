@@ -11,12 +11,12 @@ import pytest
 from proton import symbol, uint, ulong
 from proton import timestamp as proton_timestamp
 
-from covey.core.errors import ProtocolError, RefusedError
+from covey.core.errors import ProtocolError, RefusedError, StoreError
 from covey.core.message import Message
 from covey.protocols.amqp import encoder
 from covey.protocols.amqp.message import AmqpMessage, render
 from covey.protocols.amqp.sections import DATA, FOOTER, PROPERTIES, VALUE, scan
-from covey.protocols.amqp.splice import SEQ_ANNOTATION
+from covey.protocols.amqp.splice import OWN_ANNOTATIONS, SEQ_ANNOTATION
 from tests.protocols.amqp.test_sections import full, mutated
 
 NOW_MS = 1_700_000_000_000
@@ -301,6 +301,45 @@ def test_a_dead_letter_says_why_it_died_last() -> None:
     kept = AmqpMessage.restore(*copy.encode())
     assert delivered(kept).annotations == delivered(copy).annotations
     assert kept.neutral().dead_reason == "rejected: no use"
+
+
+def test_a_stored_message_of_another_form_is_refused_by_its_format() -> None:
+    head, body = made().encode()
+    assert head[0] == 2
+    for other in (b"\x01" + head[1:], b"\x07" + head[1:]):
+        with pytest.raises(StoreError, match=f"of format {other[0]} in the store, not of format 2"):
+            AmqpMessage.restore(other, body)
+    for short in (b"", head[:5]):
+        with pytest.raises(StoreError):
+            AmqpMessage.restore(short, body)
+
+
+# What is the broker's to say.
+
+
+@pytest.mark.parametrize("name", OWN_ANNOTATIONS)
+def test_a_producer_cannot_annotate_in_the_name_of_the_broker(name: str) -> None:
+    notes = {symbol("x-opt-a"): 1, symbol(name): "forged"}
+    forged = made(ttl=5, annotations=notes, instructions={symbol("x"): 1}, id="1")
+    honest = made(ttl=5, annotations={symbol("x-opt-a"): 1}, id="1")
+    for message in (forged, AmqpMessage.restore(*forged.encode())):
+        assert delivered(message).annotations == {symbol("x-opt-a"): 1}
+        assert message.neutral() == honest.neutral()
+        assert message.expires_ms == honest.expires_ms
+    bare = forged.data[forged.sections.bare_start :]
+    assert bare == honest.data[honest.sections.bare_start :]
+
+
+def test_a_name_of_the_broker_inside_a_value_passes() -> None:
+    notes = {symbol("x-opt-a"): "x-opt-dead-letter-reason"}
+    assert delivered(made(annotations=notes)).annotations == notes
+
+
+def test_a_forged_first_property_does_not_pass_where_the_broker_sets_it() -> None:
+    forged = {"a": 1, "JMSXGroupFirstForConsumer": True}
+    message = made(properties=forged)
+    assert delivered(message, group_first_property=True).properties == {"a": 1}
+    assert delivered(message).properties == forged  # the option is off: the bare message is theirs
 
 
 # Who sent it.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from covey.core.message import Neutral
 from covey.protocols.stomp.message import Block, StompMessage, decode, from_neutral, make_block
 from covey.protocols.stomp.rules import Version
@@ -99,6 +101,15 @@ def test_properties_cannot_forge_what_belongs_to_the_frame() -> None:
     neutral = Neutral(properties={"content-length": "1", "subscription": "x", "ok": True})
     headers = from_neutral(neutral, "/queue/a", None).block.headers()
     assert headers == {"destination": "/queue/a", "ok": "true", "amqp-body": "data"}
+
+
+@pytest.mark.parametrize(
+    "name", ["covey-dead-reason", "redelivered", "JMSXGroupFirstForConsumer", "covey-group-revoked"]
+)
+def test_a_sender_cannot_speak_for_the_broker(name: str) -> None:
+    assert make_block([("a", "b"), (name, "forged")], []).headers() == {"a": "b"}
+    neutral = Neutral(properties={name: "forged"})
+    assert name not in from_neutral(neutral, "/queue/a", None).block.headers()
 
 
 def test_what_topic_subscribers_share_is_written_once_per_version() -> None:
