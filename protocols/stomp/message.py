@@ -6,11 +6,15 @@ only when somebody looks (a selector, another protocol), and a MESSAGE is the bl
 lines before it. Lines that belong to one transport hop (receipt, transaction, content-length,
 subscription, ack, ...) are left out on the way in; those that name the broker's own findings
 (redelivered, JMSXGroupFirstForConsumer, JMSXUserID) cannot be forged by a sender.
+
+A store gets the block as it is, so keeping a message costs one packing of a few numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from struct import Struct
+from typing import Final
 
 from covey.core.message import Message, Neutral
 from covey.core.selector import Value
@@ -43,6 +47,15 @@ NOT_KEPT = frozenset(
         *USER_HEADERS,
     )
 )
+
+# What a store keeps before the id, the group, the user and the header lines: format, persistent,
+# priority, expiry, time of receipt, group sequence, and the lengths of the first three.
+_OWN: Final = Struct(">B?BqqqIII")
+_FORMAT: Final = 2
+_FORMAT_MARK: Final = bytes((_FORMAT,))
+
+STORED_BLOCKS_MAX: Final = 256  # distinct blocks read back that are remembered
+_stored_blocks: dict[bytes, Block] = {}
 
 V1_0 = Version.V1_0
 V1_1 = Version.V1_1
@@ -185,19 +198,22 @@ class StompMessage(Message):
         return neutral
 
     def encode(self) -> tuple[bytes, bytes]:
-        """Return the header lines, the broker's own findings first, and the body."""
-        own = [
-            ("message-id", self.message_id()),
-            ("expires", str(self.expires_ms)),
-            ("timestamp", str(self.timestamp_ms)),
-            ("persistent", "true" if self.persistent else "false"),
-            ("priority", str(self.priority)),
-            ("group", self.group),
-            ("sequence", str(self.group_sequence)),
-            ("user", self.block.user),
-        ]
-        head = header_lines(own, V1_2)
-        return b"%d%s%s" % (len(head), head, self.block.v1_2), self.body
+        """Return what the broker found out, packed, with the header lines as they are; the body."""
+        message_id = self.given_id.encode() or b"%s%d" % (self.id_prefix, self.id_number)
+        group = self.group.encode()
+        user = self.block.user.encode()
+        own = _OWN.pack(
+            _FORMAT,
+            self.persistent,
+            self.priority,
+            self.expires_ms,
+            self.timestamp_ms,
+            self.group_sequence,
+            len(message_id),
+            len(group),
+            len(user),
+        )
+        return b"".join((own, message_id, group, user, self.block.v1_2)), self.body
 
     def as_dead_letter(self, reason: str) -> StompMessage:
         """Return a copy that never expires and says why it is where it is."""
@@ -213,19 +229,33 @@ class StompMessage(Message):
 
 
 def decode(head: bytes, body: bytes) -> StompMessage:
-    """Read a message back from a store."""
-    cut = head.index(b"\n")
-    length = int(head[:cut])
-    own = parse_block(head[cut + 1 : cut + length], V1_2)
-    message = StompMessage(Block(head[cut + length :], own.get("user", "")), body)
-    message.given_id = own["message-id"]
-    message.expires_ms = int(own["expires"])
-    message.timestamp_ms = int(own["timestamp"])
-    message.persistent = own["persistent"] == "true"
-    message.priority = int(own["priority"])
-    message.group = own["group"]
-    message.group_sequence = int(own["sequence"])
+    """Read a message back from a store; raises ValueError if it is none."""
+    if head[:1] != _FORMAT_MARK or len(head) < _OWN.size:
+        raise ValueError(f"not a stored STOMP message of format {_FORMAT}: {head[:16]!r}")
+    own = _OWN.unpack_from(head)
+    group_at = _OWN.size + own[6]
+    user_at = group_at + own[7]
+    lines_at = user_at + own[8]
+    message = StompMessage(_stored_block(head[lines_at:], head[user_at:lines_at].decode()), body)
+    message.given_id = head[_OWN.size : group_at].decode()
+    message.group = head[group_at:user_at].decode()
+    message.persistent = own[1]
+    message.priority = own[2]
+    message.expires_ms = own[3]
+    message.timestamp_ms = own[4]
+    message.group_sequence = own[5]
     return message
+
+
+def _stored_block(lines: bytes, user: str) -> Block:
+    """Return the block of these lines, one for all messages of a backlog that repeat it."""
+    block = _stored_blocks.get(lines)
+    if block is None or block.user != user:
+        if len(_stored_blocks) >= STORED_BLOCKS_MAX:
+            _stored_blocks.clear()
+        block = Block(lines, user)
+        _stored_blocks[lines] = block
+    return block
 
 
 def from_neutral(neutral: Neutral, destination: str, group_header: str | None) -> StompMessage:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from covey.core.message import Neutral
+import pytest
+
 from covey.protocols.stomp.message import Block, StompMessage, decode, from_neutral, make_block
 from covey.protocols.stomp.rules import Version
 
@@ -49,6 +51,20 @@ def test_a_message_comes_back_from_a_store_as_it_was() -> None:
     assert again.block.headers() == {"odd": "a:b\nc", "é": "ü"}
     fields = ("expires_ms", "priority", "persistent", "group", "group_sequence", "body")
     assert [getattr(again, name) for name in fields] == [5, 9, True, "g:1", -1, b"\0\xff"]
+
+
+def test_messages_from_a_store_share_the_block_they_repeat_but_not_with_another_user() -> None:
+    first = StompMessage(make_block([("a", "b")], user="ann"), b"1").encode()
+    second = StompMessage(make_block([("a", "b")], user="bob"), b"2").encode()
+    block = decode(*first).block
+    assert decode(*first).block is block
+    assert (block.user, decode(*second).block.user) == ("ann", "bob")
+
+
+@pytest.mark.parametrize("head", [b"", b"\x01" + bytes(60), b"\x02short"])
+def test_what_is_no_stored_message_of_this_format_is_named(head: bytes) -> None:
+    with pytest.raises(ValueError, match="not a stored STOMP message of format 2"):
+        decode(head, b"")
 
 
 def test_a_dead_letter_keeps_everything_but_its_expiry() -> None:
