@@ -22,6 +22,8 @@ def restore(queue: Queue, record: MessageRecord) -> Entry:
     entry.stored = KEPT
     queue.next_seq = max(queue.next_seq, record.seq + 1)
     queue.insert(entry)
+    if entry.expires_ms:
+        entry.expires_ms = queue.timers.expiry.rounded(entry.expires_ms)
     return entry
 
 

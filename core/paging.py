@@ -124,6 +124,8 @@ class Pager:
             return  # it may be one of the returned, which are taken from there as they are
         entry.message = None
         entry.size = queue.shelf.shared(entry.size)
+        if entry.expires_ms:
+            entry.expires_ms = queue.timers.expiry.rounded(entry.expires_ms)
         queue.shelf.out += 1
         self._count(queue.shelf, -entry.size)
         if is_head:
@@ -170,6 +172,7 @@ class Pager:
         if entry is None or entry.message is not None:
             return
         entry.message = message
+        entry.expires_ms = message.expires_ms
         shelf = queue.shelf
         shelf.out -= 1
         self._count(shelf, entry.size)

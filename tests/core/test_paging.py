@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
+import tracemalloc
 from contextlib import closing
 from pathlib import Path
 
@@ -13,8 +14,13 @@ from covey.config.queues import GroupSettings, QueueSettings
 from covey.config.settings import BrokerSettings, Settings
 from covey.core import paging
 from covey.core.consumer import Window
+from covey.core.entrance import restore
 from covey.core.entry import Entry, Outcome
+from covey.core.policy import strategy_of
+from covey.core.queue import Queue
 from covey.core.selector import compile_selector
+from covey.core.stores.base import MessageRecord
+from covey.groups.key import GroupKey
 from tests.core.stores.support import House, Note, small_windows
 from tests.core.support import Reader
 
@@ -84,6 +90,41 @@ def test_backlog_beyond_the_window_is_out_of_memory_and_comes_back_in_order(
         assert of_group == sent[group::groups]
     assert house.queue("a").shelf.out == house.queue("a").shelf.resident == 0
     house.store.close()
+
+
+def test_message_that_was_out_is_not_delivered_after_its_time_even_within_its_second(
+    tmp_path: Path,
+) -> None:
+    house = House(tmp_path, small_windows(WINDOW, 10 * WINDOW))
+    for number in range(40):
+        note = Note(b"%08d" % number + BODY)
+        note.expires_ms = 5_100 if number % 2 else 5_900
+        house.publish("a", note)
+        house.rest()
+    assert house.queue("a").shelf.out > 20
+    house.now = 5.5
+    got = drain(house, house.reader("a", 40))
+    assert [int(body[:8]) for body in got] == list(range(0, 40, 2))
+    assert house.queue("a").counts.expired == 20
+    house.store.close()
+
+
+@pytest.mark.parametrize("groups", [1, 1000])
+def test_message_beyond_the_window_takes_at_most_200_bytes(groups: int) -> None:
+    # Not the default strategy: its bounded memory of hashes would weigh on so short a backlog.
+    settings = QueueSettings(groups=GroupSettings(strategy="simple"))
+    queue = Queue("a", settings, strategy_of(settings), GroupKey())
+    count = 10 * 1000
+    tracemalloc.start()
+    try:
+        for seq in range(1_000_000, 1_000_000 + count):
+            group = f"group-{seq % groups}" if groups > 1 else ""
+            expires_ms = 2_000_000_000_000 + seq * 3
+            restore(queue, MessageRecord(1, seq, group, 0, 1024, 4, expires_ms, 0))
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert size / count <= 200
 
 
 def test_window_of_all_queues_holds_for_a_queue_below_its_own(tmp_path: Path) -> None:

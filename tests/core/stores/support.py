@@ -28,7 +28,7 @@ PATIENCE_S = 20  # how long a test waits for the store's thread before it fails
 
 
 class Note(Message):
-    """A persistent message whose encoding is its bytes."""
+    """A persistent message whose encoding is its bytes, after its group and its expiry."""
 
     kind = "note"
 
@@ -48,11 +48,14 @@ class Note(Message):
         return Neutral(body=self.body)
 
     def encode(self) -> tuple[bytes, bytes]:
-        return self.group.encode(), self.body
+        return f"{self.group} {self.expires_ms}".encode(), self.body
 
     @classmethod
     def restore(cls, head: bytes, body: bytes) -> Note:
-        return cls(body, head.decode())
+        group, _, expires_ms = head.decode().rpartition(" ")
+        note = cls(body, group)
+        note.expires_ms = int(expires_ms)
+        return note
 
     def as_dead_letter(self, reason: str) -> Message:
         return Note(self.body, self.group, persistent=self.persistent)
