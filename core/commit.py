@@ -135,6 +135,8 @@ class Commits:
         number = queue.shelf.number
         if number == 0:
             return  # the queue was deleted, and all its rows with it
+        if queue.dropped_to > queue.shelf.dropped_to:
+            self.ledger.note_dropped(queue)
         if entry.stored == KEPT:
             self.store.delete(number, entry.seq)
         else:

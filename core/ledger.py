@@ -86,6 +86,15 @@ class Ledger:
         self.store.empty(number)
         self.has_changes = True
 
+    def note_dropped(self, queue: Queue) -> None:
+        """Remember how far a queue has dropped messages; asked when something else changes too.
+
+        So a mark costs no commit of its own. One that only messages that are not persistent have
+        moved waits for the queue's next change: a restart loses such messages anyway.
+        """
+        queue.shelf.dropped_to = queue.dropped_to
+        self.store.note_dropped(queue.shelf.number, queue.dropped_to)
+
     def forget(self, host: str, name: str, floor: int) -> None:
         """Forget the row of a swept queue; forgotten names start at the floor."""
         for kind in (QUEUE, DURABLE):
@@ -121,6 +130,8 @@ class Ledger:
         """Ask for the queue's next block."""
         limit = self._ask(queue)
         self.store.reserve(queue.shelf.number, limit)
+        if queue.dropped_to > queue.shelf.dropped_to:
+            self.note_dropped(queue)
         self.has_changes = True
 
     def _ask(self, queue: Queue) -> int:
@@ -131,7 +142,9 @@ class Ledger:
 
     def _define(self, key: Key, queue: Queue, next_seq: int, settings: str) -> None:
         number = queue.shelf.number
-        self.store.define(QueueRecord(number, *key, next_seq, True, settings))
+        queue.shelf.dropped_to = queue.dropped_to
+        record = QueueRecord(number, *key, next_seq, True, settings, queue.dropped_to)
+        self.store.define(record)
         self.has_changes = True
 
     def _new_number(self) -> int:

@@ -49,7 +49,8 @@ def _recover_queues(hosts: list[VirtualHost], commits: Commits) -> dict[int, Que
         host = known.get(record.host)
         if host is not None and record.is_live:
             queue = queues[record.number] = _recover_queue(host, record)
-            queue.dropped_to = 0  # numbers are left out at a restart, not messages
+            # Numbers are left out at a restart, not messages: only what was noted was dropped.
+            queue.dropped_to = queue.shelf.dropped_to = record.dropped_to
     return queues
 
 

@@ -5,6 +5,7 @@
     reserve_at  the number at which the next block is asked for
     resident    bytes of the bodies in memory
     out         entries whose body is not in memory
+    dropped_to  what the store knows of the queue's own `dropped_to`
 
 It holds data and no policy; `core.commit`, `core.ledger` and `core.paging` are the ones that act.
 """
@@ -26,6 +27,7 @@ class Shelf:
 
     __slots__ = (
         "counted",
+        "dropped_to",
         "loaded",
         "loaded_limit",
         "loading",
@@ -46,6 +48,7 @@ class Shelf:
         self.resident = 0
         self.counted = 0  # the part of `resident` that is in the pager's total
         self.out = 0
+        self.dropped_to = 0
         self.overdue: list[int] = []  # expired, but their dead-letter queue wants the body
         self.loading: set[int] = set()  # numbers whose bodies were asked for
         self.pages = 0  # requests under way

@@ -41,7 +41,7 @@ class QueueRecord:
 
     `next_seq` is above every number ever given there. One that is not live was swept away and
     left only that. `settings` is the policy it was declared with, as JSON; "" if nobody declared
-    it.
+    it. No message above `dropped_to` went but by being settled.
     """
 
     number: int
@@ -51,6 +51,7 @@ class QueueRecord:
     next_seq: int
     is_live: bool
     settings: str
+    dropped_to: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +172,10 @@ class MessageStore(ABC):
     @abstractmethod
     def reserve(self, queue: int, next_seq: int) -> None:
         """Never again give a number below this one in that queue."""
+
+    @abstractmethod
+    def note_dropped(self, queue: int, dropped_to: int) -> None:
+        """Remember up to which number messages went without being settled."""
 
     @abstractmethod
     def forget(self, queue: int) -> None:

@@ -2,7 +2,7 @@
 
 Rows are kept as one flat list of parameters, the form a multi-row statement takes, so that the
 store's thread has next to nothing to do in Python. Within a batch the order of writing is:
-arrivals, moves, retry counts, deletions, then definitions in the order issued. That is safe
+arrivals, moves, retry counts, deletions, definitions in the order issued, drops. That is safe
 because a message cannot be settled before its own commit, one that moved is known by its new
 number alone, and a queue's number is not used again.
 """
@@ -30,6 +30,11 @@ MOVE: Final = """
     where {table}.id = m.id
 """
 UNSPILL: Final = "delete from scratch.spilled where id in (select value from json_each(?))"
+DROPPED: Final = """
+    update queues set dropped_to = max(dropped_to, d.value)
+    from (select cast(key as integer) as number, value from json_each(?)) as d
+    where queues.number = d.number
+"""
 RETRY: Final = """
     update messages set deliveries = r.value
     from (select cast(key as integer) as id, value from json_each(?)) as r
@@ -44,6 +49,7 @@ class Changes:
         "arrivals",
         "definitions",
         "deletions",
+        "drops",
         "ids",
         "moves",
         "retries",
@@ -60,6 +66,7 @@ class Changes:
         self.retries: dict[int, int] = {}
         self.moves: dict[int, int] = {}
         self.deletions: list[int] = []
+        self.drops: dict[int, int] = {}
         self.unspills: list[int] = []
         self.definitions: list[tuple[str, tuple[Parameter, ...]]] = []
         self.tickets: list[int] = []
@@ -96,6 +103,7 @@ class Changes:
         self.retries.update(later.retries)
         self.moves.update(later.moves)
         self.deletions += later.deletions
+        self.drops.update(later.drops)
         self.unspills += later.unspills
         self.definitions += later.definitions
         self.tickets += later.tickets
@@ -118,6 +126,8 @@ class Changes:
             connection.execute(UNSPILL, (json.dumps(self.unspills),))
         for statement, parameters in self.definitions:
             connection.execute(statement, parameters)
+        if self.drops:
+            connection.execute(DROPPED, (json.dumps(self.drops),))
 
 
 def _insert(

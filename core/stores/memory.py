@@ -66,6 +66,9 @@ class MemoryStore(MessageStore):
     def reserve(self, queue: int, next_seq: int) -> None:
         """Remember nothing."""
 
+    def note_dropped(self, queue: int, dropped_to: int) -> None:
+        """Remember nothing."""
+
     def forget(self, queue: int) -> None:
         """Forget nothing."""
 

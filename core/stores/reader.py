@@ -27,7 +27,9 @@ from covey.core.stores.base import (
 )
 from covey.core.stores.schema import SEQ_BITS, SEQ_MASK
 
-QUEUES: Final = "select number, host, kind, name, next_seq, is_live, settings from queues"
+QUEUES: Final = (
+    "select number, host, kind, name, next_seq, is_live, settings, dropped_to from queues"
+)
 DURABLES: Final = "select host, name, destinations, selector from durables"
 MESSAGES: Final = """
     select id >> ?, id & ?, grp, deliveries, size, priority, expires_ms, due_ms
@@ -52,8 +54,8 @@ def read_queues(connection: sqlite3.Connection) -> list[QueueRecord]:
     """Return every queue, swept ones included."""
     rows = connection.execute(QUEUES).fetchall()
     return [
-        QueueRecord(number, host, kind, name, next_seq, bool(is_live), settings)
-        for number, host, kind, name, next_seq, is_live, settings in rows
+        QueueRecord(number, host, kind, name, next_seq, bool(is_live), settings, dropped_to)
+        for number, host, kind, name, next_seq, is_live, settings, dropped_to in rows
     ]
 
 

@@ -26,7 +26,7 @@ from typing import Final
 from covey.core.errors import StoreError
 
 APPLICATION_ID: Final = 0x436F7679  # "Covy": another program's database is not ours to touch
-FORMAT: Final = 3
+FORMAT: Final = 4
 SQLITE_MIN: Final = (3, 38, 0)  # json_each is built in since then
 
 SEQ_BITS: Final = 42  # the upper half is for messages that wait for their time (core.delayed)
@@ -41,7 +41,8 @@ TABLES: Final = """
 create table queues (
     number integer primary key,
     host text not null, kind text not null, name text not null,
-    next_seq integer not null, is_live integer not null, settings text not null
+    next_seq integer not null, is_live integer not null, settings text not null,
+    dropped_to integer not null default 0
 );
 create table durables (
     host text not null, name text not null,
@@ -84,9 +85,10 @@ UPGRADES: Final = {
     """
     + TRIGGERS,
     2: IDS,
+    3: "alter table queues add column dropped_to integer not null default 0;",
 }
 """From which format: what makes it the next one. Format 1 had neither priorities nor delays,
-format 2 remembered no message ids."""
+format 2 remembered no message ids, format 3 not what a queue had dropped."""
 
 SCRATCH: Final = """
 create table scratch.spilled (

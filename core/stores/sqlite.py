@@ -42,9 +42,10 @@ CACHE_KIB: Final = 16 * 1024  # pages kept in memory: the right edges of the tre
 BUSY_MS: Final = 2000  # patience with a person who looks into the file
 
 DEFINE: Final = """
-    insert into queues values (?, ?, ?, ?, ?, ?, ?)
+    insert into queues values (?, ?, ?, ?, ?, ?, ?, ?)
     on conflict (number) do update set
         next_seq = max(next_seq, excluded.next_seq),
+        dropped_to = max(dropped_to, excluded.dropped_to),
         is_live = excluded.is_live, settings = excluded.settings
 """
 RESERVE: Final = "update queues set next_seq = max(next_seq, ?) where number = ?"
@@ -167,12 +168,17 @@ class SqliteStore(MessageStore):
             record.next_seq,
             int(record.is_live),
             record.settings,
+            record.dropped_to,
         )
         self._changes.definitions.append((DEFINE, row))
 
     def reserve(self, queue: int, next_seq: int) -> None:
         """Never again give a number below this one in that queue."""
         self._changes.definitions.append((RESERVE, (next_seq, queue)))
+
+    def note_dropped(self, queue: int, dropped_to: int) -> None:
+        """Remember up to which number messages went without being settled."""
+        self._changes.drops[queue] = dropped_to
 
     def forget(self, queue: int) -> None:
         """Forget a queue with all its messages."""

@@ -11,6 +11,7 @@ from covey.config.settings import Settings, VirtualHostSettings
 from covey.core import numbers
 from covey.core.destination import Destination, Kind
 from covey.core.entry import Outcome
+from covey.core.events import EventKind
 from covey.core.policy import change_policy
 from covey.core.selector import compile_selector
 from tests.core.stores.support import House, Note, bodies
@@ -83,6 +84,50 @@ def test_expired_backlog_goes_to_its_dead_letter_queue_with_its_body(tmp_path: P
     house.rest()
     assert bodies(reader) == [b"too late"]
     assert house.queue("a").board.index.count == 0
+    house.store.close()
+
+
+def test_mark_of_what_a_queue_dropped_survives(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    for number in range(5):
+        house.send("a", b"%d" % number)
+        house.send("b", b"%d" % number)
+    house.rest()
+    queue = house.queue("a")
+    dropped = queue.board.index.get(3)
+    assert dropped is not None
+    queue.drop(dropped, EventKind.DROP)
+    reader = house.reader("b", 1)
+    house.rest()
+    house.settle(reader.entries[0])
+    house.rest()
+    for _ in ("restarted", "restarted again"):
+        house = house.restart()
+        assert house.queue("a").dropped_to == 3
+        assert house.queue("b").dropped_to == 0  # what was settled is no loss
+    house.store.close()
+
+
+def test_mark_of_dropped_messages_that_were_not_kept_rides_with_the_next_change(
+    tmp_path: Path,
+) -> None:
+    house = House(tmp_path)
+    house.send("a", b"1", persistent=False)
+    house.send("a", b"2")
+    house.rest()
+    queue = house.queue("a")
+    ticket = house.broker.commits.ticket
+    dropped = queue.board.index.get(1)
+    assert dropped is not None
+    queue.drop(dropped, EventKind.DROP)
+    house.rest()
+    assert house.broker.commits.ticket == ticket  # no commit for it alone
+    reader = house.reader("a")
+    house.rest()
+    house.settle(reader.entries[0])
+    house.rest()
+    house = house.restart()
+    assert house.queue("a").dropped_to == 1
     house.store.close()
 
 
