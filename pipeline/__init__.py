@@ -7,7 +7,8 @@
     evidence    a violation on the page          policy   a strategy with its size
     session     Spark and its Java               progress one line that says what goes on
     report      a self-contained page            charts   its pictures
-    source      the data source `covey`: reader (offsets, filters, columns), sink, options, client
+    source      the data source `covey`: reader (offsets, filters), client, cutter, columns; sink;
+                options
     jobs/       what `covey-pipeline JOB` runs
 
 Nothing of the broker imports this package, and nothing heavy is imported by it: the writer

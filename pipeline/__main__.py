@@ -39,6 +39,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         options = _parser().parse_args(argv)
         job = JOBS[options.job]
+        job.check(options)
         spark = open_session(options.job, options.master)
         try:
             with Progress(options.job, spark) as progress:

@@ -1,8 +1,7 @@
 """QueueClient: the STOMP connection of the data source, that looks at queues and never takes.
 
 `figures` asks where a queue begins and ends, `trim` gives up what is processed, `browse` reads by
-number, `post` sends in large pieces. A message in a browse is told from the broker's own
-`browser:end` by the number only the broker can write in front of a producer's headers.
+number, `post` sends in large pieces.
 """
 
 from __future__ import annotations
@@ -11,18 +10,19 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from covey.client.base import SEQ_HEADER
 from covey.client.errors import AnswerError, ClientError, DeniedError, UnreachableError
 from covey.client.place import Place
 from covey.client.stomp import VERSION, StompClient
+from covey.pipeline.cutter import Cutter, Rows
 from covey.pipeline.errors import PipelineError
 from covey.pipeline.offsets import Figures
 from covey.protocols.stomp.frame import Frame, encode
 
 TIMEOUT_S: Final = 60.0  # a broker whose queue is full does not read for a while
-SEQ_HEADER: Final = "covey-seq"
-SEQ_LINE: Final = b"\ncovey-seq:"
 EVERY_QUEUE: Final = "/queue/**"
 SEND_BYTES: Final = 256 * 1024  # sent at a time
+NO_END: Final = 1 << 62  # above all numbers of messages
 TRIM_STEP: Final = 5_000  # messages given up in one turn of the broker's loop
 
 
@@ -49,18 +49,26 @@ class QueueClient(StompClient):
         """Return the names of all queues this user may look at."""
         return [name for name in self._look(EVERY_QUEUE, []).get("queues", "").split(",") if name]
 
-    def browse(self, queue: str, first: int, selector: str = "") -> Iterator[Frame]:
-        """Give the messages of a queue from a number on, up to the last; nothing is taken."""
+    def browse(
+        self, queue: str, first: int, end: int = NO_END, selector: str = ""
+    ) -> Iterator[Rows]:
+        """Give the messages of a queue in a range of numbers, as they come; nothing is taken.
+
+        Use the connection for nothing else then: the broker may still be writing.
+        """
         wanted = [("from-seq", str(first)), ("include-seq", SEQ_HEADER)]
         if selector:
             wanted.append(("selector", selector))
         self._subscribe_browser(destination(queue), wanted)
-        while True:
-            frame = self._next_frame()
-            if frame.command == "MESSAGE":
-                if SEQ_LINE not in frame.block:
-                    return
-                yield frame
+        cutter = Cutter(end)
+        while not cutter.is_over:
+            data = self._receive(self.timeout_s)
+            if data is None:
+                raise self._too_late()
+            yield cutter.cut(data)
+        if cutter.is_odd:
+            self._parser.feed(cutter.rest())
+            self._next_frame()  # the end of the browse, or an error that it raises
 
     def post(self, place: str, headers: Iterable[tuple[str, str]], body: bytes) -> None:
         """Send a message, sooner or later."""
@@ -101,8 +109,11 @@ class QueueClient(StompClient):
     def _next_frame(self) -> Frame:
         frame = self._frame(self.timeout_s)
         if frame is None:
-            raise UnreachableError(f"{self.place.address} has not answered in time")
+            raise self._too_late()
         return frame
+
+    def _too_late(self) -> UnreachableError:
+        return UnreachableError(f"{self.place.address} has not answered in time")
 
 
 def destination(queue: str) -> str:

@@ -1,16 +1,16 @@
-"""Columns: MESSAGE frames of a browse as Arrow batches, the rows that Spark sees.
+"""Columns: the messages of a browse as Arrow batches, the rows that Spark sees.
 
     value binary, queue string, seq long, message_id string, group_id string, ts timestamp,
     redelivered boolean, headers map<string,string>
 
-A frame's header lines are the broker's own (subscription, message-id, ..., covey-seq, and
-content-length), then the producer's. Producers repeat themselves, so what their lines say is
-looked up rather than read again. `ts` is the header `timestamp`, null where a producer or the
-broker (`add_timestamp_header`) has not written one.
+Producers repeat themselves, so what the lines of one say is read once and then a number, and the
+columns made of them are taken from a table by these numbers. `ts` is the header `timestamp`, null
+where a producer or the broker (`add_timestamp_header`) has not written one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import pyarrow as pa
@@ -27,8 +27,8 @@ from pyspark.sql.types import (
 
 from covey.client.stomp import DELIVERY_HEADERS, VERSION
 from covey.groups.key import DEFAULT_HEADERS
-from covey.pipeline.client import SEQ_LINE
-from covey.protocols.stomp.frame import Frame, parse_block
+from covey.pipeline.cutter import Rows
+from covey.protocols.stomp.frame import parse_block
 
 SCHEMA: Final = StructType(
     [
@@ -55,11 +55,10 @@ ARROW: Final = pa.schema(
     ]
 )
 BATCH_BYTES: Final = 8 * 1024 * 1024  # a batch ends here, however few its rows
-KNOWN_MAX: Final = 1024  # distinct header blocks remembered
+KNOWN_MAX: Final = 10_000  # distinct header blocks remembered from batch to batch
 TIME_DIGITS_MAX: Final = 13  # milliseconds up to the year 2286; Arrow's microseconds end later
 
 ID_LINE: Final = b"\nmessage-id:"  # the subscription's line is before it
-LENGTH_LINE: Final = b"content-length:"
 REDELIVERED_LINE: Final = b"\nredelivered:true"
 
 
@@ -92,73 +91,69 @@ class BatchMaker:
         self._group_headers = (group_header,) if group_header else DEFAULT_HEADERS
         self._rows_max = rows_max
         self._has_headers = has_headers
-        self._known: dict[bytes, Told] = {}
+        self._known: dict[bytes, int] = {}
+        self._told: list[Told] = []
         self._begin()
 
     def _begin(self) -> None:
         self._size = 0
-        self._values: list[bytes] = []
-        self._seqs: list[int] = []
-        self._ids: list[str] = []
-        self._told: list[Told] = []
-        self._redelivered: list[bool] = []
+        self._rows = Rows()
+        self._told_by: list[int] = []
+        if len(self._known) > KNOWN_MAX:
+            self._known.clear()
+            self._told.clear()
 
     @property
     def is_full(self) -> bool:
         """True when the rows should be taken."""
-        return len(self._seqs) >= self._rows_max or self._size >= BATCH_BYTES
+        return len(self._told_by) >= self._rows_max or self._size >= BATCH_BYTES
 
-    @property
-    def is_empty(self) -> bool:
-        """True when there is no row."""
-        return not self._seqs
+    def add(self, rows: Rows) -> None:
+        """Add messages."""
+        mine = self._rows
+        mine.seqs += rows.seqs
+        mine.ours += rows.ours
+        mine.bodies += rows.bodies
+        self._size += sum(map(len, rows.bodies))
+        known = self._known
+        for theirs in rows.theirs:
+            number = known.get(theirs)
+            if number is None:
+                number = known[theirs] = len(known)
+                self._told.append(Told(theirs, self._group_headers))
+            self._told_by.append(number)
 
-    def add(self, frame: Frame, end: int) -> bool:
-        """Add a message's row; False if its number is not below `end`."""
-        ours, _, rest = frame.block.partition(SEQ_LINE)
-        number, _, theirs = rest.partition(b"\n")
-        seq = int(number)
-        if seq >= end:
-            return False
-        if theirs.startswith(LENGTH_LINE):
-            theirs = theirs.partition(b"\n")[2]
-        body = frame.body
-        self._values.append(body)
-        self._size += len(body)
-        self._seqs.append(seq)
-        self._ids.append(_message_id(ours))
-        self._told.append(self._known.get(theirs) or self._read(theirs))
-        self._redelivered.append(REDELIVERED_LINE in ours)
-        return True
+    def take(self) -> Iterator[pa.RecordBatch]:
+        """Give the rows, in batches no longer than they may be, and begin anew."""
+        batch = self._batch()
+        self._begin()
+        for first in range(0, batch.num_rows, self._rows_max):
+            yield batch.slice(first, self._rows_max)
 
-    def take(self) -> pa.RecordBatch:
-        """Return the rows, and begin anew."""
-        told = self._told
+    def _batch(self) -> pa.RecordBatch:
+        rows, told = self._rows, self._told
+        told_by = pa.array(self._told_by, pa.int32())
+        groups = pa.array([one.group_id for one in told], pa.string())
+        times = pa.array([one.time_us for one in told], pa.timestamp("us", tz="UTC"))
         columns = [
-            pa.array(self._values, pa.binary()),
-            pa.repeat(self._queue, len(told)),
-            pa.array(self._seqs, pa.int64()),
-            pa.array(self._ids, pa.string()),
-            pa.array([one.group_id for one in told], pa.string()),
-            pa.array([one.time_us for one in told], pa.timestamp("us", tz="UTC")),
-            pa.array(self._redelivered, pa.bool_()),
+            pa.array(rows.bodies, pa.binary()),
+            pa.repeat(self._queue, len(rows.seqs)),
+            pa.array(rows.seqs, pa.int64()),
+            pa.array([_message_id(ours) for ours in rows.ours], pa.string()),
+            groups.take(told_by),
+            times.take(told_by),
+            pa.array([REDELIVERED_LINE in ours for ours in rows.ours], pa.bool_()),
         ]
         if self._has_headers:
-            columns.append(_headers(told))
-        self._begin()
+            columns.append(_headers(told).take(told_by))
         return pa.record_batch(columns, names=ARROW.names[: len(columns)])
-
-    def _read(self, block: bytes) -> Told:
-        if len(self._known) == KNOWN_MAX:
-            self._known.clear()
-        told = self._known[block] = Told(block, self._group_headers)
-        return told
 
 
 def _message_id(ours: bytes) -> str:
-    if b"\\" in ours:
-        return parse_block(ours, VERSION)["message-id"]
-    return ours.partition(ID_LINE)[2].partition(b"\n")[0].decode()
+    text = ours.partition(ID_LINE)[2].partition(b"\n")[0]
+    if b"\\" in text:
+        return parse_block(b"id:" + text, VERSION)["id"]
+    return text.decode()
 
 
 def _headers(told: list[Told]) -> pa.MapArray:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 from pyspark.sql import SparkSession
 
+from covey.pipeline.errors import PipelineError
 from covey.pipeline.progress import Progress
 
 
@@ -22,9 +24,25 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job's one-line help, its own options, the function that gives its exit code, its input."""
+    """A job's one-line help, its own options, the function that gives its exit code, its input.
+
+    `check` is called before Spark is started, which takes its time: it raises PipelineError for
+    whatever can be known to be wrong by then.
+    """
 
     help: str
     add_options: Callable[[ArgumentParser], None]
+    check: Callable[[Namespace], None]
     run: Callable[[Task], int]
     input: str = "an event log's directory"
+
+
+def numbers_of(option: str, text: str) -> list[float]:
+    """Read `4,8`; raises PipelineError unless all of it are numbers above 0."""
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        found = []
+    if not found or not all(0 < number < inf for number in found):
+        raise PipelineError(f"{option} {text}: numbers above 0 are meant, as in 4,8")
+    return found

@@ -7,6 +7,7 @@ were when the broker's machine died; they are no part of the log.
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 from typing import Final
 
@@ -45,6 +46,11 @@ def log_files(place: str) -> list[str]:
     for file in files:
         _check(system, file)
     return files
+
+
+def check_input(options: Namespace) -> None:
+    """Raise PipelineError if a job's `--input` is no event log that this covey can read."""
+    log_files(options.input)
 
 
 def file_system(place: str) -> tuple[fs.FileSystem, str]:

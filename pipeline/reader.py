@@ -203,10 +203,8 @@ def read_range(options: ReadOptions, part: Range, selector: str) -> Iterator[pa.
         part.queue, options.group_header, options.batch_rows, has_headers=options.has_headers
     )
     with connected(options.places, "subscribe", part.queue) as client:
-        for frame in client.browse(part.queue, part.first, selector):
-            if not maker.add(frame, part.end):
-                break
+        for rows in client.browse(part.queue, part.first, part.end, selector):
+            maker.add(rows)
             if maker.is_full:
-                yield maker.take()
-        if not maker.is_empty:
-            yield maker.take()
+                yield from maker.take()
+        yield from maker.take()

@@ -13,7 +13,7 @@ from then on, and trims that. `day` is the message's own time, or the time of ar
 from __future__ import annotations
 
 import signal
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 from pathlib import Path
 from threading import Event
@@ -42,12 +42,20 @@ ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 LOOK_EVERY_S: Final = 1
 
 
+def check(options: Namespace) -> None:
+    """Read the address and the options, and see whether the broker lets us in."""
+    address = parse_address("--input", options.input)
+    if not address.destination:
+        raise PipelineError("--input: name the queue or topic behind the address")
+    given = address.options() | {"subscribe": "any"} | given_options(options.option)
+    with connected(read_options(given, is_stream=True).places, "--input", address.destination):
+        pass
+
+
 def run(task: Task) -> int:
     """Archive what is there, or what comes."""
     out: Path = task.options.out
     address = parse_address("--input", task.options.input)
-    if not address.destination:
-        raise PipelineError("--input: name the queue or topic behind the address")
     options = source_options(address, trims=task.options.trim, rows=task.options.batch_rows)
     options |= given_options(task.options.option)
     read_options(options, is_stream=True)  # before Spark does, in one sentence
@@ -207,6 +215,7 @@ def add_options(parser: ArgumentParser) -> None:
 JOB: Final = Job(
     "write a queue or topic to Parquet, each message exactly once",
     add_options,
+    check,
     run,
     "covey://[user@]host[:port]/queue, or .../topic/NAME",
 )

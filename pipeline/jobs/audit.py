@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from covey.pipeline.evidence import Event, Proven, draw, show
 from covey.pipeline.job import Job, Task
 from covey.pipeline.judge import FOUND_ARROW, FOUND_SCHEMA, judge
+from covey.pipeline.log import check_input
 from covey.pipeline.pieces import Piece, Run, gaps_of, pieces_of, runs_of
 from covey.pipeline.report import Report
 from covey.pipeline.session import parallelism
@@ -141,5 +142,8 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 JOB: Final = Job(
-    "prove from an event log that order held; exit code 1 if it did not", add_options, run
+    "prove from an event log that order held; exit code 1 if it did not",
+    add_options,
+    check_input,
+    run,
 )

@@ -29,8 +29,8 @@ from covey.groups.load import Load, Result
 from covey.groups.model import Model
 from covey.pipeline.charts import compared
 from covey.pipeline.errors import PipelineError
-from covey.pipeline.job import Job, Task
-from covey.pipeline.log import kind_is, read_log
+from covey.pipeline.job import Job, Task, numbers_of
+from covey.pipeline.log import check_input, kind_is, read_log
 from covey.pipeline.messages import messages, with_service
 from covey.pipeline.policy import DEFAULT_POLICIES, Policy
 from covey.pipeline.report import Report
@@ -236,12 +236,16 @@ def _show(report: Report, queue: str, ranking: list[Standing], rows: list[Row]) 
     return sentence
 
 
-def _numbers(text: str) -> list[int]:
-    return [int(part) for part in text.split(",")]
+def _consumers(text: str) -> list[int]:
+    return [max(1, int(number)) for number in numbers_of("--consumers", text)]
 
 
 def _speeds(text: str) -> list[float]:
-    return [float(part) for part in text.split(",")]
+    return numbers_of("--speed", text)
+
+
+def _credit(text: str) -> int:
+    return max(1, int(numbers_of("--credit", text)[0]))
 
 
 def _policies(text: str) -> list[Policy]:
@@ -258,7 +262,7 @@ def add_options(parser: ArgumentParser) -> None:
         help=f"strategies, with their size behind a colon (default {DEFAULT_POLICIES})",
     )
     parser.add_argument(
-        "--consumers", type=_numbers, default="4,8", metavar="N,N", help="how many (default 4,8)"
+        "--consumers", type=_consumers, default="4,8", metavar="N,N", help="how many (default 4,8)"
     )
     parser.add_argument(
         "--speed",
@@ -268,8 +272,10 @@ def add_options(parser: ArgumentParser) -> None:
         help="arrivals come so many times faster than recorded (default 1)",
     )
     parser.add_argument(
-        "--credit", type=int, default=10, metavar="N", help="messages a consumer may hold (10)"
+        "--credit", type=_credit, default=10, metavar="N", help="messages a consumer may hold (10)"
     )
 
 
-JOB: Final = Job("compare group policies on recorded traffic and recommend one", add_options, run)
+JOB: Final = Job(
+    "compare group policies on recorded traffic and recommend one", add_options, check_input, run
+)

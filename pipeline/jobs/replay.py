@@ -13,10 +13,11 @@ without a time goes at once.
 from __future__ import annotations
 
 import time
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Final
 
@@ -33,7 +34,7 @@ from covey.pipeline.client import QueueClient, connected
 from covey.pipeline.errors import PipelineError, one_line
 from covey.pipeline.job import Job, Task
 from covey.pipeline.jobs.archive import archived
-from covey.pipeline.log import kind_is, read_log
+from covey.pipeline.log import kind_is, log_files, read_log
 from covey.pipeline.options import WriteOptions, write_options
 from covey.pipeline.report import Report
 from covey.pipeline.session import parallelism
@@ -41,6 +42,7 @@ from covey.pipeline.sink import send_rows
 
 COLUMNS: Final = ["at", "place", "queue", "group_id", "message_id", "value", "headers"]
 SLICE_ROWS: Final = 500  # sent at once by a sender that is late
+RECORDED: Final = "the recorded queues"
 DONE: Final = "rows long, seconds double, late_s double"
 
 Times = npt.NDArray[np.float64]
@@ -54,12 +56,27 @@ class Pace:
     speed: float
 
 
+def check(options: Namespace) -> None:
+    """Look at the record and the options, and see whether the broker lets us in."""
+    if not is_archive(options.input):
+        log_files(options.input)
+    if not 0 <= options.speed < inf:
+        raise PipelineError(f"--speed {options.speed}: 0 or a number above it is meant")
+    write = target(options.to)
+    with connected(write.places, "--to", write.queue or RECORDED):
+        pass
+
+
+def target(to: str) -> WriteOptions:
+    """Return where to send, as `--to` says."""
+    address = parse_address("--to", to)
+    return write_options(address.options() | {"queue": address.destination}, COLUMNS)
+
+
 def run(task: Task) -> int:
     """Send a record."""
     options = task.options
-    address = parse_address("--to", options.to)
-    given = address.options() | {"queue": address.destination}
-    write = write_options(given, COLUMNS)
+    write = target(options.to)
     record = arrivals(task.spark, options.input, options.body_bytes)
     task.spark.sparkContext.setLogLevel("OFF")  # what goes wrong is said once, by us
     task.progress.step("reading the record")
@@ -67,7 +84,7 @@ def run(task: Task) -> int:
     pace = Pace((first_at and first_at[0]) or 0.0, options.speed)
     senders = min(options.senders or parallelism(task.spark), parallelism(task.spark))
     lanes = record.repartition(senders, "queue", "group_id").sortWithinPartitions("at", "place")
-    task.progress.step(f"sending to {address.brokers}")
+    task.progress.step(f"sending to {write.places[0].address}")
     try:
         done = lanes.mapInArrow(partial(send_paced, write, pace), DONE).collect()
     except PySparkException as error:
@@ -83,7 +100,7 @@ def run(task: Task) -> int:
 
 def arrivals(spark: SparkSession, place: str, body_bytes: int) -> DataFrame:
     """Return what came in, one row a message; `place` settles equal times."""
-    if (Path(place) / "messages" / "_spark_metadata").is_dir():
+    if is_archive(place):
         return archived(spark, Path(place)).select(
             (F.unix_micros("ts") / 1e6).alias("at"), F.col("seq").alias("place"), *COLUMNS[2:]
         )
@@ -99,12 +116,17 @@ def arrivals(spark: SparkSession, place: str, body_bytes: int) -> DataFrame:
     )
 
 
+def is_archive(place: str) -> bool:
+    """Say whether `covey-pipeline archive` has written there."""
+    return (Path(place) / "messages" / "_spark_metadata").is_dir()
+
+
 def send_paced(
     options: WriteOptions, pace: Pace, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Send a partition's rows when their times come; give one row that says how it went."""
     rows, late_s = 0, 0.0
-    with connected(options.places, "--to", options.queue or "the recorded queues") as client:
+    with connected(options.places, "--to", options.queue or RECORDED) as client:
         begun_at = time.time()
         for batch in batches:
             late_s = max(late_s, _send_batch(client, options, pace, batch, begun_at))
@@ -177,6 +199,7 @@ def add_options(parser: ArgumentParser) -> None:
 JOB: Final = Job(
     "send recorded traffic to a broker, as it came or faster",
     add_options,
+    check,
     run,
     "an archive's or an event log's directory",
 )

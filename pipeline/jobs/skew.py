@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from covey.core.events import EventKind
 from covey.pipeline.charts import bars, ranked
 from covey.pipeline.job import Job, Task
-from covey.pipeline.log import kind_is, read_log
+from covey.pipeline.log import check_input, kind_is, read_log
 from covey.pipeline.messages import messages, with_service
 from covey.pipeline.report import Report
 
@@ -214,4 +214,4 @@ def add_options(parser: ArgumentParser) -> None:
     """Add nothing: all figures are always measured."""
 
 
-JOB: Final = Job("find hot groups, uneven load and who waits for it", add_options, run)
+JOB: Final = Job("find hot groups, uneven load and who waits for it", add_options, check_input, run)

@@ -36,7 +36,7 @@ def figures_of(broker: BrokerProcess, queue: str) -> Figures:
 def bodies_of(broker: BrokerProcess, queue: str) -> list[bytes]:
     """Return the bodies of all messages of a queue."""
     with client_of(broker) as client:
-        return [frame.body for frame in client.browse(queue, 0)]
+        return [body for rows in client.browse(queue, 0) for body in rows.bodies]
 
 
 def take(broker: BrokerProcess, queue: str, count: int) -> None:

@@ -35,7 +35,8 @@ def test_a_trim_gives_up_what_lies_before_a_number(broker: BrokerProcess) -> Non
 def test_a_browse_starts_at_a_number_and_takes_nothing(broker: BrokerProcess) -> None:
     fill(broker, "browse", 5)
     with client_of(broker) as client:
-        selected = [frame.body for frame in client.browse("browse", 2, "message_group = 'g2'")]
+        found = list(client.browse("browse", 2, selector="message_group = 'g2'"))
+    selected = [body for rows in found for body in rows.bodies]
     assert selected == [b"2", b"5"]
     assert bodies_of(broker, "browse") == [b"1", b"2", b"3", b"4", b"5"]
 
@@ -78,4 +79,4 @@ def test_each_failure_names_its_option(broker: BrokerProcess) -> None:
         pytest.raises(PipelineError, match=r"^subscribe=q: "),
         connected((here,), "subscribe", "q") as client,
     ):
-        list(client.browse("q", 0, "this is no selector"))
+        list(client.browse("q", 0, selector="this is no selector"))

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
+
+from covey.pipeline import columns
 from covey.pipeline.columns import ARROW, BatchMaker
-from covey.protocols.stomp.frame import Frame
+from covey.pipeline.cutter import Rows
 
-OURS = b"subscription:1\nmessage-id:%s\ncovey-seq:%d\ncontent-length:1\ndestination:/queue/q"
+OURS = b"\nMESSAGE\nsubscription:1\nmessage-id:%s"
+SENT_TO = b"destination:/queue/q"
 
 
-def frame(seq: int, theirs: bytes = b"", message_id: bytes = b"m") -> Frame:
-    return Frame("MESSAGE", OURS % (message_id, seq) + theirs, b"x")
+def one(seq: int, theirs: bytes = b"", ours: bytes = OURS % b"m", body: bytes = b"x") -> Rows:
+    rows = Rows()
+    rows.seqs, rows.ours, rows.theirs, rows.bodies = [seq], [ours], [SENT_TO + theirs], [body]
+    return rows
 
 
 def maker(group_header: str = "", rows_max: int = 10, *, has_headers: bool = True) -> BatchMaker:
@@ -20,8 +26,8 @@ def maker(group_header: str = "", rows_max: int = 10, *, has_headers: bool = Tru
 
 def test_a_row_has_every_column() -> None:
     made = maker()
-    assert made.add(frame(7, b"\nmessage_group:g\ntimestamp:1000\ncolour:re\\cd"), 8)
-    batch = made.take()
+    made.add(one(7, b"\nmessage_group:g\ntimestamp:1000\ncolour:re\\cd"))
+    (batch,) = made.take()
     assert batch.schema.equals(ARROW)
     (row,) = batch.to_pylist()
     own = [("message_group", "g"), ("timestamp", "1000"), ("colour", "re:d")]
@@ -35,43 +41,48 @@ def test_a_row_has_every_column() -> None:
         "redelivered": False,
         "headers": own,
     }
-    assert made.is_empty
-
-
-def test_a_number_behind_the_end_is_not_taken() -> None:
-    made = maker()
-    assert not made.add(frame(8), 8)
-    assert made.is_empty
+    assert list(made.take()) == []
 
 
 def test_a_producer_s_own_lines_are_not_taken_for_the_broker_s() -> None:
     made = maker()
-    made.add(frame(1, b"\ncovey-seq:99\nredelivered:true\nmessage-id:forged"), 2)
-    (row,) = made.take().to_pylist()
+    made.add(one(1, b"\ncovey-seq:99\nredelivered:true\nmessage-id:forged"))
+    (row,) = next(made.take()).to_pylist()
     assert (row["seq"], row["redelivered"], row["message_id"]) == (1, False, "m")
 
 
 def test_what_is_missing_is_null_and_what_is_escaped_is_read() -> None:
     made = maker()
-    made.add(frame(1, b"\ntimestamp:soon", b"a\\cb"), 2)
-    block = OURS.replace(b"covey-seq", b"redelivered:true\ncovey-seq") % (b"m", 2)
-    made.add(Frame("MESSAGE", block, b""), 3)
-    first, second = made.take().to_pylist()
+    made.add(one(1, b"\ntimestamp:soon", OURS % b"a\\cb"))
+    made.add(one(2, ours=OURS % b"m" + b"\nredelivered:true", body=b""))
+    first, second = next(made.take()).to_pylist()
     assert (first["group_id"], first["ts"], first["message_id"]) == (None, None, "a:b")
     assert (second["redelivered"], second["value"]) == (True, b"")
 
 
 def test_the_queue_s_own_group_header_counts_alone() -> None:
     made = maker("region", has_headers=False)
-    made.add(frame(1, b"\nmessage_group:g\nregion:north"), 2)
-    batch = made.take()
+    made.add(one(1, b"\nmessage_group:g\nregion:north"))
+    (batch,) = made.take()
     assert batch.to_pylist()[0]["group_id"] == "north"
     assert "headers" not in batch.schema.names
 
 
-def test_a_batch_is_full_at_its_rows() -> None:
+def test_a_batch_is_full_at_its_rows_and_never_longer() -> None:
     made = maker(rows_max=2)
-    made.add(frame(1), 9)
+    made.add(one(1))
     assert not made.is_full
-    made.add(frame(2), 9)
+    made.add(one(2))
     assert made.is_full
+    made.add(one(3))
+    assert [batch.column("seq").to_pylist() for batch in made.take()] == [[1, 2], [3]]
+
+
+def test_rows_of_many_producers_keep_each_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "KNOWN_MAX", 2)
+    made = maker()
+    for turn in range(3):
+        for seq in range(5):
+            made.add(one(seq, b"\nmessage_group:g%d" % (seq % 3 + turn)))
+        groups = next(made.take()).column("group_id").to_pylist()
+        assert groups == [f"g{seq % 3 + turn}" for seq in range(5)]

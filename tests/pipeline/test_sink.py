@@ -7,10 +7,10 @@ import pytest
 from pyspark.sql.types import LongType, StructType
 
 from covey.client.stomp import VERSION
-from covey.pipeline.client import SEQ_HEADER
 from covey.pipeline.errors import PipelineError
 from covey.pipeline.options import write_options
 from covey.pipeline.sink import send_partition, sink_options
+from covey.protocols.stomp.headers import parse_block
 from tests.e2e.support import BrokerProcess
 from tests.e2e.support import broker as broker
 from tests.pipeline.queues import at, bodies_of, client_of
@@ -38,12 +38,14 @@ def test_rows_are_sent_in_their_order_with_id_group_and_headers(broker: BrokerPr
     options = write_options({"brokers": at(broker), "queue": "sent"}, batch.schema.names)
     assert send_partition(options, iter([batch])).rows == 3
     with client_of(broker) as client:
-        first, second, third = [frame.headers(VERSION) for frame in client.browse("sent", 0)]
+        (rows,) = [rows for rows in client.browse("sent", 0) if rows.seqs]
+    ours = [parse_block(lines.partition(b"MESSAGE\n")[2], VERSION) for lines in rows.ours]
+    _, second, third = [parse_block(lines, VERSION) for lines in rows.theirs]
     assert bodies_of(broker, "sent") == [b"first", b"second", b""]
-    assert (first["message-id"], second["message-id"]) == ("a", "b")
+    assert [lines["message-id"] for lines in ours[:2]] == ["a", "b"]
     assert (second["message_group"], second["colour"]) == ("g", "red")
     assert second["destination"] == "/queue/sent"
-    assert "message_group" not in third and third[SEQ_HEADER] == "3"
+    assert "message_group" not in third and rows.seqs == [1, 2, 3]
 
 
 def test_a_column_says_where_each_row_goes(broker: BrokerProcess) -> None:

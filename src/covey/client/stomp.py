@@ -22,7 +22,7 @@ from covey.protocols.stomp.frame import Frame, FrameParser, Limits, encode
 from covey.protocols.stomp.rules import Version
 
 PORT: Final = 61613
-READ_BYTES: Final = 65536
+READ_BYTES: Final = 256 * 1024
 VERSION: Final = Version.V1_2
 SUBSCRIPTION: Final = "covey"  # a command reads one destination only
 # Lines that the broker writes for one delivery: a copy of the message must not carry them.
@@ -133,18 +133,28 @@ class StompClient(MessageClient):
         """Read the next frame; None when none comes in time."""
         try:
             while (frame := self._parser.next_frame()) is None:
-                self._socket.settimeout(timeout_s)
-                data = self._socket.recv(READ_BYTES)
-                if not data:
-                    raise UnreachableError(f"{self.place.address} closed the connection")
+                data = self._receive(timeout_s)
+                if data is None:
+                    return None
                 self._parser.feed(data)
-        except TimeoutError:
-            return None
-        except (OSError, ProtocolError) as error:
+        except ProtocolError as error:
             raise UnreachableError(f"{self.place.address}: {error}") from error
         if frame.command == "ERROR":
             raise _refusal(frame)
         return frame
+
+    def _receive(self, timeout_s: float | None) -> bytes | None:
+        """Read what has come; None when nothing comes in time."""
+        try:
+            self._socket.settimeout(timeout_s)
+            data = self._socket.recv(READ_BYTES)
+        except TimeoutError:
+            return None
+        except OSError as error:
+            raise UnreachableError(f"{self.place.address}: {error}") from error
+        if not data:
+            raise UnreachableError(f"{self.place.address} closed the connection")
+        return data
 
 
 def own_headers(delivery: Delivery) -> Headers:
