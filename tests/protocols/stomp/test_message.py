@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from covey.core.message import Neutral
-import pytest
-
 from covey.protocols.stomp.message import Block, StompMessage, decode, from_neutral, make_block
 from covey.protocols.stomp.rules import Version
 
