@@ -15,6 +15,7 @@ so that one call never holds the event loop for long; True means call again next
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import heappop
 
 from covey.core.board import Board
 from covey.core.browsing import browse
@@ -113,9 +114,11 @@ class Dispatch:
             consumer = line.best()
             if consumer is None:
                 return False
-            entry = self.plain.best(view)
+            entry = view.first_usable()
             if entry is None:
-                return False
+                entry = self.plain.best(view)
+                if entry is None:
+                    return False
             board.budget -= 1
             if entry.expires_ms and self.expire(entry):
                 continue
@@ -209,6 +212,12 @@ class Dispatch:
     def _deliver_head(self, entry: Entry, consumer: Consumer) -> None:
         lane = entry.lane
         board = self.board
+        message = entry.message
+        assert message is not None
+        if board.hot and board.hot[0] == entry.seq:
+            heappop(board.hot)  # its places are void now; most often they are on top
+        if consumer.ready and consumer.ready[0] == entry.seq:
+            heappop(consumer.ready)
         lane.pop(entry)
         lane.unsettled += 1
         lane.holder = consumer
@@ -217,7 +226,7 @@ class Dispatch:
             entry.is_first = board.rules.tells_first
         if board.wants_delivered:
             board.strategy.delivered(lane.name)
-        if entry.content.group_sequence < 0 and board.strategy.acts_on_close:
+        if message.group_sequence < 0 and board.strategy.acts_on_close:
             self.close(lane)
         self._hand_over(entry, consumer)
         # One that is settled as it is sent may have been its lane's last: then that is gone.

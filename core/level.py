@@ -39,6 +39,13 @@ class Level:
         """Say whether the next one could go but for its body, which is being read."""
         return bool(self.todo) and self.todo[0].state == PENDING
 
+    def first_usable(self) -> Entry | None:
+        """Return the next one if it can go and nothing came back; nobody may have a selector."""
+        if self.back or not self.todo:
+            return None
+        first = self.todo[0]
+        return first if first.state == PENDING and first.message is not None else None
+
     def best_returned(self, index: Index) -> Entry | None:
         """Return the oldest returned plain entry."""
         back = self.back

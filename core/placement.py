@@ -73,6 +73,29 @@ class Placement:
         if was_target is not None and lane.target is not was_target:
             board.show_best(was_target)
 
+    def arrive(self, lane: Lane, entry: Entry) -> None:
+        """Resolve a lane that had no head until this entry came: the common case by hand."""
+        board = self.board
+        is_simple = lane.first is entry and lane.back is None and not lane.unsettled
+        if board.has_selectors or not is_simple or not self._is_free_to_go(lane, entry):
+            self.resolve(lane)
+            return
+        if lane.owner is None:
+            self.ask(lane)
+        owner = lane.owner
+        if owner is None:
+            lane.head = entry
+            lane.where = OPEN
+            board.list_free(board.default_view, entry.seq)
+        elif owner.is_gone:
+            self.resolve(lane)
+        else:
+            lane.head = entry
+            lane.target = owner
+            lane.where = READY
+            board.list_ready(owner, entry.seq)
+            board.show_new(owner, entry.seq)
+
     def advance(self, lane: Lane, consumer: Consumer) -> None:
         """Resolve a lane whose head has just gone to a consumer: the common cases by hand."""
         board = self.board

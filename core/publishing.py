@@ -28,6 +28,7 @@ from covey.core.session import Session
 from covey.core.temporary import admitted
 from covey.core.topic import Topic
 from covey.core.transaction import Transaction
+from covey.groups.key import GroupIdError
 
 # Asked for each message: a look-up in an Enum is a search.
 QUEUE: Final = Kind.QUEUE
@@ -70,7 +71,10 @@ class Publishing:
             queue = host.queues.get(target.name)
             if queue is None or not queue.takes_all or message.due_ms:
                 return False
-            self.arrivals.place(queue, message)
+            try:
+                self.commits.put(queue, message)
+            except GroupIdError as error:
+                raise RefusedError(f"queue {queue.name}: {error}", "invalid") from error
             return True
         topic = host.topics.get(target.name) if kind is TOPIC else None
         if topic is None or host.mirror_of(target.name) is not None:

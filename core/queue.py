@@ -133,14 +133,15 @@ class Queue(Source):
         if lane.is_grouped:
             lane.append(entry)
             if lane.head is None:
-                self.placement.resolve(lane)
+                self.placement.arrive(lane, entry)
         else:
             lane.count += 1
             if board.has_selectors:
                 self.dispatch.plain.append(entry)
             else:
                 board.default_view.level(lane.rank).todo.append(entry)
-        self.mark()
+        if not self.is_dirty:
+            self.mark()
 
     def committed(self, entry: Entry) -> None:
         """Let an entry be seen: its store commit is back."""
@@ -192,14 +193,18 @@ class Queue(Source):
             self.returns.take(entry, outcome, reason)
         if consumer is not None and len(consumer.unsettled) + 1 == consumer.unsettled_max:
             self.dispatch.offer(consumer)  # it held all it may hold, and was out of every line
-        self.mark()
+        if not self.is_dirty:
+            self.mark()
 
     def settled(self, entry: Entry) -> None:
         """Remove an entry its consumer accepted, maybe by taking it settled."""
         if self.board.events is not None:
             self.record(EventKind.ACK, entry)
         self.counts.acked += 1
-        self.finish(entry)
+        if entry.lane.is_grouped:
+            self.finish(entry)
+        else:
+            self._remove(entry)
 
     def finish(self, entry: Entry) -> None:
         """Remove an acquired entry, and free its group if it was the last one out."""

@@ -86,9 +86,13 @@ class StompConsumer(Consumer):
 
     def _hold(self, entry: Entry, message: StompMessage) -> int:
         """Remember what the client may acknowledge; return its number."""
-        if not self.is_older:
-            return self.engine.hold(Held(self, entry, ""))
-        return self.engine.hold(Held(self, entry, message.message_id()))
+        engine = self.engine
+        if self.is_older:
+            return engine.hold(Held(self, entry, message.message_id()))
+        tag = engine.last_tag + 1
+        engine.last_tag = tag
+        engine.held[tag] = Held(self, entry, "")
+        return tag
 
     def _unusual_frame(self, message: StompMessage, tag: int, extra: bytes) -> bytes:
         """Write a MESSAGE line by line: for an older version, with the client's id, or bare."""
