@@ -127,6 +127,8 @@ class StompSettings(Record):
     """Bytes of a frame before login: strangers get little memory."""
     login_headers_max: SomeCount = 30
     """Headers of a frame before login."""
+    transactions_max: SomeCount = 256
+    """Transactions one connection may have open at a time."""
     receipts_max: SomeCount = 1000
     """Receipts that may be outstanding; beyond it the connection is not read."""
     default_credit_count: SomeCount = 655_360

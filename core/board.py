@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from heapq import heapify, heappop, heappush
+from typing import Final
 
 from covey.core.consumer import Consumer
 from covey.core.entry import Entry
@@ -23,7 +24,7 @@ from covey.core.rules import GroupRules
 from covey.core.view import View
 from covey.groups.base import GroupStrategy
 
-VOID_SPARED = 64  # void places in a heap that are not worth a rebuild
+VOID_SPARED: Final = 64  # void places in a heap that are not worth a rebuild
 
 
 class Board:

@@ -172,6 +172,12 @@ class Broker:
         """Start a transaction under a name that is not in use."""
         if name in session.transactions:
             raise RefusedError(f"transaction {name} is running already", "exists")
+        if 0 < session.transactions_max <= len(session.transactions):
+            raise RefusedError(
+                f"the connection has {session.transactions_max} open transactions already,"
+                " the most that transactions_max allows",
+                "limit",
+            )
         limits = self.limits
         transaction = Transaction(limits.tx_operations_max, limits.tx_bytes_max)
         session.transactions[name] = transaction

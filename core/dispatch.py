@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop
+from typing import Final
 
 from covey.core.board import Board
 from covey.core.browsing import browse
@@ -28,7 +29,7 @@ from covey.core.placement import Placement
 from covey.core.plain import Plain
 from covey.core.view import View
 
-STALE_PORTION = 1000  # lanes asked again per pump: about 3 ms plain, 1 ms compiled
+STALE_PORTION: Final = 1000  # lanes asked again per pump: about 3 ms plain, 1 ms compiled
 
 
 class Dispatch:

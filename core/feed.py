@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from covey.core.message import Message
     from covey.core.session import Session
 
-NO_LANE = Lane("", is_grouped=False)
+NO_LANE: Final = Lane("", is_grouped=False)
 ENTRY_COST: Final = 256  # bytes of memory that a waiting message takes beside its body
 
 

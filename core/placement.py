@@ -17,6 +17,8 @@ ActiveMQ and Qpid brokers all step over it) until the set of views changes, or w
 
 from __future__ import annotations
 
+from typing import Final
+
 from covey.core.board import Board
 from covey.core.consumer import Consumer
 from covey.core.entry import ASIDE, PENDING, STORING, Entry
@@ -24,7 +26,7 @@ from covey.core.events import EventKind
 from covey.core.lane import DRAINING, HELD, IDLE, OPEN, READY, Lane
 from covey.core.view import View
 
-RELINK_MIN = 64  # below this many dead entries a relink is not worth its walk
+RELINK_MIN: Final = 64  # below this many dead entries a relink is not worth its walk
 
 
 class Placement:

@@ -8,6 +8,7 @@ behind its cursor goes into its `back` (see `core.level`). Tests are paid from t
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from typing import Final
 
 from covey.core.board import Board
 from covey.core.entry import PENDING, STORING, Entry
@@ -15,7 +16,7 @@ from covey.core.level import Level
 from covey.core.placement import Placement
 from covey.core.view import View
 
-TRIM_MIN = 64  # gone entries beyond the number of living ones that are not worth a walk
+TRIM_MIN: Final = 64  # gone entries beyond the number of living ones that are not worth a walk
 
 
 class Plain:

@@ -23,7 +23,7 @@ from covey.core.host import VirtualHost
 from covey.core.message import Message
 from covey.core.parking import Parking, Send, Work
 from covey.core.queue import Queue
-from covey.core.quota import has_room, why_full
+from covey.core.quota import has_room, is_kept_out_by_itself, why_full
 from covey.core.session import Session
 from covey.core.temporary import admitted
 from covey.core.topic import Topic
@@ -163,18 +163,18 @@ class Publishing:
         sends = [
             (admitted(session, targets, self.broker_id), message) for targets, message in work.sends
         ]
-        blocker = self._blocker(session.host, sends, may_overtake=may_overtake)
+        blocker = self._blocker(session, sends, may_overtake=may_overtake)
         if blocker is None:
             for targets, message in sends:
                 for target in targets:
                     self._route(session, target, message)
         return blocker
 
-    def _blocker(self, host: VirtualHost, sends: list[Send], *, may_overtake: bool) -> Queue | None:
+    def _blocker(self, session: Session, sends: list[Send], *, may_overtake: bool) -> Queue | None:
         counts: dict[Queue, int] = {}
         sizes: dict[Queue, int] = {}
         for targets, message in sends:
-            for queue in _queues(host, targets):
+            for queue in _queues(session.host, targets):
                 self.arrivals.check(queue, message)
                 count, size = self.arrivals.needed(queue, message)
                 counts[queue] = counts.get(queue, 0) + count
@@ -182,8 +182,11 @@ class Publishing:
         for queue, count in counts.items():
             if not queue.has_quota:
                 continue
+            size = sizes[queue]
             is_late = not may_overtake and queue in self.parking.waiting
-            if not has_room(queue, count, sizes[queue]) or is_late:
+            if has_room(queue, count, size) and not is_late:
+                continue
+            if not is_kept_out_by_itself(queue, session, count, size):
                 return queue
         return None
 

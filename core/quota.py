@@ -11,6 +11,9 @@
 them or by none; `take_room` acts, message by message. An acquired message is never dropped; one
 that is on its way to the disk may be, for a ring must not refuse a burst. What is larger than the
 whole quota is always refused: no waiting would ever make room for it.
+
+A sender that reads from the queue itself does not wait for what it holds: its acknowledgements
+come behind its message. So a queue may hold more than its quota, by what its senders hold of it.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from covey.core.entry import ACQUIRED, Entry
 from covey.core.errors import RefusedError
 from covey.core.events import EventKind
 from covey.core.queue import Queue
+from covey.core.session import Session
 
 
 def has_room(queue: Queue, count: int, size: int) -> bool:
@@ -42,6 +46,25 @@ def has_room(queue: Queue, count: int, size: int) -> bool:
     if settings.full_policy == "drop head" and _can_drop(queue, count, size):
         return True
     raise RefusedError(why_full(queue), "full")
+
+
+def is_kept_out_by_itself(queue: Queue, session: Session, count: int, size: int) -> bool:
+    """Say whether so much would fit but for what the sender itself holds of a full queue.
+
+    Its acknowledgements stand behind its message in the same stream: it would wait for itself.
+    """
+    held = [
+        entry
+        for subscription in session.subscriptions.values()
+        for consumer in subscription.consumers
+        if consumer.queue is queue
+        for entry in consumer.unsettled.values()
+    ]
+    for transaction in session.transactions.values():
+        held += [done.entry for done in transaction.settlements if done.source is queue]
+    if not held:
+        return False
+    return not is_over(queue, count - len(held), size - sum(entry.size for entry in held))
 
 
 def take_room(queue: Queue, size: int) -> bool:

@@ -38,6 +38,7 @@ class Session:
         self.connected_at = 0.0
         self.subscriptions: dict[str, Subscription] = {}
         self.transactions: dict[str, Transaction] = {}
+        self.transactions_max = 0  # open at a time; 0: its protocol counts them itself
         self.temporary: set[Destination] = set()
         self.sendable: set[Destination] = set()  # what it was found to be allowed to send to
         self.resume: Callable[[], None] = nothing

@@ -57,9 +57,9 @@ _FORMAT_MARK: Final = bytes((_FORMAT,))
 STORED_BLOCKS_MAX: Final = 256  # distinct blocks read back that are remembered
 _stored_blocks: dict[bytes, Block] = {}
 
-V1_0 = Version.V1_0
-V1_1 = Version.V1_1
-V1_2 = Version.V1_2
+V1_0: Final = Version.V1_0
+V1_1: Final = Version.V1_1
+V1_2: Final = Version.V1_2
 
 
 class Block:

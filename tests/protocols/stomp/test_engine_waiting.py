@@ -129,6 +129,47 @@ def test_s2_a_full_outbox_stops_deliveries_until_it_is_read() -> None:
     assert world.depth("/queue/a") == 0
 
 
+def test_a_worker_does_not_wait_for_room_that_only_its_own_ack_can_make() -> None:
+    world = World(queues=(QueueSettings(id="small", quota_messages=2),))
+    worker = world.connect()
+    worker.publish("/queue/small", "1", "2")
+    worker.subscribe("/queue/small", ack="client-individual", credit="2,0")
+    held = [worker.take(), worker.take()]
+    worker.publish("/queue/small", "3", "4")
+    assert worker.engine.reading
+    assert world.depth("/queue/small") == 4
+    for message in held:
+        worker.ack(message)
+    assert worker.bodies() == ["3", "4"]
+
+
+def test_a_worker_in_a_transaction_does_not_either() -> None:
+    world = World(queues=(QueueSettings(id="small", quota_messages=1),))
+    worker = world.connect()
+    worker.publish("/queue/small", "1")
+    worker.subscribe("/queue/small", ack="client-individual", credit="1,0")
+    worker.send("ACK", {"id": worker.take()["ack"], "transaction": "t"})
+    worker.publish("/queue/small", "2", transaction="t")
+    worker.send("COMMIT", {"transaction": "t", "receipt": "done"})
+    assert worker.take("RECEIPT")["receipt-id"] == "done"
+    assert worker.bodies() == ["2"]
+
+
+def test_a_worker_that_sends_more_than_it_holds_waits_for_somebody_else() -> None:
+    world = World(queues=(QueueSettings(id="small", quota_messages=2),))
+    worker, other = world.connect(), world.connect()
+    worker.publish("/queue/small", "1", "2")
+    worker.subscribe("/queue/small", ack="client-individual", credit="1,0")
+    held = worker.take()
+    worker.publish("/queue/small", "3", "4")
+    worker.ack(held)
+    assert not worker.engine.reading
+    assert world.depth("/queue/small") == 3
+    other.subscribe("/queue/small")
+    assert worker.engine.reading
+    assert world.depth("/queue/small") == 0
+
+
 def test_block_policy_makes_the_producer_wait_for_a_slow_subscriber_of_its_topic_only() -> None:
     world = World(stomp=StompSettings(buffer_size=4000))
     slow, sender, bystander = world.connect(), world.connect(), world.connect()

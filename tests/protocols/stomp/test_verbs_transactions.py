@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from covey.config.queues import QueueSettings
+from covey.config.settings import StompSettings
 from tests.protocols.stomp.support import World
 
 
@@ -144,6 +145,19 @@ def test_a_waiting_send_that_is_refused_later_ends_its_own_connection_only() -> 
     assert third.bodies() == ["1"]
     assert not third.engine.is_closed
     assert "durable subscription d" in client.error()["message"]
+
+
+@pytest.mark.parametrize("verb", ["BEGIN", "SEND"])
+def test_a_connection_has_so_many_open_transactions_and_no_more(verb: str) -> None:
+    world = World(stomp=StompSettings(transactions_max=2))
+    client = world.connect()
+    client.send("BEGIN", {"transaction": "1"})
+    client.publish("/queue/a", "x", transaction="2")
+    client.send("COMMIT", {"transaction": "1"})
+    client.send("BEGIN", {"transaction": "3"})
+    assert not client.engine.is_closed
+    client.send(verb, {"destination": "/queue/a", "transaction": "4"})
+    assert "transactions_max" in client.error()["message"]
 
 
 def test_limits_of_a_transaction_are_named() -> None:
