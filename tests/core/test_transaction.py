@@ -84,3 +84,28 @@ def test_a_refused_commit_undoes_the_settlements_too() -> None:
         room.broker.commit(person.session, "t", room.now)
     assert list(reader.unsettled) == [1]
     assert person.session.transactions == {}
+
+
+def test_who_held_all_it_may_hold_gets_more_once_one_is_settled_in_a_transaction() -> None:
+    room = Room()
+    person = room.enter()
+    reader = person.read("/queue/a")
+    reader.unsettled_max = 1
+    person.send("/queue/a", "1")
+    person.send("/queue/a", "2")
+    assert len(reader.entries) == 1
+    transaction = room.broker.begin(person.session, "t")
+    transaction.settle(reader.entries[0], Outcome.ACCEPTED)
+    room.broker.run(room.now)
+    assert len(reader.entries) == 2
+
+
+def test_a_session_has_so_many_open_at_a_time() -> None:
+    room = Room()
+    broker, session = room.broker, room.enter().session
+    session.transactions_max = 1
+    broker.begin(session, "1")
+    with pytest.raises(RefusedError, match="transactions_max"):
+        broker.begin(session, "2")
+    broker.abort(session, "1", room.now)
+    broker.begin(session, "2")

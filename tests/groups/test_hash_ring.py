@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covey.groups.base import FREE
-from covey.groups.hash_ring import HashRing, position
+from covey.groups.hash_ring import OWNERS_KEPT, HashRing, position
 
 KEYS = [f"key-{i}" for i in range(60)]
 members = st.dictionaries(st.integers(1, 1000), st.integers(1, 8), min_size=1, max_size=6)
@@ -89,3 +89,24 @@ def test_points_on_one_position_go_to_the_lower_number_and_then_to_the_next() ->
     ring._points = sorted(place << 48 | consumer for consumer in (9, 4))
     assert ring.find("IBM") == 4
     assert ring.find("IBM", frozenset([4])) == 9
+
+
+def test_what_was_found_is_not_remembered_over_a_change_of_the_ring() -> None:
+    keys = [f"group {number}" for number in range(200)]
+    ring = HashRing()
+    ring.add(1, 20)
+    assert {ring.find(key) for key in keys} == {1}
+    ring.add(2, 20)
+    assert {ring.find(key) for key in keys} == {1, 2}
+    ring.replace(2, 3)
+    assert {ring.find(key) for key in keys} == {1, 3}
+    ring.remove(1)
+    assert {ring.find(key) for key in keys} == {3}
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    ring = HashRing()
+    ring.add(1, 1)
+    for number in range(OWNERS_KEPT + 10):
+        ring.find(str(number))
+    assert len(ring._owners) == 10
