@@ -31,6 +31,8 @@ HOT_MODULES = [
     "src/covey/core/duplicates.py",
     "src/covey/core/entrance.py",
     "src/covey/core/entry.py",
+    "src/covey/core/event_log.py",
+    "src/covey/core/events.py",
     "src/covey/core/expiry.py",
     "src/covey/core/feed.py",
     "src/covey/core/index.py",

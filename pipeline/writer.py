@@ -2,8 +2,8 @@
 
     python -m covey.pipeline.writer DIR RUN ROTATE_BYTES ROTATE_AGE_S < chunks
 
-Chunks are as `covey.core.event_log` draws them. Records are kept as they came until there are
-enough for a row group, then become columns at once. A file is written under a name that readers
+Chunks are as `covey.core.event_log` draws them. They are kept as they came until there are
+enough for a row group, then become one table. A file is written under a name that readers
 do not see and gets its own when its footer is on disk, so every file a reader sees is whole. It
 is finished when it is large enough, old enough, or the pipe ends.
 """
@@ -15,33 +15,51 @@ import select
 import sys
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from covey.core.event_log import FORGET, HEADER, LENGTH, MAGIC, RECORD
+from covey.core.event_log import (
+    CODES,
+    EVENT_BYTES,
+    FORGET,
+    GROUP_SHIFT,
+    HEADER,
+    LENGTH,
+    MAGIC,
+    QUEUE_SHIFT,
+)
 from covey.pipeline.schema import ARROW_SCHEMA, finished_name, unfinished_name
 
-ROW_GROUP_RECORDS: Final = 131_072  # 4 MB packed; smaller row groups read slower
+ROW_GROUP_EVENTS: Final = 131_072  # 4 MB as they come; smaller row groups read slower
 BYTES_PER_ROW_GUESS: Final = 8  # compressed; for the size of what is not written yet
 READ_BYTES: Final = 1 << 20
 POLL_S: Final = 1.0  # how late an idle file may be finished
 
-RECORD_TYPE: Final = np.dtype(
-    [
-        ("kind", "u1"),
-        ("queue", "<u4"),
-        ("group", "<u4"),
-        ("consumer", "<u4"),
-        ("seq", "<u8"),
-        ("time", "<f8"),
-    ]
-)
-assert RECORD_TYPE.itemsize == RECORD.size
+KIND_MASK: Final = (1 << QUEUE_SHIFT) - 1
+QUEUE_MASK: Final = (1 << GROUP_SHIFT - QUEUE_SHIFT) - 1
 
-Records = np.ndarray[Any, np.dtype[np.void]]
+Column = np.ndarray[Any, np.dtype[Any]]
+
+
+class Events(NamedTuple):
+    """Events of a chunk, or of several, column by column."""
+
+    what: Column
+    consumer: Column
+    seq: Column
+    time: Column
+
+    @classmethod
+    def unpack(cls, data: bytes, count: int) -> Events:
+        """Read the columns of a chunk."""
+        columns, at = [], 0
+        for code in CODES:
+            columns.append(np.frombuffer(data, code, count, at))
+            at += columns[-1].nbytes
+        return cls(*columns)
 
 
 class Writer:
@@ -53,14 +71,14 @@ class Writer:
         self.rotate_bytes = rotate_bytes
         self.rotate_age_s = rotate_age_s
         self._names = [""]
-        self._pending: list[tuple[int, Records]] = []  # first event id, records
+        self._pending: list[tuple[int, Events]] = []  # the first one's id, and all
         self._pending_count = 0
         self._parquet: pq.ParquetWriter | None = None
         self._sink: pa.NativeFile | None = None
         self._first_eid = 0
         self._opened_at = 0.0
 
-    def take(self, first_eid: int, flags: int, names: bytes, records: bytes, now: float) -> None:
+    def take(self, first_eid: int, flags: int, names: bytes, events: Events, now: float) -> None:
         """Take one chunk."""
         if flags & FORGET:
             self._write_row_group()
@@ -69,10 +87,9 @@ class Writer:
         if self._first_eid == 0:
             self._first_eid = first_eid
             self._opened_at = now
-        packed = np.frombuffer(records, RECORD_TYPE)
-        self._pending.append((first_eid, packed))
-        self._pending_count += len(packed)
-        if self._pending_count >= ROW_GROUP_RECORDS:
+        self._pending.append((first_eid, events))
+        self._pending_count += len(events.seq)
+        if self._pending_count >= ROW_GROUP_EVENTS:
             self._write_row_group()
         if self._size() >= self.rotate_bytes:
             self.finish()
@@ -113,21 +130,20 @@ class Writer:
         self._pending_count = 0
 
     def _table(self) -> pa.Table:
-        records = np.concatenate([packed for _, packed in self._pending])
-        ids = np.concatenate(
-            [np.arange(first, first + len(packed)) for first, packed in self._pending]
-        )
+        chunks = [events for _, events in self._pending]
+        events = Events(*(np.concatenate(column) for column in zip(*chunks, strict=True)))
+        ids = [np.arange(first, first + len(chunk.seq)) for first, chunk in self._pending]
         names = pa.array(self._names, pa.string())
-        microseconds = np.rint(records["time"] * 1e6).astype("i8")
+        microseconds = np.rint(events.time * 1e6).astype("i8")
         columns = [
-            pa.repeat(self.run, len(records)),
-            pa.array(ids),
+            pa.repeat(self.run, len(events.seq)),
+            pa.array(np.concatenate(ids)),
             pa.array(microseconds).cast(ARROW_SCHEMA.field("ts").type),
-            pa.array(records["kind"].astype("i1")),
-            names.take(pa.array(records["queue"])),
-            names.take(pa.array(records["group"])),
-            pa.array(records["consumer"].astype("i8")),
-            pa.array(records["seq"].astype("i8")),
+            pa.array((events.what & KIND_MASK).astype("i1")),
+            names.take(pa.array(events.what >> QUEUE_SHIFT & QUEUE_MASK)),
+            names.take(pa.array(events.what >> GROUP_SHIFT)),
+            pa.array(events.consumer.astype("i8")),
+            pa.array(events.seq.astype("i8")),
         ]
         return pa.Table.from_arrays(columns, schema=ARROW_SCHEMA)
 
@@ -150,12 +166,13 @@ def feed(writer: Writer, data: bytearray, now: float) -> None:
         magic, flags, first_eid, names_size, count = HEADER.unpack_from(data, at)
         assert magic == MAGIC, f"the pipe holds {magic!r} where a chunk must begin"
         names_at = at + HEADER.size
-        records_at = names_at + names_size
-        end = records_at + count * RECORD.size
+        columns_at = names_at + names_size
+        end = columns_at + count * EVENT_BYTES
         if end > len(data):
             break
-        names = bytes(data[names_at:records_at])
-        writer.take(first_eid, flags, names, bytes(data[records_at:end]), now)
+        names = bytes(data[names_at:columns_at])
+        events = Events.unpack(bytes(data[columns_at:end]), count)
+        writer.take(first_eid, flags, names, events, now)
         at = end
     del data[:at]
 

@@ -1,4 +1,5 @@
-"""Pipeline: how long audit and plan take, how that grows, and what the event log costs the broker.
+"""Pipeline: rows a second to and from Spark, how long audit and plan take and how that grows, and
+what the event log costs the broker.
 
 The log is made up: messages of several queues with groups as uneven as in life (Zipf), each
 enqueued, delivered and acknowledged, written by the event log's own writer. A job is a process as
@@ -8,6 +9,7 @@ on fewer cores shows what more partitions cost; `local[1]` against `local[2]` wh
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -18,15 +20,15 @@ from shutil import rmtree
 from typing import Final
 
 import numpy as np
-from scripts.benchmark.contender import Covey
-from scripts.benchmark.process import scratch_directory
+from scripts.benchmark.contender import ROOT, Covey
+from scripts.benchmark.process import StartError, scratch_directory
 from scripts.benchmark.result import Result
 from scripts.benchmark.runner import Runner
 from scripts.benchmark.workloads import cases
 
-from covey.core.event_log import LENGTH
+from covey.core.event_log import GROUP_SHIFT, LENGTH, QUEUE_SHIFT
 from covey.core.events import EventKind
-from covey.pipeline.writer import RECORD_TYPE, Writer
+from covey.pipeline.writer import Events, Writer
 
 MESSAGES: Final = 1_000_000
 PARTS: Final = (0.1, 1.0)  # of the messages: how a job grows with them
@@ -45,6 +47,10 @@ EVENTS_PER_CHUNK: Final = 1 << 17
 ROTATE_BYTES: Final = 4 << 20
 
 EVENT_LOG_SIZE: Final = 128  # bytes of a body where the event log's cost is measured
+
+ROWS: Final = 200_000
+ROWS_REPETITIONS: Final = 2  # of each: a repetition takes seconds, and there are seven of them
+NOTHING: Final = "nothing"
 
 JOBS: Final = {"audit": "events", "plan": "messages"}
 
@@ -71,6 +77,29 @@ def measure(builds: Sequence[Covey], scale: float, say: Callable[[str], None]) -
     return results
 
 
+def measure_rows(builds: Sequence[Covey], scale: float, say: Callable[[str], None]) -> list[Result]:
+    """Measure source and sink with each build, client and broker alike."""
+    count = int(ROWS * scale)
+    results = []
+    for build in builds:
+        process = build.start()
+        before = process.cpu_s()
+        try:
+            found = _run_rows(build, f"127.0.0.1:{process.port}", count)
+            used_s = process.cpu_s() - before
+        finally:
+            process.stop()
+        for name, seconds in found.items():
+            is_nothing = name == NOTHING
+            values = seconds if is_nothing else [count / one for one in seconds]
+            unit = "s" if is_nothing else "rows/s"
+            result = Result(f"pipeline {name}, {count:,} rows of 1 KiB", build.name, unit, values)
+            results.append(result)
+            say(f"{result.case:<56} {build.name:<16} {result.text()} {unit}")
+        say(f"the broker of {build.name} used {used_s:.0f} s of processor")
+    return results
+
+
 def measure_event_log(
     builds: Sequence[Covey], repetitions: int, scale: float, say: Callable[[str], None]
 ) -> list[Result]:
@@ -94,17 +123,30 @@ def measure_event_log(
 
 def _run_job(job: str, log: Path, master: str, build: Covey) -> float:
     """Return the wall time of a job, its start included."""
-    command = [sys.executable, "-P", "-m", "covey.pipeline", job, "--input", str(log)]
-    command += ["--out", str(log.with_suffix(".out")), "--master", master]
+    arguments = [job, "--input", str(log), "--out", str(log.with_suffix(".out"))]
     began = time.monotonic()
-    subprocess.run(
-        command,
-        env={**os.environ, "PYTHONPATH": build.package},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        check=True,
-    )
+    _run(build, "covey.pipeline", *arguments, "--master", master)
     return time.monotonic() - began
+
+
+def _run_rows(build: Covey, broker: str, count: int) -> dict[str, list[float]]:
+    said = _run(build, "scripts.benchmark.rows", broker, str(count), str(ROWS_REPETITIONS))
+    found: dict[str, list[float]] = json.loads(said)
+    return found
+
+
+def _run(build: Covey, module: str, *arguments: str) -> str:
+    """Run a module with a build's package; return what it said."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", module, *arguments],
+        env={**os.environ, "PYTHONPATH": f"{build.package}:{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise StartError(f"{module} {arguments[0]}: {done.stderr[-300:].strip()}")
+    return done.stdout
 
 
 def write_log(directory: Path, messages: int) -> None:
@@ -114,26 +156,28 @@ def write_log(directory: Path, messages: int) -> None:
     weights = np.arange(1, GROUPS + 1) ** -ZIPF
     group = chance.choice(GROUPS, messages, p=weights / weights.sum())
     queue = chance.integers(0, QUEUES, messages)
-    came = 1.7e9 + np.cumsum(chance.exponential(1 / MESSAGES_PER_S, messages))
-    records = np.zeros((len(LIFE), messages), RECORD_TYPE)
-    records["queue"] = 1 + queue
-    records["group"] = 1 + QUEUES + group
+    seq = np.zeros(messages, "u8")
     for number in range(QUEUES):
-        mine = queue == number
-        records["seq"][:, mine] = np.arange(1, mine.sum() + 1)
-    records["consumer"][1:] = 1 + group % CONSUMERS
-    records["kind"] = np.array(LIFE)[:, None]
-    records["time"] = came + np.array([0.0, WAIT_S, WAIT_S + WORK_S])[:, None]
-    flat = records.reshape(-1)
-    _write(directory, flat[np.argsort(flat["time"], kind="stable")])
+        seq[queue == number] = np.arange(1, (queue == number).sum() + 1)
+    came = 1.7e9 + np.cumsum(chance.exponential(1 / MESSAGES_PER_S, messages))
+    names = (1 + queue).astype("u8") << QUEUE_SHIFT | (1 + QUEUES + group).astype(
+        "u8"
+    ) << GROUP_SHIFT
+    consumer = (1 + group % CONSUMERS).astype("u4")
+    whats = [names | int(kind) for kind in LIFE]
+    times = [came, came + WAIT_S, came + WAIT_S + WORK_S]
+    order = np.argsort(np.concatenate(times), kind="stable")
+    consumers = [np.zeros_like(consumer), consumer, consumer]
+    columns = (whats, consumers, [seq] * len(LIFE), times)
+    _write(directory, Events(*[np.concatenate(column)[order] for column in columns]))
 
 
-def _write(directory: Path, records: np.ndarray[tuple[int], np.dtype[np.void]]) -> None:
+def _write(directory: Path, events: Events) -> None:
     names = [f"queue-{number}" for number in range(QUEUES)]
     names += [f"group-{number}" for number in range(GROUPS)]
     block = b"".join(LENGTH.pack(len(name)) + name.encode() for name in names)
     writer = Writer(directory, "bench", ROTATE_BYTES, float("inf"))
-    for at in range(0, len(records), EVENTS_PER_CHUNK):
-        packed = records[at : at + EVENTS_PER_CHUNK].tobytes()
-        writer.take(1 + at, 0, block if at == 0 else b"", packed, 0.0)
+    for at in range(0, len(events.seq), EVENTS_PER_CHUNK):
+        chunk = Events(*[column[at : at + EVENTS_PER_CHUNK] for column in events])
+        writer.take(1 + at, 0, block if at == 0 else b"", chunk, 0.0)
     writer.finish()

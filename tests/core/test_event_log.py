@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from struct import Struct
 from typing import NamedTuple
 
-import pytest
-
 from covey.config.settings import Settings
-from covey.core import event_log
 from covey.core.broker import Broker
-from covey.core.event_log import FORGET, HEADER, LENGTH, RECORD, ChunkTaker, EventLog
+from covey.core.event_log import (
+    CODES,
+    EVENT_BYTES,
+    FORGET,
+    GROUP_SHIFT,
+    HEADER,
+    LENGTH,
+    QUEUE_SHIFT,
+    ChunkTaker,
+    EventLog,
+)
 from covey.core.events import EventKind, EventSink
 
 
@@ -18,6 +27,17 @@ class Chunk(NamedTuple):
     first: int
     names: list[str]
     records: list[tuple[float, ...]]
+
+
+def unpacked(data: bytes, count: int) -> Iterator[tuple[float, ...]]:
+    """Give kind, queue, group, consumer, number and time of each event."""
+    layout = Struct("<" + "".join(f"{count}{code}" for code in CODES))
+    assert len(data) == layout.size == count * EVENT_BYTES
+    numbers = layout.unpack(data)
+    for index in range(count):
+        what, consumer, seq, time = numbers[index::count]
+        queue = what >> QUEUE_SHIFT & (1 << GROUP_SHIFT - QUEUE_SHIFT) - 1
+        yield what & 0xFF, queue, what >> GROUP_SHIFT, consumer, seq, time
 
 
 class Shelf(ChunkTaker):
@@ -37,8 +57,7 @@ class Shelf(ChunkTaker):
             (length,) = LENGTH.unpack_from(chunk, at)
             names.append(chunk[at + LENGTH.size : at + LENGTH.size + length].decode())
             at += LENGTH.size + length
-        records = list(RECORD.iter_unpack(chunk[at:]))
-        assert len(records) == count
+        records = list(unpacked(chunk[at:], count))
         self.chunks.append(Chunk(flags, first, names, records))
         return True
 
@@ -109,10 +128,10 @@ def test_a_chunk_without_room_leaves_a_gap_and_the_names_are_sent_again() -> Non
     assert log.dropped == 1
 
 
-def test_a_full_dictionary_starts_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_log, "NAMES_MAX", 3)
+def test_a_full_dictionary_starts_over() -> None:
     shelf = Shelf()
     log = log_of(shelf)
+    log.names_max = 3
     for group in ("a", "b", "c"):
         enqueue(log, "work", group, 1)
     log.flush()

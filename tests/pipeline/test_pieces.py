@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from covey.core.event_log import LENGTH, RECORD
+from covey.core.event_log import GROUP_SHIFT, LENGTH, QUEUE_SHIFT
+from covey.core.events import EventKind
 from covey.pipeline.errors import PipelineError
 from covey.pipeline.jobs.audit import find_gaps
 from covey.pipeline.pieces import gaps_of, pieces_of, runs_of
-from covey.pipeline.writer import Writer
+from covey.pipeline.writer import Events, Writer
 from tests.pipeline.support import log_in, tell
 
 
@@ -52,11 +54,16 @@ def test_a_file_that_is_missing_is_a_gap(tmp_path: Path) -> None:
     assert gap["detail"] == "events 2 to 3 are missing"
 
 
+def enqueued(count: int) -> Events:
+    what = EventKind.ENQUEUE | 1 << QUEUE_SHIFT | 2 << GROUP_SHIFT
+    columns = ((what, "u8"), (0, "u4"), (1, "u8"), (1000.0, "f8"))
+    return Events(*[np.full(count, value, code) for value, code in columns])
+
+
 def test_a_chunk_that_was_left_out_is_a_gap_inside_a_piece(tmp_path: Path) -> None:
     writer = Writer(tmp_path, "r1", 1 << 20, 60.0)
-    record = RECORD.pack(1, 1, 2, 0, 1, 1000.0)
-    writer.take(1, 0, LENGTH.pack(1) + b"q" + LENGTH.pack(1) + b"g", record * 2, 0.0)
-    writer.take(7, 0, b"", record, 0.0)
+    writer.take(1, 0, LENGTH.pack(1) + b"q" + LENGTH.pack(1) + b"g", enqueued(2), 0.0)
+    writer.take(7, 0, b"", enqueued(1), 0.0)
     writer.finish()
     (piece,) = pieces_of(str(tmp_path))
     assert (piece.events, piece.last_eid) == (3, 7)

@@ -59,12 +59,10 @@ def test_a_file_is_finished_by_size_and_the_next_goes_on(tmp_path: Path) -> None
     assert tables[1]["group_id"].to_pylist()[0] == "g4097"
 
 
-def test_names_of_a_new_dictionary_do_not_mix_with_the_old(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("covey.core.event_log.NAMES_MAX", 100)
+def test_names_of_a_new_dictionary_do_not_mix_with_the_old(tmp_path: Path) -> None:
     direct = Direct(tmp_path, "r", 1 << 20)
     log = EventLog(direct, ("**",), lambda: 1.0)
+    log.names_max = 100
     events(log, 5000)
     events(log, 5000)
     log.close()
@@ -73,7 +71,7 @@ def test_names_of_a_new_dictionary_do_not_mix_with_the_old(
 
 
 def test_enough_records_become_a_row_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "ROW_GROUP_RECORDS", 4000)
+    monkeypatch.setattr(writing, "ROW_GROUP_EVENTS", 4000)
     direct = Direct(tmp_path, "r", 1 << 20)
     log = EventLog(direct, ("**",), lambda: 1.0)
     events(log, 5000)
