@@ -114,8 +114,9 @@ def _pipeline(builds: list[Covey], arguments: argparse.Namespace) -> list[Result
         return []
     from scripts.benchmark import pipeline
 
-    found = pipeline.measure(builds, arguments.scale, _say)
-    return found + pipeline.measure_event_log(builds, arguments.repetitions, arguments.scale, _say)
+    scale = arguments.scale
+    found = pipeline.measure_rows(builds, scale, _say) + pipeline.measure(builds, scale, _say)
+    return found + pipeline.measure_event_log(builds, arguments.repetitions, scale, _say)
 
 
 def _flows(
