@@ -150,3 +150,24 @@ def test_a_real_broker_under_churn_audits_clean_whatever_the_strategy(
     assert counts[EventKind.DELETE] == len(STRATEGIES)
     assert counts[EventKind.ASIDE] > 20
     assert find_violations(spark, pieces, runs).collect() == []
+
+
+def test_queues_of_one_name_on_two_hosts_are_judged_apart(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    hosts = [{"id": "a", "host_names": ["a"]}, {"id": "b", "host_names": ["b"]}]
+    broker = Broker(Settings.model_validate({"virtual_host": hosts}))
+    log = log_in(tmp_path / "log")
+    broker.listen(log)
+    for number in range(6):  # taken together they would share a group, and number messages twice
+        for host in broker.hosts:
+            queue = host.queue("work")
+            if number == 0:
+                queue.join(Hand(), 0.0)
+            queue.enqueue(Letter(message_group=f"g{number % 2}"))
+        broker.run(float(number))
+    log.close()
+    code, said = run_job(spark, JOB, input=str(tmp_path / "log"), out=tmp_path / "out")
+    assert (code, "every promise was kept" in said) == (0, True)
+    rows = pq.read_table(tmp_path / "log", columns=["queue"]).to_pylist()
+    assert {row["queue"] for row in rows} == {"work", "b/work"}

@@ -1,4 +1,4 @@
-"""replay sends a record as it came."""
+"""replay sends a record as it came, groups in order."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
+from covey.pipeline.jobs import archive
 from covey.pipeline.jobs.replay import JOB, Pace, due_times
+from covey.pipeline.offsets import Range
+from covey.pipeline.options import read_options
+from covey.pipeline.reader import read_range
 from tests.e2e.support import BrokerProcess
 from tests.e2e.support import broker as broker
-from tests.pipeline.queues import at, bodies_of, figures_of
+from tests.pipeline.queues import at, client_of
 from tests.pipeline.support import log_in, run_job, tell
 
 
@@ -21,10 +25,20 @@ def test_times_are_kept_and_shortened_by_the_speed() -> None:
     assert due_times(came, Pace(10.0, 0.0), 100.0).tolist() == [100.0, 100.0, 100.0]
 
 
+def groups_of(broker: BrokerProcess, queue: str) -> dict[str, list[tuple[str, bytes]]]:
+    """Return id and body of the messages of each group, in their order on the queue."""
+    options = read_options({"brokers": at(broker), "subscribe": queue}, is_stream=False)
+    found: dict[str, list[tuple[str, bytes]]] = {}
+    for batch in read_range(options, Range(queue, 0, 1 << 40), ""):
+        for row in batch.to_pylist():
+            found.setdefault(row["group_id"], []).append((row["message_id"], row["value"]))
+    return found
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_an_event_log_is_sent_with_its_groups_at_its_pace(
+def test_an_event_log_is_sent_with_its_groups_in_order_at_its_pace(
     spark: SparkSession, broker: BrokerProcess, tmp_path: Path
 ) -> None:
     log = log_in(tmp_path / "log")  # an event each millisecond
@@ -37,6 +51,32 @@ def test_an_event_log_is_sent_with_its_groups_at_its_pace(
     assert code == 0
     assert said.startswith("replay: 200 messages in ")
     assert float(said.split()[4]) >= 0.3  # 199 ms at half the speed
-    assert figures_of(broker, "recorded").messages == 200
-    assert set(bodies_of(broker, "recorded")) == {bytes(7)}
+    sent = groups_of(broker, "recorded")
+    for number in range(3):
+        ids = [f"r1-{eid}" for eid in range(1, 201) if eid % 3 == number]
+        assert sent[f"g{number}"] == [(one, bytes(7)) for one in ids]
     assert "200 messages" in (tmp_path / "replay.html").read_text()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_an_archive_is_sent_with_its_bodies_in_order_at_twice_its_pace(
+    spark: SparkSession, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    with client_of(broker) as client:
+        for number in range(1, 61):  # one each 20 ms
+            headers = [("message_group", f"g{number % 4}"), ("timestamp", str(20 * number))]
+            client.post("/queue/kept", [*headers, ("message-id", f"m{number}")], b"%d" % number)
+        client.confirm()
+    given = {"trim": False, "every": 0.0, "batch_rows": 20, "option": ()}
+    run_job(spark, archive.JOB, input=f"covey://{at(broker)}/kept", out=tmp_path, **given)
+    options = {"speed": 2.0, "senders": 2, "body_bytes": 0}
+    place = f"covey://{at(broker)}/again"
+    _, said = run_job(spark, JOB, input=str(tmp_path), out=tmp_path, to=place, **options)
+    assert said.startswith("replay: 60 messages in ")
+    assert float(said.split()[4]) >= 0.59  # 59 steps of 20 ms at twice the speed
+    sent = groups_of(broker, "again")
+    for number in range(4):
+        recorded = [one for one in range(1, 61) if one % 4 == number]
+        assert sent[f"g{number}"] == [(f"m{one}", b"%d" % one) for one in recorded]
