@@ -5,6 +5,7 @@
     pieces      its row groups, from footers     messages events turned into one row a message
     share       events dealt out by group        judge    one share, judged: sieve, then fold
     evidence    a violation on the page          policy   a strategy with its size
+    rehearsal   arrivals played under policies
     session     Spark and its Java               progress one line that says what goes on
     report      a self-contained page            charts   its pictures
     source      the data source `covey`: reader (offsets, filters), client, cutter, columns; sink;

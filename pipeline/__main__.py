@@ -37,7 +37,7 @@ JOBS: Final[dict[str, Job]] = {
 def main(argv: list[str] | None = None) -> int:
     """Run a job; return its exit code."""
     try:
-        options = _parser().parse_args(argv)
+        options = parser().parse_args(argv)
         job = JOBS[options.job]
         job.check(options)
         spark = open_session(options.job, options.master)
@@ -52,7 +52,8 @@ def main(argv: list[str] | None = None) -> int:
         return _fail(one_line(error))
 
 
-def _parser() -> ArgumentParser:
+def parser() -> ArgumentParser:
+    """Return what reads the command line."""
     parser = ArgumentParser(
         prog="covey-pipeline", description="Jobs on what flows through the broker, on Spark."
     )

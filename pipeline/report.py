@@ -1,7 +1,8 @@
 """Report: a page of HTML that needs nothing but itself.
 
 Texts, tables and pictures in the order they are added. Pictures are matplotlib figures as inline
-SVG, 10 to 20 kB each; every value is escaped, for group names come from anybody.
+SVG, 10 to 20 kB each, and lie beside the page as well (`skew-1.svg`, ...), for other pages. Every
+value is escaped, for group names come from anybody.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Report:
     def __init__(self, title: str) -> None:
         self._title = title
         self._parts: list[str] = []
+        self._pictures: list[str] = []
 
     def heading(self, text: str) -> None:
         """Begin a part."""
@@ -64,12 +66,13 @@ class Report:
         with mpl.rc_context({"svg.hashsalt": self._title}):
             figure.savefig(drawn, format="svg", bbox_inches="tight", metadata={"Date": None})
         svg = drawn.getvalue()
+        self._pictures.append(svg)
         self._parts.append(
             f"<figure>{svg[svg.index('<svg') :]}<figcaption>{escape(caption)}</figcaption></figure>"
         )
 
     def write(self, path: Path) -> None:
-        """Write the page."""
+        """Write the page, and its pictures beside it."""
         title = escape(self._title)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(
@@ -78,6 +81,10 @@ class Report:
             f"{''.join(self._parts)}</body></html>\n",
             encoding="utf-8",
         )
+        for old in path.parent.glob(f"{path.stem}-[0-9]*.svg"):
+            old.unlink()
+        for number, svg in enumerate(self._pictures, 1):
+            path.with_name(f"{path.stem}-{number}.svg").write_text(svg, encoding="utf-8")
 
 
 def _cell(value: Cell) -> str:

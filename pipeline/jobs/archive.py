@@ -15,6 +15,7 @@ from __future__ import annotations
 import signal
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
+from math import inf
 from pathlib import Path
 from threading import Event
 from types import FrameType
@@ -47,6 +48,10 @@ def check(options: Namespace) -> None:
     address = parse_address("--input", options.input)
     if not address.destination:
         raise PipelineError("--input: name the queue or topic behind the address")
+    if options.batch_rows < 1:
+        raise PipelineError(f"--batch-rows {options.batch_rows}: a number above 0 is meant")
+    if not 0 <= options.every < inf:
+        raise PipelineError(f"--every {options.every}: seconds are meant")
     given = address.options() | {"subscribe": "any"} | given_options(options.option)
     with connected(read_options(given, is_stream=True).places, "--input", address.destination):
         pass

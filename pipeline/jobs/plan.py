@@ -1,9 +1,7 @@
 """plan: which group policy would have served this traffic best?
 
-Recorded arrivals are replayed through a `Model` of the queue with the broker's own strategies,
-once for each scenario: policy x number of consumers x speed. A queue's arrivals and a slice of
-the scenarios are one Spark task; there are as many slices as keep every core busy. Arrivals are
-sorted once a queue and go to their tasks in one piece.
+Recorded arrivals are replayed with the broker's own strategies, once for each scenario: policy x
+number of consumers x speed (`rehearsal.py`).
 
 The recommendation of a queue ranks its policies by their mean over all scenarios: order losses
 first (there must be none), then the time until all was done, then the 95th percentile of the
@@ -14,125 +12,29 @@ not win by a hair and cost a thousand moved groups.
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from itertools import product
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import DataFrame, Row
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from covey.core.events import EventKind
-from covey.groups.load import Load, Result
-from covey.groups.model import Model
 from covey.pipeline.charts import compared
 from covey.pipeline.errors import PipelineError
 from covey.pipeline.job import Job, Task, numbers_of
 from covey.pipeline.log import check_input, kind_is, read_log
 from covey.pipeline.messages import messages, with_service
 from covey.pipeline.policy import DEFAULT_POLICIES, Policy
+from covey.pipeline.rehearsal import PLAN_ARROW, RESULT_FIELDS, Scenario, rehearse
 from covey.pipeline.report import Report
-from covey.pipeline.session import parallelism
-from covey.pipeline.share import DEALT_SCHEMA, dealt_row, pack, unpack
 
 NOISE: Final = 0.05
 NOISE_S: Final = 0.01  # and no difference below this is felt by anybody
-TASKS_PER_CORE: Final = 4  # enough that one long queue does not leave the others waiting
 QUEUES_MAX: Final = 200  # a report nobody reads; name the queues that matter instead
-
-RESULT_FIELDS: Final = tuple(field.name for field in fields(Result))
-COUNTS: Final = frozenset({"messages", "moved_up", "moved_down", "moves"}) | frozenset(
-    {"redelivered", "order_lost", "entries_max"}
-)
-PLAN_ARROW: Final = pa.schema(
-    [
-        ("queue", pa.string()),
-        ("policy", pa.string()),
-        ("consumers", pa.int64()),
-        ("speed", pa.float64()),
-        *((name, pa.int64() if name in COUNTS else pa.float64()) for name in RESULT_FIELDS),
-    ]
-)
-PLAN_SCHEMA: Final = "queue string, policy string, consumers long, speed double, " + ", ".join(
-    f"{name} {'long' if name in COUNTS else 'double'}" for name in RESULT_FIELDS
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """One thing to try."""
-
-    policy: Policy
-    consumers: int
-    speed: float
-    credit: int
-
-    def play(self, load: Load) -> Result:
-        """Replay the load."""
-        strategy = self.policy.strategy()
-        return Model(load, strategy, credit=self.credit, speed=self.speed).play(self.consumers)
-
-
-def rehearse(arrivals: DataFrame, queues: list[str], scenarios: list[Scenario]) -> DataFrame:
-    """Play every scenario with every queue's arrivals (queue, at, service, group_id, order)."""
-    spark = arrivals.sparkSession
-    wanted = TASKS_PER_CORE * parallelism(spark)
-    slices = min(len(scenarios), max(1, -(-wanted // len(queues))))
-    numbers = {queue: number for number, queue in enumerate(queues)}
-    number = F.create_map(*[F.lit(item) for pair in numbers.items() for item in pair])
-
-    def deal_out(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return deal_queue(batches, numbers, slices)
-
-    def play(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return play_dealt(batches, queues, scenarios, slices)
-
-    ordered = (
-        arrivals.repartitionById(len(queues), number[F.col("queue")].cast("int"))
-        .sortWithinPartitions("order")
-        .select("queue", "at", "service", "group_id")
-    )
-    dealt = ordered.mapInArrow(deal_out, DEALT_SCHEMA)
-    return dealt.repartitionById(len(queues) * slices, "share").mapInArrow(play, PLAN_SCHEMA)
-
-
-def deal_queue(
-    batches: Iterator[pa.RecordBatch], numbers: dict[str, int], slices: int
-) -> Iterator[pa.RecordBatch]:
-    """Yield one queue's arrivals, which is all that comes, packed for each slice of scenarios."""
-    came = [batch for batch in batches if batch.num_rows]
-    if came:
-        table = pa.Table.from_batches(came)
-        first = numbers[table["queue"][0].as_py()] * slices
-        packed = pack(table.select(["at", "service", "group_id"]))
-        for share in range(first, first + slices):
-            yield dealt_row(share, packed)
-
-
-def play_dealt(
-    batches: Iterator[pa.RecordBatch], queues: list[str], scenarios: list[Scenario], slices: int
-) -> Iterator[pa.RecordBatch]:
-    """Play one queue's arrivals through one slice of the scenarios."""
-    for batch in batches:
-        for share, packed in zip(*batch.columns, strict=True):
-            number, part = divmod(share.as_py(), slices)
-            table = unpack(packed)
-            load = Load(
-                pc.subtract(table["at"], table["at"][0]).to_pylist(),
-                table["service"].to_pylist(),
-                table["group_id"].to_pylist(),
-            )
-            for scenario in scenarios[part::slices]:
-                row = {
-                    "queue": queues[number],
-                    "policy": str(scenario.policy),
-                    "consumers": scenario.consumers,
-                    "speed": scenario.speed,
-                    **asdict(scenario.play(load)),
-                }
-                yield pa.RecordBatch.from_pylist([row], PLAN_ARROW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +45,11 @@ class Standing:
     means: dict[str, float]
 
 
-def standings(rows: list[Row]) -> list[Standing]:
+def standings(rows: list[dict[str, Any]]) -> list[Standing]:
     """Rank the policies of one queue, the best first."""
     found = []
-    for policy in dict.fromkeys(row.policy for row in rows):
-        mine = [row for row in rows if row.policy == policy]
+    for policy in dict.fromkeys(row["policy"] for row in rows):
+        mine = [row for row in rows if row["policy"] == policy]
         means = {name: sum(row[name] for row in mine) / len(mine) for name in RESULT_FIELDS}
         found.append(Standing(policy, means))
     makespan = min(one.means["makespan_s"] for one in found)
@@ -180,19 +82,19 @@ def run(task: Task) -> int:
     ]
     task.progress.step("reading the log")
     events = read_log(task.spark, options.input)
-    arrived = events.where(kind_is(EventKind.ENQUEUE)).select("queue").distinct()
-    queues = sorted(row.queue for row in arrived.collect())
+    queues = queues_of(events)
     if not queues:
         raise PipelineError(f"--input {options.input}: no message was enqueued in this log")
     if len(queues) > QUEUES_MAX:
         raise PipelineError(f"--input has {len(queues)} queues, plan takes {QUEUES_MAX}")
     task.progress.step(f"{len(scenarios)} scenarios of {len(queues)} queues")
-    results = rehearse(arrivals_of(events), queues, scenarios).cache()
-    results.coalesce(1).write.mode("overwrite").parquet(str(options.out / "plan"))
+    results = rehearse(arrivals_of(events), queues, scenarios)
+    _write_table(results, options.out / "plan")
     report = Report("Plan: group policies compared")
     toml = []
     for queue in queues:
-        rows = results.where(F.col("queue") == queue).orderBy("consumers", "speed").collect()
+        rows = [row for row in results if row["queue"] == queue]
+        rows.sort(key=lambda row: (row["consumers"], row["speed"]))
         ranking = standings(rows)
         toml.append(Policy.parse(ranking[0].policy).toml(queue))
         task.progress.answer(_show(report, queue, ranking, rows))
@@ -202,6 +104,17 @@ def run(task: Task) -> int:
     report.write(options.out / "plan.html")
     task.progress.answer(f"\n{text}")
     return 0
+
+
+def queues_of(events: DataFrame) -> dict[str, int]:
+    """Return the queues to which something came, with how much, by name."""
+    arrived = events.where(kind_is(EventKind.ENQUEUE)).groupBy("queue").count()
+    return {row[0]: row[1] for row in sorted(arrived.collect())}
+
+
+def _write_table(results: list[dict[str, Any]], directory: Path) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(results, PLAN_ARROW), directory / "plan.parquet")
 
 
 def arrivals_of(events: DataFrame) -> DataFrame:
@@ -216,7 +129,7 @@ def arrivals_of(events: DataFrame) -> DataFrame:
     )
 
 
-def _show(report: Report, queue: str, ranking: list[Standing], rows: list[Row]) -> str:
+def _show(report: Report, queue: str, ranking: list[Standing], rows: list[dict[str, Any]]) -> str:
     best = ranking[0]
     means = best.means
     sentence = (

@@ -62,6 +62,8 @@ def check(options: Namespace) -> None:
         log_files(options.input)
     if not 0 <= options.speed < inf:
         raise PipelineError(f"--speed {options.speed}: 0 or a number above it is meant")
+    if options.body_bytes < 0:
+        raise PipelineError(f"--body-bytes {options.body_bytes}: 0 or a number above it is meant")
     write = target(options.to)
     with connected(write.places, "--to", write.queue or RECORDED):
         pass

@@ -23,13 +23,15 @@ from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from covey.core.events import EventKind
-from covey.pipeline.charts import bars, ranked
+from covey.pipeline.charts import Span, bars, holdings, ranked
 from covey.pipeline.job import Job, Task
 from covey.pipeline.log import check_input, kind_is, read_log
 from covey.pipeline.messages import messages, with_service
 from covey.pipeline.report import Report
 
 GROUPS_SHOWN: Final = 20
+GROUPS_FOLLOWED: Final = 10  # of which it is drawn who held them when
+SPANS_SHOWN: Final = 1000  # changes of hands in one picture
 QUEUES_SHOWN: Final = 20
 RANKS_FITTED: Final = 10_000  # the tail of single messages beyond says nothing about the slope
 FIT_MIN: Final = 3  # fewer groups than this lie on any line
@@ -110,6 +112,25 @@ def consumer_table(served: DataFrame) -> DataFrame:
     )
 
 
+def spans_of(served: DataFrame, queue: str, groups: list[str]) -> list[Span]:
+    """Return who had each of these groups from when to when, in seconds from the first on."""
+    by_time = Window.partitionBy("run", "group_id").orderBy("delivered", "seq")
+    is_other = F.coalesce(F.lag("consumer").over(by_time) != F.col("consumer"), F.lit(True))
+    of_groups = served.where(
+        (F.col("queue") == queue) & F.col("group_id").isin(groups) & F.col("consumer").isNotNull()
+    )
+    turns = of_groups.withColumn("is_other", is_other).withColumn(
+        "turn", F.sum(F.col("is_other").cast("int")).over(by_time)
+    )
+    held = turns.groupBy("run", "group_id", "turn", "consumer").agg(
+        F.min("delivered").alias("start"), F.max("settled").alias("end")
+    )
+    rows = held.where("start is not null").orderBy("start").limit(SPANS_SHOWN).collect()
+    first = min((row.start for row in rows), default=0.0)
+    found = [Span(row.group_id, row.consumer, row.start - first, row.end - first) for row in rows]
+    return sorted(found, key=lambda span: groups.index(span.row))
+
+
 def gini(values: Sequence[float]) -> float:
     """Return how unequal values are, from 0 to 1."""
     ordered = np.sort(np.asarray(values, dtype=float))
@@ -152,6 +173,10 @@ def run(task: Task) -> int:
         hot = rows.orderBy(F.desc("messages"), "group_id").limit(RANKS_FITTED).collect()
         at_work = consumers.where(of_queue).orderBy(F.desc("messages")).collect()
         task.progress.answer(_show(report, queue, hot, at_work))
+        followed = [row.group_id for row in hot[:GROUPS_FOLLOWED]]
+        if followed and at_work:
+            spans = spans_of(served, queue.queue, followed)
+            report.figure(holdings(spans), "who had the hottest groups when")
     report.write(out / "skew.html")
     return 0
 

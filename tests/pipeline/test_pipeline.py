@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from covey.pipeline.__main__ import JOBS, main
+from covey.pipeline.schema import ARROW_SCHEMA, VERSION_KEY
+from tests.e2e.support import BrokerProcess
+from tests.e2e.support import broker as broker
+from tests.pipeline.queues import at
+from tests.pipeline.support import log_in, tell
 
 
 def test_help_lists_every_job(capsys: pytest.CaptureFixture[str]) -> None:
@@ -15,10 +24,79 @@ def test_help_lists_every_job(capsys: pytest.CaptureFixture[str]) -> None:
     assert [name for name in JOBS if f"\n    {name} " not in said] == []
 
 
-def test_a_wrong_option_is_one_line_and_no_spark_is_started(
-    capsys: pytest.CaptureFixture[str],
+def said_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run a job that cannot do its work; return the one line it says."""
+    assert main([*arguments, "--out", "unused"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    return said.err.removeprefix("covey-pipeline: ")
+
+
+@pytest.fixture
+def bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with all that `--input` must not be, and no Spark: none may be started."""
+    monkeypatch.setattr("covey.pipeline.__main__.open_session", None)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "half.parquet").write_bytes(b"PAR1 and no footer")
+    (tmp_path / "_half.parquet.part").write_bytes(b"")
+    newer = ARROW_SCHEMA.with_metadata({VERSION_KEY: b"99"})
+    pq.write_table(newer.empty_table(), tmp_path / "newer.parquet")
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "other.parquet")
+    log = log_in(tmp_path / "log")
+    tell(log, "q", "g", "in 1")
+    log.close()
+    return tmp_path
+
+
+INPUTS = {
+    "missing": "--input missing: there is no such file or directory",
+    "empty": "--input empty: there is no finished file of an event log in it",
+    "half.parquet": "half.parquet is no whole Parquet file",
+    "newer.parquet": "has schema 99, this covey reads up to",
+    "other.parquet": "other.parquet is Parquet, but not of an event log",
+}
+
+
+@pytest.mark.parametrize("job", ["audit", "skew", "plan", "replay"])
+@pytest.mark.parametrize("place", INPUTS)
+def test_an_input_that_cannot_be_read_is_one_line(
+    bad: Path, capsys: pytest.CaptureFixture[str], job: str, place: str
 ) -> None:
-    assert main(["plan", "--input", "x", "--out", "y", "--policies", "lru:x"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("covey-pipeline: --policies: 'lru:x'")
-    assert said.count("\n") == 1
+    to = ["--to", "covey://127.0.0.1:1"] if job == "replay" else []
+    said = said_of(capsys, job, "--input", place, *to)
+    assert said.startswith("--input")
+    assert INPUTS[place] in said
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("plan --input log --policies lru:x", "--policies: 'lru:x': the size must be a number"),
+        ("plan --input log --consumers 0", "--consumers 0: numbers above 0 are meant"),
+        ("plan --input log --speed fast", "--speed fast: numbers above 0 are meant"),
+        ("plan --input log --credit -1", "--credit -1: numbers above 0 are meant"),
+        ("replay --input log --to localhost", "--to: covey://[user"),
+        ("replay --input log --to covey://127.0.0.1:1", "brokers=127.0.0.1:1: no broker answers"),
+        ("replay --input log --to covey://127.0.0.1:1 --speed -1", "--speed -1.0: "),
+        ("archive --input covey://127.0.0.1:1", "--input: name the queue or topic"),
+        ("archive --input covey://127.0.0.1:1/q", "brokers=127.0.0.1:1: no broker answers"),
+        ("archive --input covey://127.0.0.1:1/q --batch-rows 0", "--batch-rows 0: "),
+        ("archive --input covey://127.0.0.1:1/q --option x=1", "x: there is no such option"),
+    ],
+)
+def test_a_wrong_option_is_one_line_and_no_spark_is_started(
+    bad: Path, capsys: pytest.CaptureFixture[str], words: str, text: str
+) -> None:
+    assert said_of(capsys, *words.split()).startswith(text)
+
+
+def test_a_wrong_password_is_one_line(
+    bad: Path, broker: BrokerProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address = f"covey://admin:wrong@{at(broker)}/q"
+    for job in (["archive", "--input", address], ["replay", "--input", "log", "--to", address]):
+        said = said_of(capsys, *job)
+        assert said.startswith(f"user=admin: {at(broker)} says: login failed")
+        assert "wrong@" not in said

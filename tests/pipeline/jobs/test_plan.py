@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
-from covey.pipeline.jobs.plan import (
-    JOB,
-    RESULT_FIELDS,
-    Scenario,
-    deal_queue,
-    play_dealt,
-    standings,
-)
+from covey.pipeline.jobs.plan import JOB, standings
 from covey.pipeline.policy import Policy
+from covey.pipeline.rehearsal import RESULT_FIELDS
 from tests.pipeline.support import log_in, run_job, tell
 
 
-def result(policy: str, **figures: float) -> Row:
-    return Row(policy=policy, **dict.fromkeys(RESULT_FIELDS, 0.0) | figures)
+def result(policy: str, **figures: float) -> dict[str, Any]:
+    return {"policy": policy, **dict.fromkeys(RESULT_FIELDS, 0.0), **figures}
 
 
-def best(*rows: Row) -> str:
+def best(*rows: dict[str, Any]) -> str:
     return standings(list(rows))[0].policy
 
 
@@ -46,21 +40,6 @@ def test_a_wait_nobody_feels_decides_nothing() -> None:
         best(result("a", wait_p95_s=1e-6, moves=0, moved_down=5), result("b", wait_p95_s=1e-3))
         == "b"
     )
-
-
-def test_a_task_plays_its_slice_of_the_scenarios() -> None:
-    batch = pa.RecordBatch.from_pydict(
-        {"queue": ["q"] * 3, "at": [5.0, 6.0, 7.0], "service": [0.5] * 3}
-        | {"group_id": ["a", "b", "a"]}
-    )
-    scenarios = [Scenario(Policy.parse("simple"), count, 1.0, 1) for count in (1, 2, 3)]
-    dealt = list(deal_queue(iter([batch]), {"p": 0, "q": 1}, 2))
-    assert [row["share"][0].as_py() for row in dealt] == [2, 3]
-    (played,) = play_dealt(iter(dealt[1:]), ["p", "q"], scenarios, 2)
-    (row,) = played.to_pylist()
-    assert (row["queue"], row["policy"], row["consumers"]) == ("q", "simple", 2)
-    assert (row["messages"], row["makespan_s"]) == (3, 2.5)
-    assert list(deal_queue(iter([]), {}, 2)) == []
 
 
 @pytest.mark.spark

@@ -9,7 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from covey.core.events import EventKind
-from covey.pipeline.jobs.skew import GROUPS_SHOWN, JOB, gini, zipf
+from covey.pipeline.jobs.skew import GROUPS_SHOWN, JOB, gini, spans_of, zipf
+from covey.pipeline.log import read_log
+from covey.pipeline.messages import messages
 from tests.pipeline.support import log_in, run_job, tell
 
 
@@ -57,4 +59,22 @@ def test_a_hot_group_its_consumer_and_its_wait_are_found(
     assert groups["cold"]["blocked_s"] == pytest.approx(0.001, abs=1e-6)
     consumers = pq.read_table(tmp_path / "out/consumers").to_pylist()
     assert {row["consumer"]: row["messages"] for row in consumers} == {1: 9, 2: 1}
-    assert (tmp_path / "out/skew.html").read_text().count("<svg") == 4
+    assert (tmp_path / "out/skew.html").read_text().count("<svg") == 5
+    assert {path.name for path in (tmp_path / "out").glob("*.svg")} == {
+        f"skew-{number}.svg" for number in range(1, 6)
+    }
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_group_s_holders_follow_each_other(spark: SparkSession, tmp_path: Path) -> None:
+    log = log_in(tmp_path / "log")  # an event each millisecond
+    tell(log, "q", "a", "in 1, in 2, in 3, out 1 to 7, ack 1 by 7, out 2 to 7, ack 2 by 7")
+    tell(log, "q", "a", "out 3 to 8, ack 3 by 8")
+    tell(log, "q", "b", "in 4, out 4 to 7, ack 4 by 7")
+    log.close()
+    spans = spans_of(messages(read_log(spark, str(tmp_path / "log"))), "q", ["b", "a"])
+    assert [(span.row, span.holder) for span in spans] == [("b", 7), ("a", 7), ("a", 8)]
+    times = [round(1000 * time) for span in spans for time in (span.start, span.end)]
+    assert times == [7, 8, 0, 3, 4, 5]

@@ -1,0 +1,137 @@
+"""Rehearsal: recorded arrivals, played by every core through every scenario.
+
+A scenario is a policy, a number of consumers and a speed; a `Model` of the queue plays it with the
+broker's own strategies. A queue's arrivals and a slice of the scenarios are one Spark task; a queue
+has as many slices as its part of all messages asks for, so that every core is busy to the end.
+Arrivals are sorted once a queue and go to their tasks in one piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from covey.groups.load import Load, Result
+from covey.groups.model import Model
+from covey.pipeline.policy import Policy
+from covey.pipeline.session import parallelism
+from covey.pipeline.share import DEALT_SCHEMA, dealt_row, pack, unpack
+
+TASKS_PER_CORE: Final = 4  # scenarios are not alike, and a core that is done early takes another
+
+RESULT_FIELDS: Final = tuple(field.name for field in fields(Result))
+COUNTS: Final = frozenset({"messages", "moved_up", "moved_down", "moves"}) | frozenset(
+    {"redelivered", "order_lost", "entries_max"}
+)
+PLAN_ARROW: Final = pa.schema(
+    [
+        ("queue", pa.string()),
+        ("policy", pa.string()),
+        ("consumers", pa.int64()),
+        ("speed", pa.float64()),
+        *((name, pa.int64() if name in COUNTS else pa.float64()) for name in RESULT_FIELDS),
+    ]
+)
+PLAN_SCHEMA: Final = "queue string, policy string, consumers long, speed double, " + ", ".join(
+    f"{name} {'long' if name in COUNTS else 'double'}" for name in RESULT_FIELDS
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One thing to try."""
+
+    policy: Policy
+    consumers: int
+    speed: float
+    credit: int
+
+    def play(self, load: Load) -> Result:
+        """Replay the load."""
+        strategy = self.policy.strategy()
+        return Model(load, strategy, credit=self.credit, speed=self.speed).play(self.consumers)
+
+
+class Slice(NamedTuple):
+    """The part of the scenarios that one task plays with one queue's arrivals."""
+
+    queue: str
+    part: int
+    of: int
+
+
+def slices_of(queues: dict[str, int], scenarios: int, tasks: int) -> list[Slice]:
+    """Cut all work into about so many tasks, each queue by its messages."""
+    total = sum(queues.values())
+    found = []
+    for queue, count in queues.items():
+        parts = min(scenarios, max(1, -(-tasks * count // total)))
+        found += [Slice(queue, part, parts) for part in range(parts)]
+    return found
+
+
+def rehearse(
+    arrivals: DataFrame, queues: dict[str, int], scenarios: list[Scenario]
+) -> list[dict[str, Any]]:
+    """Play every scenario with every queue's arrivals (queue, at, service, group_id, order)."""
+    tasks = TASKS_PER_CORE * parallelism(arrivals.sparkSession)
+    slices = slices_of(queues, len(scenarios), tasks)
+    numbers = [F.lit(item) for number, queue in enumerate(queues) for item in (queue, number)]
+    number = F.create_map(*numbers)[F.col("queue")].cast("int")
+
+    def deal_out(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return deal_queue(batches, slices)
+
+    def play(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return play_dealt(batches, slices, scenarios)
+
+    ordered = (
+        arrivals.repartitionById(len(queues), number)
+        .sortWithinPartitions("order")
+        .select("queue", "at", "service", "group_id")
+    )
+    dealt = ordered.mapInArrow(deal_out, DEALT_SCHEMA)
+    played = dealt.repartitionById(len(slices), "share").mapInArrow(play, PLAN_SCHEMA)
+    return [row.asDict() for row in played.collect()]
+
+
+def deal_queue(batches: Iterator[pa.RecordBatch], slices: list[Slice]) -> Iterator[pa.RecordBatch]:
+    """Yield one queue's arrivals, which is all that comes, packed for each of its slices."""
+    came = [batch for batch in batches if batch.num_rows]
+    if came:
+        table = pa.Table.from_batches(came)
+        queue = table["queue"][0].as_py()
+        packed = pack(table.select(["at", "service", "group_id"]))
+        for share, one in enumerate(slices):
+            if one.queue == queue:
+                yield dealt_row(share, packed)
+
+
+def play_dealt(
+    batches: Iterator[pa.RecordBatch], slices: list[Slice], scenarios: list[Scenario]
+) -> Iterator[pa.RecordBatch]:
+    """Play one queue's arrivals through one slice of the scenarios."""
+    for batch in batches:
+        for share, packed in zip(*batch.columns, strict=True):
+            queue, part, of = slices[share.as_py()]
+            table = unpack(packed)
+            load = Load(
+                pc.subtract(table["at"], table["at"][0]).to_pylist(),
+                table["service"].to_pylist(),
+                table["group_id"].to_pylist(),
+            )
+            for scenario in scenarios[part::of]:
+                row = {
+                    "queue": queue,
+                    "policy": str(scenario.policy),
+                    "consumers": scenario.consumers,
+                    "speed": scenario.speed,
+                    **asdict(scenario.play(load)),
+                }
+                yield pa.RecordBatch.from_pylist([row], PLAN_ARROW)
