@@ -1,8 +1,8 @@
 """Torture: a broker under mixed load is killed again and again, and every message is accounted for.
 
-A round starts the real process on the same data directory, lets three producers and three
-consumers work (STOMP and AMQP, one by one and in transactions), and kills it with SIGKILL at a
-random moment. After the last round the queues are drained and the checker reads the logs.
+A round starts the real process on the same data directory, lets four producers and four consumers
+work (STOMP and AMQP, one by one and in transactions of both), and kills it with SIGKILL at a random
+moment. After the last round the queues are drained and the checker reads the logs.
 
     python -m tests.e2e.torture [--kills N | --minutes N] [--seed N] [--folder DIR]
 """
@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from random import Random
 
+from tests.e2e.amqp_workers import AmqpCopyingConsumer, AmqpTransactionProducer
 from tests.e2e.checker import Verdict, check, read_logs
 from tests.e2e.support import BrokerProcess, running_broker
 from tests.e2e.workers import (
@@ -33,16 +34,21 @@ from tests.e2e.workers import (
 )
 from tests.interop.amqp import amqp_port
 
-LIFE_MIN_S = 0.1  # of a broker, from its welcome
+LIFE_MIN_S = 0.0  # of a broker, from the moment at which all its clients are at work
 LIFE_MAX_S = 0.8
+EARLY_SHARE = 0.2  # of lives that end while clients are still connecting, maybe
+BUSY_S = 20.0  # patience with a machine that runs other tests, too
 JOIN_S = 30.0
+LOOK_S = 0.02  # how often workers are looked at
 QUIET_S = 1.0  # without a delivery a queue counts as drained
 CONFIG = '[store]\ndisk_free_min = "0"\ndisk_free_percent = 0\n'
 PRODUCERS: dict[str, type[Producer]] = {
     "stomp": StompProducer,
     "transaction": TransactionProducer,
     "amqp": AmqpProducer,
+    "amqp-transaction": AmqpTransactionProducer,
 }
+CONSUMERS = ("reader", "copier", "accepter", "amqp-copier")
 
 
 class Torture:
@@ -57,13 +63,15 @@ class Torture:
         self.numbers = dict.fromkeys(PRODUCERS, 0)
         logs = folder / "clients"
         logs.mkdir(parents=True, exist_ok=True)
-        names = (*PRODUCERS, "reader", "copier", "accepter", "drain", "drain-copies")
+        names = (*PRODUCERS, *CONSUMERS, "drain", "drain-copies")
         self.logs = {name: Log(logs, name) for name in names}
 
     def round(self, number: signal.Signals = signal.SIGKILL) -> int:
         """Let a broker live for a moment under load; return how it ended."""
         with running_broker(self.folder, config=CONFIG) as broker:
             workers = self._start(broker)
+            if self.random.random() >= EARLY_SHARE:
+                self._until_busy(workers)
             time.sleep(self.random.uniform(LIFE_MIN_S, LIFE_MAX_S))
             told = time.monotonic()
             broker.process.send_signal(number)
@@ -91,16 +99,27 @@ class Torture:
         stomp, amqp = broker.port, amqp_port(broker)
         workers: list[Worker] = []
         for name, kind in PRODUCERS.items():
-            port = amqp if name == "amqp" else stomp
+            port = amqp if name.startswith("amqp") else stomp
             seed = self.random.randrange(2**32)
             workers.append(kind(name, self.logs[name], seed, port, self.numbers[name]))
         workers.append(StompConsumer("reader", self.logs["reader"], 0, stomp))
         seed = self.random.randrange(2**32)
         workers.append(CopyingConsumer("copier", self.logs["copier"], seed, stomp))
         workers.append(AmqpConsumer("accepter", self.logs["accepter"], 0, amqp))
+        seed = self.random.randrange(2**32)
+        workers.append(AmqpCopyingConsumer("amqp-copier", self.logs["amqp-copier"], seed, amqp))
         for worker in workers:
             worker.start()
         return workers
+
+    def _until_busy(self, workers: list[Worker]) -> None:
+        """Wait until every producer has had an answer and every consumer a message."""
+        until = time.monotonic() + BUSY_S
+        while not all(worker.done or worker.trouble for worker in workers):
+            if time.monotonic() > until:
+                idle = [worker.name for worker in workers if not worker.done]
+                raise AssertionError(f"{', '.join(idle)} did nothing in {BUSY_S} s")
+            time.sleep(LOOK_S)
 
     def _join(self, workers: list[Worker]) -> None:
         for worker in workers:

@@ -24,7 +24,7 @@ from tests.e2e.support import HOST, LOGIN, PASSCODE, Client
 
 WORK = "/queue/torture.work"
 COPIES = "/queue/torture.copies"
-GROUPS = ("a", "b", "c", "d", "e")
+GROUPS = tuple("abcdefghijklmnopqrst")  # so many that every consumer owns some
 IN_FLIGHT = 20  # messages a producer has under way
 AMQP_TIMEOUT_S = 5.0
 GOODBYE = b"shutting down"
