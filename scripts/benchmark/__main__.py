@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
+from types import FrameType
 
-from scripts.benchmark import balance, dispatch, memory, report
+from scripts.benchmark import backlog, balance, dispatch, memory, report
 from scripts.benchmark.contender import Contender, Covey, Sink
 from scripts.benchmark.peers import PEERS, cores
 from scripts.benchmark.process import StartError
@@ -26,6 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run what is asked for; the exit code is 1 if any run lost or reordered messages."""
     given = sys.argv[1:] if argv is None else list(argv)
     arguments = _parser().parse_args(given)
+    signal.signal(signal.SIGTERM, _end)  # by `timeout`, say: the brokers must not outlive it
     results = [*_earlier(arguments.earlier), *_run(arguments)]
     if arguments.json:
         text = json.dumps([asdict(result) for result in results], indent=1)
@@ -100,6 +103,8 @@ def _run(arguments: argparse.Namespace) -> list[Result]:
         results += dispatch.measure(_say)
     if "memory" in names:
         results += memory.measure(contenders, _say)
+    if "backlog" in names:
+        results += backlog.measure(builds, arguments.scale, _say)
     if "balance" in names:
         results += balance.measure(_say, arguments.picture)
     if "pipeline" in names:
@@ -151,6 +156,10 @@ def _peers(text: str) -> list[Contender]:
         else:
             found.append(peer)
     return found
+
+
+def _end(_number: int, _frame: FrameType | None) -> None:
+    raise SystemExit("ended by a signal")
 
 
 def _say(line: str) -> None:

@@ -56,9 +56,9 @@ def _job(contender: Contender, process: Process) -> Job:
 def _connections(contender: Contender, process: Process) -> Result:
     job = _job(contender, process)
     links = [StompLink(job) for _ in range(WARM_UP)]
-    before = _at_rest(process)
+    before = at_rest(process)
     links += [StompLink(job) for _ in range(CONNECTIONS)]
-    growth = _at_rest(process) - before
+    growth = at_rest(process) - before
     for link in links:
         link.socket.close()
     return Result("memory, idle connection", contender.name, "bytes", [growth / CONNECTIONS])
@@ -67,22 +67,22 @@ def _connections(contender: Contender, process: Process) -> Result:
 def _messages(contender: Contender, process: Process) -> Result:
     job = _job(contender, process)
     link = StompLink(job)
-    _fill(link, job, WARM_UP)
-    before = _at_rest(process)
-    _fill(link, job, MESSAGES)
-    growth = _at_rest(process) - before
+    fill(link, wire.send_frames(job.destination, WARM_UP, job.size, 0))
+    before = at_rest(process)
+    fill(link, wire.send_frames(job.destination, MESSAGES, job.size, 0))
+    growth = at_rest(process) - before
     link.socket.close()
     return Result("memory, queued 1 KiB message", contender.name, "bytes", [growth / MESSAGES])
 
 
-def _fill(link: StompLink, job: Job, count: int) -> None:
+def fill(link: StompLink, frames: list[bytes]) -> None:
     """Send messages; the receipt of the last says that all are in."""
-    frames = wire.send_frames(job.destination, count, job.size, 0)
     last = frames[-1].replace(b"SEND\n", b"SEND\nreceipt:last\n", 1)
     link.socket.sendall(b"".join(frames[:-1]))
     link.ask(last, b"RECEIPT")
 
 
-def _at_rest(process: Process) -> int:
+def at_rest(process: Process) -> int:
+    """Return what is resident once the broker has nothing to do."""
     time.sleep(SETTLED_S)
     return process.resident_bytes()

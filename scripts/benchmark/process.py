@@ -46,17 +46,31 @@ class Process:
         self.amqp_port = 0  # where it speaks that too
         self.directory = directory
         self.log = directory / "output.log"
+        self.command = list(command)
+        self.environment = {**os.environ, **environment}
+        self.child = self._start()
+        self._wait()
+
+    def restart(self) -> float:
+        """Kill it and start it again on its files; return the seconds until it listens."""
+        os.killpg(self.child.pid, signal.SIGKILL)
+        self.child.wait()
+        started = time.monotonic()
+        self.child = self._start()
+        self._wait()
+        return time.monotonic() - started
+
+    def _start(self) -> subprocess.Popen[bytes]:
         with self.log.open("wb") as output:
-            self.child = subprocess.Popen(
-                list(command),
-                cwd=directory,
-                env={**os.environ, **environment},
+            return subprocess.Popen(
+                self.command,
+                cwd=self.directory,
+                env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        self._wait()
 
     def stop(self) -> None:
         """End it and everything it started, and delete its files."""

@@ -4,7 +4,7 @@ A flow is a `Job` of the generator; its figure is deliveries per second, or the 
 trip. With `beside`, another load without an end saturates the same broker meanwhile. Counts are
 chosen so that one repetition takes about a second on Covey; `--scale` changes them all. Each
 repetition uses a destination of its own, so that nothing is left over from the one before. A
-workload of another sort (`dispatch`, `memory`, `balance`) has a module of its own.
+workload of another sort (`dispatch`, `memory`, `backlog`, `balance`) has a module of its own.
 """
 
 from __future__ import annotations
@@ -153,6 +153,7 @@ FLOWS: Final = (
 OTHERS: Final = {
     "dispatch": "the core alone: a step against a backlog of 10^2 to 10^6 with all groups blocked",
     "memory": "bytes of an idle connection and of a queued message of 1 KiB",
+    "backlog": "a million persistent messages of 1 KiB in groups: fill, kill, restart, drain",
     "balance": "the heaviest consumer against a fair share, by strategy, for 2 to 64 consumers",
     "pipeline": "audit and plan on Spark by size, partitions and cores; the event log's cost",
 }

@@ -1,0 +1,106 @@
+"""Backlog: a long queue of persistent messages, a kill, a restart, and how fast it drains.
+
+On a process of its own, in this order: the rate of a queue that is near empty, its producer and
+its consumer at work; the fill; SIGKILL and the time until the broker listens again; what it has in
+memory then, of which the bodies are no part; the drain by the same sort of consumer. Every message
+expires, in a day, and belongs to one of many groups: what a message costs beyond its window is
+dearest then. The figure is the drain's rate, all others are its notes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from typing import Final
+
+from scripts.benchmark import wire
+from scripts.benchmark.contender import Covey
+from scripts.benchmark.link import IncompleteError, Job
+from scripts.benchmark.memory import at_rest, fill
+from scripts.benchmark.process import Process
+from scripts.benchmark.result import Result
+from scripts.benchmark.runner import generate
+from scripts.benchmark.stomp import StompLink
+from scripts.benchmark.workloads import CREDIT, RATE
+
+MESSAGES: Final = 1_000_000
+FLOW_MESSAGES: Final = 40_000  # through the queue that is near empty
+MESSAGES_PER_GROUP: Final = 10
+CHUNK: Final = 10_000  # messages written at a time: a million of them would be a gigabyte
+HEADER: Final = b"persistent:true\nttl:86400000\n"
+NOTES: Final = {
+    "empty_queue_per_s": "{:,.0f}/s on an empty queue",
+    "start_s": "{:.1f} s to listen again",
+    "resident_bytes": "{:,.0f} bytes resident then",
+    "bytes_per_message": "{:.0f} of them a message",
+}
+
+
+def measure(builds: Sequence[Covey], scale: float, say: Callable[[str], None]) -> list[Result]:
+    """Measure each build, once: the fill takes its time."""
+    results = []
+    for build in builds:
+        count = max(CHUNK, int(MESSAGES * scale) // CHUNK * CHUNK)
+        result = Result(f"backlog {count:,}, drain", build.name, RATE)
+        process = build.start()
+        try:
+            _measure(process, count, min(1.0, scale * 10), result)
+        except (OSError, IncompleteError, RuntimeError) as error:
+            result.failure = str(error)
+        finally:
+            process.stop()
+        results.append(result)
+        notes = [text.format(result.notes[name]) for name, text in NOTES.items() if result.notes]
+        say(f"{result.case:<32} {result.contender:<16} {result.text()} {', '.join(notes)}")
+    return results
+
+
+def _measure(process: Process, count: int, flow_scale: float, result: Result) -> None:
+    job = Job(
+        port=process.port,
+        destination="/queue/bench.backlog",
+        count=count,
+        size=1024,
+        ack="client-individual",
+        credit=CREDIT,
+        is_persistent=True,
+        groups=max(1, CHUNK // MESSAGES_PER_GROUP),
+    )
+    empty = at_rest(process)
+    flow_count = int(FLOW_MESSAGES * flow_scale)
+    flow = replace(job, destination="/queue/bench.flow", count=flow_count)
+    outcome, _ = generate(Job(**asdict(flow)))
+    _fill(job)
+    start_s = process.restart()
+    resident = at_rest(process)
+    result.notes["empty_queue_per_s"] = outcome.deliveries / outcome.elapsed_s
+    result.notes["start_s"] = start_s
+    result.notes["resident_bytes"] = resident
+    result.notes["bytes_per_message"] = (resident - empty) / count
+    result.values.append(_drain(job))
+
+
+def _fill(job: Job) -> None:
+    """Fill the queue; each portion has groups of its own."""
+    link = StompLink(job)
+    for portion in range(job.count // CHUNK):
+        frames = wire.send_frames(job.destination, CHUNK, job.size, job.groups, HEADER)
+        own = b"JMSXGroupID:p%dg" % portion
+        fill(link, [frame.replace(b"JMSXGroupID:g", own, 1) for frame in frames])
+    link.socket.close()
+
+
+def _drain(job: Job) -> float:
+    """Take and acknowledge everything; return the rate."""
+    link = StompLink(job)
+    start = time.perf_counter()
+    link.socket.sendall(wire.subscribe(job.destination, job.ack, job.credit))
+    received = -1  # the receipt of the subscription is a frame, too
+    while received < job.count:
+        frames = link.read()
+        received += link.deliveries(frames)
+        link.socket.sendall(link.answer(frames))
+    elapsed = time.perf_counter() - start
+    link.socket.close()
+    return job.count / elapsed
