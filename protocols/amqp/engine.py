@@ -186,9 +186,8 @@ class AmqpEngine(Engine):
         if not self._is_receiving:
             self.wake()
 
-    def queued(self, link: OutgoingLink, size: int) -> None:
+    def queued(self, link: OutgoingLink) -> None:
         """Note that a link has something to flush; a full outbox stops deliveries."""
-        self.outbox_size += size
         if not link.is_waiting:
             link.is_waiting = True
             self._unflushed.append(link)

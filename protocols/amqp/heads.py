@@ -31,19 +31,17 @@ class Heads:
         self.known: dict[bytes, AmqpMessage] = {}  # an empty message for each, to copy from
         self.size = 0  # of the last head: the next one is likely to have as many bytes
 
-    def decode(self, data: bytes, wall_ms: int) -> AmqpMessage:
-        """Take a message as it came; raises ProtocolError or RefusedError."""
+    def repeated(self, data: bytes) -> AmqpMessage | None:
+        """Take a message as it came, if its head is known."""
         pattern = self.known.get(data[: self.size])
-        if pattern is not None and pattern.size + self.size == len(data):
-            return pattern.with_content(data)
-        message = AmqpMessage.decode(data, wall_ms)
-        if _is_repeatable(message):
-            self._learn(message)
-        return message
+        if pattern is None or pattern.size + self.size != len(data):
+            return None
+        return pattern.with_content(data)
 
-    def _learn(self, message: AmqpMessage) -> None:
+    def learn(self, message: AmqpMessage) -> None:
+        """Remember the head of a message that was found to be in order."""
         size = len(message.data) - message.size
-        if size > HEAD_SIZE_MAX:
+        if size > HEAD_SIZE_MAX or not _is_repeatable(message):
             return
         if len(self.known) >= HEADS_MAX:
             self.known.clear()

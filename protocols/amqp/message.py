@@ -351,7 +351,7 @@ def render(
         )
     data = message.data
     sections = message.sections
-    ttl_ms = remaining_ms(message.expires_ms, wall_ms)
+    ttl_ms = remaining_ms(message.expires_ms, wall_ms) if message.expires_ms else 0
     header = header_section(message.persistent, message.priority, ttl_ms, deliveries)
     pairs = [FIRST_ANNOTATION_PAIR] if is_first else []
     if names_user and message.user and not message.names_user:

@@ -85,8 +85,11 @@ class OutgoingLink:
 
     def put(self, payload: bytes, entry: Entry | None) -> None:
         """Let a message wait for the next flush."""
+        engine = self.engine
         self.outbox.append((payload, entry))
-        self.engine.queued(self, len(payload))
+        engine.outbox_size += len(payload)
+        if not self.is_waiting or engine.outbox_size > engine.outbox_max:
+            engine.queued(self)
 
     def drained(self, consumer: Consumer) -> None:
         """Hear that a queue has nothing more for the credit given."""
@@ -95,7 +98,7 @@ class OutgoingLink:
         self.draining.discard(consumer)
         if not self.draining:
             self.is_drain_due = True
-            self.engine.queued(self, 0)
+            self.engine.queued(self)
 
     def go_on(self) -> None:
         """Hear that deliveries go on after the outbox was full."""
@@ -208,7 +211,7 @@ class OutgoingLink:
                 self.draining.discard(consumer)  # a topic keeps nothing back
         if not self.draining:
             self.is_drain_due = True
-            self.engine.queued(self, 0)
+            self.engine.queued(self)
 
 
 def tells_first(source: Source | None) -> bool:

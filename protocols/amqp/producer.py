@@ -58,9 +58,12 @@ class ProducerLink(IncomingLink):
         """Publish a message, at once or with its transaction."""
         engine = self.engine
         session = self.session
-        message = engine.heads.decode(data, engine.wall_ms)
-        if message.names_user:
-            self._check_user(message)
+        message = engine.heads.repeated(data)
+        if message is None:
+            message = AmqpMessage.decode(data, engine.wall_ms)
+            if message.names_user:
+                self._check_user(message)
+            engine.heads.learn(message)
         message.sender = session.id
         message.user = session.identity.name
         is_transactional = pn_delivery_remote_state(delivery) == transfer.TRANSACTIONAL

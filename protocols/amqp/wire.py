@@ -29,6 +29,7 @@ PEEK_SIZE: Final = 256 * 1024  # bytes taken from proton at a time; more would b
 Pointer = Any  # a C pointer of cffi: hashed and compared by its address
 
 _buffer: Pointer = ffi.new("char[]", PEEK_SIZE)  # one for all: it is read before anybody waits
+_buffer_bytes: Any = ffi.buffer(_buffer)  # the same memory: a slice of it is a bytes object
 
 
 class Wire:
@@ -66,7 +67,7 @@ class Wire:
             return b""
         size = min(size, PEEK_SIZE)
         taken: int = lib.pn_transport_peek(self._transport, _buffer, size)
-        data: bytes = ffi.unpack(_buffer, taken)
+        data: bytes = _buffer_bytes[:taken]
         lib.pn_transport_pop(self._transport, taken)
         return data
 

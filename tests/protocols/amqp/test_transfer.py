@@ -92,11 +92,13 @@ def test_a_full_queue_rejects_with_the_reason() -> None:
 def test_another_users_name_is_refused() -> None:
     peer = Peer(make_broker(), login=("admin", "password"))
     sender = peer.sender("q")
-    assert peer.send(sender, Message(body="1", user_id=b"admin")).remote_state == Delivery.ACCEPTED
-    delivery = peer.send(sender, Message(body="1", user_id=b"root"))
-    condition = delivery.remote.condition
-    assert condition is not None
-    assert condition.name == "amqp:unauthorized-access"
+    for _ in range(2):  # a head that was seen before is no excuse
+        mine = Message(body=b"1", inferred=True, user_id=b"admin")
+        assert peer.send(sender, mine).remote_state == Delivery.ACCEPTED
+        delivery = peer.send(sender, Message(body=b"1", inferred=True, user_id=b"root"))
+        condition = delivery.remote.condition
+        assert condition is not None
+        assert condition.name == "amqp:unauthorized-access"
 
 
 @pytest.mark.parametrize(
