@@ -51,15 +51,15 @@ def test_a_short_wait_is_counted_and_no_news() -> None:
 
 def test_the_next_long_wait_is_told_again() -> None:
     room, heard = full_room()
-    admin = room.enter()
-    reader = admin.read("/queue/a", credit=0)
+    admin, worker = room.enter(), room.enter()
+    reader = worker.read("/queue/a", credit=0)
     for name in ("1", "2"):
         admin.send("/queue/a", name)
     room.wait(6.0)
     reader.window.count = 10
     reader.window.reconsider()
     room.broker.run(room.now)
-    admin.settle(reader)
+    worker.settle(reader)
     assert not admin.session.is_blocked
     admin.send("/queue/a", "3")
     room.wait(6.0)
