@@ -74,13 +74,11 @@ class App:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request, a WebSocket, or the server's own start and end."""
+        """Serve a request or a WebSocket."""
         if scope["type"] == "http":
             await self._http(scope, receive, send)
-        elif scope["type"] == "websocket":
-            await self._websockets(scope, receive, send)
         else:
-            await _live(receive, send)
+            await self._websockets(scope, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = Incoming(receive, self.settings.body_max)
@@ -232,12 +230,3 @@ def _parsed(model: type[Body], data: bytes) -> Body:
         place = ".".join(str(part) for part in first["loc"])
         where = f" at {place[:80]}" if place else ""
         raise HttpError(f"the body{where}: {first['msg']}", "invalid") from error
-
-
-async def _live(receive: Receive, send: Send) -> None:
-    """Follow the server's start and end, at which there is nothing to do."""
-    while True:
-        message = await receive()
-        await send({"type": f"{message['type']}.complete"})
-        if message["type"] == "lifespan.shutdown":
-            return

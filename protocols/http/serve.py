@@ -135,6 +135,8 @@ class HttpListener:
             await TCPServer(app, loop, self._config, self._context, {}, reader, writer)
         except asyncio.CancelledError:
             pass  # cut off by `_finish`; asyncio's callback would make an error of it
+        except Exception:  # one peer's trouble stays its own; hypercorn's groups are of these
+            self.log.exception("connection_failed")
         finally:
             self.connections.discard(task)
 
