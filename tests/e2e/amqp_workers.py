@@ -88,14 +88,20 @@ class Transactor(MessagingHandler, TransactionHandler):
     def on_transport_closed(self, event: Any) -> None:
         self.container.stop()
 
+    def on_transport_tail_closed(self, event: Any) -> None:
+        """End with the broker's side: it was killed, and will answer nothing any more."""
+        self.container.stop()
+
     def on_transport_error(self, event: Any) -> None:
-        """Say nothing: the broker was killed, and the transport closes."""
+        """End: the broker was killed."""
+        self.container.stop()
 
     def on_connection_error(self, event: Any) -> None:
-        """Say nothing: the broker shuts down, and the transport closes."""
+        """End: the broker shuts down, and has said so."""
+        self.container.stop()
 
     def on_link_error(self, event: Any) -> None:
-        """Say nothing, for the same reason."""
+        """Say nothing: the connection ends, too."""
 
 
 class AmqpTransactionProducer(Producer):
