@@ -123,12 +123,13 @@ def prepare(connection: sqlite3.Connection, name: str, *, whole: bool) -> list[s
     if found == 0 and not _number(connection, "select count(*) from sqlite_master"):
         create(connection)
         return []
-    connection.execute("pragma journal_mode = wal")
-    connection.execute("pragma synchronous = full")
     if _number(connection, "pragma application_id") != APPLICATION_ID:
         raise StoreError(f"{name} is a database of another program")
     if found > FORMAT:
         raise StoreError(f"{name} has format {found}, this release knows formats up to {FORMAT}")
+    # Only now: this writes into the file, and what is not ours stays as it is.
+    connection.execute("pragma journal_mode = wal")
+    connection.execute("pragma synchronous = full")
     damages = _check(connection, whole=whole)
     if not damages and found < FORMAT:
         _run(connection, "".join(UPGRADES[step] for step in range(found, FORMAT)))
@@ -149,13 +150,11 @@ def _check(connection: sqlite3.Connection, *, whole: bool) -> list[str]:
     damages: list[str] = []
     for table in tables:
         try:
-            found = [
-                str(row[0]).replace("\n", " ")
-                for row in connection.execute(f"pragma quick_check{table}")
-            ]
+            for (text,) in connection.execute(f"pragma quick_check{table}"):
+                if text != "ok":
+                    damages.append(str(text).replace("\n", " "))
         except sqlite3.DatabaseError as error:
-            found = [str(error)]
-        damages += [text for text in found if text != "ok"]
+            damages.append(str(error))  # beside the places found before it gave up
     return damages
 
 
