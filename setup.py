@@ -43,7 +43,6 @@ HOT_MODULES = [
     "src/covey/core/line.py",
     "src/covey/core/membership.py",
     "src/covey/core/message.py",
-    "src/covey/core/paging.py",
     "src/covey/core/parking.py",
     "src/covey/core/path.py",
     "src/covey/core/placement.py",
