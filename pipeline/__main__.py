@@ -41,6 +41,7 @@ def main(argv: list[str] | None = None) -> int:
         job = JOBS[options.job]
         job.check(options)
         spark = open_session(options.job, options.master)
+        spark.sparkContext.setLogLevel("OFF")  # what goes wrong is said once, by us
         try:
             with Progress(options.job, spark) as progress:
                 return job.run(Task(spark, options, progress))

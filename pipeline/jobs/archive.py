@@ -65,7 +65,6 @@ def run(task: Task) -> int:
     options |= given_options(task.options.option)
     read_options(options, is_stream=True)  # before Spark does, in one sentence
     task.spark.dataSource.register(CoveyDataSource)
-    task.spark.sparkContext.setLogLevel("OFF")  # what goes wrong is said once, by us
     task.progress.step(f"archiving {address.destination}")
     try:
         query = start(task.spark, options, out, task.options.every)

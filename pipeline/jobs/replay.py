@@ -80,7 +80,6 @@ def run(task: Task) -> int:
     options = task.options
     write = target(options.to)
     record = arrivals(task.spark, options.input, options.body_bytes)
-    task.spark.sparkContext.setLogLevel("OFF")  # what goes wrong is said once, by us
     task.progress.step("reading the record")
     first_at = record.agg(F.min("at")).first()
     pace = Pace((first_at and first_at[0]) or 0.0, options.speed)

@@ -167,7 +167,7 @@ def run(task: Task) -> int:
     consumers.coalesce(1).write.mode("overwrite").parquet(str(out / "consumers"))
     report = Report("Skew of an event log")
     queues = groups.groupBy("queue").agg(F.sum("messages").alias("messages"))
-    for queue in queues.orderBy(F.desc("messages")).limit(QUEUES_SHOWN).collect():
+    for queue in queues.orderBy(F.desc("messages"), "queue").limit(QUEUES_SHOWN).collect():
         of_queue = F.col("queue") == queue.queue
         rows = groups.where(of_queue & (F.col("group_id") != ""))
         hot = rows.orderBy(F.desc("messages"), "group_id").limit(RANKS_FITTED).collect()

@@ -35,7 +35,9 @@ def commands() -> list[str]:
 def run_job(spark: SparkSession, command: str, port: int) -> str:
     """Run what scripts/pipeline would, in the Spark that is there."""
     words = shlex.split(command.replace("covey://127.0.0.1", f"covey://127.0.0.1:{port}"))
-    options = parser().parse_args(words[1:])
+    # Java's own directory is where Spark was started.
+    placed = [str(Path(word).absolute()) if word.startswith("walk/") else word for word in words]
+    options = parser().parse_args(placed[1:])
     JOBS[options.job].check(options)
     answers = StringIO()
     task = Task(spark, options, Progress(options.job, spark, StringIO(), answers))

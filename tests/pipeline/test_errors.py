@@ -17,3 +17,12 @@ def test_our_own_words_are_found_between_spark_s_traces() -> None:
 
 def test_another_error_is_its_first_line() -> None:
     assert one_line(Exception("\n[PATH_NOT_FOUND] x\n\tat org.apache")) == "[PATH_NOT_FOUND] x"
+
+
+def test_what_python_said_far_away_is_better_than_that_it_said_something() -> None:
+    text = (
+        "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
+        '  File "plan.py", line 1, in play\n    load = loads[3]\n           ~~~~~^^^\n'
+        "KeyError: 3\n\nDriver stacktrace:\njava.lang.Error: no"
+    )
+    assert one_line(Exception(text)) == "KeyError: 3"
