@@ -197,8 +197,13 @@ def _partitions(options: ReadOptions, parts: list[Range]) -> list[InputPartition
     return [InputPartition(one) for one in split(parts, options.partitions_min, cores)]
 
 
-def read_range(options: ReadOptions, part: Range, selector: str) -> Iterator[pa.RecordBatch]:
-    """Browse one range; the connection ends with it."""
+def read_range(options: ReadOptions, part: Range | None, selector: str) -> Iterator[pa.RecordBatch]:
+    """Browse one range; the connection ends with it.
+
+    Where there is nothing to read, Spark makes up a partition that has no range.
+    """
+    if part is None:
+        return
     maker = BatchMaker(
         part.queue, options.group_header, options.batch_rows, has_headers=options.has_headers
     )

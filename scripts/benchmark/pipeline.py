@@ -93,7 +93,8 @@ def measure_rows(builds: Sequence[Covey], scale: float, say: Callable[[str], Non
             is_nothing = name == NOTHING
             values = seconds if is_nothing else [count / one for one in seconds]
             unit = "s" if is_nothing else "rows/s"
-            result = Result(f"pipeline {name}, {count:,} rows of 1 KiB", build.name, unit, values)
+            of = "source, no rows" if is_nothing else f"{name}, {count:,} rows of 1 KiB"
+            result = Result(f"pipeline {of}", build.name, unit, values)
             results.append(result)
             say(f"{result.case:<56} {build.name:<16} {result.text()} {unit}")
         say(f"the broker of {build.name} used {used_s:.0f} s of processor")

@@ -45,6 +45,7 @@ def copy(frame: DataFrame, broker: BrokerProcess, queue: str, checkpoint: Path) 
 def test_a_queue_is_a_table_and_filters_reach_the_broker(
     spark: SparkSession, broker: BrokerProcess
 ) -> None:
+    assert table(spark, broker, "table").collect() == []
     fill(broker, "table", 30)
     frame = table(spark, broker, "table", minPartitions="3")
     rows = frame.orderBy("seq").collect()
