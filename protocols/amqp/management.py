@@ -81,6 +81,7 @@ class Management:
 
     def __init__(self, admin: Admin) -> None:
         self.admin = admin
+        self.values_max = ANSWER_VALUES_MAX
         self.operations: dict[str, Callable[[Request, float], tuple[int, Body]]] = {
             "QUERY": self.on_query,
             "GET-TYPES": self.on_get_types,
@@ -123,7 +124,8 @@ class Management:
         offset = request.number("offset", 0)
         found = self.admin.entities(type_name, now)
         asked_for = found[offset : offset + request.number("count", len(found))]
-        results = _page([[row.get(name) for name in names] for row in asked_for])
+        rows = [[row.get(name) for name in names] for row in asked_for]
+        results = _page(rows, self.values_max)
         return 200, {"attributeNames": names, "results": results, "total": len(found)}
 
     def on_get_types(self, request: Request, now: float) -> tuple[int, Body]:
@@ -221,9 +223,9 @@ def serve(engine: AmqpEngine, message: AmqpMessage) -> None:
         engine.broker.publish(engine.session, engine.nodes.replies(reply_to), answer)
 
 
-def _page(rows: list[list[Plain]]) -> list[list[Plain]]:
+def _page(rows: list[list[Plain]], values_max: int) -> list[list[Plain]]:
     """Return as many rows as one answer can hold, one at least."""
-    left = ANSWER_VALUES_MAX
+    left = values_max
     for number, row in enumerate(rows):
         left -= _values(row)
         if left < 0 and number:

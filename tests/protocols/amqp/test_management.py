@@ -258,8 +258,8 @@ def test_a_request_by_the_anonymous_relay_is_answered(broker: Broker, manager: M
     assert list(broker.hosts[0].queues)[-1] == "q"
 
 
-def test_a_long_table_comes_in_pages(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("covey.protocols.amqp.management.ANSWER_VALUES_MAX", 9)
+def test_a_long_table_comes_in_pages(manager: Manager) -> None:
+    manager.peer.engine.management.values_max = 9
     for number in range(4):
         manager.ask("CREATE", {}, type="queue", name=f"q{number}")
     rows: list[Any] = []
