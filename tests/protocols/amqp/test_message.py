@@ -16,7 +16,7 @@ from covey.core.message import Message
 from covey.protocols.amqp import encoder
 from covey.protocols.amqp.message import AmqpMessage, render
 from covey.protocols.amqp.sections import DATA, FOOTER, PROPERTIES, VALUE, scan
-from covey.protocols.amqp.splice import OWN_ANNOTATIONS, SEQ_ANNOTATION
+from covey.protocols.amqp.splice import SEQ_ANNOTATION
 from tests.protocols.amqp.test_sections import full, mutated
 
 NOW_MS = 1_700_000_000_000
@@ -257,34 +257,6 @@ def test_first_for_consumer_is_a_property_by_option() -> None:
     found = delivered(given, is_first=True, group_first_property=True)
     assert found.properties == {"a": 1, name: True}
     assert (found.body, found.annotations) == (b"body", {FIRST: True})
-
-
-# What is the broker's to say.
-
-
-@pytest.mark.parametrize("name", OWN_ANNOTATIONS)
-def test_a_producer_cannot_annotate_in_the_name_of_the_broker(name: str) -> None:
-    notes = {symbol("x-opt-a"): 1, symbol(name): "forged"}
-    forged = made(ttl=5, annotations=notes, instructions={symbol("x"): 1}, id="1")
-    honest = made(ttl=5, annotations={symbol("x-opt-a"): 1}, id="1")
-    for message in (forged, AmqpMessage.restore(*forged.encode())):
-        assert delivered(message).annotations == {symbol("x-opt-a"): 1}
-        assert message.neutral() == honest.neutral()
-        assert message.expires_ms == honest.expires_ms
-    bare = forged.data[forged.sections.bare_start :]
-    assert bare == honest.data[honest.sections.bare_start :]
-
-
-def test_a_name_of_the_broker_inside_a_value_passes() -> None:
-    notes = {symbol("x-opt-a"): "x-opt-dead-letter-reason"}
-    assert delivered(made(annotations=notes)).annotations == notes
-
-
-def test_a_forged_first_property_does_not_pass_where_the_broker_sets_it() -> None:
-    forged = {"a": 1, "JMSXGroupFirstForConsumer": True}
-    message = made(properties=forged)
-    assert delivered(message, group_first_property=True).properties == {"a": 1}
-    assert delivered(message).properties == forged  # the option is off: the bare message is theirs
 
 
 # Who sent it.
