@@ -5,18 +5,22 @@ store's thread has next to nothing to do in Python. Within a batch the order of 
 arrivals, moves, retry counts, deletions, definitions in the order issued, drops. That is safe
 because a message cannot be settled before its own commit, one that moved is known by its new
 number alone, and a queue's number is not used again.
+
+The usual batch, of arrivals and deletions, is one statement and so its own transaction: beside a
+busy event loop each statement costs the store's thread a wait for the interpreter.
 """
 
 from __future__ import annotations
 
 import json
-import sqlite3
+from collections.abc import Sequence
 from typing import Final
 from zlib import crc32
 
 from covey.core.message import Message
 
-Parameter = int | str | bytes
+Parameter = int | str | bytes | None
+Statement = tuple[str, Sequence[Parameter]]
 
 ROWS_PER_STATEMENT: Final = 256  # more gain nothing
 GRAIN: Final = 16
@@ -24,6 +28,7 @@ GRAIN: Final = 16
 it, about 1 KB a row (35 MB for all of 250 lengths): of 31 lengths all are kept, of 256 half would
 be made again each time, which costs 2 to 9 us a row."""
 ARRIVAL_COLUMNS: Final = 10
+NO_ARRIVAL: Final[tuple[Parameter, ...]] = (*(None,) * 6, "", None, None, None)  # fills a statement
 SPILL_COLUMNS: Final = 5
 ID_COLUMNS: Final = 2
 
@@ -113,31 +118,48 @@ class Changes:
         self.tickets += later.tickets
         self.size += later.size
 
-    def write(self, connection: sqlite3.Connection) -> None:
-        """Carry everything out, inside the caller's transaction."""
-        _insert(connection, "arrivals", ARRIVAL_COLUMNS, self.arrivals)
-        _insert(connection, "scratch.spilled", SPILL_COLUMNS, self.spills)
-        _insert(connection, "ids", ID_COLUMNS, self.ids)
+    def statements(self) -> list[Statement]:
+        """Return what carries everything out; more than one are to be one transaction."""
+        found: list[Statement] = []
+        deletions = self.deletions
+        arrivals = self.arrivals
+        if arrivals and deletions and not self.moves:
+            departure = (*(None,) * 7, json.dumps(deletions), None, None)
+            arrivals = [*arrivals, *departure]
+            deletions = []
+        _arrive(found, arrivals)
+        _insert(found, "scratch.spilled", SPILL_COLUMNS, self.spills)
+        _insert(found, "ids", ID_COLUMNS, self.ids)
         if self.moves:
             moves = json.dumps(self.moves)
-            for table in ("messages", "bodies"):
-                connection.execute(MOVE.format(table=table), (moves,))
+            found += [(MOVE.format(table=table), (moves,)) for table in ("messages", "bodies")]
         if self.retries:
-            connection.execute(RETRY, (json.dumps(self.retries),))
-        if self.deletions:
-            connection.execute(DELETE, (json.dumps(self.deletions),))
+            found.append((RETRY, (json.dumps(self.retries),)))
+        if deletions:
+            found.append((DELETE, (json.dumps(deletions),)))
         if self.unspills:
-            connection.execute(UNSPILL, (json.dumps(self.unspills),))
-        for statement, parameters in self.definitions:
-            connection.execute(statement, parameters)
+            found.append((UNSPILL, (json.dumps(self.unspills),)))
+        found += self.definitions
         if self.drops:
-            connection.execute(DROPPED, (json.dumps(self.drops),))
+            found.append((DROPPED, (json.dumps(self.drops),)))
+        return found
 
 
-def _insert(
-    connection: sqlite3.Connection, table: str, columns: int, values: list[Parameter]
-) -> None:
-    row = f"({','.join('?' * columns)})"
+def _arrive(found: list[Statement], values: list[Parameter]) -> None:
+    """Add the statements for arrivals, the last one filled up to a length that is known."""
+    left = len(values) // ARRIVAL_COLUMNS
+    start = 0
+    while left > 0:
+        count = min(left, ROWS_PER_STATEMENT)
+        end = start + count * ARRIVAL_COLUMNS
+        missing = -count % GRAIN if count > GRAIN else 0
+        rows = values[start:end] + list(NO_ARRIVAL * missing)
+        found.append((_text("arrivals", ARRIVAL_COLUMNS, count + missing), rows))
+        left -= count
+        start = end
+
+
+def _insert(found: list[Statement], table: str, columns: int, values: list[Parameter]) -> None:
     left = len(values) // columns
     start = 0
     while left:
@@ -145,7 +167,11 @@ def _insert(
         if count > GRAIN:
             count -= count % GRAIN
         end = start + count * columns
-        rows = ",".join([row] * count)
-        connection.execute(f"insert into {table} values {rows}", values[start:end])
+        found.append((_text(table, columns, count), values[start:end]))
         left -= count
         start = end
+
+
+def _text(table: str, columns: int, count: int) -> str:
+    row = f"({','.join('?' * columns)})"
+    return f"insert into {table} values {','.join([row] * count)}"

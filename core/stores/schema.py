@@ -5,7 +5,8 @@
     messages   one row per message, small: this is what a restart walks
     ids        digests of the message ids that queues remember, to know a duplicate
     bodies     head and body as the protocol encoded them, with a checksum
-    arrivals   a view over both: one multi-row INSERT fills the two tables through a trigger
+    arrivals   a view over both: one multi-row INSERT fills the two tables through a trigger, and
+               deletes, too: a row without a kind holds a list of places, one of "" nothing
 
 `messages.id` is a place: the queue's number in the upper bits, the sequence number in the lower
 `SEQ_BITS`. So places of a queue are neighbours in order, and no further index is needed.
@@ -26,7 +27,7 @@ from typing import Final
 from covey.core.errors import StoreError
 
 APPLICATION_ID: Final = 0x436F7679  # "Covy": another program's database is not ours to touch
-FORMAT: Final = 4
+FORMAT: Final = 5
 SQLITE_MIN: Final = (3, 38, 0)  # json_each is built in since then
 
 SEQ_BITS: Final = 42  # the upper half is for messages that wait for their time (core.delayed)
@@ -68,10 +69,13 @@ TRIGGERS: Final = """
 create view arrivals as
     select m.id, m.grp, m.size, m.expires_ms, m.priority, m.due_ms, b.kind, b.head, b.body, b.crc
     from messages m join bodies b on b.id = m.id;
-create trigger arrive instead of insert on arrivals begin
+create trigger arrive instead of insert on arrivals when new.kind > '' begin
     insert into messages (id, grp, size, expires_ms, priority, due_ms)
         values (new.id, new.grp, new.size, new.expires_ms, new.priority, new.due_ms);
     insert into bodies values (new.id, new.kind, new.head, new.body, new.crc);
+end;
+create trigger leave instead of insert on arrivals when new.kind is null begin
+    delete from messages where id in (select value from json_each(new.head));
 end;
 create trigger depart after delete on messages begin
     delete from bodies where id = old.id;
@@ -86,9 +90,11 @@ UPGRADES: Final = {
     + TRIGGERS,
     2: IDS,
     3: "alter table queues add column dropped_to integer not null default 0;",
+    4: "drop view arrivals; drop trigger depart;" + TRIGGERS,
 }
 """From which format: what makes it the next one. Format 1 had neither priorities nor delays,
-format 2 remembered no message ids, format 3 not what a queue had dropped."""
+format 2 remembered no message ids, format 3 not what a queue had dropped, format 4 could not
+delete by an arrival."""
 
 SCRATCH: Final = """
 create table scratch.spilled (

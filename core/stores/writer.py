@@ -26,7 +26,7 @@ from typing import Final
 
 from covey.core.errors import StoreError
 from covey.core.stores.base import BodyRecord
-from covey.core.stores.changes import Changes
+from covey.core.stores.changes import Changes, Statement
 from covey.core.stores.disk import Disk
 from covey.core.stores.reader import read_page
 from covey.core.stores.salvage import CHECK
@@ -153,9 +153,7 @@ class Writer:
     def _commit(self, changes: Changes) -> None:
         while self._error is None:
             try:
-                self._connection.execute("begin immediate")
-                changes.write(self._connection)
-                self._connection.execute("commit")
+                self._write(changes.statements())
             except sqlite3.Error as error:
                 self._roll_back()
                 if _is_passing(error) and not self._is_closing:
@@ -171,6 +169,17 @@ class Writer:
             report.error = self._error
         if self._error is None:
             self._account(changes.size + COMMIT_BYTES)
+
+    def _write(self, statements: list[Statement]) -> None:
+        """Make them one transaction; a single statement is one by itself."""
+        execute = self._connection.execute
+        if len(statements) == 1:
+            execute(*statements[0])
+            return
+        execute("begin immediate")
+        for text, parameters in statements:
+            execute(text, parameters)
+        execute("commit")
 
     def _account(self, written: int) -> None:
         """Keep the log short and an eye on the disk."""
