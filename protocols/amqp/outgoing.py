@@ -24,7 +24,6 @@ from covey.core.errors import RefusedError
 from covey.core.queue import Queue
 from covey.core.selector import Selector
 from covey.core.session import Session
-from covey.core.source import Source
 from covey.core.subscription import settle
 from covey.protocols.amqp import transfer
 from covey.protocols.amqp.message import render
@@ -214,11 +213,6 @@ class OutgoingLink:
             self.engine.queued(self)
 
 
-def tells_first(source: Source | None) -> bool:
-    """Say whether a queue's policy wants the first-for-consumer flag."""
-    return isinstance(source, Queue) and source.settings.groups.first_for_consumer
-
-
 def outcome_of(delivery: Pointer, state: int) -> Outcome:
     """Say in the core's words what the peer decided; silence gives a message back unseen."""
     if state == transfer.MODIFIED:
@@ -261,7 +255,7 @@ class AmqpConsumer(Consumer):
             entry.content,
             wall_ms=engine.wall_ms,
             deliveries=entry.deliveries,
-            is_first=entry.is_first and tells_first(self.queue),
+            is_first=entry.is_first,
             group_first_property=self.first_property,
             names_user=self.names_user,
             seq=entry.seq if self.is_browser else 0,
