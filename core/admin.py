@@ -255,8 +255,8 @@ class Admin:
         topic = self.host.topics.get(name)
         if topic is None:
             raise RefusedError(f"there is no topic {name}", "not-found")
-        if if_unused and topic.subscribers:
-            raise RefusedError(f"topic {name} has {len(topic.subscribers)} subscribers", "conflict")
+        if if_unused and topic.audience:
+            raise RefusedError(f"topic {name} has {topic.audience} subscribers", "conflict")
         self.host.delete_topic(name)
 
     def _close_connection(self, name: str) -> None:

@@ -320,6 +320,7 @@ class Broker:
         now = self.clock.now
         wall_ms = self.clock.wall_ms
         budget = self.limits.dispatch_budget
+        self.publishing.fan_out(now)
         dirty = self.dirty
         while dirty:
             queue = dirty.pop()

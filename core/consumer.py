@@ -18,6 +18,7 @@ from mypy_extensions import mypyc_attr
 
 if TYPE_CHECKING:
     from covey.core.entry import Entry
+    from covey.core.fan import Fan
     from covey.core.lane import Lane
     from covey.core.selector import Selector
     from covey.core.session import Session
@@ -102,6 +103,11 @@ class Consumer(ABC):
     @abstractmethod
     def deliver(self, entry: Entry) -> None:
         """Put the message into the peer's outbox. Must not call back into the core."""
+
+    def deliver_fan(self, fan: Fan) -> None:
+        """Put messages of a topic into the outbox, all settled as they are sent."""
+        for entry in fan.entries():
+            self.deliver(entry)
 
     def browse_ended(self) -> None:  # noqa: B027 - only protocols with an end-of-browse word act
         """Hear that a browser has seen the last message."""

@@ -113,7 +113,7 @@ def topic(topic: Topic) -> Attributes:
     return {
         "name": topic.name,
         "type": "topic",
-        "subscribers": len(topic.subscribers),
+        "subscribers": topic.audience,
         "published": topic.published,
         "delivered": topic.delivered,
         "retained": topic.retained is not None,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from covey.core.destination import Destination
 from covey.core.queue import Queue
 from covey.core.selector import Selector
-from covey.core.subscriber import Tap
+from covey.core.tap import Tap
 from covey.core.topic import Topic
 from covey.core.wildcard import Pattern
 
@@ -34,11 +34,11 @@ class Durable:
 
     def listen(self, topic: Topic) -> None:
         """Hear a topic, too."""
-        topic.add(self.tap)
+        topic.fill(self.tap)
         self.topics.append(topic)
 
     def unlisten(self) -> None:
         """Hear nothing any more."""
         for topic in self.topics:
-            topic.discard(self.tap)
+            topic.stop_filling(self.tap)
         self.topics.clear()

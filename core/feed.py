@@ -5,8 +5,8 @@ until it expires. What waits is bounded: a feed above its buffer `is_over`, and 
 to it is blocked until it has caught up (`slow_consumer_policy = "block"`; with "queue" the buffer
 is larger).
 
-A subscriber that settles as it is sent gets one entry shared with all others of that kind: the
-fan-out of one message to a thousand of them makes one object.
+A subscriber that settles as it is sent and has credit for all of a fan gets it whole: what a
+thousand of them read is made once.
 """
 
 from __future__ import annotations
@@ -16,20 +16,18 @@ from typing import TYPE_CHECKING, Final
 
 from covey.core.clock import Clock
 from covey.core.entry import ACQUIRED, GONE, PENDING, Entry, Outcome
-from covey.core.lane import Lane
+from covey.core.fan import NO_LANE, Fan
 from covey.core.source import Source
-from covey.core.subscriber import Subscriber
 
 if TYPE_CHECKING:
     from covey.core.consumer import Consumer
     from covey.core.message import Message
     from covey.core.session import Session
 
-NO_LANE: Final = Lane("", is_grouped=False)
 ENTRY_COST: Final = 256  # bytes of memory that a waiting message takes beside its body
 
 
-class Feed(Source, Subscriber):
+class Feed(Source):
     """A consumer's share of one or more topics."""
 
     def __init__(self, name: str, consumer: Consumer, buffer_size: int, clock: Clock) -> None:
@@ -45,7 +43,30 @@ class Feed(Source, Subscriber):
         consumer.queue = self
         consumer.window.consumers.append(consumer)
 
-    def offer(self, message: Message, shared: Entry) -> None:
+    def take(self, fan: Fan) -> None:
+        """Take messages of a topic: all at once if nothing stands in the way of any."""
+        consumer = self.consumer
+        window = consumer.window
+        count = len(fan.messages)
+        if (
+            self.waiting
+            or fan.can_expire
+            or not consumer.is_presettled
+            or consumer.is_no_local
+            or consumer.selector is not None
+            or not (window.is_automatic or window.count >= count)
+            or not consumer.is_willing()
+        ):
+            for message in fan.messages:
+                self.offer(message)
+            return
+        if not window.is_automatic:
+            window.count -= count
+            window.size -= fan.size
+        consumer.delivered += count
+        consumer.deliver_fan(fan)
+
+    def offer(self, message: Message) -> None:
         """Take a message of a topic: deliver it now, or let it wait."""
         consumer = self.consumer
         if message.expires_ms and self.clock.has_passed(message.expires_ms):
@@ -56,10 +77,7 @@ class Feed(Source, Subscriber):
         if selector is not None and not selector.matches(message.lookup):
             return
         if not self.waiting and consumer.is_willing():
-            if consumer.is_presettled:
-                self._hand_over(shared)
-            else:
-                self._hand_over(self._entry(message))
+            self._hand_over(self._entry(message))
             return
         self.waiting.append(self._entry(message))
         self.size += message.size + ENTRY_COST

@@ -24,8 +24,8 @@ from covey.core.policies import Policies
 from covey.core.policy import key_of, strategy_of
 from covey.core.queue import Queue
 from covey.core.stores.base import DURABLE, QUEUE
-from covey.core.subscriber import Tap
 from covey.core.subscription import Subscription
+from covey.core.tap import Tap
 from covey.core.topic import Topic
 from covey.core.wildcard import Pattern, PatternIndex
 
@@ -96,15 +96,15 @@ class VirtualHost:
                 durable.listen(topic)
         mirror = self.mirror_of(name)
         if mirror is not None:
-            topic.add(Tap(mirror, self.put))
+            topic.fill(Tap(mirror, self.put))
         return topic
 
     def mirror(self, queue: Queue) -> None:
         """Let a queue hear the topic of its name, if a policy says so and it does not yet."""
         if self.mirror_of(queue.name) is queue:
             topic = self.topic(queue.name)  # a new one has heard of the queue by now
-            if not any(isinstance(tap, Tap) and tap.queue is queue for tap in topic.subscribers):
-                topic.add(Tap(queue, self.put))
+            if not any(tap.queue is queue for tap in topic.taps):
+                topic.fill(Tap(queue, self.put))
 
     def mirror_of(self, name: str) -> Queue | None:
         """Return the queue that takes what is sent to the topic of its name, if there is one."""
@@ -209,9 +209,8 @@ class VirtualHost:
         self.declared.discard(name)
         mirror = self.topics.get(name)
         if mirror is not None:
-            for tap in [tap for tap in mirror.subscribers if isinstance(tap, Tap)]:
-                if tap.queue is queue:
-                    mirror.discard(tap)
+            for tap in [tap for tap in mirror.taps if tap.queue is queue]:
+                mirror.stop_filling(tap)
         self._remember(queue)
         _cancel_all(queue, reason, self.now)
         queue.board.record(EventKind.DELETE, "", 0, 0)
@@ -237,7 +236,7 @@ class VirtualHost:
                 if self.now - queue.touched_at >= patience:
                     self.delete_queue(name, "unused")
         for name, topic in list(self.topics.items()):
-            if not topic.subscribers and topic.retained is None:
+            if not topic.audience and topic.retained is None:
                 if self.now - topic.touched_at >= QueueSettings().auto_delete_after_s:
                     self.delete_topic(name)
 

@@ -43,6 +43,7 @@ class Publishing:
         self.arrivals = arrivals
         self.broker_id = broker_id
         self.parking = Parking()
+        self._fanned: Topic | None = None  # the one topic that may have gathered messages
 
     def publish(
         self,
@@ -205,11 +206,16 @@ class Publishing:
 
     def _publish_topic(self, session: Session, topic: Topic, message: Message) -> None:
         now = session.host.now
-        topic.touched_at = now
-        for feed in topic.publish(message):
-            # Its next message waits until this subscriber has caught up.
-            session.block(f"a slow subscriber of topic {topic.name}", now)
-            feed.waited_for_by.append(session)
+        if topic is not self._fanned:
+            self.fan_out(now)
+            self._fanned = topic
+        topic.publish(session, message, now)
+
+    def fan_out(self, now: float) -> None:
+        """Hand out what the last topic has gathered."""
+        if self._fanned is not None:
+            self._fanned.fan_out(now)
+            self._fanned = None
 
 
 def _queues(host: VirtualHost, targets: tuple[Destination, ...]) -> Iterator[Queue]:

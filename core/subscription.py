@@ -63,14 +63,14 @@ class Subscription:
             consumer.name = self.name
             self.feed = Feed(self.name, consumer, buffer_size, clock)
             self.consumers.append(consumer)
-        topic.add(self.feed)
+        topic.hear(self.feed)
         self.topics.append(topic)
 
     def detach(self, now: float, *, counted: bool) -> None:
         """Let go of every queue and topic; what was held returns."""
         for topic in self.topics:
             if self.feed is not None:
-                topic.discard(self.feed)
+                topic.forget(self.feed)
         self.topics.clear()
         consumers, self.consumers = self.consumers, []
         for consumer in consumers:

@@ -1,60 +1,119 @@
 """Topic: every subscriber gets each message; nobody there, nothing kept.
 
+Queues (`taps`) take a message as it is published. For connected readers (`feeds`) messages that
+come in a row are gathered and handed out together, at the end of the turn at the latest, so that a
+message costs the same for one reader as for a hundred. Whoever publishes to one topic hands out
+what the one before has gathered: a reader of both sees them in the order they were sent.
+
 The one thing a topic remembers is the last message sent with `retain:set` (the Apollo STOMP
 manual), which each later subscription gets first. It does not survive a restart.
 """
 
 from __future__ import annotations
 
-from covey.core.entry import PENDING, SHARED, Entry
-from covey.core.feed import NO_LANE, Feed
+from typing import TYPE_CHECKING, Final
+
+from covey.core.fan import Fan
+from covey.core.feed import Feed
 from covey.core.message import FORGET_RETAINED, RETAIN, Message
-from covey.core.subscriber import Subscriber
+from covey.core.tap import Tap
+
+if TYPE_CHECKING:
+    from covey.core.session import Session
+
+# Bytes gathered at most: by so much may a reader's outbox or buffer exceed its limit.
+FAN_SIZE: Final = 64 * 1024
 
 
 class Topic:
     """A name and those who listen to it."""
 
-    __slots__ = ("delivered", "name", "published", "retained", "subscribers", "touched_at")
+    __slots__ = (
+        "_fan",
+        "_senders",
+        "delivered",
+        "feeds",
+        "name",
+        "published",
+        "retained",
+        "taps",
+        "touched_at",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.subscribers: list[Subscriber] = []
+        self.taps: list[Tap] = []
+        self.feeds: list[Feed] = []
         self.retained: Message | None = None
         self.published = 0
         self.delivered = 0
         self.touched_at = 0.0
+        self._fan = Fan()
+        self._senders: list[Session] = []  # of what is gathered, each once
 
-    def publish(self, message: Message) -> list[Feed]:
-        """Hand the message to everybody who listens; return those that do not keep up."""
+    @property
+    def audience(self) -> int:
+        """Return how many listen."""
+        return len(self.taps) + len(self.feeds)
+
+    def publish(self, session: Session, message: Message, now: float) -> None:
+        """Take a message for everybody who listens."""
+        self.touched_at = now
         if message.retain == RETAIN:
             self.retained = message
         elif message.retain == FORGET_RETAINED:
             self.retained = None
         self.published += 1
-        self.delivered += len(self.subscribers)
-        shared = Entry(SHARED, message, NO_LANE, PENDING)
-        slow: list[Feed] = []
-        for subscriber in self.subscribers:
-            subscriber.offer(message, shared)
-            if subscriber.is_over and isinstance(subscriber, Feed):
-                slow.append(subscriber)
-        return slow
+        self.delivered += len(self.taps) + len(self.feeds)
+        for tap in self.taps:
+            tap.offer(message)
+        if self.feeds:
+            if session not in self._senders:
+                self._senders.append(session)
+            fan = self._fan
+            fan.add(message)
+            if fan.size > FAN_SIZE:
+                self.fan_out(now)
 
-    def add(self, subscriber: Subscriber) -> None:
-        """Let somebody listen; the retained message comes first."""
-        if subscriber in self.subscribers:
+    def fan_out(self, now: float) -> None:
+        """Hand out what is gathered; its senders wait for readers that do not keep up."""
+        fan = self._fan
+        if not fan.messages:
             return
-        self.subscribers.append(subscriber)
-        if isinstance(subscriber, Feed):
-            self.offer_retained(subscriber)
+        self._fan = Fan()
+        senders, self._senders = self._senders, []
+        for feed in self.feeds:
+            feed.take(fan)
+            if feed.is_over:
+                for session in senders:
+                    session.block(f"a slow subscriber of topic {self.name}", now)
+                    feed.waited_for_by.append(session)
 
-    def offer_retained(self, subscriber: Subscriber) -> None:
-        """Give the retained message, if there is one, to somebody who is new here."""
+    def hear(self, feed: Feed) -> None:
+        """Let a reader listen; the retained message comes first."""
+        if feed not in self.feeds:
+            self.fan_out(self.touched_at)
+            self.feeds.append(feed)
+            if self.retained is not None:
+                feed.offer(self.retained)
+
+    def forget(self, feed: Feed) -> None:
+        """Let a reader go; it hears what was published before."""
+        if feed in self.feeds:
+            self.fan_out(self.touched_at)
+            self.feeds.remove(feed)
+
+    def fill(self, tap: Tap) -> None:
+        """Let a queue take what is published from now on."""
+        if tap not in self.taps:
+            self.taps.append(tap)
+
+    def stop_filling(self, tap: Tap) -> None:
+        """Let a queue take no more."""
+        if tap in self.taps:
+            self.taps.remove(tap)
+
+    def offer_retained(self, tap: Tap) -> None:
+        """Give the retained message, if there is one, to a queue that is new here."""
         if self.retained is not None:
-            subscriber.offer(self.retained, Entry(SHARED, self.retained, NO_LANE, PENDING))
-
-    def discard(self, subscriber: Subscriber) -> None:
-        """Let somebody go."""
-        if subscriber in self.subscribers:
-            self.subscribers.remove(subscriber)
+            tap.offer(self.retained)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from covey.core.consumer import Consumer, Window
-from covey.core.entry import SHARED, Entry
+from covey.core.entry import Entry
+from covey.core.fan import Fan
 from covey.core.message import Message
 from covey.core.queue import Queue
 from covey.protocols.stomp.headers import escape, header_lines
@@ -77,12 +78,18 @@ class StompConsumer(Consumer):
         elif tag:
             prefix, number, lines = stomp.id_prefix, stomp.id_number, stomp.block.v1_2
             frame = USUAL_TO_ACK % (self.head, prefix, number, tag, extra, len(body), lines, body)
-        elif entry.seq == SHARED and not extra:
-            frame = self.head + stomp.shared_part(V1_2)
         else:
             prefix, number, lines = stomp.id_prefix, stomp.id_number, stomp.block.v1_2
             frame = USUAL % (self.head, prefix, number, extra, len(body), lines, body)
         self.engine.send(frame)
+
+    def deliver_fan(self, fan: Fan) -> None:
+        """Write messages of a topic as one piece, from what all like subscribers share."""
+        is_like_others = not (self.is_older or self.tracks or self.include_seq)
+        if is_like_others and (fan.written or _write(fan)):
+            self.engine.send(self.head.join(fan.written))
+        else:
+            super().deliver_fan(fan)
 
     def _hold(self, entry: Entry, message: StompMessage) -> int:
         """Remember what the client may acknowledge; return its number."""
@@ -148,6 +155,17 @@ class StompConsumer(Consumer):
         queue = self.queue
         header = queue.key.header if isinstance(queue, Queue) else None
         return from_neutral(message.neutral(), self.wish.destination, header)
+
+
+def _write(fan: Fan) -> bool:
+    """Write each message from its id on; False: one of them is not STOMP's own."""
+    parts = [b""]  # so that a join puts the subscription's lines before each
+    for message in fan.messages:
+        if not isinstance(message, StompMessage) or message.expires_ms:
+            return False
+        parts.append(message.from_id_on())
+    fan.written = parts
+    return True
 
 
 def header_name(name: str, version: Version) -> bytes:

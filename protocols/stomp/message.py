@@ -125,8 +125,6 @@ class StompMessage(Message):
     kind = "stomp"
 
     __slots__ = (
-        "_shared",
-        "_shared_for",
         "block",
         "body",
         "given_id",
@@ -143,8 +141,6 @@ class StompMessage(Message):
         self.id_number = 0
         self.given_id = ""  # the client's own message-id
         self.timestamp_ms = 0
-        self._shared = b""
-        self._shared_for: Version | None = None
 
     def message_id(self) -> str:
         """Return the client's own id, else the one the broker made."""
@@ -160,18 +156,11 @@ class StompMessage(Message):
             return escape(self.given_id, version)
         return b"%s%d" % (self.id_prefix, self.id_number)
 
-    def shared_part(self, version: Version) -> bytes:
-        """Return a MESSAGE from its id on, written once for all subscribers of a topic."""
-        if version is not self._shared_for:
-            self._shared_for = version
-            length = b"\ncontent-length:%d" % len(self.body) if self.body else b""
-            self._shared = b"%s%s%s\n\n%s\0\n" % (
-                self.written_id(version),
-                length,
-                self.block.lines(version),
-                self.body,
-            )
-        return self._shared
+    def from_id_on(self) -> bytes:
+        """Return a MESSAGE of STOMP 1.2 from its id on: what all subscribers of a topic read."""
+        body = self.body
+        length = b"\ncontent-length:%d" % len(body) if body else b""
+        return b"%s%s%s\n\n%s\0\n" % (self.written_id(V1_2), length, self.block.v1_2, body)
 
     def lookup(self, name: str) -> Value:
         """Return a header, or what JMS calls one by another name."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from covey.core.clock import Clock
 from covey.core.consumer import Window
-from covey.core.entry import PENDING, SHARED, Entry, Outcome
-from covey.core.feed import ENTRY_COST, NO_LANE, Feed
-from covey.core.message import Message
+from covey.core.entry import Outcome
+from covey.core.fan import Fan
+from covey.core.feed import ENTRY_COST, Feed
 from tests.core.double import Reader, Room, letter
 from tests.core.support import selector_of
 
@@ -23,11 +23,14 @@ class Bench:
     def offer(self, *names: str, size: int = 1, **options: int) -> None:
         for name in names:
             message = letter(name, size=size, **options)
-            self.feed.offer(message, shared(message))
+            self.feed.offer(message)
 
 
-def shared(message: Message) -> Entry:
-    return Entry(SHARED, message, NO_LANE, PENDING)
+def fan_of(*names: str, **options: int) -> Fan:
+    fan = Fan()
+    for name in names:
+        fan.add(letter(name, **options))
+    return fan
 
 
 def test_a_message_is_handed_on_at_once_while_there_is_credit() -> None:
@@ -69,14 +72,39 @@ def test_a_second_settle_is_ignored() -> None:
     assert bench.reader.names == ["1"]
 
 
-def test_subscribers_that_settle_as_they_are_sent_share_an_entry() -> None:
+def test_subscribers_that_settle_as_they_are_sent_share_the_entries_of_a_fan() -> None:
+    benches = [Bench(credit=2), Bench(credit=3)]
+    fan = fan_of("1", "2", size=7)
+    for bench in benches:
+        bench.reader.is_presettled = True
+        bench.feed.take(fan)
+        assert bench.reader.names == ["1", "2"]
+        assert bench.reader.unsettled == {}
+    assert benches[0].reader.entries == benches[1].reader.entries
+    assert (benches[1].reader.window.count, benches[1].reader.window.size) == (1, -14)
+
+
+def test_of_a_fan_beyond_the_credit_the_rest_waits() -> None:
+    bench = Bench(credit=1)
+    bench.reader.is_presettled = True
+    bench.feed.take(fan_of("1", "2"))
+    assert bench.reader.names == ["1"]
+    bench.feed.take(fan_of("3"))
+    bench.reader.window.grant(2, 0)
+    assert bench.reader.names == ["1", "2", "3"]
+
+
+def test_a_fan_is_looked_through_where_a_message_may_be_unwanted() -> None:
     bench = Bench()
     bench.reader.is_presettled = True
-    message = letter("1")
-    entry = shared(message)
-    bench.feed.offer(message, entry)
-    assert bench.reader.entries == [entry]
-    assert bench.reader.unsettled == {}
+    bench.clock.wall_ms = 1000
+    bench.feed.take(fan_of("over", expires_ms=1000))
+    bench.reader.selector = selector_of("name <> '2'")
+    bench.feed.take(fan_of("1", "2"))
+    bench.reader.selector = None
+    bench.reader.is_no_local = True
+    bench.feed.take(fan_of("own", sender=bench.person.session.id))
+    assert bench.reader.names == ["1"]
 
 
 def test_what_waits_is_counted_with_its_cost_and_marks_the_feed_as_over() -> None:

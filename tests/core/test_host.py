@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from covey.config.queues import QueueSettings, TopicSettings
 from covey.config.settings import Settings
-from covey.core.subscriber import Tap
 from tests.core.double import Room, letter, make_host
 
 
@@ -28,7 +27,7 @@ def test_a_mirrored_queue_hears_its_topic_once() -> None:
         getattr(host, first)("m")
         queue = host.queue("m")
         host.mirror(queue)
-        taps = [one for one in host.topic("m").subscribers if isinstance(one, Tap)]
+        taps = host.topic("m").taps
         assert [tap.queue for tap in taps] == [queue]
 
 
@@ -37,7 +36,7 @@ def test_a_deleted_mirror_hears_nothing() -> None:
     host = make_host(settings)
     host.queue("m")
     host.delete_queue("m", "gone")
-    assert host.topic("m").subscribers == []
+    assert host.topic("m").taps == []
 
 
 def test_patterns_hear_of_later_destinations_but_never_of_temporary_ones() -> None:

@@ -47,7 +47,7 @@ def test_detaching_lets_go_of_everything() -> None:
     room.broker.unsubscribe(person.session, "s", room.now)
     assert window.consumers == []
     assert all(reader.is_gone for reader in readers)
-    assert room.broker.hosts[0].topics["a"].subscribers == []
+    assert room.broker.hosts[0].topics["a"].audience == 0
 
 
 def test_settle_finds_where_an_entry_came_from() -> None:

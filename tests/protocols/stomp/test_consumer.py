@@ -188,3 +188,26 @@ def test_no_local_hides_a_connections_own_topic_messages() -> None:
     client.publish("/topic/a", "mine")
     other.publish("/topic/a", "yours")
     assert client.bodies() == ["yours"]
+
+
+def test_subscribers_of_a_topic_read_the_same_each_in_its_own_way() -> None:
+    world = World()
+    sender, twin, other, older, acking = (
+        world.connect(version) for version in ("1.2", "1.2", "1.2", "1.1", "1.2")
+    )
+    for reader, name in ((twin, "1"), (other, "o:2"), (older, "3")):
+        reader.subscribe("/topic/a", id=name)
+    acking.subscribe("/topic/a", id="4", ack="client-individual")
+    sender.feed(
+        b"SEND\ndestination:/topic/a\nodd:a\\cb\n\nx\0"
+        b"SEND\ndestination:/topic/a\nmessage-id:mine\n\n\0"
+    )
+    sender.feed(b"SEND\ndestination:/topic/a\nttl:60000\n\ny\0")
+    for reader, name in ((twin, "1"), (other, "o:2"), (older, "3"), (acking, "4")):
+        frames = [reader.take() for _ in range(3)]
+        assert [frame.body for frame in frames] == [b"x", b"", b"y"]
+        assert {frame["subscription"] for frame in frames} == {name}
+        assert frames[0]["odd"] == "a:b"
+        assert frames[1]["message-id"] == "mine"
+        assert "expires" in frames[2].headers
+        assert all(("ack" in frame.headers) is (reader is acking) for frame in frames)

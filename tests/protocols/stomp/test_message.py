@@ -126,10 +126,8 @@ def test_a_sender_cannot_speak_for_the_broker(name: str) -> None:
     assert name not in from_neutral(neutral, "/queue/a", None).block.headers()
 
 
-def test_what_topic_subscribers_share_is_written_once_per_version() -> None:
-    found = message(("a", "b"))
-    assert found.shared_part(Version.V1_2) is found.shared_part(Version.V1_2)
-    assert found.shared_part(Version.V1_1).startswith(b"covey-1-7\ncontent-length:1\na:b\n\nx\0")
+def test_what_topic_subscribers_share_begins_with_the_id() -> None:
+    assert message(("a", "b")).from_id_on() == b"covey-1-7\ncontent-length:1\na:b\n\nx\0\n"
 
 
 def test_an_empty_block_has_no_headers() -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from covey.core.entry import PENDING, SHARED, Entry
-from covey.core.feed import NO_LANE
 from covey.core.message import Message
 from covey.core.queue import Queue
-from covey.core.subscriber import Tap
+from covey.core.tap import Tap
 from tests.core.double import letter, make_host
 from tests.core.support import selector_of
 
@@ -18,6 +16,5 @@ def test_a_tap_puts_what_its_selector_admits() -> None:
     yes, no = letter("yes"), letter("no")
     tap.selector = selector_of("name = 'yes'")
     for message in (yes, no):
-        tap.offer(message, Entry(SHARED, message, NO_LANE, PENDING))
+        tap.offer(message)
     assert taken == [(queue, yes)]
-    assert not tap.is_over
