@@ -47,8 +47,10 @@ class Window:
     def grant(self, count: int, size: int) -> None:
         """Raise the windows and let every consumer that was waiting for it go on."""
         was_open = self.count > 0 or self.size > 0
-        self.count = min(self.count + count, CREDIT_MAX)
-        self.size = min(self.size + size, CREDIT_MAX)
+        count += self.count
+        size += self.size
+        self.count = count if count < CREDIT_MAX else CREDIT_MAX
+        self.size = size if size < CREDIT_MAX else CREDIT_MAX
         if not was_open:
             self.reconsider()
 

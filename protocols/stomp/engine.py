@@ -236,6 +236,8 @@ class StompEngine(Engine):
         """Handle frames until there are no more, or the peer has to wait."""
         parser = self.parser
         self.reading = True
+        if self.held and self.version is V1_2 and not self._must_wait():
+            self._accept_more()  # most often a consumer says nothing else
         try:
             while not self.is_closed:
                 if self._must_wait():
@@ -283,7 +285,7 @@ class StompEngine(Engine):
             self._accept_more()
 
     def _accept_more(self) -> None:
-        """Take the plain ACKs that follow one: they come in rows, and need no parse."""
+        """Take the plain ACKs that come next: they come in rows, and need no parse."""
         parser = self.parser
         try:
             tag = parser.next_ack()
