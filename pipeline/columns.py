@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 from covey.client.stomp import DELIVERY_HEADERS, VERSION
 from covey.groups.key import DEFAULT_HEADERS
 from covey.pipeline.cutter import Rows
-from covey.protocols.stomp.frame import parse_block
+from covey.protocols.stomp.headers import parse_block
 
 SCHEMA: Final = StructType(
     [

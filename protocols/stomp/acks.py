@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from covey.core.entry import ACCEPTED, Outcome
@@ -38,19 +39,22 @@ def on_nack(engine: StompEngine, frame: Frame, headers: Headers) -> None:
     _settle(engine, headers, Outcome.REJECTED if final else Outcome.FAILED)
 
 
-def accept(engine: StompEngine, tag: int) -> None:
-    """Settle the message a 1.2 client names by number and nothing else: the hot way."""
-    held = engine.held.get(tag)
-    if held is None or held.transaction or not held.consumer.is_settled_alone:
-        _settle(engine, {"id": str(tag)}, Outcome.ACCEPTED)
-        return
-    del engine.held[tag]
-    consumer = held.consumer
-    source = consumer.queue
-    if source is not None:
-        source.settle(held.entry, ACCEPTED, engine.now)
-    if consumer.is_credited_by_ack and not held.is_credited:
-        consumer.window.grant(1, held.entry.size)
+def accept(engine: StompEngine, tags: Sequence[int]) -> None:
+    """Settle messages a 1.2 client names by number and nothing else: the hot way."""
+    known = engine.held
+    now = engine.now
+    for tag in tags:
+        held = known.get(tag)
+        if held is None or held.transaction or not held.consumer.is_settled_alone:
+            _settle(engine, {"id": str(tag)}, Outcome.ACCEPTED)
+            continue
+        del known[tag]
+        consumer = held.consumer
+        source = consumer.queue
+        if source is not None:
+            source.settle(held.entry, ACCEPTED, now)
+        if consumer.is_credited_by_ack and not held.is_credited:
+            consumer.window.grant(1, held.entry.size)
 
 
 def _settle(engine: StompEngine, headers: Headers, outcome: Outcome) -> None:

@@ -10,7 +10,7 @@ from covey.core.broker import Broker
 from covey.core.destination import Kind, Syntax
 from covey.core.errors import ProtocolError
 from covey.core.security import Principal
-from covey.protocols.stomp.frame import Limits
+from covey.protocols.stomp.limits import Limits
 
 ROUTING_TYPES: Final = ("ANYCAST", "MULTICAST")  # Artemis' words for a queue and a topic
 

@@ -23,11 +23,13 @@ from covey.core.session import Session
 from covey.protocols.engine import Engine
 from covey.protocols.stomp import acks
 from covey.protocols.stomp.dialect import login_limits
-from covey.protocols.stomp.frame import Frame, FrameParser, encode
+from covey.protocols.stomp.frame import Frame, encode
+from covey.protocols.stomp.heads import Head
 from covey.protocols.stomp.heartbeat import Heartbeat
 from covey.protocols.stomp.held import Held
 from covey.protocols.stomp.message import StompMessage, stamped
 from covey.protocols.stomp.names import Names
+from covey.protocols.stomp.parser import FrameParser
 from covey.protocols.stomp.plans import Plans
 from covey.protocols.stomp.rules import SUPPORTED_TEXT, Version, check
 from covey.protocols.stomp.send import SendPlan
@@ -243,11 +245,15 @@ class StompEngine(Engine):
                 if self._must_wait():
                     self.reading = False
                     break
-                frame = parser.next_frame()
+                head = parser.next_head()
+                if head is not None and head.plan is not None:
+                    self._send_again(head.plan, parser.body)
+                    continue
+                frame = parser.long_frame() if head is None else parser.frame_of(head)
                 if frame is None:
                     break
                 if frame.command == "SEND" and self.session is not None:
-                    self.on_send(frame)
+                    self._send_new(frame, head)
                 else:
                     self._handle(frame)
             if self.failure and not self.is_closed:
@@ -288,33 +294,34 @@ class StompEngine(Engine):
         """Take the plain ACKs that come next: they come in rows, and need no parse."""
         parser = self.parser
         try:
+            acks.accept(self, parser.next_acks())
             tag = parser.next_ack()
             while tag:
-                acks.accept(self, tag)
+                acks.accept(self, (tag,))
                 tag = parser.next_ack()
         except BrokerError as error:
             self.fail(error, None)
 
     # Sending: the one verb on the hot path.
 
-    def on_send(self, frame: Frame) -> None:
-        """Publish a message."""
-        head = frame.head
+    def _send_again(self, plan: SendPlan, body: bytes) -> None:
+        """Publish a message whose head has come before."""
         try:
-            plan = None if head is None else head.plan
-            if plan is None:
-                plan = self._plan(frame)
+            self._publish(plan, body)
+        except BrokerError as error:
+            self.fail(error, plan.receipt)
+
+    def _send_new(self, frame: Frame, head: Head | None) -> None:
+        """Publish a message, and note what to do if its head comes again."""
+        plans = self.plans
+        assert plans is not None
+        try:
+            plan = plans.read(frame.block)
+            if head is not None:
+                head.plan = plan
             self._publish(plan, frame.body)
         except BrokerError as error:
             self.fail(error, self._receipt_of(frame))
-
-    def _plan(self, frame: Frame) -> SendPlan:
-        plans = self.plans
-        assert plans is not None
-        plan = plans.read(frame.block)
-        if frame.head is not None:
-            frame.head.plan = plan
-        return plan
 
     def _receipt_of(self, frame: Frame) -> str | None:
         try:

@@ -22,7 +22,9 @@ from typing import Self
 import pytest
 
 import covey
-from covey.protocols.stomp.frame import Frame, FrameParser, Limits, encode
+from covey.protocols.stomp.frame import Frame, encode
+from covey.protocols.stomp.limits import Limits
+from covey.protocols.stomp.parser import FrameParser
 from covey.protocols.stomp.rules import Version
 
 HOST = "127.0.0.1"

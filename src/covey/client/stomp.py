@@ -18,7 +18,9 @@ from covey.client.base import TIMEOUT_S, Delivery, Headers, MessageClient
 from covey.client.errors import AnswerError, DeniedError, UnreachableError
 from covey.client.place import Place
 from covey.core.errors import ProtocolError
-from covey.protocols.stomp.frame import Frame, FrameParser, Limits, encode
+from covey.protocols.stomp.frame import Frame, encode
+from covey.protocols.stomp.limits import Limits
+from covey.protocols.stomp.parser import FrameParser
 from covey.protocols.stomp.rules import Version
 
 PORT: Final = 61613

@@ -16,7 +16,8 @@ from covey.core.destination import Kind, Syntax
 from covey.core.queue import Queue
 from covey.core.stores.base import MessageStore
 from covey.protocols.stomp.engine import StompEngine
-from covey.protocols.stomp.frame import FrameParser, Limits
+from covey.protocols.stomp.limits import Limits
+from covey.protocols.stomp.parser import FrameParser
 from covey.protocols.stomp.rules import Version
 
 START_S = 1000.0

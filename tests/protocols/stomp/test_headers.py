@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covey.core.errors import ProtocolError
-from covey.protocols.stomp.frame import FrameParser, Limits, encode, escape, parse_block
-from covey.protocols.stomp.headers import header_lines, without_length
+from covey.protocols.stomp.frame import encode
+from covey.protocols.stomp.headers import escape, header_lines, parse_block, without_length
+from covey.protocols.stomp.limits import Limits
+from covey.protocols.stomp.parser import FrameParser
 from covey.protocols.stomp.rules import Version
 
 V1_0, V1_1, V1_2 = Version.V1_0, Version.V1_1, Version.V1_2

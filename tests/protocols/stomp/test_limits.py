@@ -7,7 +7,8 @@ import tracemalloc
 import pytest
 
 from covey.core.errors import ProtocolError
-from covey.protocols.stomp.frame import FrameParser, Limits
+from covey.protocols.stomp.limits import Limits
+from covey.protocols.stomp.parser import FrameParser
 from covey.protocols.stomp.rules import Version
 from tests.protocols.stomp.streams import V1_1, V1_2, drain, parse, parse_bytewise
 

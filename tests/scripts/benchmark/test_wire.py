@@ -6,7 +6,9 @@ import pytest
 from scripts.benchmark.link import IncompleteError
 from scripts.benchmark.wire import acks, check, send_frames, subscribe
 
-from covey.protocols.stomp.frame import Frame, FrameParser, Limits
+from covey.protocols.stomp.frame import Frame
+from covey.protocols.stomp.limits import Limits
+from covey.protocols.stomp.parser import FrameParser
 from covey.protocols.stomp.rules import Version
 
 

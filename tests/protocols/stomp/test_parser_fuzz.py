@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covey.core.errors import ProtocolError
-from covey.protocols.stomp.frame import Frame, FrameParser, Limits
+from covey.protocols.stomp.frame import Frame
+from covey.protocols.stomp.limits import Limits
+from covey.protocols.stomp.parser import FrameParser
 from covey.protocols.stomp.rules import Version
 
 # (frames found, text of the error that ended it or "")
