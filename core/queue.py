@@ -22,7 +22,7 @@ from covey.core.consumer import Consumer
 from covey.core.counts import Counts
 from covey.core.discipline import Discipline
 from covey.core.dispatch import Dispatch
-from covey.core.entry import ACCEPTED, ACQUIRED, GONE, PENDING, STORING, Entry, Outcome
+from covey.core.entry import ACCEPTED, ACQUIRED, GONE, PENDING, STORED, STORING, Entry, Outcome
 from covey.core.events import EventKind
 from covey.core.exclusions import Exclusions
 from covey.core.lane import HELD, IDLE, READY
@@ -235,7 +235,7 @@ class Queue(Source):
             self.dispatch.plain.trim()
 
     def _remove(self, entry: Entry) -> None:
-        if entry.stored and self.removed is not None:
+        if entry.marks & STORED and self.removed is not None:
             self.removed(self, entry)
         if entry.message is None:
             self.shelf.out -= 1

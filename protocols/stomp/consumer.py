@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from covey.core.consumer import Consumer, Window
-from covey.core.entry import Entry
+from covey.core.entry import FIRST, Entry
 from covey.core.fan import Fan
 from covey.core.message import Message
 from covey.core.queue import Queue
@@ -70,7 +70,7 @@ class StompConsumer(Consumer):
         stomp = message if isinstance(message, StompMessage) else self._translated(message)
         tag = self._hold(entry, stomp) if self.tracks else 0
         extra = b""
-        if self.include_seq or entry.is_first or entry.deliveries or stomp.expires_ms:
+        if self.include_seq or entry.marks >= FIRST or entry.deliveries or stomp.expires_ms:
             extra = self._extra_lines(entry, stomp)
         body = stomp.body
         if self.is_older or stomp.given_id or not body:
