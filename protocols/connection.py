@@ -1,34 +1,35 @@
 """Connection: the one shell around every engine. All waiting for a peer happens here.
 
-Two tasks: the reader feeds the engine, the writer sends what it gives and keeps its time. The
-event loop is the only lock; between two awaits the core sees a consistent world.
+No task belongs to a connection: the event loop calls. What comes is handed to the engine at once.
+What the engine has to say goes out in a turn, which its `wake` asks for: one joined write for all
+that was said since the last one. The event loop is the only lock; during a call the core sees a
+consistent world.
+
+Nobody is starved: one turn of the loop reads a buffer's worth of a connection, no more. A read that
+fills the buffer stops reading until the next turn, for libuv would go on 32 times otherwise.
 
 How it ends:
-- The engine closes (an ERROR, a good-bye): the *writer* sends what is left, then lets the peer
-  read it. Closing at once would throw away what the peer has not taken yet.
+- The engine closes (an ERROR, a good-bye): what is left is sent, then the peer gets time to read
+  it. Closing at once would throw away what the peer has not taken yet.
 - The peer goes: the engine gives everything back, at once unless answers wait for the store; what
-  is left is sent if the peer only stopped writing. A stream that breaks while sending is a normal
-  end.
-- The peer takes nothing for too long: whoever holds all connections calls `watch`, because a
-  writer that waits for its peer cannot look at a clock, neither for heart-beats nor for itself.
+  is left is sent if the peer only stopped writing. A stream that breaks is a normal end.
+- The peer takes nothing for too long: whoever holds all connections calls `watch`, because no call
+  comes from a socket on which nothing happens.
 """
 
 from __future__ import annotations
 
+import asyncio
+import math
 import time
-from contextlib import suppress
+from collections.abc import Callable
+from typing import cast
 
-import anyio
 import structlog
-from anyio.abc import ByteStream
 
 from covey.protocols.engine import Engine
+from covey.protocols.transport import Transport
 
-BROKEN = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
-
-# Bytes given to the socket at once. A peer shows that it reads by taking them, so that a large
-# message over a slow line is progress, not silence.
-WRITE_SIZE = 256 * 1024
 # How long a connection that has ended waits for its peer to take the last words and to close.
 CLOSE_GRACE_S = 2.0
 # What the store has just made visible is delivered in the turn after.
@@ -36,163 +37,268 @@ TURN_S = 0.005
 # Bytes read and thrown away meanwhile, so that closing does not reset what the peer has yet to
 # read; one that goes on talking beyond it talks to a wall.
 DISCARD_MAX = 1024 * 1024
+# uvloop counts whole milliseconds: a call before the deadline would only have to be repeated.
+TIMER_SLACK_S = 0.001
 
 
-class Connection:
-    """A stream and an engine, joined."""
+class Connection(asyncio.BufferedProtocol):
+    """A transport and an engine, joined."""
+
+    __slots__ = (
+        "_buffer",
+        "_discarded",
+        "_ended",
+        "_is_blocked",
+        "_is_deaf",
+        "_is_lingering",
+        "_is_lost",
+        "_is_reading",
+        "_is_woken",
+        "_loop",
+        "_timer",
+        "_timer_at",
+        "_unsent",
+        "_unsent_since",
+        "engine",
+        "log",
+        "transport",
+        "write_timeout_s",
+    )
 
     def __init__(
         self,
-        stream: ByteStream,
         engine: Engine,
         log: structlog.typing.FilteringBoundLogger,
         *,
-        read_size: int,
+        buffer: memoryview,
         write_timeout_s: float,
+        ended: Callable[[Connection], None],
     ) -> None:
-        self.stream = stream
+        """Wait for a transport; `buffer` may be shared, `ended` is called when all is over."""
+        self.transport: Transport | None = None
         self.engine = engine
         self.log = log
-        self.read_size = read_size
         self.write_timeout_s = write_timeout_s  # 0: a peer may stop reading for ever
-        self._awake = anyio.Event()
-        self._resumed = anyio.Event()
-        self._ended = anyio.Event()  # the peer's side: nothing more will come
-        self._scope = anyio.CancelScope()
-        self._deadline: float | None = None
-        self._sending_since = 0.0  # 0: the writer does not wait for the peer
+        self._buffer = buffer
+        self._ended = ended
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = math.inf
+        self._is_woken = False
+        self._is_reading = True
+        self._is_blocked = False  # nothing may be written: the peer is slow, or has to wait
+        self._is_deaf = False  # the peer's side has ended: nothing more will come
+        self._is_lingering = False  # all is said
         self._is_lost = False
+        self._unsent = 0  # bytes that wait for a slow peer
+        self._unsent_since = 0.0  # when the peer last took one
+        self._discarded = 0
         engine.wake = self.wake
 
     def wake(self) -> None:
-        """Have the writer look at the engine."""
-        self._awake.set()
+        """Have the engine looked at, once, when all that happens now has happened."""
+        if not self._is_woken:
+            self._is_woken = True
+            self._loop.call_soon(self._turn)
 
-    async def serve(self) -> None:
-        """Serve the peer until either side ends it."""
-        try:
-            async with anyio.create_task_group() as tasks:
-                self._scope = tasks.cancel_scope
-                tasks.start_soon(self._read)
-                await self._write()
-                await self._linger()
-                tasks.cancel_scope.cancel()
-        finally:
-            self._lose()
-            with anyio.CancelScope(shield=True), anyio.move_on_after(1):
-                await anyio.aclose_forcefully(self.stream)
+    def join(self, transport: Transport) -> None:
+        """Begin: a peer is there."""
+        self.transport = transport
+        self.wake()
 
     def watch(self, now: float) -> None:
-        """Keep the time of a writer that waits for its peer, and cut off one that never reads."""
-        if not self._sending_since:
+        """Cut off a peer that takes nothing."""
+        if not self._unsent or self.transport is None:
             return
-        is_due = self._deadline is not None and now >= self._deadline
-        if is_due or self._awake.is_set():  # the engine has called, and the writer cannot come
-            self._deadline = self.engine.tick(now)
+        unsent = self.transport.get_write_buffer_size()
+        if unsent < self._unsent:
+            self._unsent = unsent
+            self._unsent_since = now
+            return
         patience_s = CLOSE_GRACE_S if self.engine.is_closed else self.write_timeout_s
-        if patience_s and now >= self._sending_since + patience_s:
-            self.log.warning("peer_does_not_read", waited_s=round(now - self._sending_since, 1))
-            self._scope.cancel()
+        if patience_s and now >= self._unsent_since + patience_s:
+            self.log.warning("peer_does_not_read", waited_s=round(now - self._unsent_since, 1))
+            self.cut_off()
 
-    async def _read(self) -> None:
+    def cut_off(self) -> None:
+        """End it now, whatever is left to say."""
+        self._lose()
+        if self.transport is not None:
+            self.transport.abort()
+
+    # The transport's side.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Hear from the loop of a plain socket."""
+        stream = cast(asyncio.Transport, transport)
+        stream.set_write_buffer_limits(high=0)  # the rule of `protocols.transport`
+        self.join(stream)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Lend the buffer: it is read before anybody else can use it."""
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take what the socket has given, and let others have their turn after a full buffer."""
+        self.receive(self._buffer[:nbytes].tobytes())
+        if nbytes == len(self._buffer) and self._is_reading and self.transport is not None:
+            self._is_reading = False
+            self.transport.pause_reading()
+            self.wake()
+
+    def receive(self, data: bytes) -> None:
+        """Hand bytes to the engine."""
         engine = self.engine
-        discarded = 0
-        while discarded <= DISCARD_MAX:
-            if not engine.reading and not engine.is_closed:
-                await self._until_reading()
-                continue
-            try:
-                data = await self.stream.receive(self.read_size)
-            except anyio.EndOfStream:
-                await self._hear_out()
-                self._end()
-                return
-            except BROKEN:
-                self._end()
-                return
-            if engine.is_closed:
-                discarded += len(data)
-                continue
-            try:
-                engine.receive(data, time.monotonic())
-            except Exception:  # the connection's edge: one peer's trouble stays its own
-                self.log.exception("connection_failed")
-                self._end()
-                return
+        if engine.is_closed:
+            self._discarded += len(data)
+            self._steer()
+            return
+        try:
+            engine.receive(data, time.monotonic())
+        except Exception:  # the connection's edge: one peer's trouble stays its own
+            self.log.exception("connection_failed")
+            self._end()
+        if engine.reading is not self._is_reading:
+            self._steer()
 
-    async def _hear_out(self) -> None:
+    def eof_received(self) -> bool:
         """Let a peer that only stopped writing have the answers that wait for the store."""
-        done = anyio.Event()
-        self.engine.when_done(done.set)
-        if not done.is_set():
-            with anyio.move_on_after(CLOSE_GRACE_S):
-                await done.wait()
-                await anyio.sleep(TURN_S)
+        if self._is_lingering:
+            self._is_deaf = True
+            self._close()
+            return True
+        self.engine.when_done(self._done)
+        if not self._is_deaf:
+            self._is_deaf = True
+            self._loop.call_later(CLOSE_GRACE_S, self._end)
+        return True
+
+    def pause_writing(self) -> None:
+        """Let the engine keep what it has to say: the peer is slow."""
+        assert self.transport is not None
+        self._is_blocked = True
+        self._unsent = self.transport.get_write_buffer_size()
+        self._unsent_since = time.monotonic()
+
+    def resume_writing(self) -> None:
+        """Go on: the peer has taken everything."""
+        self._unsent = 0
+        self._is_blocked = False
+        self.wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End it: the transport is gone, why does not matter."""
+        self.transport = None
+        self._is_deaf = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._lose()
+        self._ended(self)
+
+    # Turns.
+
+    def _turn(self) -> None:
+        """Let the engine do what is due, send what it has to say, and read on or not."""
+        self._is_woken = False
+        if self.transport is None or self._is_lingering:
+            return
+        engine = self.engine
+        try:
+            now = time.monotonic()
+            deadline = engine.tick(now)
+            if not self._is_blocked:
+                self._speak(self.transport)
+        except Exception:  # as in `receive`, but it cannot even say good-bye
+            self.log.exception("connection_failed")
+            self.cut_off()
+            return
+        if deadline is not None and deadline < self._timer_at:
+            self._call_at(deadline, now)
+        if engine.reading is not self._is_reading:
+            self._steer()
+
+    def _speak(self, transport: Transport) -> None:
+        engine = self.engine
+        if engine.answer_delay_s:
+            self._is_blocked = True
+            self._loop.call_later(engine.answer_delay_s, self.resume_writing)
+            engine.answer_delay_s = 0.0
+            return
+        data = engine.outgoing()
+        if data:
+            transport.write(data)
+            if engine.is_closed:
+                self.wake()  # for what it says after that, or to see that it was the last
+        elif engine.is_closed:
+            self._linger()
+
+    def _steer(self) -> None:
+        """Read if the engine does, or while there is something to throw away."""
+        engine = self.engine
+        wants = self._discarded <= DISCARD_MAX if engine.is_closed else engine.reading
+        if wants is self._is_reading or self._is_deaf or self.transport is None:
+            return
+        self._is_reading = wants
+        if wants:
+            self.transport.resume_reading()
+        else:
+            self.transport.pause_reading()
+
+    # Time: a deadline mostly moves on before it comes, so a timer is left alone and looks again.
+
+    def _call_at(self, deadline: float, now: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = deadline
+        delay_s = max(0.0, deadline - now) + TIMER_SLACK_S
+        self._timer = self._loop.call_later(delay_s, self._time_has_come)
+
+    def _time_has_come(self) -> None:
+        self._timer = None
+        self._timer_at = math.inf
+        self._turn()
+
+    # The end.
+
+    def _done(self) -> None:
+        """Hear that no answer waits for the store any more."""
+        if self._is_deaf:
+            self._loop.call_later(TURN_S, self._end)
+        else:
+            self._end()
 
     def _end(self) -> None:
-        self._ended.set()
+        """Let go of everything: nothing more will come."""
+        self._is_deaf = True
         self._lose()
         self.wake()
 
-    async def _until_reading(self) -> None:
-        self._resumed = anyio.Event()
-        await self._resumed.wait()
-
-    async def _write(self) -> None:
-        """Send and keep time until the engine has closed and said its last."""
-        engine = self.engine
-        self._deadline = engine.tick(time.monotonic())
-        while True:
-            data = engine.outgoing()
-            if engine.answer_delay_s:
-                await anyio.sleep(engine.answer_delay_s)
-                engine.answer_delay_s = 0.0
-            if data:
-                try:
-                    await self._send(data)
-                except BROKEN:
-                    return
-            elif engine.is_closed:
-                return
-            else:
-                await self._sleep()
-            self._deadline = engine.tick(time.monotonic())
-            if engine.reading:
-                self._resumed.set()
-
-    async def _send(self, data: bytes) -> None:
-        self._sending_since = time.monotonic()
-        if len(data) <= WRITE_SIZE:
-            await self.stream.send(data)
-        else:
-            for start in range(0, len(data), WRITE_SIZE):
-                self._sending_since = time.monotonic()
-                await self.stream.send(data[start : start + WRITE_SIZE])
-        self._sending_since = 0.0
-
-    async def _sleep(self) -> None:
-        """Wait for the engine's call or its deadline."""
-        if self._deadline is None:
-            await self._awake.wait()
-        else:
-            with anyio.move_on_after(max(0.0, self._deadline - time.monotonic())):
-                await self._awake.wait()
-        self._awake = anyio.Event()
-
-    async def _linger(self) -> None:
+    def _linger(self) -> None:
         """Let the peer read the last words before the socket goes."""
-        self._resumed.set()  # the reader waits for the peer's end from now on
-        with anyio.move_on_after(self.engine.close_delay_s):
-            await self._ended.wait()
-            return
-        with suppress(RuntimeError, *BROKEN):  # RuntimeError: uvloop's word for a closed one
-            await self.stream.send_eof()
-        with anyio.move_on_after(CLOSE_GRACE_S):
-            await self._ended.wait()
+        self._is_lingering = True
+        if self._is_deaf:
+            self._close()
+        elif self.engine.close_delay_s:
+            self._loop.call_later(self.engine.close_delay_s, self._say_the_end)
+        else:
+            self._say_the_end()
+
+    def _say_the_end(self) -> None:
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write_eof()
+            self._loop.call_later(CLOSE_GRACE_S, self.cut_off)
+
+    def _close(self) -> None:
+        if self.transport is not None:
+            self.transport.close()
 
     def _lose(self) -> None:
         """Have the engine give everything back, once."""
-        if not self._is_lost:
-            self._is_lost = True
-            self.engine.is_closed = True
+        if self._is_lost:
+            return
+        self._is_lost = True
+        self.engine.is_closed = True
+        try:
             self.engine.lost(time.monotonic())
+        except Exception:  # as in `receive`
+            self.log.exception("connection_failed")

@@ -4,28 +4,31 @@ An accept that fails, fails alone: a peer that is gone before it is looked at, o
 files, must not end the broker. Who is over a limit is told so in the protocol's own words, but only
 a few at a time: a flood is not worth an answer, and gets none.
 
-With TLS the handshake comes first. It has a time limit of its own and counts as a stranger, and
-the engine is made after it, since the peer's certificate may say who it is.
+With TLS the handshake comes first (`protocols.secured`). It has a time limit of its own and counts
+as a stranger, and the engine is made after it, since the peer's certificate may say who it is.
+
+The event loop accepts in a task, but no task belongs to a connection.
 """
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 import time
 from dataclasses import replace
+from functools import partial
 
 import anyio
 import structlog
-from anyio.abc import ByteStream, SocketAttribute, SocketListener, SocketStream, TaskGroup
+from anyio.abc import SocketAttribute, SocketListener, SocketStream
 from anyio.streams.stapled import MultiListener
-from anyio.streams.tls import TLSAttribute, TLSStream
 
 from covey.config.settings import ConnectorSettings
-from covey.protocols.accept import accept
-from covey.protocols.connection import BROKEN, Connection
+from covey.protocols.connection import Connection
 from covey.protocols.peer import MakeEngine, Peer, is_loopback
 from covey.protocols.roster import Roster
+from covey.protocols.secured import Secured
 from covey.protocols.strangers import Handshake, Strangers
 from covey.protocols.tls import certificate_name, handshake_failure, make_context
 
@@ -66,7 +69,7 @@ class Listener:
         self.roster = Roster(connector, read_size=read_size, strangers=strangers)
         self.address = ""
         self.tls = None if connector.tls is None else make_context(connector.tls)
-        self._turned_away = 0
+        self._turned_away: set[Connection] = set()
         self._accepting = anyio.CancelScope()
 
     @property
@@ -89,13 +92,18 @@ class Listener:
 
     async def serve(self, bound: MultiListener[SocketStream]) -> None:
         """Accept until shut down, serve until cancelled."""
-        async with anyio.create_task_group() as connections:
-            connections.start_soon(self.roster.watch)
-            with self._accepting:
-                async with bound, anyio.create_task_group() as ports:
-                    for port in bound.listeners:
-                        assert isinstance(port, SocketListener)
-                        ports.start_soon(self._accept, port, connections)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self.roster.watch)
+                with self._accepting:
+                    async with bound, anyio.create_task_group() as ports:
+                        for port in bound.listeners:
+                            assert isinstance(port, SocketListener)
+                            ports.start_soon(self._accept, port)
+        finally:
+            self.roster.cut_off()
+            for connection in list(self._turned_away):
+                connection.cut_off()
 
     def adopt(
         self, connector: ConnectorSettings, make_engine: MakeEngine, tls: ssl.SSLContext | None
@@ -114,83 +122,98 @@ class Listener:
         """Wait until the last connection is gone."""
         await self.roster.until_empty()
 
-    async def _accept(self, port: SocketListener, connections: TaskGroup) -> None:
+    async def _accept(self, port: SocketListener) -> None:
+        loop = asyncio.get_running_loop()
+        listening = port.extra(SocketAttribute.raw_socket)
         while True:
             try:
-                stream = await accept(port)
+                raw, _ = await loop.sock_accept(listening)
+                await self._let_in(raw)
             except OSError as error:
                 self.log.warning("accept_failed", cause=str(error))
                 await anyio.sleep(ACCEPT_PAUSE_S)
-            else:
-                connections.start_soon(self._serve_one, stream)
 
-    async def _serve_one(self, stream: SocketStream) -> None:
+    async def _let_in(self, raw: socket.socket) -> None:
+        """Give a socket what is to serve it, or close it."""
         try:
-            peer = _peer_of(stream)
-        except (OSError, AttributeError):  # it was gone before we looked, and anyio's socket too
-            await anyio.aclose_forcefully(stream)
+            peer = _peer_of(raw)
+        except OSError:  # it was gone before we looked
+            raw.close()
             return
         log = self.log.bind(remote=peer.remote)
+        protocol: Connection | Secured | None
         if self.tls is None:
-            await self._serve_peer(stream, peer, log)
-            return
-        secured = await self._shake_hands(stream, self.tls, peer, log)
-        if secured is not None:
-            name = certificate_name(secured.extra(TLSAttribute.peer_certificate, None))
-            await self._serve_peer(secured, replace(peer, certificate_name=name), log)
-
-    async def _shake_hands(
-        self, stream: SocketStream, context: ssl.SSLContext, peer: Peer, log: Log
-    ) -> TLSStream | None:
-        """Secure a stream; None if that failed, and the stream is closed."""
-        handshake = Handshake()
-        assert self.connector.tls is not None
-        if self.roster.limit_reached(peer.host, handshake):
-            await anyio.aclose_forcefully(stream)  # it would not understand a word yet
-            return None
-        self.roster.handshakes += 1
-        try:
-            with anyio.fail_after(self.connector.tls.handshake_timeout_s):
-                return await TLSStream.wrap(
-                    stream, server_side=True, ssl_context=context, standard_compatible=False
-                )
-        except (TimeoutError, anyio.EndOfStream, *BROKEN) as error:
-            log.warning("handshake_failed", cause=handshake_failure(error))
-            await anyio.aclose_forcefully(stream)
-            return None
-        finally:
-            self.roster.handshakes -= 1
-            self.roster.strangers.forget(peer.host, handshake)
-
-    async def _serve_peer(self, stream: ByteStream, peer: Peer, log: Log) -> None:
-        engine = self.make_engine(peer, time.monotonic())
-        connection = self.roster.join(stream, engine, log)
-        limit = self.roster.limit_reached(peer.host, engine)
-        if limit:
-            self.roster.log_refusal(limit, log)
-            await self._turn_away(connection, limit, log)
+            protocol = self._connection_of(peer, log)
         else:
-            await self.roster.serve(connection, peer.host)
-
-    async def _turn_away(self, connection: Connection, limit: str, log: Log) -> None:
-        """Tell a peer that there is no room for it, if it is one of few."""
-        if self._turned_away >= TURNED_AWAY_MAX:
-            await anyio.aclose_forcefully(connection.stream)
+            protocol = self._handshake_of(self.tls, peer, log)
+        if protocol is None:
+            raw.close()
             return
-        self._turned_away += 1
         try:
-            reason = f"connector {self.connector.id} has no room: {limit} is reached"
-            connection.engine.shut_down(reason, time.monotonic())
-            await connection.serve()
-        except Exception:  # as for those who are let in
-            log.exception("connection_failed")
-        finally:
-            self._turned_away -= 1
+            loop = asyncio.get_running_loop()
+            await loop.connect_accepted_socket(partial(_given, protocol), raw)
+        except BaseException:  # the loop will not tell it any more
+            protocol.connection_lost(None)
+            raise
+
+    def _handshake_of(self, context: ssl.SSLContext, peer: Peer, log: Log) -> Secured | None:
+        """Return what secures a socket; None: there is no room."""
+        assert self.connector.tls is not None
+        handshake = Handshake()
+        if self.roster.limit_reached(peer.host, handshake):
+            return None  # it would not understand a word yet
+        secured = Secured(
+            context,
+            buffer=self.roster.buffer,
+            timeout_s=self.connector.tls.handshake_timeout_s,
+            secured=partial(self._secured, handshake, peer, log),
+            failed=partial(self._not_secured, handshake, peer, log),
+        )
+        self.roster.handshakes.add(secured)
+        return secured
+
+    def _secured(self, handshake: Handshake, peer: Peer, log: Log, secured: Secured) -> None:
+        self._forget(handshake, peer, secured)
+        name = certificate_name(secured.certificate())
+        connection = self._connection_of(replace(peer, certificate_name=name), log)
+        if connection is None:
+            secured.abort()
+        else:
+            secured.join(connection)
+
+    def _not_secured(
+        self, handshake: Handshake, peer: Peer, log: Log, secured: Secured, cause: Exception
+    ) -> None:
+        self._forget(handshake, peer, secured)
+        log.warning("handshake_failed", cause=handshake_failure(cause))
+
+    def _forget(self, handshake: Handshake, peer: Peer, secured: Secured) -> None:
+        self.roster.handshakes.discard(secured)
+        self.roster.strangers.forget(peer.host, handshake)
+
+    def _connection_of(self, peer: Peer, log: Log) -> Connection | None:
+        """Return what serves a peer, or tells it that there is no room; None: not even that."""
+        engine = self.make_engine(peer, time.monotonic())
+        limit = self.roster.limit_reached(peer.host, engine)
+        if not limit:
+            return self.roster.let_in(engine, peer.host, log)
+        self.roster.log_refusal(limit, log)
+        if len(self._turned_away) >= TURNED_AWAY_MAX:
+            return None
+        connection = self.roster.join(engine, log, self._turned_away.discard)
+        self._turned_away.add(connection)
+        reason = f"connector {self.connector.id} has no room: {limit} is reached"
+        engine.shut_down(reason, time.monotonic())
+        return connection
 
 
-def _peer_of(stream: SocketStream) -> Peer:
-    """Look at the other end; raises OSError or AttributeError if it is gone already."""
-    raw = stream.extra(SocketAttribute.raw_socket)
+def _given(protocol: Connection | Secured) -> Connection | Secured:
+    """Return what the event loop asks a factory for."""
+    return protocol
+
+
+def _peer_of(raw: socket.socket) -> Peer:
+    """Look at the other end; raises OSError if it is gone already."""
     for level, option, value in SOCKET_OPTIONS:
         raw.setsockopt(level, option, value)
     host, port = raw.getpeername()[:2]

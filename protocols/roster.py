@@ -1,24 +1,25 @@
 """Roster: the open connections of one port, whatever carries their bytes.
 
-It lets a connection in while there is room, serves it, and knows when the last one is gone. A
-connection that fails, fails alone; only the log hears of it. It also looks after connections whose
-writer waits for its peer (`Connection.watch`): such a writer cannot look at a clock itself.
+It lets a connection in while there is room, hears when it has ended, and knows when the last one is
+gone. It also looks after connections whose peer takes nothing (`Connection.watch`). All of them
+read into one buffer, for what was read is taken before the event loop reads again.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import anyio
 import structlog
-from anyio.abc import ByteStream
 
 from covey.config.settings import ConnectorSettings
 from covey.protocols.connection import Connection
 from covey.protocols.engine import Engine
+from covey.protocols.secured import Secured
 from covey.protocols.strangers import Handshake, Strangers
 
-# How often writers that wait for their peers are looked at; their limits are whole seconds.
+# How often peers that take nothing are looked at; their limits are whole seconds.
 WATCH_EVERY_S = 0.5
 
 Log = structlog.typing.FilteringBoundLogger
@@ -31,10 +32,10 @@ class Roster:
         self, connector: ConnectorSettings, *, read_size: int, strangers: Strangers
     ) -> None:
         self.connector = connector
-        self.read_size = read_size
+        self.buffer = memoryview(bytearray(read_size))
         self.strangers = strangers
-        self.handshakes = 0  # connections that are being secured: they take room, too
-        self._open: set[Connection] = set()
+        self.handshakes: set[Secured] = set()  # they take room, too
+        self._open: dict[Connection, str] = {}  # with their addresses
         self._refusals = 0  # since the last line of the log about them
         self._refusal_logged_in = 0
         self._emptied = anyio.Event()
@@ -44,7 +45,7 @@ class Roster:
 
     def limit_reached(self, address: str, stranger: Engine | Handshake) -> str:
         """Return the name of the limit that a new connection is over; "" if it is let in."""
-        if len(self._open) + self.handshakes >= self.connector.connections_max:
+        if len(self._open) + len(self.handshakes) >= self.connector.connections_max:
             return "connections_max"
         if not self.strangers.admit(address, stranger):
             return "logins_pending_max"
@@ -59,33 +60,31 @@ class Roster:
             log.warning("connection_refused", limit=limit, count=self._refusals)
             self._refusals = 0
 
-    def join(self, stream: ByteStream, engine: Engine, log: Log) -> Connection:
-        """Put a stream and an engine together."""
+    def join(self, engine: Engine, log: Log, ended: Callable[[Connection], None]) -> Connection:
+        """Put a shell around an engine, with the settings of the port."""
         return Connection(
-            stream,
             engine,
             log,
-            read_size=self.read_size,
+            buffer=self.buffer,
             write_timeout_s=self.connector.write_timeout_s,
+            ended=ended,
         )
 
-    async def serve(self, connection: Connection, address: str) -> None:
-        """Serve somebody who was let in, until either side ends it."""
-        log = connection.log
-        self._open.add(connection)
+    def let_in(self, engine: Engine, address: str, log: Log) -> Connection:
+        """Count somebody who is over no limit, until either side ends it."""
+        connection = self.join(engine, log, self._leave)
+        self._open[connection] = address
         log.info("connection_opened")
-        try:
-            await connection.serve()
-        except Exception:  # one peer's trouble must not end the port
-            log.exception("connection_failed")
-        finally:
-            self._open.discard(connection)
-            self.strangers.forget(address, connection.engine)
-            self._emptied.set()
-            log.info("connection_closed")
+        return connection
+
+    def _leave(self, connection: Connection) -> None:
+        address = self._open.pop(connection, "")
+        self.strangers.forget(address, connection.engine)
+        self._emptied.set()
+        connection.log.info("connection_closed")
 
     async def watch(self) -> None:
-        """Look after waiting writers until cancelled."""
+        """Look after peers that take nothing, until cancelled."""
         while True:
             await anyio.sleep(WATCH_EVERY_S)
             now = time.monotonic()
@@ -93,9 +92,18 @@ class Roster:
                 connection.watch(now)
 
     def shut_down(self, reason: str) -> None:
-        """Tell everybody that it is over."""
+        """Tell everybody that it is over, and who would not understand it nothing."""
+        for secured in list(self.handshakes):
+            secured.abort()
         for connection in list(self._open):
             connection.engine.shut_down(reason, time.monotonic())
+
+    def cut_off(self) -> None:
+        """End what is left, without a word."""
+        for secured in list(self.handshakes):
+            secured.abort()
+        for connection in list(self._open):
+            connection.cut_off()
 
     async def until_empty(self) -> None:
         """Wait until the last one is gone."""

@@ -50,14 +50,13 @@ def certificate_name(certificate: Mapping[str, object] | None) -> str | None:
     return str(names[0]) if len(names) == 1 else None
 
 
-def handshake_failure(error: BaseException) -> str:
+def handshake_failure(error: Exception) -> str:
     """Say in a few words why a handshake failed; never more than OpenSSL's own reason."""
-    cause = error.__cause__ if isinstance(error.__cause__, ssl.SSLError) else error
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return f"the client's certificate: {cause.verify_message}"
-    if isinstance(cause, ssl.SSLError):
-        return str(cause.reason or "not TLS").lower().replace("_", " ")
-    return "no handshake in time" if isinstance(cause, TimeoutError) else "the peer went away"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the client's certificate: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return str(error.reason or "not TLS").lower().replace("_", " ")
+    return "no handshake in time" if isinstance(error, TimeoutError) else "the peer went away"
 
 
 def _no_passphrase() -> str:

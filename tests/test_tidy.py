@@ -38,8 +38,6 @@ IMPURE_MODULES: Final = frozenset(
 )
 
 ASYNC_PLACES: Final = (
-    "protocols/accept.py",
-    "protocols/connection.py",
     "protocols/http/",
     "protocols/listener.py",
     "protocols/roster.py",

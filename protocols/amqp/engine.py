@@ -120,6 +120,8 @@ class AmqpEngine(Engine):
                 break
             parts.append(data)
             size += len(data)
+        if size >= OUTGOING_MAX:
+            self.wake()  # for the next piece
         if self.is_closed:
             parts.append(self._last_words)
             self._last_words = b""

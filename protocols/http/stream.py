@@ -1,7 +1,8 @@
-"""Stream: a WebSocket of hypercorn's as a stream of bytes, and hypercorn tamed.
+"""Stream: a WebSocket of hypercorn's as a transport of bytes, and hypercorn tamed.
 
-Where messages begin and end means nothing. What is sent is text if the peer spoke text and it is
-UTF-8, else binary, so that any body can travel.
+hypercorn's WebSockets are waited for, so there are two tasks to each: one hands in what comes, one
+sends what was written. Where messages begin and end means nothing. What is sent is text if the peer
+spoke text and it is UTF-8, else binary, so that any body can travel.
 
 Three things hypercorn would do are not wanted, and `tame` and `let_go` take them back:
 - compression: a stranger's small message could become a huge one (RFC 7692 has no limit);
@@ -12,81 +13,145 @@ Three things hypercorn would do are not wanted, and `tame` and `let_go` take the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 import anyio
-from anyio.abc import ByteStream
+from anyio.lowlevel import checkpoint
 from hypercorn.protocol.ws_stream import WebsocketBuffer, WSStream
 from starlette.types import Receive, Send
 from wsproto.events import Message
 
+from covey.protocols.connection import Connection
+
 QUEUE_MAX: Final = 4  # messages hypercorn keeps for us; each may be as large as a message may be
 CLOSE_NORMAL: Final = 1000
+# Bytes sent as one message. A peer shows that it reads by taking them, so that a large message over
+# a slow line is progress, not silence.
+WRITE_SIZE: Final = 256 * 1024
 
 
-class WebSocketStream(ByteStream):
-    """A WebSocket as a stream of bytes."""
+class WebSocketTransport:
+    """A WebSocket that carries the bytes of a connection."""
 
-    def __init__(self, receive: Receive, send: Send) -> None:
+    def __init__(
+        self, receive: Receive, send: Send, connection: Connection, *, read_size: int
+    ) -> None:
         self._receive = receive
         self._send = send
-        self._rest = b""  # of a message that was larger than asked for
+        self._connection = connection
+        self._read_size = read_size
+        self._rest = memoryview(b"")  # what is to be sent yet
+        self._scope = anyio.CancelScope()
+        self._awake = anyio.Event()  # there is something to send
+        self._resumed = anyio.Event()
+        self._resumed.set()
         self._is_text = True
         self._is_gone = False  # the peer
-        self._is_closed = False  # by us
+        self._is_ending = False  # a close is to follow the rest
+        self._is_told = False  # of the close
+        self._is_closing = False
 
-    @property
-    def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
-        """Tell nothing of the socket, which is hypercorn's."""
-        return {}
+    async def serve(self) -> None:
+        """Carry bytes until either side ends it."""
+        self._connection.join(self)
+        try:
+            with self._scope:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._read)
+                    await self._write()
+                    tasks.cancel_scope.cancel()
+        except Exception:  # one peer's trouble stays its own; groups are of these
+            self._connection.log.exception("connection_failed")
+        finally:
+            self._is_closing = True
+            self._connection.connection_lost(None)
 
-    async def receive(self, max_bytes: int = 65536) -> bytes:
-        """Return the next bytes; raises EndOfStream when the peer is gone."""
-        if not self._rest:
-            self._rest = await self._next_message()
-        data, self._rest = self._rest[:max_bytes], self._rest[max_bytes:]
-        return data
+    # The connection's side.
 
-    async def send(self, item: bytes) -> None:
-        """Send bytes as one message."""
-        if self._is_gone or self._is_closed:
-            raise anyio.BrokenResourceError
-        text = _decoded(item) if self._is_text else None
-        if text is None:
-            await self._send({"type": "websocket.send", "bytes": item})
-        else:
-            await self._send({"type": "websocket.send", "text": text})
+    def write(self, data: bytes) -> None:
+        """Have bytes sent, as one message if they are not too many."""
+        if not self._is_gone:
+            self._rest = memoryview(data)
+            self._connection.pause_writing()
+            self._awake.set()
 
-    async def send_eof(self) -> None:
-        """Close: a WebSocket has no half-open state."""
-        if not self._is_gone and not self._is_closed:
-            self._is_closed = True
-            await self._send({"type": "websocket.close", "code": CLOSE_NORMAL})
+    def write_eof(self) -> None:
+        """Send a close after the rest: a WebSocket has no half-open state."""
+        self._is_ending = True
+        self._awake.set()
 
-    async def aclose(self) -> None:
-        """Close; what is left is hypercorn's to do once its application has returned."""
-        await self.send_eof()
+    def close(self) -> None:
+        """Send a close and end it; what is left is hypercorn's to do."""
+        self._is_closing = True
+        self.write_eof()
 
-    async def empty(self) -> None:
-        """Take what hypercorn still holds for us, so that it need not wait for a reader."""
-        for _ in range(QUEUE_MAX + 1):
-            with anyio.move_on_after(0):
-                await self._receive()
+    def abort(self) -> None:
+        """End it without a word."""
+        self._is_closing = True
+        self._scope.cancel()
+
+    def is_closing(self) -> bool:
+        """Say whether it is ended, or about to be."""
+        return self._is_closing
+
+    def pause_reading(self) -> None:
+        """Hand in nothing more."""
+        self._resumed = anyio.Event()
+
+    def resume_reading(self) -> None:
+        """Go on."""
+        self._resumed.set()
+
+    def get_write_buffer_size(self) -> int:
+        """Count the bytes that wait for the peer."""
+        return len(self._rest)
+
+    # The two tasks.
+
+    async def _read(self) -> None:
+        while not self._is_gone:
+            data = memoryview(await self._next_message())
+            while data:
+                await self._resumed.wait()
+                self._connection.receive(data[: self._read_size].tobytes())
+                data = data[self._read_size :]
+                await checkpoint()  # so that others get their turn, however much there is
+        self._connection.eof_received()
 
     async def _next_message(self) -> bytes:
-        data = b""
-        while not data:
-            if self._is_gone:
-                raise anyio.EndOfStream
-            message = await self._receive()
-            if message["type"] == "websocket.disconnect":
-                self._is_gone = True
-                raise anyio.EndOfStream
-            text = message.get("text")
-            self._is_text = text is not None
-            data = (message.get("bytes") or b"") if text is None else text.encode()
-        return data
+        await self._resumed.wait()
+        message = await self._receive()
+        if message["type"] == "websocket.disconnect":
+            self._is_gone = True
+            return b""
+        text = message.get("text")
+        self._is_text = text is not None
+        return (message.get("bytes") or b"") if text is None else text.encode()
+
+    async def _write(self) -> None:
+        while True:
+            if self._rest:
+                await self._send_rest()
+                self._connection.resume_writing()
+            if self._is_ending and not self._is_gone and not self._is_told:
+                self._is_told = True
+                await self._send({"type": "websocket.close", "code": CLOSE_NORMAL})
+            if self._is_closing:
+                return
+            await self._awake.wait()
+            self._awake = anyio.Event()
+
+    async def _send_rest(self) -> None:
+        while self._rest and not self._is_gone:
+            piece = self._rest[:WRITE_SIZE].tobytes()
+            text = _decoded(piece) if self._is_text else None
+            if text is None:
+                await self._send({"type": "websocket.send", "bytes": piece})
+            else:
+                await self._send({"type": "websocket.send", "text": text})
+            self._rest = self._rest[len(piece) :]
+        self._rest = memoryview(b"")
 
 
 class BoundedBuffer(WebsocketBuffer):
@@ -118,10 +183,12 @@ def tame(send: Send, size_max: Callable[[], int], overflow: Callable[[], None]) 
     return stream
 
 
-async def let_go(tamed: WSStream, stream: WebSocketStream) -> None:
-    """Let hypercorn end it though nobody reads any more."""
+async def let_go(tamed: WSStream, receive: Receive) -> None:
+    """Let hypercorn end it though nobody reads any more, and take what it still holds for us."""
     tamed.app_put = _nowhere
-    await stream.empty()
+    for _ in range(QUEUE_MAX + 1):
+        with anyio.move_on_after(0):
+            await receive()
 
 
 async def _nowhere(message: object) -> None:

@@ -1,8 +1,8 @@
 """WebSocket: STOMP frames in WebSocket messages (RFC 6455), joined to an engine.
 
-A WebSocket is made a byte stream, so the one shell `protocols.connection` serves it like a socket:
-heart-beats, back-pressure, the last words before a close. Where messages begin and end means
-nothing; frames may be cut anywhere.
+A WebSocket is made a transport of bytes, so the one shell `protocols.connection` serves it like a
+socket: heart-beats, back-pressure, the last words before a close. Where messages begin and end
+means nothing; frames may be cut anywhere.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from covey.config.settings import ConnectorSettings
 from covey.protocols.engine import Engine
 from covey.protocols.http.answer import HttpError, refusal
 from covey.protocols.http.auth import Auth, is_local
-from covey.protocols.http.stream import WebSocketStream, let_go, tame
+from covey.protocols.http.stream import WebSocketTransport, let_go, tame
 from covey.protocols.peer import MakeEngine, Peer
 from covey.protocols.roster import Roster
 from covey.protocols.strangers import Strangers
@@ -68,16 +68,17 @@ class WebSockets:
             self.roster.log_refusal(limit, log)
             await _refuse(HttpError("there are too many connections already", "full"), send)
             return
-        stream = WebSocketStream(receive, send)
         tamed = tame(send, self._size_max_of(engine), lambda: _tell_overflow(engine))
         offered = scope.get("subprotocols", [])
         chosen = next((name for name in SUBPROTOCOLS if name in offered), None)
         try:
             await send({"type": "websocket.accept", "subprotocol": chosen, "headers": []})
-            await self.roster.serve(self.roster.join(stream, engine, log), peer.host)
+            connection = self.roster.let_in(engine, peer.host, log)
+            read_size = len(self.roster.buffer)
+            await WebSocketTransport(receive, send, connection, read_size=read_size).serve()
         finally:
             self.roster.strangers.forget(peer.host, engine)
-            await let_go(tamed, stream)
+            await let_go(tamed, receive)
 
     def shut_down(self, reason: str) -> None:
         """Tell everybody that it is over, and let nobody in."""

@@ -1,7 +1,7 @@
 """Server: the composition root. Settings in, a running broker out.
 
 Everything is put together here and nowhere else: the store, the broker, a listener for each
-connector, and the two tasks that keep the broker's time. SIGTERM and SIGINT end it in order:
+connector, and the task that keeps the broker's time. SIGTERM and SIGINT end it in order:
 stop accepting, tell the peers, finish, exit 0. SIGHUP reads the configuration and the
 certificates again: all of it holds from then on, or, if anything is wrong, nothing changes.
 """
@@ -61,14 +61,15 @@ class Server:
         self.settings = settings
         self.load = load
         self.log = log
-        loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
         self.store = open_store(settings.store, lambda call: _tell(loop, call))
         self.broker = Broker(settings, self.store, DECODERS, LogAudit(log))
         self.broker.instance = f"{settings.broker.id}-{secrets.token_hex(4)}"
         self.broker.wake = self._wake
         self.listeners: list[Listener | HttpListener] = []
         self.strangers = Strangers(settings.broker.logins_pending_max)
-        self._awake = anyio.Event()
+        self._is_woken = False
+        self._store_failed = anyio.Event()
         self._is_stopping = False
         self._damages: set[str] = set()  # those that were logged
         self.ready: Callable[[], None] = _nothing
@@ -84,7 +85,7 @@ class Server:
             async with anyio.create_task_group() as tasks:
                 await self._listen(tasks)
                 tasks.start_soon(self._keep_time)
-                tasks.start_soon(self._keep_running)
+                tasks.start_soon(self._end_without_store)
                 if events is not None:
                     tasks.start_soon(keep_event_log, self.broker, events, self.log)
                 self.ready()
@@ -199,21 +200,27 @@ class Server:
             self._damages.add(place)
             self.log.error("store_damaged", place=place)
 
-    async def _keep_running(self) -> None:
-        """Go on with queues whose budget ended their turn."""
-        while True:
-            await self._awake.wait()
-            self._awake = anyio.Event()
-            try:
-                self.broker.run(time.monotonic())
-            except Exception:  # one queue's trouble must not end the others
-                self.log.exception("run_failed")
-            failure = self.broker.commits.failure
-            if failure is not None:
-                raise StoreError(f"the store failed, nothing more can be promised: {failure}")
-
     def _wake(self) -> None:
-        self._awake.set()
+        """Have the broker go on, once, when all that happens now has happened."""
+        if not self._is_woken:
+            self._is_woken = True
+            self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        """Go on with queues whose budget ended their turn."""
+        self._is_woken = False
+        try:
+            self.broker.run(time.monotonic())
+        except Exception:  # one queue's trouble must not end the others
+            self.log.exception("run_failed")
+        if self.broker.commits.failure is not None:
+            self._store_failed.set()
+
+    async def _end_without_store(self) -> None:
+        """Fail, and with it everything, once the store has."""
+        await self._store_failed.wait()
+        failure = self.broker.commits.failure
+        raise StoreError(f"the store failed, nothing more can be promised: {failure}")
 
     async def _stop(self) -> None:
         self._is_stopping = True

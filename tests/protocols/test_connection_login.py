@@ -6,23 +6,25 @@ import time
 
 import anyio
 import structlog
-from anyio.abc import SocketStream
+from anyio.abc import ByteStream
 
 from covey.config.settings import ConnectorSettings
 from covey.protocols.listener import Listener
 from covey.protocols.peer import Peer
 from covey.protocols.strangers import Strangers
 from tests.protocols.support import SilentEngine
-from tests.protocols.test_connection import TOO_MUCH, read_to_the_end, run, until
+from tests.protocols.test_connection import TOO_MUCH, Run, authority, read_to_the_end, run, until
+
+__all__ = ["authority", "run"]  # fixtures
 
 
-def test_an_answer_that_has_to_wait_waits_once() -> None:
+def test_an_answer_that_has_to_wait_waits_once(run: Run) -> None:
     engine = SilentEngine()
     engine.outbox = b"no"
     engine.answer_delay_s = 0.3
     started = time.monotonic()
 
-    async def scenario(listener: Listener, engine: SilentEngine, stream: SocketStream) -> None:
+    async def scenario(listener: Listener, engine: SilentEngine, stream: ByteStream) -> None:
         assert await stream.receive() == b"no"
         assert time.monotonic() - started >= 0.3
         assert engine.answer_delay_s == 0
@@ -30,11 +32,11 @@ def test_an_answer_that_has_to_wait_waits_once() -> None:
     run(engine, scenario)
 
 
-def test_an_engine_that_calls_is_heard_while_its_peer_takes_nothing() -> None:
+def test_an_engine_that_calls_is_heard_while_its_peer_takes_nothing(run: Run) -> None:
     engine = SilentEngine()
     engine.outbox = b"x" * TOO_MUCH
 
-    async def scenario(listener: Listener, engine: SilentEngine, stream: SocketStream) -> None:
+    async def scenario(listener: Listener, engine: SilentEngine, stream: ByteStream) -> None:
         await until(lambda: bool(listener.roster) and not engine.outbox)
         ticks = engine.ticks
         engine.wake()  # as a kick does

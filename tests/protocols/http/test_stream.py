@@ -2,26 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import anyio
 import pytest
+import structlog
 from starlette.types import Message
 from wsproto.events import BytesMessage
 
-from covey.protocols.http.stream import BoundedBuffer, WebSocketStream
+from covey.protocols.connection import Connection
+from covey.protocols.http.stream import WRITE_SIZE, BoundedBuffer, WebSocketTransport
+from tests.protocols.support import SilentEngine
+
+TIMEOUT_S = 10.0
 
 
 class Peer:
-    """What a peer says, and what it hears."""
+    """What a peer says, and what it hears; it leaves when it has heard enough."""
 
-    def __init__(self, *said: Message) -> None:
+    def __init__(self, *said: Message, enough: int = 0) -> None:
         self.said = list(said)
         self.heard: list[Message] = []
+        self.enough = enough
+        self.has_heard = anyio.Event()
 
     async def receive(self) -> Message:
-        return self.said.pop(0) if self.said else {"type": "websocket.disconnect", "code": 1000}
+        if self.said:
+            return self.said.pop(0)
+        if self.enough:
+            await self.has_heard.wait()
+        return {"type": "websocket.disconnect", "code": 1000}
 
     async def send(self, message: Message) -> None:
         self.heard.append(dict(message))
+        if len(self.heard) == self.enough:
+            self.has_heard.set()
+
+
+class EchoEngine(SilentEngine):
+    """Says something for each piece it gets."""
+
+    def __init__(self, answer: bytes = b"") -> None:
+        super().__init__()
+        self.answer = answer
+        self.pieces: list[bytes] = []
+
+    def receive(self, data: bytes, now: float) -> None:
+        super().receive(data, now)
+        self.pieces.append(data)
+        self.outbox += self.answer
+        self.wake()
 
 
 def text(value: str) -> Message:
@@ -32,17 +62,39 @@ def data(value: bytes) -> Message:
     return {"type": "websocket.receive", "text": None, "bytes": value}
 
 
-def test_messages_are_read_in_pieces_and_empty_ones_are_nothing() -> None:
+def serve(
+    peer: Peer,
+    engine: SilentEngine,
+    *,
+    read_size: int = 16384,
+    begin: Callable[[], None] = lambda: None,
+) -> int:
+    """Serve a peer until it has ended; return how often the end was told."""
+    ends: list[Connection] = []
+
     async def main() -> None:
-        peer = Peer(text("\u00e4bc"), data(b""), data(b"xyz"))
-        stream = WebSocketStream(peer.receive, peer.send)
-        assert [await stream.receive(3) for _ in range(3)] == [b"\xc3\xa4b", b"c", b"xyz"]
-        with pytest.raises(anyio.EndOfStream):
-            await stream.receive()
-        with pytest.raises(anyio.BrokenResourceError):
-            await stream.send(b"late")
+        connection = Connection(
+            engine,
+            structlog.get_logger(),
+            buffer=memoryview(bytearray(read_size)),
+            write_timeout_s=60.0,
+            ended=ends.append,
+        )
+        transport = WebSocketTransport(peer.receive, peer.send, connection, read_size=read_size)
+        begin()
+        with anyio.fail_after(TIMEOUT_S):
+            await transport.serve()
 
     anyio.run(main)
+    return len(ends)
+
+
+def test_messages_are_read_in_pieces_and_empty_ones_are_nothing() -> None:
+    engine = EchoEngine()
+    peer = Peer(text("\u00e4bc"), data(b""), data(b"xyz"))
+    assert serve(peer, engine, read_size=3) == 1
+    assert engine.pieces == [b"\xc3\xa4b", b"c", b"xyz"]
+    assert engine.losses == 1
 
 
 @pytest.mark.parametrize(
@@ -52,25 +104,47 @@ def test_messages_are_read_in_pieces_and_empty_ones_are_nothing() -> None:
 def test_an_answer_is_text_only_to_who_speaks_text_and_if_it_is_one(
     said: Message, sent: bytes, kind: str
 ) -> None:
-    async def main() -> None:
-        peer = Peer(said)
-        stream = WebSocketStream(peer.receive, peer.send)
-        await stream.receive()
-        await stream.send(sent)
-        assert list(peer.heard[0]) == ["type", kind]
-
-    anyio.run(main)
+    peer = Peer(said, enough=1)
+    serve(peer, EchoEngine(sent))
+    assert list(peer.heard[0]) == ["type", kind]
 
 
-def test_it_is_closed_once() -> None:
-    async def main() -> None:
-        peer = Peer()
-        stream = WebSocketStream(peer.receive, peer.send)
-        await stream.send_eof()
-        await stream.aclose()
-        assert [message["type"] for message in peer.heard] == ["websocket.close"]
+def test_a_large_answer_goes_in_pieces_so_that_a_slow_peer_is_seen_to_read() -> None:
+    peer = Peer(data(b"a"), enough=3)
+    serve(peer, EchoEngine(b"x" * (2 * WRITE_SIZE + 1)))
+    assert [len(message["bytes"]) for message in peer.heard] == [WRITE_SIZE, WRITE_SIZE, 1]
 
-    anyio.run(main)
+
+def test_nothing_is_read_for_an_engine_that_does_not_read() -> None:
+    class OneAtATime(EchoEngine):
+        def receive(self, data: bytes, now: float) -> None:
+            super().receive(data, now)
+            self.reading = False
+
+        def tick(self, now: float) -> float | None:
+            in_between.append(len(self.pieces))
+            self.reading = True
+            return None
+
+    in_between: list[int] = []
+    engine = OneAtATime()
+    serve(Peer(data(b"ab"), data(b"cd")), engine, read_size=1)
+    assert engine.heard == b"abcd"
+    assert in_between[:5] == [0, 1, 2, 3, 4]
+
+
+def test_the_last_words_come_before_the_close_and_it_is_closed_once() -> None:
+    engine = SilentEngine()
+    peer = Peer(enough=2)
+    assert serve(peer, engine, begin=lambda: engine.shut_down("bye", 0.0)) == 1
+    assert [message["type"] for message in peer.heard] == ["websocket.send", "websocket.close"]
+    assert peer.heard[0]["text"] == "bye"
+
+
+def test_a_peer_that_does_not_answer_the_close_is_left() -> None:
+    engine = SilentEngine()
+    peer = Peer(enough=100)
+    assert serve(peer, engine, begin=lambda: engine.shut_down("bye", 0.0)) == 1
 
 
 def test_what_is_too_large_is_not_kept() -> None:
