@@ -23,6 +23,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import cast
 
 import structlog
@@ -170,7 +171,7 @@ class Connection(asyncio.BufferedProtocol):
         self.engine.when_done(self._done)
         if not self._is_deaf:
             self._is_deaf = True
-            self._loop.call_later(CLOSE_GRACE_S, self._end)
+            self._call_later(CLOSE_GRACE_S, self._end)
         return True
 
     def pause_writing(self) -> None:
@@ -200,7 +201,10 @@ class Connection(asyncio.BufferedProtocol):
     def _turn(self) -> None:
         """Let the engine do what is due, send what it has to say, and read on or not."""
         self._is_woken = False
-        if self.transport is None or self._is_lingering:
+        if self.transport is None:
+            return
+        if self._is_lingering:
+            self._steer()
             return
         engine = self.engine
         try:
@@ -214,7 +218,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         if deadline is not None and deadline < self._timer_at:
             self._call_at(deadline, now)
-        if engine.reading is not self._is_reading:
+        if engine.reading is not self._is_reading or engine.is_closed:
             self._steer()
 
     def _speak(self, transport: Transport) -> None:
@@ -253,6 +257,13 @@ class Connection(asyncio.BufferedProtocol):
         delay_s = max(0.0, deadline - now) + TIMER_SLACK_S
         self._timer = self._loop.call_later(delay_s, self._time_has_come)
 
+    def _call_later(self, delay_s: float, step: Callable[[], None]) -> None:
+        """Have a step to the end done; no deadline of the engine's comes before it."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = -math.inf
+        self._timer = self._loop.call_later(delay_s, step)
+
     def _time_has_come(self) -> None:
         self._timer = None
         self._timer_at = math.inf
@@ -263,7 +274,7 @@ class Connection(asyncio.BufferedProtocol):
     def _done(self) -> None:
         """Hear that no answer waits for the store any more."""
         if self._is_deaf:
-            self._loop.call_later(TURN_S, self._end)
+            self._call_later(TURN_S, self._end)
         else:
             self._end()
 
@@ -279,14 +290,15 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_deaf:
             self._close()
         elif self.engine.close_delay_s:
-            self._loop.call_later(self.engine.close_delay_s, self._say_the_end)
+            self._call_later(self.engine.close_delay_s, self._say_the_end)
         else:
             self._say_the_end()
 
     def _say_the_end(self) -> None:
         if self.transport is not None and not self.transport.is_closing():
-            self.transport.write_eof()
-            self._loop.call_later(CLOSE_GRACE_S, self.cut_off)
+            self._call_later(CLOSE_GRACE_S, self.cut_off)
+            with suppress(OSError):  # the peer has gone a moment ago
+                self.transport.write_eof()
 
     def _close(self) -> None:
         if self.transport is not None:

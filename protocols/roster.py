@@ -92,16 +92,14 @@ class Roster:
                 connection.watch(now)
 
     def shut_down(self, reason: str) -> None:
-        """Tell everybody that it is over, and who would not understand it nothing."""
-        for secured in list(self.handshakes):
-            secured.abort()
+        """Tell everybody that it is over; who would not understand a word yet is closed."""
+        self._end_handshakes()
         for connection in list(self._open):
             connection.engine.shut_down(reason, time.monotonic())
 
     def cut_off(self) -> None:
         """End what is left, without a word."""
-        for secured in list(self.handshakes):
-            secured.abort()
+        self._end_handshakes()
         for connection in list(self._open):
             connection.cut_off()
 
@@ -110,3 +108,8 @@ class Roster:
         while self._open:
             self._emptied = anyio.Event()
             await self._emptied.wait()
+
+    def _end_handshakes(self) -> None:
+        for secured in self.handshakes:
+            secured.abort()
+        self.handshakes.clear()

@@ -119,9 +119,8 @@ class Secured(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         """Pass on that nothing more will come."""
         self._is_paused = True
-        if self._connection is None:
-            self.abort()
-        else:
+        self._give_up(EOFError())
+        if self._connection is not None:
             self._connection.eof_received()
         return True
 
@@ -170,8 +169,10 @@ class Secured(asyncio.BufferedProtocol):
         self.write_eof()
 
     def abort(self) -> None:
-        """Close without a word."""
+        """Close without a word, neither to the peer nor to who waits for the handshake."""
         self._is_closing = True
+        self._is_shaking = False
+        self._timer.cancel()
         if self._socket is not None:
             self._socket.abort()
 

@@ -279,11 +279,27 @@ def test_what_comes_after_the_end_is_thrown_away_up_to_a_limit(run: Run) -> None
         engine.close_delay_s = 60.0
         await until(lambda: bool(listener.roster))
         listener.shut_down("bye")
-        await stream.send(b"x" * DISCARD_MAX)
         with anyio.move_on_after(0.3) as blocked:
             await stream.send(b"x" * TOO_MUCH)
         assert blocked.cancelled_caught
         assert engine.heard == b""
+
+    run(SilentEngine(), scenario)
+
+
+@pytest.mark.parametrize("reading", [True, False])
+def test_a_peer_that_talks_on_and_leaves_is_heard_to_leave(run: Run, *, reading: bool) -> None:
+    async def scenario(listener: Listener, engine: SilentEngine, stream: ByteStream) -> None:
+        engine.close_delay_s = 60.0
+        await until(lambda: engine.ticks == 1)
+        engine.reading = reading
+        engine.wake()
+        await until(lambda: engine.ticks > 1)
+        listener.shut_down("bye")
+        assert await stream.receive() == b"bye"
+        await stream.send(b"x" * (DISCARD_MAX // 2))
+        await stream.aclose()
+        await listener.until_empty()
 
     run(SilentEngine(), scenario)
 

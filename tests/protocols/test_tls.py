@@ -169,6 +169,19 @@ def test_plain_bytes_on_a_tls_port_end_the_connection(authority: Authority) -> N
     assert len(serve(authority.settings(), play)) == 1
 
 
+def test_at_the_end_a_peer_hears_a_farewell(authority: Authority) -> None:
+    async def play(port: int, peers: list[Peer]) -> None:
+        stream = await anyio.connect_tcp(
+            "127.0.0.1", port, tls_hostname=NAME, ssl_context=authority.client()
+        )
+        await until(lambda: bool(peers))
+        await stream.transport_stream.send_eof()
+        with pytest.raises(anyio.EndOfStream):  # a broken stream without the farewell
+            await stream.receive()
+
+    assert serve(authority.settings(), play) == []
+
+
 def test_an_old_version_of_tls_is_refused(authority: Authority) -> None:
     old = authority.client()
     with pytest.warns(DeprecationWarning):
