@@ -7,7 +7,8 @@ shell is the same for every protocol.
 The shell's side of the contract:
 
     receive(data, now)   bytes from the peer, as they came; call only while `reading`
-    outgoing()           bytes for the peer, all there are now; b"" if none
+    outgoing()           bytes for the peer, all there are now; b"" if none. Of very many it gives
+                         a part, and wakes the shell for the next
     tick(now)            do what is due by time; returns the next deadline, or None
     lost(now)            the peer is gone: let go of everything
 

@@ -10,8 +10,9 @@ from proton import Described, Message, symbol
 
 from covey.config.settings import AmqpSettings
 from covey.core.broker import Broker
-from covey.protocols.amqp.engine import AmqpEngine
+from covey.protocols.amqp.engine import OUTGOING_MAX, AmqpEngine
 from covey.protocols.amqp.sasl import AMQP_HEADER, SASL_HEADER
+from covey.protocols.amqp.wire import PEEK_SIZE
 from tests.protocols.amqp.peer import OPEN_TO_ALL, Peer, make_broker
 
 FUZZED_SESSIONS = 50_000
@@ -108,6 +109,25 @@ def test_bytes_may_come_one_at_a_time(broker: Broker) -> None:
         engine.outgoing()
     assert broker.hosts[0].queues["fuzz"].counts.enqueued == 1
     engine.lost(1.0)
+
+
+# Bytes.
+
+
+def test_much_is_given_in_pieces_and_each_asks_for_the_next(broker: Broker) -> None:
+    consumer, producer = Peer(broker), Peer(broker)
+    consumer.receiver("a")
+    sender = producer.sender("a")
+    for _ in range(50):
+        producer.send(sender, "x" * 10_000)
+    calls = [True]
+    consumer.engine.wake = lambda: calls.append(True)
+    sizes = []
+    while calls:  # as the shell does
+        calls.clear()
+        sizes.append(len(consumer.engine.outgoing()))
+    assert sum(sizes) > 500_000
+    assert max(sizes) < OUTGOING_MAX + PEEK_SIZE
 
 
 # Time.
