@@ -80,7 +80,7 @@ class Commits:
             return entry
         entry = queue.enqueue(message, STORING)
         if is_kept:
-            entry.stored = KEPT
+            entry.marks = KEPT  # a new one has no other marks
             self.store.append(shelf.number, entry.seq, key or entry.lane.name, message)
         self.batch.entries.append((queue, entry))
         self.has_changes = True
@@ -158,13 +158,19 @@ class Commits:
 
     def after(self, callback: Callable[[], None]) -> None:
         """Call back when everything done so far is safe; at once if it is."""
-        if self.has_changes or self.ledger.has_changes:
-            self.batch.callbacks.append(callback)
-        elif self.in_flight:
-            newest = next(reversed(self.in_flight.values()))
-            newest.callbacks.append(callback)
+        waiting = self.waiting()
+        if waiting is not None:
+            waiting.append(callback)
         elif self.failure is None:
             callback()
+
+    def waiting(self) -> list[Callable[[], None]] | None:
+        """Return those to be called when everything done so far is safe; None if it is."""
+        if self.has_changes or self.ledger.has_changes:
+            return self.batch.callbacks
+        if self.in_flight:
+            return next(reversed(self.in_flight.values())).callbacks
+        return None
 
     def flush(self) -> None:
         """Hand the turn's changes to the store."""

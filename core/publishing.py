@@ -53,17 +53,32 @@ class Publishing:
         done: Callable[[], None] | None,
     ) -> None:
         """Put one message where it belongs, now or when there is room."""
+        if not self.is_put(session, targets, message):
+            self.place(session, targets, message, done)
+        elif done is not None:
+            self.commits.after(done)
+
+    def is_put(self, session: Session, targets: tuple[Destination, ...], message: Message) -> bool:
+        """Put one message where nothing can stand in its way; False: it is to be placed."""
+        if len(targets) != 1 or not self._is_put(session, targets[0], message):
+            return False
         session.sent += 1
-        if len(targets) == 1 and self._is_put(session, targets[0], message):
-            if done is not None:
-                self.commits.after(done)
-            if self.commits.pressure and message.persistent:
-                self.commits.hold_back(session, session.host.now)
-            return
+        if self.commits.pressure and message.persistent:
+            self.commits.hold_back(session, session.host.now)
+        return True
+
+    def place(
+        self,
+        session: Session,
+        targets: tuple[Destination, ...],
+        message: Message,
+        done: Callable[[], None] | None,
+    ) -> None:
+        """Put one message wherever it belongs, when there is room everywhere."""
+        session.sent += 1
         self._start(Work(session, [(targets, message)], done))
 
     def _is_put(self, session: Session, target: Destination, message: Message) -> bool:
-        """Put a message where nothing can stand in its way; False: it has to go the long way."""
         if target not in session.sendable:
             return False
         host = session.host

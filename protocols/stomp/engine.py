@@ -31,6 +31,7 @@ from covey.protocols.stomp.message import StompMessage, stamped
 from covey.protocols.stomp.names import Names
 from covey.protocols.stomp.parser import FrameParser
 from covey.protocols.stomp.plans import Plans
+from covey.protocols.stomp.receipts import Receipts
 from covey.protocols.stomp.rules import SUPPORTED_TEXT, Version, check
 from covey.protocols.stomp.send import SendPlan
 from covey.protocols.stomp.verbs import VERBS
@@ -78,8 +79,7 @@ class StompEngine(Engine):
         self.stamp = settings.add_timestamp_header or ""
         self.redeliveries_header = b""
         self.receipts_max = settings.receipts_max
-        self.pending_receipts = 0  # asked for and not on their way yet
-        self._receipts_written = 0  # of those, how many lie in the outbox
+        self.receipts = Receipts(self)
         self.failure = ""  # to be told at the end of this turn
         self._outbox: list[bytes] = []
         self._outbox_size = 0
@@ -105,10 +105,7 @@ class StompEngine(Engine):
         data = self._outbox[0] if len(self._outbox) == 1 else b"".join(self._outbox)
         self._outbox.clear()
         self._outbox_size = 0
-        if self._receipts_written:
-            # Only now: a peer that asks and never reads must not fill the outbox.
-            self.pending_receipts -= self._receipts_written
-            self._receipts_written = 0
+        self.receipts.taken()
         if self.is_paused and self.session is not None:
             self.is_paused = False
             self.session.unpause()
@@ -216,14 +213,7 @@ class StompEngine(Engine):
 
     def receipt(self, receipt: str) -> Callable[[], None]:
         """Return what sends a receipt, once whatever it is for is safe."""
-        self.pending_receipts += 1
-
-        def send() -> None:
-            self._receipts_written += 1
-            if not self.is_closed:
-                self.send_frame("RECEIPT", [("receipt-id", receipt)])
-
-        return send
+        return self.receipts.sender([self.receipts.written(receipt)])
 
     def _close(self) -> None:
         self.is_closed = True
@@ -247,7 +237,7 @@ class StompEngine(Engine):
                     break
                 head = parser.next_head()
                 if head is not None and head.plan is not None:
-                    self._send_again(head.plan, parser.body)
+                    self._send_again(head.plan, parser.body, parser.receipt)
                     continue
                 frame = parser.long_frame() if head is None else parser.frame_of(head)
                 if frame is None:
@@ -269,7 +259,7 @@ class StompEngine(Engine):
             # Not at the first full outbox: a simple client sends all it has before it reads.
             or self._outbox_size > OUTBOX_FACTOR * self.buffer_size
             or self.is_leaving
-            or self.pending_receipts >= self.receipts_max
+            or self.receipts.pending >= self.receipts_max
         )
 
     def _handle(self, frame: Frame) -> None:
@@ -304,22 +294,22 @@ class StompEngine(Engine):
 
     # Sending: the one verb on the hot path.
 
-    def _send_again(self, plan: SendPlan, body: bytes) -> None:
+    def _send_again(self, plan: SendPlan, body: bytes, receipt: bytes) -> None:
         """Publish a message whose head has come before."""
         try:
-            self._publish(plan, body)
+            self._publish(plan, body, receipt)
         except BrokerError as error:
-            self.fail(error, plan.receipt)
+            self.fail(error, receipt.decode() if receipt else plan.receipt)
 
     def _send_new(self, frame: Frame, head: Head | None) -> None:
         """Publish a message, and note what to do if its head comes again."""
         plans = self.plans
         assert plans is not None
         try:
-            plan = plans.read(frame.block)
+            plan = plans.read(frame.block if head is None else head.block)
             if head is not None:
                 head.plan = plan
-            self._publish(plan, frame.body)
+            self._publish(plan, frame.body, self.parser.receipt)
         except BrokerError as error:
             self.fail(error, self._receipt_of(frame))
 
@@ -329,9 +319,25 @@ class StompEngine(Engine):
         except ProtocolError:
             return None
 
-    def _publish(self, plan: SendPlan, body: bytes) -> None:
+    def _publish(self, plan: SendPlan, body: bytes, receipt: bytes) -> None:
         session = self.session
         assert session is not None
+        message = self._message(session, plan, body)
+        receipts = self.receipts
+        answer = receipts.answer(plan, receipt)
+        if answer and plan.may_persist and self.settings.receipt_implies_persistent:
+            message.persistent = True
+        if plan.transaction:
+            self._send_later(session, plan, message)
+            if answer:
+                receipts.sender([answer])()
+        elif not self.publishing.is_put(session, plan.targets, message):
+            done = receipts.sender([answer]) if answer else None
+            self.publishing.place(session, plan.targets, message, done)
+        elif answer:
+            receipts.owe(answer)
+
+    def _message(self, session: Session, plan: SendPlan, body: bytes) -> StompMessage:
         message = StompMessage(plan.block, body)
         message.group = plan.group
         if not plan.is_plain:
@@ -342,17 +348,7 @@ class StompEngine(Engine):
         message.sender = session.id
         if self.stamp:
             message.block = stamped(plan.block, self.stamp, self.broker.wall_ms(self.now))
-        done: Callable[[], None] | None = None
-        if plan.receipt is not None:
-            done = self.receipt(plan.receipt)
-            if self.settings.receipt_implies_persistent and plan.may_persist:
-                message.persistent = True
-        if plan.transaction:
-            self._send_later(session, plan, message)
-            if done is not None:
-                done()
-            return
-        self.publishing.publish(session, plan.targets, message, done)
+        return message
 
     def _send_later(self, session: Session, plan: SendPlan, message: StompMessage) -> None:
         begun = self.broker.transaction_or_new(session, plan.transaction)

@@ -28,7 +28,7 @@ from typing import Final
 from covey.core.errors import ProtocolError
 from covey.protocols.stomp.frame import Frame
 from covey.protocols.stomp.headers import LENGTH_LINE, LENGTH_NAME
-from covey.protocols.stomp.heads import Head, Heads
+from covey.protocols.stomp.heads import SEND_START, Head, Heads, cut_receipt
 from covey.protocols.stomp.limits import Limits
 from covey.protocols.stomp.rules import (
     CLIENT_COMMANDS,
@@ -77,8 +77,10 @@ class FrameParser:
         "_is_in_body",
         "_length",
         "_lines",
+        "_whole_block",
         "body",
         "limits",
+        "receipt",
         "version",
     )
 
@@ -87,6 +89,8 @@ class FrameParser:
         self.limits = limits
         self.version = _V1_0
         self.body = b""  # of the frame whose head was taken last
+        self.receipt = b""  # that its head lacks
+        self._whole_block = b""  # with the receipt
         self._heads = Heads()
         self._data = b""
         self._at = 0
@@ -116,10 +120,11 @@ class FrameParser:
         return self.long_frame() if head is None else self.frame_of(head)
 
     def next_head(self) -> Head | None:
-        """Take a frame the short way, if that will do, and leave its body in `body`.
+        """Take a frame the short way, if that will do; leave what is its own in `body`, `receipt`.
 
         The line ends before it are eaten in any case.
         """
+        self.receipt = b""
         if self._length:
             return None
         data = self._data
@@ -136,6 +141,12 @@ class FrameParser:
         text = data[at:end]
         heads = self._heads
         head = heads.known.get(text)
+        receipt = b""
+        if head is None and self.version is not _V1_0:
+            text, receipt = cut_receipt(text)
+            if receipt:
+                self._whole_block = data[at + len(SEND_START) : end]
+                head = heads.known.get(text)
         if head is not None:
             heads.hits += 1
         else:
@@ -149,14 +160,14 @@ class FrameParser:
             return None
         self._at = stop + 1
         self.body = data[start:stop]
+        self.receipt = receipt
         return head
 
     def frame_of(self, head: Head) -> Frame:
         """Return the frame whose head was just taken."""
         body = self.body
-        if head.block:
-            return Frame(head.command, head.block, body)
-        return self._bare_frame(head.command, body)
+        block = self._whole_block if self.receipt else head.block
+        return Frame(head.command, block, body) if block else self._bare_frame(head.command, body)
 
     def long_frame(self) -> Frame | None:
         """Give the next frame the long way, or None when more bytes are needed."""

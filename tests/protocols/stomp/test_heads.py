@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from covey.protocols.stomp.heads import HEAD_LENGTH_MAX, HEADS_MAX, Head, Heads
+from covey.protocols.stomp.heads import HEAD_LENGTH_MAX, HEADS_MAX, Head, Heads, cut_receipt
 
 
 def keep(heads: Heads, block: bytes) -> None:
@@ -40,3 +40,33 @@ def test_a_producer_that_repeats_itself_starts_a_new_one_when_it_is_full() -> No
     heads.hits = 10 * HEADS_MAX
     keep(heads, b"n:x")
     assert list(heads.known) == [b"SEND\nn:x"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shared"),
+    [
+        (b"SEND\nreceipt:r-1\na:b", b"SEND\na:b"),
+        (b"SEND\na:b\nreceipt:r-1\nc:d", b"SEND\na:b\nc:d"),
+        (b"SEND\na:b\nreceipt:r-1", b"SEND\na:b"),
+        (b"SEND\na:b\nreceipt:r-1\nreceipt:2", b"SEND\na:b\nreceipt:2"),
+    ],
+)
+def test_a_receipt_is_taken_out_of_a_head(text: bytes, shared: bytes) -> None:
+    assert cut_receipt(text) == (shared, b"r-1")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"SEND\na:b",
+        b"SEND\nreceipt:1",
+        b"SEND\na:b\nreceipt:a\\cb",
+        b"SEND\na:b\nreceipt:a:b",
+        b"SEND\na:b\nreceipt:1\r",
+        b"SEND\na:b\nreceipt:\xc3\xa9",
+        b"SEND\na:b\nx-receipt:1",
+        b"ACK\nid:1\nreceipt:1",
+    ],
+)
+def test_one_that_has_to_be_decoded_stays_where_it_is(text: bytes) -> None:
+    assert cut_receipt(text) == (text, b"")

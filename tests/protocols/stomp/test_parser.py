@@ -248,6 +248,31 @@ def test_heads_that_never_repeat_are_not_remembered_for_ever() -> None:
     assert not parser._heads.known
 
 
+def test_heads_that_differ_in_their_receipts_alone_are_one() -> None:
+    parser = FrameParser(Limits())
+    parser.version = V1_2
+    heads = set()
+    for number in range(1, 4):
+        parser.feed(b"SEND\na:b\nreceipt:%d\nc:d\n\nbody\0" % number)
+        head = parser.next_head()
+        assert head is not None
+        assert parser.receipt == b"%d" % number
+        assert parser.frame_of(head).block == b"a:b\nreceipt:%d\nc:d" % number
+        heads.add(head)
+    assert [head.block for head in heads] == [b"a:b\nc:d"]
+
+
+def test_a_receipt_is_that_of_its_own_frame() -> None:
+    parser = FrameParser(Limits())
+    parser.version = V1_2
+    parser.feed(b"SEND\na:b\nreceipt:1\n\nbody\0SEND\na:b\n\nbody\0SEND\na:b\r\n\r\nbody\0")
+    found = []
+    while (head := parser.next_head()) is not None:
+        found.append((head.block, parser.receipt))
+    assert found == [(b"a:b", b"1"), (b"a:b", b"")]
+    assert parser.receipt == b""
+
+
 @pytest.mark.parametrize("data", [b"ACK\nid:42\n\n\0rest", b"\n\nACK\nid:42\n\n\0rest"])
 def test_a_plain_ack_is_taken_by_its_number(data: bytes) -> None:
     parser = FrameParser(Limits())

@@ -1,0 +1,71 @@
+"""Receipts: what a client is owed once the frames it sent are safe.
+
+A RECEIPT leaves when the store has everything that was done up to its frame, in the order of the
+frames. Those of neighbouring SENDs wait as one list and leave as one piece. They count as pending
+until the shell has taken them: a peer that asks and never reads must not fill the outbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from covey.protocols.stomp.frame import encode
+from covey.protocols.stomp.send import SendPlan
+
+if TYPE_CHECKING:
+    from covey.protocols.stomp.engine import StompEngine
+
+USUAL: Final = b"RECEIPT\nreceipt-id:%s\n\n\0\n"  # of an id that needs no escapes
+
+
+class Receipts:
+    """The RECEIPT frames of one connection."""
+
+    __slots__ = ("_engine", "_gathered", "_send_gathered", "_written", "pending")
+
+    def __init__(self, engine: StompEngine) -> None:
+        """Start with none asked for."""
+        self._engine = engine
+        self.pending = 0  # asked for and not on their way yet
+        self._written = 0  # of those, how many lie in the outbox
+        self._gathered: list[bytes] = []  # those that `_send_gathered` is to send
+        self._send_gathered: Callable[[], None] | None = None
+
+    def answer(self, plan: SendPlan, receipt: bytes) -> bytes:
+        """Write the RECEIPT that a SEND asks for in a line of its own or in its plan, or b""."""
+        if receipt:
+            return USUAL % receipt
+        return b"" if plan.receipt is None else self.written(plan.receipt)
+
+    def written(self, receipt: str) -> bytes:
+        """Write a RECEIPT."""
+        return encode("RECEIPT", [("receipt-id", receipt)], b"", self._engine.version)
+
+    def owe(self, frame: bytes) -> None:
+        """Send a RECEIPT when everything done so far is safe."""
+        commits = self._engine.broker.commits
+        waiting = commits.waiting()
+        if waiting and waiting[-1] is self._send_gathered:
+            self._gathered.append(frame)
+            self.pending += 1
+        else:
+            self._gathered = [frame]
+            self._send_gathered = self.sender(self._gathered)
+            commits.after(self._send_gathered)
+
+    def sender(self, frames: list[bytes]) -> Callable[[], None]:
+        """Return what sends RECEIPTs, the first of which is asked for now."""
+        self.pending += 1
+
+        def send() -> None:
+            self._written += len(frames)
+            if not self._engine.is_closed:
+                self._engine.send(b"".join(frames))
+
+        return send
+
+    def taken(self) -> None:
+        """Hear that everything in the outbox is on its way."""
+        self.pending -= self._written
+        self._written = 0
