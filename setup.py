@@ -108,6 +108,7 @@ HOT_MODULES = [
     "src/covey/protocols/stomp/message.py",
     "src/covey/protocols/stomp/parser.py",
     "src/covey/protocols/stomp/plans.py",
+    "src/covey/protocols/stomp/producer.py",
     "src/covey/protocols/stomp/receipts.py",
     "src/covey/protocols/stomp/rules.py",
     "src/covey/protocols/stomp/send.py",

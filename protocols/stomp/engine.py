@@ -1,7 +1,7 @@
 """StompEngine: one STOMP connection, bytes in and bytes out.
 
 All frames of one read are handled together; then the broker delivers, and everything for this
-peer leaves as one piece. SEND, the hot one, is handled here, the other verbs in `verbs`. Whatever
+peer leaves as one piece. SEND is the `producer`'s, the other verbs are in `verbs`. Whatever
 goes wrong with a frame ends the connection with an ERROR that names the cause and the receipt asked
 for (STOMP 1.2, "ERROR"): the protocol has no way to say no and go on.
 
@@ -24,16 +24,13 @@ from covey.protocols.engine import Engine
 from covey.protocols.stomp import acks
 from covey.protocols.stomp.dialect import login_limits
 from covey.protocols.stomp.frame import Frame, encode
-from covey.protocols.stomp.heads import Head
 from covey.protocols.stomp.heartbeat import Heartbeat
 from covey.protocols.stomp.held import Held
-from covey.protocols.stomp.message import StompMessage, stamped
 from covey.protocols.stomp.names import Names
 from covey.protocols.stomp.parser import FrameParser
-from covey.protocols.stomp.plans import Plans
+from covey.protocols.stomp.producer import Producer
 from covey.protocols.stomp.receipts import Receipts
 from covey.protocols.stomp.rules import SUPPORTED_TEXT, Version, check
-from covey.protocols.stomp.send import SendPlan
 from covey.protocols.stomp.verbs import VERBS
 
 # Times buffer_size: from here on a peer that does not read is not read either.
@@ -72,11 +69,7 @@ class StompEngine(Engine):
         self.held: dict[int, Held] = {}
         self.by_id: dict[str, list[int]] = {}  # 1.0 and 1.1 acknowledge by message-id
         self.last_tag = 0
-        self.publishing = broker.publishing
-        self.plans: Plans | None = None  # until the login says whose messages these are
-        self.id_prefix = b""
-        self.id_number = 0
-        self.stamp = settings.add_timestamp_header or ""
+        self.producer: Producer | None = None  # until the login says whose messages these are
         self.redeliveries_header = b""
         self.receipts_max = settings.receipts_max
         self.receipts = Receipts(self)
@@ -236,14 +229,15 @@ class StompEngine(Engine):
                     self.reading = False
                     break
                 head = parser.next_head()
-                if head is not None and head.plan is not None:
-                    self._send_again(head.plan, parser.body, parser.receipt)
+                producer = self.producer
+                if head is not None and head.plan is not None and producer is not None:
+                    producer.send_again(head.plan, parser.body, parser.receipt)
                     continue
                 frame = parser.long_frame() if head is None else parser.frame_of(head)
                 if frame is None:
                     break
-                if frame.command == "SEND" and self.session is not None:
-                    self._send_new(frame, head)
+                if frame.command == "SEND" and producer is not None:
+                    producer.send_new(frame, head, parser.receipt)
                 else:
                     self._handle(frame)
             if self.failure and not self.is_closed:
@@ -291,68 +285,6 @@ class StompEngine(Engine):
                 tag = parser.next_ack()
         except BrokerError as error:
             self.fail(error, None)
-
-    # Sending: the one verb on the hot path.
-
-    def _send_again(self, plan: SendPlan, body: bytes, receipt: bytes) -> None:
-        """Publish a message whose head has come before."""
-        try:
-            self._publish(plan, body, receipt)
-        except BrokerError as error:
-            self.fail(error, receipt.decode() if receipt else plan.receipt)
-
-    def _send_new(self, frame: Frame, head: Head | None) -> None:
-        """Publish a message, and note what to do if its head comes again."""
-        plans = self.plans
-        assert plans is not None
-        try:
-            plan = plans.read(frame.block if head is None else head.block)
-            if head is not None:
-                head.plan = plan
-            self._publish(plan, frame.body, self.parser.receipt)
-        except BrokerError as error:
-            self.fail(error, self._receipt_of(frame))
-
-    def _receipt_of(self, frame: Frame) -> str | None:
-        try:
-            return frame.headers(self.version).get("receipt")
-        except ProtocolError:
-            return None
-
-    def _publish(self, plan: SendPlan, body: bytes, receipt: bytes) -> None:
-        session = self.session
-        assert session is not None
-        message = self._message(session, plan, body)
-        receipts = self.receipts
-        answer = receipts.answer(plan, receipt)
-        if answer and plan.may_persist and self.settings.receipt_implies_persistent:
-            message.persistent = True
-        if plan.transaction:
-            self._send_later(session, plan, message)
-            if answer:
-                receipts.sender([answer])()
-        elif not self.publishing.is_put(session, plan.targets, message):
-            done = receipts.sender([answer]) if answer else None
-            self.publishing.place(session, plan.targets, message, done)
-        elif answer:
-            receipts.owe(answer)
-
-    def _message(self, session: Session, plan: SendPlan, body: bytes) -> StompMessage:
-        message = StompMessage(plan.block, body)
-        message.group = plan.group
-        if not plan.is_plain:
-            plan.dress(message, self.broker.wall_ms(self.now))
-        self.id_number += 1
-        message.id_prefix = self.id_prefix
-        message.id_number = self.id_number
-        message.sender = session.id
-        if self.stamp:
-            message.block = stamped(plan.block, self.stamp, self.broker.wall_ms(self.now))
-        return message
-
-    def _send_later(self, session: Session, plan: SendPlan, message: StompMessage) -> None:
-        begun = self.broker.transaction_or_new(session, plan.transaction)
-        begun.send(plan.targets, message)
 
     # What the client holds.
 

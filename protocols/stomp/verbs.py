@@ -25,6 +25,7 @@ from covey.protocols.stomp.dialect import buffer_size, full_limits, typed_name, 
 from covey.protocols.stomp.frame import Frame
 from covey.protocols.stomp.heartbeat import Heartbeat
 from covey.protocols.stomp.plans import Plans
+from covey.protocols.stomp.producer import Producer
 from covey.protocols.stomp.rules import Version, negotiate
 from covey.protocols.stomp.subscribe import AckMode, Credit, Wish, read, read_durable_name
 
@@ -93,10 +94,10 @@ def _welcome(engine: StompEngine, session: Session, version: Version, client_id:
     session.transactions_max = settings.transactions_max
     session.resume = engine.wake_up
     session.kick = engine.fail_later
-    engine.id_prefix = f"{engine.broker.instance}-{session.id}-".encode()
     identity = session.identity
     added = user_headers(settings, identity.principals)
-    engine.plans = Plans(engine.names, settings, version, added, identity.name)
+    plans = Plans(engine.names, settings, version, added, identity.name)
+    engine.producer = Producer(engine, session, plans)
     if settings.add_redeliveries_header:
         engine.redeliveries_header = header_name(settings.add_redeliveries_header, version)
     engine.buffer_size = buffer_size(settings, len(engine.broker.sessions))

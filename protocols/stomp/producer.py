@@ -1,0 +1,107 @@
+"""Producer: what one client publishes. SEND is the verb on the hot path.
+
+A SEND whose head has come before goes by its plan; any other has its lines read first. Whatever is
+wrong with one ends the connection with an ERROR that names its receipt. A SEND in a transaction is
+gathered there, and its receipt says only that it was.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from covey.core.errors import BrokerError, ProtocolError
+from covey.core.session import Session
+from covey.protocols.stomp.frame import Frame
+from covey.protocols.stomp.heads import Head
+from covey.protocols.stomp.message import StompMessage, stamped
+from covey.protocols.stomp.plans import Plans
+from covey.protocols.stomp.send import SendPlan
+
+if TYPE_CHECKING:
+    from covey.protocols.stomp.engine import StompEngine
+
+
+class Producer:
+    """The sending side of a client that has logged in."""
+
+    __slots__ = (
+        "_broker",
+        "_engine",
+        "_id_number",
+        "_id_prefix",
+        "_is_receipt_a_wish_to_persist",
+        "_publishing",
+        "_receipts",
+        "_session",
+        "_stamp",
+        "plans",
+    )
+
+    def __init__(self, engine: StompEngine, session: Session, plans: Plans) -> None:
+        """Send for a session; `plans` say what its header lines mean."""
+        broker = engine.broker
+        settings = engine.settings
+        self.plans = plans
+        self._engine = engine
+        self._session = session
+        self._broker = broker
+        self._publishing = broker.publishing
+        self._receipts = engine.receipts
+        self._id_prefix = f"{broker.instance}-{session.id}-".encode()
+        self._id_number = 0
+        self._stamp = settings.add_timestamp_header or ""
+        self._is_receipt_a_wish_to_persist = settings.receipt_implies_persistent
+
+    def send_again(self, plan: SendPlan, body: bytes, receipt: bytes) -> None:
+        """Publish a message whose head has come before."""
+        try:
+            self._publish(plan, body, receipt)
+        except BrokerError as error:
+            self._engine.fail(error, receipt.decode() if receipt else plan.receipt)
+
+    def send_new(self, frame: Frame, head: Head | None, receipt: bytes) -> None:
+        """Publish a message, and note what to do if its head, without the receipt, comes again."""
+        try:
+            plan = self.plans.read(frame.block if head is None else head.block)
+            if head is not None:
+                head.plan = plan
+            self._publish(plan, frame.body, receipt)
+        except BrokerError as error:
+            self._engine.fail(error, self._receipt_of(frame))
+
+    def _receipt_of(self, frame: Frame) -> str | None:
+        try:
+            return frame.headers(self.plans.version).get("receipt")
+        except ProtocolError:
+            return None
+
+    def _publish(self, plan: SendPlan, body: bytes, receipt: bytes) -> None:
+        session = self._session
+        message = self._message(plan, body)
+        receipts = self._receipts
+        answer = receipts.answer(plan, receipt)
+        if answer and plan.may_persist and self._is_receipt_a_wish_to_persist:
+            message.persistent = True
+        if plan.transaction:
+            begun = self._broker.transaction_or_new(session, plan.transaction)
+            begun.send(plan.targets, message)
+            if answer:
+                receipts.sender([answer])()
+        elif not self._publishing.is_put(session, plan.targets, message):
+            done = receipts.sender([answer]) if answer else None
+            self._publishing.place(session, plan.targets, message, done)
+        elif answer:
+            receipts.owe(answer)
+
+    def _message(self, plan: SendPlan, body: bytes) -> StompMessage:
+        message = StompMessage(plan.block, body)
+        message.group = plan.group
+        if not plan.is_plain:
+            plan.dress(message, self._broker.clock.wall_ms)
+        self._id_number += 1
+        message.id_prefix = self._id_prefix
+        message.id_number = self._id_number
+        message.sender = self._session.id
+        if self._stamp:
+            message.block = stamped(plan.block, self._stamp, self._broker.clock.wall_ms)
+        return message
