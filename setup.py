@@ -60,6 +60,7 @@ HOT_MODULES = [
     "src/covey/core/source.py",
     "src/covey/core/start.py",
     "src/covey/core/stores/changes.py",
+    "src/covey/core/stores/journal.py",
     "src/covey/core/timers.py",
     "src/covey/core/topic.py",
     "src/covey/core/transaction.py",

@@ -1,18 +1,19 @@
 """Changes: what the core wants written, gathered until the next flush.
 
-Rows are kept as one flat list of parameters, the form a multi-row statement takes, so that the
-store's thread has next to nothing to do in Python. Within a batch the order of writing is:
-arrivals, moves, retry counts, deletions, definitions in the order issued, drops. That is safe
-because a message cannot be settled before its own commit, one that moved is known by its new
-number alone, and a queue's number is not used again.
+What a statement takes as a list of rows is kept as one flat list of parameters, so that the store's
+thread has next to nothing to do in Python. Within a batch the order of writing is: arrivals, moves,
+retry counts, deletions, definitions in the order issued, drops. That is safe because a message
+cannot be settled before its own commit, one that moved is known by its new number alone, and a
+queue's number is not used again.
 
-The usual batch, of arrivals and deletions, is one statement and so its own transaction: beside a
-busy event loop each statement costs the store's thread a wait for the interpreter.
+Arrivals and deletions, nearly all there is, go through the `journal`; the statements here are for
+the rest. Beside a busy event loop each costs the store's thread a wait for the interpreter.
 """
 
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Sequence
 from typing import Final
 from zlib import crc32
@@ -21,14 +22,14 @@ from covey.core.message import Message
 
 Parameter = int | str | bytes | None
 Statement = tuple[str, Sequence[Parameter]]
+# Group, size, expiry, priority, time due; kind, head, body.
+Arrival = tuple[str, int, int, int, int, str, bytes, bytes]
 
 ROWS_PER_STATEMENT: Final = 256  # more gain nothing
 GRAIN: Final = 16
 """A statement of more rows than this takes a multiple of it. SQLite compiles a text once and keeps
 it, about 1 KB a row (35 MB for all of 250 lengths): of 31 lengths all are kept, of 256 half would
 be made again each time, which costs 2 to 9 us a row."""
-ARRIVAL_COLUMNS: Final = 10
-NO_ARRIVAL: Final[tuple[Parameter, ...]] = (*(None,) * 6, "", None, None, None)  # fills a statement
 SPILL_COLUMNS: Final = 5
 ID_COLUMNS: Final = 2
 
@@ -59,6 +60,7 @@ class Changes:
         "definitions",
         "deletions",
         "drops",
+        "empties",
         "ids",
         "moves",
         "retries",
@@ -69,7 +71,7 @@ class Changes:
     )
 
     def __init__(self) -> None:
-        self.arrivals: list[Parameter] = []
+        self.arrivals: dict[int, Arrival] = {}  # by place
         self.spills: list[Parameter] = []
         self.ids: list[Parameter] = []
         self.retries: dict[int, int] = {}
@@ -78,6 +80,7 @@ class Changes:
         self.drops: dict[int, int] = {}
         self.unspills: list[int] = []
         self.definitions: list[tuple[str, tuple[Parameter, ...]]] = []
+        self.empties = False  # a definition removes messages
         self.tickets: list[int] = []
         self.size = 0  # bytes of bodies, for the writer's bookkeeping
 
@@ -85,8 +88,7 @@ class Changes:
         """Keep a message."""
         head, body = message.encode()
         self.size += len(head) + len(body)
-        self.arrivals += (
-            place,
+        self.arrivals[place] = (
             group,
             message.size,
             message.expires_ms,
@@ -95,7 +97,6 @@ class Changes:
             message.kind,
             head,
             body,
-            crc32(body, crc32(head)),
         )
 
     def spill(self, place: int, message: Message) -> None:
@@ -106,7 +107,7 @@ class Changes:
 
     def add(self, later: Changes) -> None:
         """Take the next batch in: both will be one commit."""
-        self.arrivals += later.arrivals
+        self.arrivals.update(later.arrivals)
         self.spills += later.spills
         self.ids += later.ids
         self.retries.update(later.retries)
@@ -115,28 +116,30 @@ class Changes:
         self.drops.update(later.drops)
         self.unspills += later.unspills
         self.definitions += later.definitions
+        self.empties = self.empties or later.empties
         self.tickets += later.tickets
         self.size += later.size
 
-    def statements(self) -> list[Statement]:
-        """Return what carries everything out; more than one are to be one transaction."""
+    @property
+    def names_rows(self) -> bool:
+        """Say whether something here is about messages that came before."""
+        return self.empties or bool(self.moves or self.retries)
+
+    def renumberings(self) -> list[Statement]:
+        """Return what changes rows of messages: before any of them is deleted."""
         found: list[Statement] = []
-        deletions = self.deletions
-        arrivals = self.arrivals
-        if arrivals and deletions and not self.moves:
-            departure = (*(None,) * 7, json.dumps(deletions), None, None)
-            arrivals = [*arrivals, *departure]
-            deletions = []
-        _arrive(found, arrivals)
-        _insert(found, "scratch.spilled", SPILL_COLUMNS, self.spills)
-        _insert(found, "ids", ID_COLUMNS, self.ids)
         if self.moves:
             moves = json.dumps(self.moves)
             found += [(MOVE.format(table=table), (moves,)) for table in ("messages", "bodies")]
         if self.retries:
             found.append((RETRY, (json.dumps(self.retries),)))
-        if deletions:
-            found.append((DELETE, (json.dumps(deletions),)))
+        return found
+
+    def others(self) -> list[Statement]:
+        """Return what is about no message, and what empties a queue: after all the rest."""
+        found: list[Statement] = []
+        insert(found, "scratch.spilled", SPILL_COLUMNS, self.spills)
+        insert(found, "ids", ID_COLUMNS, self.ids)
         if self.unspills:
             found.append((UNSPILL, (json.dumps(self.unspills),)))
         found += self.definitions
@@ -145,21 +148,20 @@ class Changes:
         return found
 
 
-def _arrive(found: list[Statement], values: list[Parameter]) -> None:
-    """Add the statements for arrivals, the last one filled up to a length that is known."""
-    left = len(values) // ARRIVAL_COLUMNS
-    start = 0
-    while left > 0:
-        count = min(left, ROWS_PER_STATEMENT)
-        end = start + count * ARRIVAL_COLUMNS
-        missing = -count % GRAIN if count > GRAIN else 0
-        rows = values[start:end] + list(NO_ARRIVAL * missing)
-        found.append((_text("arrivals", ARRIVAL_COLUMNS, count + missing), rows))
-        left -= count
-        start = end
+def carry_out(connection: sqlite3.Connection, statements: list[Statement]) -> None:
+    """Make statements one transaction; a single one is that by itself."""
+    execute = connection.execute
+    if len(statements) == 1:
+        execute(*statements[0])
+    elif statements:
+        execute("begin immediate")
+        for text, parameters in statements:
+            execute(text, parameters)
+        execute("commit")
 
 
-def _insert(found: list[Statement], table: str, columns: int, values: list[Parameter]) -> None:
+def insert(found: list[Statement], table: str, columns: int, values: list[Parameter]) -> None:
+    """Add the statements that insert rows, as few as possible and of few lengths."""
     left = len(values) // columns
     start = 0
     while left:

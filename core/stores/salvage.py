@@ -31,7 +31,7 @@ CHECK: Final = ".check"
 
 KEY_MAX: Final = 2**63 - 1  # of SQLite's row numbers
 ROWS_PER_COMMIT: Final = 10_000  # a copy is made again after a crash: only memory counts
-KEYS: Final = {"queues": "number", "ids": "place", "messages": "id"}
+KEYS: Final = {"queues": "number", "ids": "place", "messages": "id", "journal": "number"}
 BODY: Final = "select * from bodies where id = ?"
 
 Row = tuple[int | str | bytes, ...]

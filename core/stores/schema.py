@@ -5,15 +5,10 @@
     messages   one row per message, small: this is what a restart walks
     ids        digests of the message ids that queues remember, to know a duplicate
     bodies     head and body as the protocol encoded them, with a checksum
-    arrivals   a view over both: one multi-row INSERT fills the two tables through a trigger, and
-               deletes, too: a row without a kind holds a list of places, one of "" nothing
+    journal    the last commits, one row each: what they say is in no other table yet
 
 `messages.id` is a place: the queue's number in the upper bits, the sequence number in the lower
 `SEQ_BITS`. So places of a queue are neighbours in order, and no further index is needed.
-
-One statement for many rows, and as few statements as possible, is not a matter of taste: the
-sqlite3 module gives the interpreter lock away at every step of a statement, and beside a busy
-event loop each return costs a whole switch interval.
 
 `FORMAT` is SQLite's `user_version`. A newer format is refused, an older one is upgraded step by
 step in one transaction; every format of a release stays in `UPGRADES` for ever.
@@ -27,7 +22,7 @@ from typing import Final
 from covey.core.errors import StoreError
 
 APPLICATION_ID: Final = 0x436F7679  # "Covy": another program's database is not ours to touch
-FORMAT: Final = 5
+FORMAT: Final = 6
 SQLITE_MIN: Final = (3, 38, 0)  # json_each is built in since then
 
 SEQ_BITS: Final = 42  # the upper half is for messages that wait for their time (core.delayed)
@@ -37,6 +32,12 @@ SEQ_MASK: Final = (1 << SEQ_BITS) - 1
 CHECK_ALL_BYTES: Final = 256 * 1024 * 1024
 """Up to this size the whole file is checked at start; beyond it the check of a page read back
 must do for bodies, since reading gigabytes would keep the clients waiting."""
+
+# What a restart walks, and since which format there is such a table.
+WALKED: Final = {"queues": 1, "durables": 1, "messages": 1, "journal": 6}
+
+MESSAGES: Final = 7  # columns of the two tables that a message has a row in
+BODIES: Final = 5
 
 TABLES: Final = """
 create table queues (
@@ -65,21 +66,17 @@ IDS: Final = """
 create table ids (place integer primary key, digest blob not null);
 """
 
-TRIGGERS: Final = """
-create view arrivals as
-    select m.id, m.grp, m.size, m.expires_ms, m.priority, m.due_ms, b.kind, b.head, b.body, b.crc
-    from messages m join bodies b on b.id = m.id;
-create trigger arrive instead of insert on arrivals when new.kind > '' begin
-    insert into messages (id, grp, size, expires_ms, priority, due_ms)
-        values (new.id, new.grp, new.size, new.expires_ms, new.priority, new.due_ms);
-    insert into bodies values (new.id, new.kind, new.head, new.body, new.crc);
-end;
-create trigger leave instead of insert on arrivals when new.kind is null begin
-    delete from messages where id in (select value from json_each(new.head));
-end;
+DEPARTURE: Final = """
 create trigger depart after delete on messages begin
     delete from bodies where id = old.id;
 end;
+"""
+
+JOURNAL: Final = """
+create table journal (
+    number integer primary key, arrivals blob not null, deletions blob not null,
+    crc integer not null
+);
 """
 
 UPGRADES: Final = {
@@ -87,14 +84,15 @@ UPGRADES: Final = {
         alter table messages add column priority integer not null default 4;
         alter table messages add column due_ms integer not null default 0;
     """
-    + TRIGGERS,
+    + DEPARTURE,
     2: IDS,
     3: "alter table queues add column dropped_to integer not null default 0;",
-    4: "drop view arrivals; drop trigger depart;" + TRIGGERS,
+    4: "",
+    5: "drop view if exists arrivals;" + JOURNAL,
 }
 """From which format: what makes it the next one. Format 1 had neither priorities nor delays,
-format 2 remembered no message ids, format 3 not what a queue had dropped, format 4 could not
-delete by an arrival."""
+format 2 remembered no message ids, format 3 not what a queue had dropped. Up to format 5 messages
+came through a view, which format 4 could not delete by; since then they come through a journal."""
 
 SCRATCH: Final = """
 create table scratch.spilled (
@@ -113,7 +111,7 @@ def create(connection: sqlite3.Connection) -> None:
     """Make the tables of an empty database."""
     connection.execute("pragma journal_mode = wal")
     connection.execute("pragma synchronous = full")
-    _run(connection, TABLES + IDS + TRIGGERS)
+    _run(connection, TABLES + IDS + DEPARTURE + JOURNAL)
 
 
 def prepare(connection: sqlite3.Connection, name: str, *, whole: bool) -> list[str]:
@@ -136,7 +134,7 @@ def prepare(connection: sqlite3.Connection, name: str, *, whole: bool) -> list[s
     # Only now: this writes into the file, and what is not ours stays as it is.
     connection.execute("pragma journal_mode = wal")
     connection.execute("pragma synchronous = full")
-    damages = _check(connection, whole=whole)
+    damages = _check(connection, found, whole=whole)
     if not damages and found < FORMAT:
         _run(connection, "".join(UPGRADES[step] for step in range(found, FORMAT)))
     return damages
@@ -147,12 +145,12 @@ def _run(connection: sqlite3.Connection, script: str) -> None:
     connection.executescript(f"begin immediate; {script} {marks} commit;")
 
 
-def _check(connection: sqlite3.Connection, *, whole: bool) -> list[str]:
+def _check(connection: sqlite3.Connection, found: int, *, whole: bool) -> list[str]:
     """Look for structural damage; the tables a restart walks are always looked at."""
     pages = _number(connection, "pragma page_count")
     size = pages * _number(connection, "pragma page_size")
     whole = whole or size <= CHECK_ALL_BYTES
-    tables = [""] if whole else ["('queues')", "('durables')", "('messages')"]
+    tables = [""] if whole else [f"('{name}')" for name, since in WALKED.items() if since <= found]
     damages: list[str] = []
     for table in tables:
         try:

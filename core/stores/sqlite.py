@@ -30,11 +30,12 @@ from covey.core.stores.base import (
 )
 from covey.core.stores.changes import Changes
 from covey.core.stores.disk import Disk
+from covey.core.stores.journal import replay
 from covey.core.stores.lock import DirectoryLock
 from covey.core.stores.reader import read_durables, read_ids, read_messages, read_queues
 from covey.core.stores.salvage import CHECK, finish_salvage, salvage
 from covey.core.stores.schema import QUEUES_MAX, SCRATCH, SEQ_MASK, place_of, prepare
-from covey.core.stores.writer import Notify, Page, Writer
+from covey.core.stores.writer import Notify, Page, Writer, is_damage
 
 FILE: Final = "covey.db"
 SCRATCH_FILE: Final = "scratch.db"
@@ -82,6 +83,7 @@ class SqliteStore(MessageStore):
             self._connection,
             directory / FILE,
             Disk(directory / FILE, self._disk_free_min),
+            self._journal,
             notify,
             self._tell,
             self.damages,
@@ -95,17 +97,29 @@ class SqliteStore(MessageStore):
         connection = _connect(path, factory)
         try:
             found = prepare(connection, str(path), whole=check.exists())
+            found = found or self._replay(connection)
             if found:
                 connection.close()
                 self.damages += salvage(path, found)
                 connection = _connect(path, factory)
                 prepare(connection, str(path), whole=True)
+                self._journal = replay(connection, self.damages)
             check.unlink(missing_ok=True)
             _attach_scratch(connection, directory / SCRATCH_FILE)
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _replay(self, connection: sqlite3.Connection) -> list[str]:
+        """Fold the last run's journal into the tables; return the damage that is in its way."""
+        try:
+            self._journal = replay(connection, self.damages)
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            return [str(error)]
+        return []
 
     def queues(self) -> list[QueueRecord]:
         """Return every queue, swept ones included."""
@@ -189,6 +203,7 @@ class SqliteStore(MessageStore):
         """Forget all messages and message ids of a queue, and keep the queue."""
         bounds = (place_of(queue, 0), place_of(queue, SEQ_MASK))
         self._changes.definitions.append((EMPTY, bounds))
+        self._changes.empties = True
         self._changes.definitions.append((FORGET_IDS, bounds))
 
     def bind(self, record: DurableRecord) -> None:

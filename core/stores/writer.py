@@ -26,8 +26,9 @@ from typing import Final
 
 from covey.core.errors import StoreError
 from covey.core.stores.base import BodyRecord
-from covey.core.stores.changes import Changes, Statement
+from covey.core.stores.changes import Changes, carry_out
 from covey.core.stores.disk import Disk
+from covey.core.stores.journal import Journal
 from covey.core.stores.reader import read_page
 from covey.core.stores.salvage import CHECK
 
@@ -73,6 +74,7 @@ class Writer:
         connection: sqlite3.Connection,
         path: Path,
         disk: Disk,
+        journal: Journal,
         notify: Notify,
         tell: Callable[[], None],
         damages: list[str],
@@ -81,6 +83,7 @@ class Writer:
         self._connection = connection
         self._path = path
         self._disk = disk
+        self._journal = journal
         self._notify = notify
         self._tell = tell
         self._awake = Condition()
@@ -140,6 +143,15 @@ class Writer:
                 self._read(page)
             if self._pressure:
                 self._look_at_disk()
+        self._fold()
+
+    def _fold(self) -> None:
+        """Leave the file with everything in its tables."""
+        if self._error is None:
+            try:
+                carry_out(self._connection, self._journal.fold(Changes()))
+            except sqlite3.Error:
+                self._roll_back()  # the journal is there as it was: the next start replays it
 
     def _wait(self) -> bool:
         with self._awake:
@@ -151,15 +163,16 @@ class Writer:
         return True
 
     def _commit(self, changes: Changes) -> None:
+        statements = self._journal.take(changes)
         while self._error is None:
             try:
-                self._write(changes.statements())
+                carry_out(self._connection, statements)
             except sqlite3.Error as error:
                 self._roll_back()
                 if _is_passing(error) and not self._is_closing:
                     self._wait_for_room(error)
                     continue
-                if _is_damage(error):
+                if is_damage(error):
                     self._ask_for_check()
                 self._fail(f"{self._path}: commit failed: {error}")
             break
@@ -169,17 +182,6 @@ class Writer:
             report.error = self._error
         if self._error is None:
             self._account(changes.size + COMMIT_BYTES)
-
-    def _write(self, statements: list[Statement]) -> None:
-        """Make them one transaction; a single statement is one by itself."""
-        execute = self._connection.execute
-        if len(statements) == 1:
-            execute(*statements[0])
-            return
-        execute("begin immediate")
-        for text, parameters in statements:
-            execute(text, parameters)
-        execute("commit")
 
     def _account(self, written: int) -> None:
         """Keep the log short and an eye on the disk."""
@@ -217,10 +219,14 @@ class Writer:
             report.error = self._error
 
     def _read_bodies(self, places: list[int]) -> list[BodyRecord]:
+        found = self._journal.bodies(places)
+        if len(found) == len(places):
+            return found
         try:
-            return read_page(self._connection, places, self._damages)
+            # Those of the journal last: they are the newest.
+            return read_page(self._connection, places, self._damages) + found
         except sqlite3.Error as error:
-            if not _is_damage(error):
+            if not is_damage(error):
                 raise
         # Some page of the file is damaged: the others' bodies need not suffer for it.
         self._ask_for_check()
@@ -229,9 +235,9 @@ class Writer:
             try:
                 bodies += read_page(self._connection, [place], self._damages)
             except sqlite3.Error as error:
-                if not _is_damage(error):
+                if not is_damage(error):
                     raise
-        return bodies
+        return bodies + found
 
     def _ask_for_check(self) -> None:
         """Have the next start look at the whole file."""
@@ -285,7 +291,8 @@ class Writer:
         return self._report
 
 
-def _is_damage(error: sqlite3.Error) -> bool:
+def is_damage(error: sqlite3.Error) -> bool:
+    """Say whether a page of the file is not what it should be."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     return isinstance(code, int) and code & PRIMARY in DAMAGE
 

@@ -1,4 +1,4 @@
-"""Batches as statements: one for the usual batch, and the order in which the others are written."""
+"""Batches as statements: few of them, and the order in which they are written."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ import sqlite3
 import pytest
 
 from covey.core.stores import schema
-from covey.core.stores.changes import GRAIN, ROWS_PER_STATEMENT, Changes
-from tests.core.stores.support import Note
+from covey.core.stores.changes import (
+    GRAIN,
+    ROWS_PER_STATEMENT,
+    Changes,
+    Statement,
+    carry_out,
+    insert,
+)
 
 
 @pytest.fixture
@@ -18,52 +24,47 @@ def connection() -> sqlite3.Connection:
     return made
 
 
-def write(connection: sqlite3.Connection, changes: Changes) -> int:
-    statements = changes.statements()
-    for text, parameters in statements:
-        connection.execute(text, parameters)
-    return len(statements)
-
-
-def batch(first: int, count: int, *deletions: int) -> Changes:
-    changes = Changes()
-    for place in range(first, first + count):
-        changes.arrive(place, "g", Note(b"x"))
-    changes.deletions += deletions
-    return changes
-
-
-def places(connection: sqlite3.Connection, table: str) -> list[int]:
-    return [place for (place,) in connection.execute(f"select id from {table} order by id")]
-
-
-@pytest.mark.parametrize("count", [1, GRAIN, GRAIN + 1, 3 * GRAIN - 2, ROWS_PER_STATEMENT - 1])
-def test_arrivals_and_deletions_are_one_statement(
+@pytest.mark.parametrize("count", [1, GRAIN, GRAIN + 1, ROWS_PER_STATEMENT, 1000])
+def test_rows_are_inserted_by_few_statements_of_few_lengths(
     connection: sqlite3.Connection, count: int
 ) -> None:
-    write(connection, batch(1, 3))
-    assert write(connection, batch(4, count, 1, 3)) == 1
-    wanted = [2, *range(4, 4 + count)]
-    assert places(connection, "messages") == places(connection, "bodies") == wanted
-
-
-def test_deletions_alone_are_one_statement(connection: sqlite3.Connection) -> None:
-    write(connection, batch(1, 3))
     changes = Changes()
-    changes.deletions.append(2)
-    assert write(connection, changes) == 1
-    assert places(connection, "messages") == places(connection, "bodies") == [1, 3]
+    for place in range(count):
+        changes.ids += (place, b"digest")
+    statements = changes.others()
+    assert len(statements) <= count // ROWS_PER_STATEMENT + 2
+    carry_out(connection, statements)
+    assert connection.execute("select count(*) from ids").fetchone() == (count,)
+    lengths = {text.count("(") for text, _ in statements}
+    assert all(length <= GRAIN or length % GRAIN == 0 for length in lengths)
 
 
-def test_a_large_batch_is_several_statements_and_whole(connection: sqlite3.Connection) -> None:
-    count = 2 * ROWS_PER_STATEMENT + 5
-    assert write(connection, batch(1, count, 1)) == 3
-    assert places(connection, "bodies") == list(range(2, count + 1))
+def test_statements_are_all_carried_out_or_none(connection: sqlite3.Connection) -> None:
+    statements: list[Statement] = [
+        ("insert into ids values (1, 'x')", ()),
+        ("insert into nowhere values (1)", ()),
+    ]
+    with pytest.raises(sqlite3.OperationalError):
+        carry_out(connection, statements)
+    connection.execute("rollback")
+    assert connection.execute("select count(*) from ids").fetchone() == (0,)
+    carry_out(connection, [])
+    assert not connection.in_transaction
 
 
-def test_one_that_moved_is_deleted_by_its_new_place(connection: sqlite3.Connection) -> None:
-    write(connection, batch(1, 2))
-    changes = batch(3, 1, 9)
-    changes.moves[2] = 9
-    assert write(connection, changes) == 4
-    assert places(connection, "messages") == places(connection, "bodies") == [1, 3]
+def test_a_batch_that_names_rows_says_so() -> None:
+    assert not Changes().names_rows
+    for change in ("moves", "retries", "empties"):
+        changes, later = Changes(), Changes()
+        if change == "empties":
+            later.empties = True
+        else:
+            getattr(later, change)[1] = 2
+        changes.add(later)
+        assert changes.names_rows
+
+
+def test_nothing_to_insert_is_no_statement() -> None:
+    found: list[Statement] = []
+    insert(found, "ids", 2, [])
+    assert found == []

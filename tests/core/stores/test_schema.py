@@ -48,8 +48,37 @@ def test_upgraded_store_can_be_written(tmp_path: Path, database: sqlite3.Connect
     bench.store.append(1, 1001, "", Note(b"new"))
     bench.store.delete(1, 7)
     assert bench.flush() is None
+    bench.store.close()
+    bench = Bench(tmp_path)
     assert bench.numbers() == [(1, 1001), (2, 1)]
     assert bench.page((1, 7)) == []
+    bench.store.close()
+
+
+@pytest.mark.parametrize("older", range(2, FORMAT))
+def test_store_of_every_format_is_upgraded_and_goes_on(
+    tmp_path: Path, database: sqlite3.Connection, older: int
+) -> None:
+    """Made as the releases between did it: formats 2 to 5 had a view for what arrives."""
+    database.executescript(V1 + "".join(UPGRADES[step] for step in range(1, older)))
+    if older < 6:
+        database.execute("create view arrivals as select id from messages")
+    database.execute(f"pragma user_version = {older}")
+    database.close()
+    bench = Bench(tmp_path)
+    bench.store.append(1, 1001, "", Note(b"new"))
+    bench.store.delete(1, 7)
+    bench.flush()
+    bench.store.close()
+    with closing(sqlite3.connect(tmp_path / "covey.db")) as upgraded:
+        tables = upgraded.execute("select name from sqlite_master where type in ('table', 'view')")
+        assert sorted(name for (name,) in tables) == [
+            *("bodies", "durables", "ids", "journal", "messages", "queues")
+        ]
+        assert upgraded.execute("pragma user_version").fetchone() == (FORMAT,)
+    bench = Bench(tmp_path)
+    assert bench.numbers() == [(1, 1001), (2, 1)]
+    assert [body.body for body in bench.page((1, 1001), (2, 1))] == [b"new", b"abc"]
     bench.store.close()
 
 
