@@ -8,8 +8,8 @@ the same transaction that empties it (a *fold*). Rules:
 - What is in the journal alone is in memory, too (`waiting`): bodies are read from there.
 - A batch that names rows of the tables (moves, retry counts, a queue emptied), or that is as large
   as the journal, folds first and goes to the tables itself, in one transaction.
-- A restart replays the rows in their order, and folds. A row whose checksum is wrong is reported
-  and stays on the disk; the others count.
+- A restart replays the rows in their order, and folds if there is room for that. A row whose
+  checksum is wrong is reported and stays on the disk; the others count.
 
 An arrival in a blob: `RECORD`, then its kind, group, head and body.
 """
@@ -20,11 +20,13 @@ import json
 import sqlite3
 import struct
 from array import array
+from collections.abc import Iterator
+from heapq import merge
 from typing import Final
 from zlib import crc32
 
-from covey.core.stores.base import DAMAGES_MAX, BodyRecord
-from covey.core.stores.changes import DELETE, Arrival, Changes, Statement, carry_out, insert
+from covey.core.stores.base import DAMAGES_MAX, BodyRecord, MessageRecord
+from covey.core.stores.changes import DELETE, Arrival, Changes, Statement, insert
 from covey.core.stores.schema import BODIES, MESSAGES, SEQ_BITS, SEQ_MASK
 
 JOURNAL_BYTES: Final = 2 * 1024 * 1024  # less folds what is about to be settled, more stalls longer
@@ -39,25 +41,37 @@ REMOVE: Final = "delete from journal where number in (select value from json_eac
 ROWS: Final = """
     select number, cast(arrivals as blob), cast(deletions as blob), crc from journal order by number
 """
-LAST: Final = "select coalesce(max(number), 0) from journal"
 
 
 class Journal:
     """The rows of the journal, as far as the tables do not know what they say."""
 
-    __slots__ = ("_next", "_numbers", "_size", "bytes_max", "gone", "waiting")
+    __slots__ = (
+        "_is_folding",
+        "_next",
+        "_numbers",
+        "_size",
+        "bytes_max",
+        "folded",
+        "gone",
+        "waiting",
+    )
 
-    def __init__(self, next_number: int = 1) -> None:
+    def __init__(self) -> None:
         self.bytes_max = JOURNAL_BYTES
-        self._next = next_number
+        self._is_folding = False
+        self.folded = 0  # bytes of messages that the last batch took to the tables
+        self._next = 1  # the number of the next row
         self._numbers: list[int] = []
         self._size = 0  # bytes of messages in these rows, settled ones too
         self.waiting: dict[int, Arrival] = {}  # alive and not in the tables yet, by place
         self.gone: list[int] = []  # settled and in the tables still
 
     def take(self, changes: Changes) -> list[Statement]:
-        """Return what makes a batch durable, in one transaction; it must not fail for good."""
+        """Return what makes a batch durable, in one transaction; `written` is to follow."""
         self._count(changes.arrivals, changes.deletions)
+        self.folded = 0
+        self._is_folding = False  # a fold may have failed
         rows = len(self.waiting) + len(self.gone)
         size = self._size + changes.size
         if changes.names_rows or size > self.bytes_max or rows > ROWS_MAX:
@@ -71,15 +85,21 @@ class Journal:
     def fold(self, changes: Changes) -> list[Statement]:
         """Return what puts everything into the tables; the batch has been counted before."""
         found: list[Statement] = []
-        _fill_tables(found, self.waiting)
+        self.folded = _fill_tables(found, self.waiting)
         found += changes.renumberings()
         if self.gone:
             found.append((DELETE, (json.dumps(self.gone),)))
         found += changes.others()
         if self._numbers:
             found.append((REMOVE, (json.dumps(self._numbers),)))
-        self._numbers, self._size, self.waiting, self.gone = [], 0, {}, []
+        self._is_folding = True
         return found
+
+    def written(self) -> None:
+        """Hear that what was last returned is on the disk."""
+        if self._is_folding:
+            self._numbers, self._size, self.waiting, self.gone = [], 0, {}, []
+            self._is_folding = False
 
     def bodies(self, places: list[int]) -> list[BodyRecord]:
         """Return those of the bodies asked for that are here."""
@@ -89,12 +109,26 @@ class Journal:
             BodyRecord(place >> SEQ_BITS, place & SEQ_MASK, *waiting[place][5:]) for place in here
         ]
 
+    def messages(self, rows: Iterator[MessageRecord]) -> Iterator[MessageRecord]:
+        """Walk all messages: those of the tables that are not settled, and those that are here."""
+        if not (self.waiting or self.gone):
+            return rows
+        gone = set(self.gone)
+        kept = (row for row in rows if row.queue << SEQ_BITS | row.seq not in gone)
+        return merge(kept, sorted([_record(place, each) for place, each in self.waiting.items()]))
+
     def recall(self, number: int, arrivals: bytes, deletions: bytes) -> None:
         """Count a row that a restart finds; raises ValueError if it makes no sense."""
         gone = array("q")
         gone.frombytes(deletions)
         self._count(unpacked(arrivals), gone.tolist())
+        self._size += len(arrivals)
         self._numbers.append(number)
+        self.skip(number)
+
+    def skip(self, number: int) -> None:
+        """Go on behind a row."""
+        self._next = number + 1
 
     def _count(self, arrivals: dict[int, Arrival], deletions: list[int]) -> None:
         waiting = self.waiting
@@ -113,7 +147,7 @@ class Journal:
 
 
 def replay(connection: sqlite3.Connection, damages: list[str]) -> Journal:
-    """Put what the journal holds into the tables at start; return the one to go on with."""
+    """Return the journal that the last run left; rows that cannot be replayed are noted."""
     journal = Journal()
     for number, arrivals, deletions, crc in connection.execute(ROWS).fetchall():
         cause = "its checksum is wrong"
@@ -123,13 +157,12 @@ def replay(connection: sqlite3.Connection, damages: list[str]) -> Journal:
                 continue
             except ValueError as error:
                 cause = str(error)
+        journal.skip(number)
         if len(damages) < DAMAGES_MAX:
             damages.append(f"row {number} of the journal cannot be replayed: {cause}")
     if damages:  # a torn row that salvage could read may have the number of one of these
         connection.execute(DELETE, (json.dumps(list(journal.waiting)),))
-    carry_out(connection, journal.fold(Changes()))
-    (last,) = connection.execute(LAST).fetchone()
-    return Journal(last + 1)
+    return journal
 
 
 def packed(arrivals: dict[int, Arrival]) -> bytes:
@@ -169,12 +202,22 @@ def unpacked(blob: bytes) -> dict[int, Arrival]:
     return arrivals
 
 
-def _fill_tables(found: list[Statement], arrivals: dict[int, Arrival]) -> None:
+def _record(place: int, arrival: Arrival) -> MessageRecord:
+    group, size, expires_ms, priority, due_ms, _, _, _ = arrival
+    queue, seq = place >> SEQ_BITS, place & SEQ_MASK
+    return MessageRecord(queue, seq, group, 0, size, priority, expires_ms, due_ms)
+
+
+def _fill_tables(found: list[Statement], arrivals: dict[int, Arrival]) -> int:
+    """Add what inserts messages; return how many bytes they have."""
+    filled = 0
     messages: list[int | str | bytes | None] = []
     bodies: list[int | str | bytes | None] = []
     for place, arrival in arrivals.items():
         group, size, expires_ms, priority, due_ms, kind, head, body = arrival
         messages += (place, group, 0, size, expires_ms, priority, due_ms)
         bodies += (place, kind, head, body, crc32(body, crc32(head)))
+        filled += len(head) + len(body)
     insert(found, "messages", MESSAGES, messages)
     insert(found, "bodies", BODIES, bodies)
+    return filled

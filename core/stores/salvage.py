@@ -150,6 +150,8 @@ class _Copy:
             start = "the first message" if last < 0 else self._words(last)
             end = "the last message" if following is None else self._words(following)
             self.lost.append(f"messages between {start} and {end} cannot be read")
+        elif table == "journal":
+            self.lost.append(f"what some commits after {last} wrote cannot be read")
         else:
             self.lost.append(f"rows of {table} after {last} cannot be read")
 

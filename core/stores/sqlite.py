@@ -28,14 +28,14 @@ from covey.core.stores.base import (
     Place,
     QueueRecord,
 )
-from covey.core.stores.changes import Changes
+from covey.core.stores.changes import Changes, carry_out
 from covey.core.stores.disk import Disk
-from covey.core.stores.journal import replay
+from covey.core.stores.journal import Journal, replay
 from covey.core.stores.lock import DirectoryLock
 from covey.core.stores.reader import read_durables, read_ids, read_messages, read_queues
 from covey.core.stores.salvage import CHECK, finish_salvage, salvage
 from covey.core.stores.schema import QUEUES_MAX, SCRATCH, SEQ_MASK, place_of, prepare
-from covey.core.stores.writer import Notify, Page, Writer, is_damage
+from covey.core.stores.writer import Notify, Page, Writer, is_damage, is_passing
 
 FILE: Final = "covey.db"
 SCRATCH_FILE: Final = "scratch.db"
@@ -68,6 +68,7 @@ class SqliteStore(MessageStore):
     ) -> None:
         super().__init__()
         self._settings = settings
+        self._journal = Journal()
         directory = Path(settings.path)
         _make_directory(directory)
         self._lock = DirectoryLock(directory)
@@ -103,7 +104,7 @@ class SqliteStore(MessageStore):
                 self.damages += salvage(path, found)
                 connection = _connect(path, factory)
                 prepare(connection, str(path), whole=True)
-                self._journal = replay(connection, self.damages)
+                self._replay(connection)
             check.unlink(missing_ok=True)
             _attach_scratch(connection, directory / SCRATCH_FILE)
         except BaseException:
@@ -115,10 +116,16 @@ class SqliteStore(MessageStore):
         """Fold the last run's journal into the tables; return the damage that is in its way."""
         try:
             self._journal = replay(connection, self.damages)
+            carry_out(connection, self._journal.fold(Changes()))
+            self._journal.written()
         except sqlite3.DatabaseError as error:
-            if not is_damage(error):
+            if connection.in_transaction:
+                connection.execute("rollback")
+            if is_damage(error):
+                return [str(error)]
+            if not is_passing(error):
                 raise
-            return [str(error)]
+            # A full disk is no reason not to serve: the journal is used as it is.
         return []
 
     def queues(self) -> list[QueueRecord]:
@@ -131,7 +138,7 @@ class SqliteStore(MessageStore):
 
     def messages(self) -> Iterator[MessageRecord]:
         """Walk all messages, queue by queue, ascending."""
-        return read_messages(self._connection)
+        return self._journal.messages(read_messages(self._connection))
 
     def ids(self) -> Iterator[IdRecord]:
         """Walk all remembered message ids, queue by queue, ascending."""

@@ -32,7 +32,7 @@ from covey.core.stores.journal import Journal
 from covey.core.stores.reader import read_page
 from covey.core.stores.salvage import CHECK
 
-CHECKPOINT_BYTES: Final = 16 * 1024 * 1024  # of WAL: less syncs too often, more slows recovery
+CHECKPOINT_BYTES: Final = 8 * 1024 * 1024  # of WAL: less syncs too often, more slows recovery
 LOOK_BYTES: Final = 1024 * 1024  # written between two looks at the disk
 COMMIT_BYTES: Final = 16 * 1024  # what a commit adds to the WAL beside bodies, about four pages
 RETRY_S: Final = 0.5  # how often a full disk is looked at again
@@ -142,16 +142,27 @@ class Writer:
             for page in pages:
                 self._read(page)
             if self._pressure:
+                self._make_room()
                 self._look_at_disk()
+        self._fold()  # a file at rest has everything in its tables
+
+    def _make_room(self) -> None:
+        """Let what was settled leave the tables, and what is in the log go to its place."""
         self._fold()
+        if self._unsynced and self._error is None:
+            self._checkpoint()
 
     def _fold(self) -> None:
-        """Leave the file with everything in its tables."""
-        if self._error is None:
-            try:
-                carry_out(self._connection, self._journal.fold(Changes()))
-            except sqlite3.Error:
-                self._roll_back()  # the journal is there as it was: the next start replays it
+        """Empty the journal, if there is room for that: a batch or a start would do it, too."""
+        if self._error is not None:
+            return
+        try:
+            carry_out(self._connection, self._journal.fold(Changes()))
+            self._journal.written()
+        except sqlite3.Error as error:
+            self._roll_back()
+            if not is_passing(error):
+                self._fail(f"{self._path}: fold failed: {error}")
 
     def _wait(self) -> bool:
         with self._awake:
@@ -167,9 +178,10 @@ class Writer:
         while self._error is None:
             try:
                 carry_out(self._connection, statements)
+                self._journal.written()
             except sqlite3.Error as error:
                 self._roll_back()
-                if _is_passing(error) and not self._is_closing:
+                if is_passing(error) and not self._is_closing:
                     self._wait_for_room(error)
                     continue
                 if is_damage(error):
@@ -181,7 +193,7 @@ class Writer:
             report.tickets += changes.tickets
             report.error = self._error
         if self._error is None:
-            self._account(changes.size + COMMIT_BYTES)
+            self._account(changes.size + self._journal.folded + COMMIT_BYTES)
 
     def _account(self, written: int) -> None:
         """Keep the log short and an eye on the disk."""
@@ -209,7 +221,7 @@ class Writer:
             try:
                 page.bodies = self._read_bodies(page.places)
             except sqlite3.Error as error:
-                if _is_passing(error):
+                if is_passing(error):
                     self.ask(page)
                     return
                 self._fail(f"{self._path}: a page could not be read: {error}")
@@ -251,7 +263,7 @@ class Writer:
             self._connection.execute("pragma wal_checkpoint(passive)").fetchone()
             self._unsynced = 0
         except sqlite3.Error as error:
-            if not _is_passing(error):
+            if not is_passing(error):
                 self._fail(f"{self._path}: checkpoint failed: {error}")
 
     def _look_at_disk(self) -> None:
@@ -297,6 +309,7 @@ def is_damage(error: sqlite3.Error) -> bool:
     return isinstance(code, int) and code & PRIMARY in DAMAGE
 
 
-def _is_passing(error: sqlite3.Error) -> bool:
+def is_passing(error: sqlite3.Error) -> bool:
+    """Say whether the same may work later: there is no room, or somebody reads."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     return isinstance(code, int) and code & PRIMARY in PASSING

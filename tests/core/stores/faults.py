@@ -14,17 +14,28 @@ Parameters = Sequence[int | str | bytes]
 class Plan:
     """Which statement fails, and how. Statements are counted from 1 while it is armed."""
 
-    def __init__(self, nth: int, code: int, *, is_done_first: bool = False, times: int = 1) -> None:
+    def __init__(
+        self,
+        nth: int,
+        code: int,
+        *,
+        is_done_first: bool = False,
+        times: int = 1,
+        start: str = "",
+    ) -> None:
         self.nth = nth
         self.code = code
         self.is_done_first = is_done_first  # torn: carried out, and reported as failed
         self.times = times
+        self.start = start  # of the statements that count
         self.is_armed = True
         self.count = 0
         self.failures = 0
 
     def is_due(self, statement: str) -> bool:
         if not self.is_armed or self.failures == self.times:
+            return False
+        if not statement.startswith(self.start):
             return False
         if statement == "rollback" and self.code == DISK_FULL:
             return False  # takes no room

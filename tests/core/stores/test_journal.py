@@ -13,6 +13,7 @@ import pytest
 from covey.core.stores import schema
 from covey.core.stores.changes import Changes, carry_out
 from covey.core.stores.journal import ADD, ROWS_MAX, Journal, packed, replay, unpacked
+from tests.core.stores.faults import DISK_FULL, Plan, failing
 from tests.core.stores.support import Bench, House, Note, bodies
 
 
@@ -29,6 +30,22 @@ def batch(first: int, count: int, *deletions: int, body: bytes = b"x") -> Change
         changes.arrive(place, "g", Note(body))
     changes.deletions += deletions
     return changes
+
+
+def write(connection: sqlite3.Connection, journal: Journal, changes: Changes) -> None:
+    carry_out(connection, journal.take(changes))
+    journal.written()
+
+
+def fold(connection: sqlite3.Connection, journal: Journal) -> None:
+    carry_out(connection, journal.fold(Changes()))
+    journal.written()
+
+
+def restart(connection: sqlite3.Connection, damages: list[str]) -> Journal:
+    journal = replay(connection, damages)
+    fold(connection, journal)
+    return journal
 
 
 def places(connection: sqlite3.Connection, table: str = "messages") -> list[int]:
@@ -51,10 +68,11 @@ def crashed(directory: Path, copy: Path) -> Path:
 
 def test_a_batch_of_arrivals_and_deletions_is_one_row(connection: sqlite3.Connection) -> None:
     journal = Journal()
-    carry_out(connection, journal.take(batch(1, 100)))
+    write(connection, journal, batch(1, 100))
     statements = journal.take(batch(101, 50, *range(1, 60)))
     assert [text for text, _ in statements] == [ADD]
     carry_out(connection, statements)
+    journal.written()
     assert rows(connection) == 2
     assert places(connection) == []
 
@@ -64,9 +82,9 @@ def test_a_full_journal_leaves_the_living_in_the_tables(connection: sqlite3.Conn
     journal.bytes_max = 90_000
     for number in range(100):
         settled = range(number * 10 - 9, number * 10 - 1) if number else ()
-        carry_out(connection, journal.take(batch(number * 10 + 1, 10, *settled, body=b"x" * 500)))
+        write(connection, journal, batch(number * 10 + 1, 10, *settled, body=b"x" * 500))
     assert 0 < rows(connection) <= 20
-    carry_out(connection, journal.fold(Changes()))
+    fold(connection, journal)
     assert rows(connection) == 0
     alive = [place for place in range(1, 1001) if place % 10 in (9, 0) or place > 990]
     assert places(connection) == places(connection, "bodies") == alive
@@ -74,18 +92,18 @@ def test_a_full_journal_leaves_the_living_in_the_tables(connection: sqlite3.Conn
 
 def test_what_is_in_the_tables_leaves_them_by_the_journal(connection: sqlite3.Connection) -> None:
     journal = Journal()
-    carry_out(connection, journal.take(batch(1, 9)))
-    carry_out(connection, journal.fold(Changes()))
-    carry_out(connection, journal.take(batch(10, 1, 2, 3)))
+    write(connection, journal, batch(1, 9))
+    fold(connection, journal)
+    write(connection, journal, batch(10, 1, 2, 3))
     assert places(connection) == list(range(1, 10))
-    carry_out(connection, journal.fold(Changes()))
+    fold(connection, journal)
     assert places(connection) == places(connection, "bodies") == [1, *range(4, 11)]
 
 
 def test_a_fold_is_bounded_in_rows_too(connection: sqlite3.Connection) -> None:
     journal = Journal()
     for number in range(ROWS_MAX // 100 + 1):
-        carry_out(connection, journal.take(batch(number * 100, 100, body=b"")))
+        write(connection, journal, batch(number * 100, 100, body=b""))
     assert rows(connection) == 0
     assert len(places(connection)) == ROWS_MAX // 100 * 100 + 100
 
@@ -94,18 +112,18 @@ def test_a_batch_as_large_as_the_journal_goes_to_the_tables(
     connection: sqlite3.Connection,
 ) -> None:
     journal = Journal()
-    carry_out(connection, journal.take(batch(1, 1)))
-    carry_out(connection, journal.take(batch(2, 1, body=b"x" * journal.bytes_max)))
+    write(connection, journal, batch(1, 1))
+    write(connection, journal, batch(2, 1, body=b"x" * journal.bytes_max))
     assert rows(connection) == 0
     assert places(connection) == [1, 2]
 
 
 def test_one_that_moved_is_deleted_by_its_new_place(connection: sqlite3.Connection) -> None:
     journal = Journal()
-    carry_out(connection, journal.take(batch(1, 2)))
+    write(connection, journal, batch(1, 2))
     changes = batch(3, 1, 9)
     changes.moves[2] = 9
-    carry_out(connection, journal.take(changes))
+    write(connection, journal, changes)
     assert places(connection) == places(connection, "bodies") == [1, 3]
 
 
@@ -147,9 +165,6 @@ def test_a_crash_loses_nothing_and_brings_nothing_back(tmp_path: Path) -> None:
         if seq % 9 == 0:
             again = Bench(crashed(tmp_path / "running", tmp_path / str(seq)))
             kept = [(1, number) for number in range(max(1, seq - 4), seq + 1)]
-            assert again.numbers() == [
-                (record.queue, record.seq) for record in again.store.messages()
-            ]
             assert again.numbers() == kept
             assert [body.body for body in again.page(*kept)] == [b"%d" % n * 10 for _, n in kept]
             again.store.close()
@@ -185,26 +200,37 @@ def test_a_damaged_row_is_reported_and_kept_and_the_others_count(
 ) -> None:
     journal = Journal()
     for first in (1, 2, 3):
-        carry_out(connection, journal.take(batch(first, 1)))
+        write(connection, journal, batch(first, 1))
     connection.execute("update journal set arrivals = arrivals || 'x' where number = 2")
     for _ in range(2):
         damages: list[str] = []
-        again = replay(connection, damages)
+        again = restart(connection, damages)
         assert damages == ["row 2 of the journal cannot be replayed: its checksum is wrong"]
         assert places(connection) == [1, 3]
         assert rows(connection) == 1
-    carry_out(connection, again.take(batch(4, 1)))
+    write(connection, again, batch(4, 1))
     assert places(connection) == [1, 3] and rows(connection) == 2
-    replay(connection, damages)
+    restart(connection, damages)
     assert places(connection) == [1, 3, 4] and rows(connection) == 1
+
+
+def test_a_fold_that_failed_leaves_the_journal_as_it_was(connection: sqlite3.Connection) -> None:
+    journal = Journal()
+    write(connection, journal, batch(1, 3))
+    assert journal.fold(Changes())
+    assert list(journal.waiting) == [1, 2, 3]
+    assert [body.seq for body in journal.bodies([2, 9])] == [2]
+    fold(connection, journal)
+    assert not journal.waiting
+    assert places(connection) == [1, 2, 3]
 
 
 def test_a_torn_row_in_the_tables_gives_way_to_the_journals(
     connection: sqlite3.Connection,
 ) -> None:
-    carry_out(connection, Journal().take(batch(5, 1)))
+    write(connection, Journal(), batch(5, 1))
     connection.execute("insert into messages values (5, 'torn', 0, 0, 0, 4, 0)")
-    replay(connection, ["salvaged"])
+    restart(connection, ["salvaged"])
     assert connection.execute("select id, grp from messages").fetchall() == [(5, "g")]
     assert places(connection, "bodies") == [5]
 
@@ -212,9 +238,37 @@ def test_a_torn_row_in_the_tables_gives_way_to_the_journals(
 def test_a_row_that_makes_no_sense_is_no_better(connection: sqlite3.Connection) -> None:
     connection.execute(ADD, (1, b"nonsense", b"", crc32(b"nonsense")))
     damages: list[str] = []
-    replay(connection, damages)
+    restart(connection, damages)
     assert len(damages) == 1 and damages[0].startswith("row 1 of the journal cannot be replayed")
     assert rows(connection) == 1
+
+
+def test_a_restart_on_a_full_disk_uses_the_journal_as_it_is(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "running")
+    for seq in range(1, 31):
+        bench.store.append(1, seq, "g", Note(b"%d" % seq))
+        if seq == 10:
+            bench.store.count_retry(1, 1, 1)  # so that these ten are in the tables
+            bench.flush()
+    bench.store.delete(1, 4)
+    bench.flush()
+    bench.store.delete(1, 25)
+    bench.store.append(2, 1, "", Note(b"x"))
+    bench.flush()
+    bench.store.delete(1, 7)
+    bench.flush()
+    folder = crashed(tmp_path / "running", tmp_path / "full")
+    bench.store.close()
+    plan = Plan(1, DISK_FULL, times=1, start="insert into messages")
+    again = Bench(folder, failing(plan))
+    assert plan.failures == 1
+    kept = [(1, seq) for seq in range(1, 31) if seq not in (4, 7, 25)] + [(2, 1)]
+    assert again.numbers() == kept
+    assert len(again.page(*kept)) == len(kept)
+    again.store.delete(1, 1)
+    assert again.flush() is None
+    assert again.numbers() == kept[1:]
+    again.store.close()
 
 
 def test_a_broker_goes_on_where_a_crash_left_the_journal(tmp_path: Path) -> None:

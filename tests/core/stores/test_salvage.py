@@ -90,6 +90,28 @@ def by_number(entry: Entry) -> int:
     return entry.seq
 
 
+def test_a_torn_page_of_the_journal_costs_its_commits_and_every_other_message_is_there(
+    tmp_path: Path,
+) -> None:
+    bench = Bench(tmp_path / "running")
+    for seq in range(1, 41):
+        bench.store.append(1, seq, "g", Note(b"%d" % seq + b"x" * 500, "g"))
+        bench.flush()
+    bench.store._connection.execute("pragma wal_checkpoint(truncate)").fetchone()
+    crash = tmp_path / "crash"
+    crash.mkdir()
+    shutil.copy(tmp_path / "running" / FILE, crash)
+    bench.store.close()
+    tear(crash, pages_of(crash, "journal")[2])
+    bench = Bench(crash)
+    assert any("commits after" in text for text in bench.store.damages), bench.store.damages
+    left = [seq for _, seq in bench.numbers()]
+    assert 20 < len(left) < 40
+    found = bench.page(*[(1, seq) for seq in left])
+    assert [body.body for body in found] == [b"%d" % seq + b"x" * 500 for seq in left]
+    bench.store.close()
+
+
 def test_the_damaged_file_is_kept(tmp_path: Path) -> None:
     fill(tmp_path)
     page = pages_of(tmp_path, "messages")[1]
