@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 HEADS_MAX: Final = 1024  # remembered of one connection
 HEAD_LENGTH_MAX: Final = 512  # bytes of one: longer ones rarely come again as they are
-ONCE: Final = (b"receipt:", b"message-id:")  # lines that no two frames share
+# Lines that no two frames share.
+RECEIPT: Final = b"receipt:"
+MESSAGE_ID: Final = b"message-id:"
 
 SEND_START: Final = b"SEND\n"
 RECEIPT_LINE: Final = b"\nreceipt:"
@@ -54,7 +56,7 @@ class Heads:
         if not self.is_of_use or len(text) > HEAD_LENGTH_MAX:
             return
         block = head.block
-        if ONCE[0] in block or ONCE[1] in block:
+        if block.find(RECEIPT) >= 0 or block.find(MESSAGE_ID) >= 0:
             return
         if len(self.known) >= HEADS_MAX:
             self.is_of_use = self.hits > HEADS_MAX

@@ -54,9 +54,10 @@ _OWN: Final = Struct(">B?BqqqIII")
 _FORMAT: Final = 2
 _FORMAT_MARK: Final = bytes((_FORMAT,))
 
-STORED_BLOCKS_MAX: Final = 256  # distinct blocks read back that are remembered
+STORED_BLOCKS_MAX: Final = 4096  # distinct blocks read back that are remembered
 _stored_blocks: dict[bytes, Block] = {}
 
+_BACKSLASH: Final = 92  # a number: looking for bytes in bytes costs CPython an exception
 V1_0: Final = Version.V1_0
 V1_1: Final = Version.V1_1
 V1_2: Final = Version.V1_2
@@ -71,7 +72,7 @@ class Block:
         self.v1_2 = v1_2  # each line with an LF before it
         self.user = user  # who sent it, for other protocols' readers
         self._dead: tuple[str, Block] | None = None
-        is_plain = b"\\" not in v1_2
+        is_plain = _BACKSLASH not in v1_2
         self._v1_0: bytes | None = v1_2 if is_plain else None
         self._v1_1: bytes | None = v1_2 if is_plain else None
         self._headers: dict[str, str] | None = None
