@@ -19,6 +19,7 @@ from mypy_extensions import mypyc_attr
 if TYPE_CHECKING:
     from covey.core.entry import Entry
     from covey.core.fan import Fan
+    from covey.core.glances import Glances
     from covey.core.lane import Lane
     from covey.core.selector import Selector
     from covey.core.session import Session
@@ -42,7 +43,11 @@ class Window:
 
     def is_open(self) -> bool:
         """Say whether another message may be sent."""
-        return not self.is_paused and (self.is_automatic or self.count > 0 or self.size > 0)
+        return not self.is_paused and self.has_credit()
+
+    def has_credit(self) -> bool:
+        """Say whether the peer wants another message, be its outbox full or not."""
+        return self.is_automatic or self.count > 0 or self.size > 0
 
     def grant(self, count: int, size: int) -> None:
         """Raise the windows and let every consumer that was waiting for it go on."""
@@ -89,6 +94,7 @@ class Consumer(ABC):
         self.browse_ends = True
         self.sees_acquired = True
         self.cursor = 0
+        self.glances: Glances | None = None
         # Kept by the queue.
         self.view: View | None = None
         self.unsettled: dict[int, Entry] = {}

@@ -2,14 +2,15 @@
 
 An entry of a backlog stays, its body goes. Rules:
 
-- The newest go first: a message that arrives while its queue is over the window is put out as
-  soon as the pump had its chance to deliver it. A persistent one is in the store already; others
-  are spilled to the scratch file first.
+- The newest go first: messages that arrive while their queue is over the window are put out once
+  the pump had its chance to deliver them and there are enough for one write. Persistent ones are in
+  the store already; others are spilled to the scratch file first.
 - Never an acquired one, and no lane's head while anybody reads the queue.
 - Bodies come back by number, ahead of the consumers: a lane is HELD while its head has none,
   plain entries wait in order. Selectors and dead-letter queues need the body too, so it is read
   before they are asked; nothing is ever decided about a message that is not there.
-- What came back and was passed over (a selector refused it, a browser looked) goes out again.
+- What came back and was passed over (a selector refused it) goes out again. What a browser looks at
+  never comes back: it is read for the browser alone (`core.glances`).
 - Over the window still at least the head of each lane is read: the window may be exceeded by
   one message for each group, but no consumer ever waits for another one's backlog.
 
@@ -25,20 +26,25 @@ from typing import Final
 
 from covey.config.settings import BrokerSettings
 from covey.core.commit import Commits
+from covey.core.consumer import Consumer
 from covey.core.entry import ASIDE, GONE, KEPT, NOWHERE, PENDING, STORING, Entry
 from covey.core.errors import BrokerError
 from covey.core.events import EventKind
+from covey.core.glances import Glances
 from covey.core.lane import Lane
 from covey.core.message import Message
 from covey.core.queue import Queue
 from covey.core.shelf import Shelf
 from covey.core.stores.base import DAMAGES_MAX, BodyRecord
 
-PAGE_MESSAGES: Final = 512  # read at a time: larger ones hold up the commits behind them
+# Not Final, so that a test of the compiled pager can make them small.
+PAGE_MESSAGES = 512  # read at a time: larger ones hold up the commits behind them
 PAGE_BYTES: Final = 512 * 1024
 PAGES_MAX: Final = 2  # of one queue under way: one being used up, one being read
 LANES_PER_PAGE: Final = 256
-LOADED_MIN: Final = 2 * PAGE_MESSAGES  # stay whatever the window says, or reading would not end
+SPILL_MESSAGES = 256  # put out at a time, or fewer of so many bytes: what the window is exceeded by
+SPILL_BYTES: Final = 256 * 1024
+LOADED_MIN = 2 * PAGE_MESSAGES  # stay whatever the window says, or reading would not end
 
 Decoder = Callable[[bytes, bytes], Message]
 
@@ -56,8 +62,9 @@ class Pager:
         self.total = 0  # bytes of bodies in memory
         self.damages: list[str] = []
         self._ticket = 0
-        self._asked: dict[int, tuple[Queue, list[int]]] = {}
+        self._asked: dict[int, _Asked] = {}
         self._fresh: list[tuple[Queue, Entry]] = []  # newcomers of queues over their window
+        self._fresh_size = 0
         commits.arrived = self.arrived
         commits.spilled = self.spilled
         commits.store.paged = self.paged
@@ -73,10 +80,14 @@ class Pager:
         """Hear of a new entry; if there is no room for it, it goes once the pump has run."""
         if self._is_over(queue):
             self._fresh.append((queue, entry))
+            self._fresh_size += entry.size
 
     def trim(self) -> None:
-        """Put out the newcomers that found no room and no consumer."""
+        """Put out the newcomers that found no room and no consumer, many at a time."""
+        if len(self._fresh) < SPILL_MESSAGES and self._fresh_size < SPILL_BYTES:
+            return
         fresh, self._fresh = self._fresh, []
+        self._fresh_size = 0
         for queue, entry in fresh:
             if not self._is_over(queue):
                 continue
@@ -100,7 +111,10 @@ class Pager:
         if shelf.out and shelf.number and shelf.pages < PAGES_MAX:
             wanted = self._wanted(queue)
             if wanted:
-                self._ask(queue, wanted)
+                self._ask_for_all(queue, wanted)
+        if shelf.out and shelf.number:
+            for browser in queue.board.browsers:
+                self._read_ahead(queue, browser)
 
     def _count(self, shelf: Shelf, size: int) -> None:
         shelf.resident += size
@@ -149,19 +163,27 @@ class Pager:
         if error is not None:
             self.commits.fail(error)
             return
-        queue, asked = self._asked.pop(ticket)
-        shelf = queue.shelf
-        shelf.pages -= 1
-        shelf.loading.difference_update(asked)
-        lost = dict.fromkeys(asked, "it is not there")
+        asked = self._asked.pop(ticket)
+        queue, glances = asked.queue, asked.glances
+        if glances is None:
+            queue.shelf.pages -= 1
+            queue.shelf.loading.difference_update(asked.numbers)
+        else:
+            glances.is_asked = False
+        lost = dict.fromkeys(asked.numbers, "it is not there")
+        if glances is not None:
+            bodies.sort(key=_seq)  # kept ones come before spilled ones
         for record in bodies:
             try:
                 message = self._decoded(record)
-            except (BrokerError, LookupError, ValueError) as error:
-                lost[record.seq] = str(error)
+            except (BrokerError, LookupError, ValueError) as unreadable:
+                lost[record.seq] = str(unreadable)
             else:
                 lost.pop(record.seq, None)
-                self._take_in(queue, record.seq, message)
+                if glances is None:
+                    self._take_in(queue, record.seq, message)
+                else:
+                    glances.put(record.seq, message)
         for seq, cause in lost.items():
             self._give_up(queue, seq, cause)
         queue.mark()
@@ -201,14 +223,36 @@ class Pager:
         queue.counts.dropped += 1
         queue.drop(entry, EventKind.DROP)
 
-    def _ask(self, queue: Queue, wanted: list[Entry]) -> None:
+    def _ask_for_all(self, queue: Queue, wanted: list[Entry]) -> None:
         numbers = [entry.seq for entry in wanted]
-        shelf = queue.shelf
-        shelf.loading.update(numbers)
-        shelf.pages += 1
+        queue.shelf.loading.update(numbers)
+        queue.shelf.pages += 1
+        self._ask(_Asked(queue, numbers, None))
+
+    def _read_ahead(self, queue: Queue, browser: Consumer) -> None:
+        """Ask for a browser's next page once it has seen half of the one before."""
+        glances = browser.glances
+        if glances is None or glances.is_asked or len(glances) > PAGE_MESSAGES // 2:
+            return
+        if not browser.window.has_credit():
+            return
+        index = queue.board.index
+        page = _Page(set())
+        entry = index.at_or_after(max(glances.ahead, browser.cursor))
+        while entry is not None and entry.message is None and entry.state != STORING:
+            glances.ahead = entry.seq + 1
+            if not page.add(entry):
+                break
+            entry = index.at_or_after(glances.ahead)
+        if page.entries:
+            glances.is_asked = True
+            self._ask(_Asked(queue, [entry.seq for entry in page.entries], glances))
+
+    def _ask(self, asked: _Asked) -> None:
         self._ticket += 1
-        self._asked[self._ticket] = (queue, numbers)
-        self.commits.store.page(self._ticket, [(shelf.number, seq) for seq in numbers])
+        self._asked[self._ticket] = asked
+        number = asked.queue.shelf.number
+        self.commits.store.page(self._ticket, [(number, seq) for seq in asked.numbers])
 
     # What is needed next.
 
@@ -217,10 +261,6 @@ class Pager:
         shelf = queue.shelf
         page = _Page(shelf.loading)
         shelf.overdue = [seq for seq in shelf.overdue if not page.add(board.index.get(seq))]
-        for browser in board.browsers:
-            entry = board.index.at_or_after(browser.cursor)
-            while entry is not None and page.add(entry) and entry.message is None:
-                entry = board.index.at_or_after(entry.seq + 1)
         if board.consumers:
             self._want_plain(queue, page)
             self._want_lanes(queue, page)
@@ -251,6 +291,17 @@ class Pager:
                 page.add_all(islice(_line(lane), ahead))
 
 
+class _Asked:
+    """A page under way: whose messages, and whether a browser alone will see them."""
+
+    __slots__ = ("glances", "numbers", "queue")
+
+    def __init__(self, queue: Queue, numbers: list[int], glances: Glances | None) -> None:
+        self.queue = queue
+        self.numbers = numbers
+        self.glances = glances
+
+
 class _Page:
     """Entries to be read together, none of them twice."""
 
@@ -279,6 +330,10 @@ class _Page:
         for entry in entries:
             if not self.add(entry):
                 return
+
+
+def _seq(record: BodyRecord) -> int:
+    return record.seq
 
 
 def _line(lane: Lane) -> Iterable[Entry]:

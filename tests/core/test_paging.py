@@ -33,6 +33,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages so small that a short test turns many of them."""
     monkeypatch.setattr(paging, "PAGE_MESSAGES", 8)
     monkeypatch.setattr(paging, "LOADED_MIN", 16)
+    monkeypatch.setattr(paging, "SPILL_MESSAGES", 1)
 
 
 def filled(house: House, count: int, *, groups: int = 0, persistent: bool = True) -> list[bytes]:
@@ -199,6 +200,74 @@ def test_browser_sees_a_backlog_that_is_out_and_leaves_memory_as_it_was(tmp_path
     assert seen == sent
     assert browser.ends == 1
     assert resident(house) <= WINDOW + 3 * paging.LOADED_MIN * (len(BODY) + 8)
+    house.store.close()
+
+
+class Watcher(Reader):
+    """A browser that keeps what it saw."""
+
+    def __init__(self, credit: int) -> None:
+        super().__init__(Window(credit))
+        self.is_browser = True
+        self.seen: list[bytes] = []
+
+    def deliver(self, entry: Entry) -> None:
+        super().deliver(entry)
+        self.seen.append(entry.content.neutral().body)
+
+
+def test_browser_sees_kept_and_spilled_messages_in_one_order(tmp_path: Path) -> None:
+    house = House(tmp_path, small_windows(WINDOW, 10 * WINDOW))
+    sent = [b"%08d" % number + BODY for number in range(120)]
+    for number, body in enumerate(sent):
+        house.send("a", body, "", persistent=number % 3 == 0)
+        house.rest()
+    before = house.queue("a").shelf.out
+    browser = Watcher(1000)
+    house.queue("a").join(browser, 0.0)
+    house.rest()
+    assert browser.seen == sent
+    assert browser.got == sorted(browser.got)
+    assert house.queue("a").shelf.out == before  # nothing came back for it
+    check_counts(house)
+    house.store.close()
+
+
+def test_browser_without_credit_reads_no_page_and_goes_on_when_it_has_some(tmp_path: Path) -> None:
+    house = House(tmp_path, small_windows(WINDOW, 10 * WINDOW))
+    sent = filled(house, 60)
+    browser = Watcher(30)
+    house.queue("a").join(browser, 0.0)
+    house.rest()
+    assert browser.seen == sent[:30]
+    assert house.broker.pager is not None
+    assert house.broker.pager.pages_under_way == 0
+    browser.window.grant(1000, 0)
+    house.rest()
+    assert browser.seen == sent
+    house.store.close()
+
+
+def test_browser_passes_over_what_others_take_under_it(tmp_path: Path) -> None:
+    house = House(tmp_path, small_windows(WINDOW, 10 * WINDOW))
+    sent = filled(house, 200, persistent=False)
+    browser, reader = Watcher(5), house.reader("a", 20)
+    house.queue("a").join(browser, 0.0)
+    house.rest()
+    while house.queue("a").board.index.count > 50:
+        drained, reader.entries = reader.entries, []
+        for entry in drained:
+            house.settle(entry)
+        reader.window.grant(len(drained), 0)
+        browser.window.grant(3, 0)
+        house.rest()
+    reader.window.count = 0
+    browser.window.grant(1000, 0)
+    house.rest()
+    assert browser.seen == [sent[number - 1] for number in browser.got]
+    assert browser.got == sorted(set(browser.got))
+    assert browser.got[-1] == 200 and browser.ends == 1
+    check_counts(house)
     house.store.close()
 
 
