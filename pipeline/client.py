@@ -72,7 +72,11 @@ class QueueClient(StompClient):
 
     def post(self, place: str, headers: Iterable[tuple[str, str]], body: bytes) -> None:
         """Send a message, sooner or later."""
-        self._unsent += encode("SEND", [("destination", place), *headers], body, VERSION)
+        self.post_frame(encode("SEND", [("destination", place), *headers], body, VERSION))
+
+    def post_frame(self, frame: bytes) -> None:
+        """Send a frame, sooner or later."""
+        self._unsent += frame
         if len(self._unsent) >= SEND_BYTES:
             self.flush()
 

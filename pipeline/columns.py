@@ -139,21 +139,35 @@ class BatchMaker:
             pa.array(rows.bodies, pa.binary()),
             pa.repeat(self._queue, len(rows.seqs)),
             pa.array(rows.seqs, pa.int64()),
-            pa.array([_message_id(ours) for ours in rows.ours], pa.string()),
+            _message_ids(rows.ours),
             groups.take(told_by),
             times.take(told_by),
-            pa.array([REDELIVERED_LINE in ours for ours in rows.ours], pa.bool_()),
+            _redelivered(rows.ours),
         ]
         if self._has_headers:
             columns.append(_headers(told).take(told_by))
         return pa.record_batch(columns, names=ARROW.names[: len(columns)])
 
 
-def _message_id(ours: bytes) -> str:
-    text = ours.partition(ID_LINE)[2].partition(b"\n")[0]
-    if b"\\" in text:
-        return parse_block(b"id:" + text, VERSION)["id"]
-    return text.decode()
+def _message_ids(ours: list[bytes]) -> pa.Array:
+    """Return the ids: nearly always all that stands behind the lines that every message has."""
+    start = ours[0].find(ID_LINE) + len(ID_LINE) if ours else 0
+    ids = [lines[start:] for lines in ours]
+    together = b"".join(ids)
+    if together.find(b"\n") < 0 and together.find(b"\\") < 0:
+        return pa.array(ids, pa.binary()).cast(pa.string())
+    return pa.array([_message_id(text) for text in ids], pa.string())
+
+
+def _message_id(lines: bytes) -> str:
+    text = lines.partition(b"\n")[0]
+    return parse_block(b"id:" + text, VERSION)["id"]
+
+
+def _redelivered(ours: list[bytes]) -> pa.Array:
+    if b"".join(ours).find(REDELIVERED_LINE) < 0:
+        return pa.repeat(False, len(ours))
+    return pa.array([lines.find(REDELIVERED_LINE) >= 0 for lines in ours], pa.bool_())
 
 
 def _headers(told: list[Told]) -> pa.MapArray:

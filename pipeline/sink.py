@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -29,14 +28,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import BinaryType, StringType, StructType
 
-from covey.pipeline.client import QueueClient, connected, destination
+from covey.pipeline.client import QueueClient, connected
 from covey.pipeline.errors import PipelineError
+from covey.pipeline.frames import frames_of
 from covey.pipeline.options import WriteOptions, write_options
-
-# Lines that would change the frame itself, or what is ours to say.
-NOT_SENT: Final = frozenset(
-    "destination content-length receipt transaction message-id subscription ack".split()
-)
 
 
 @dataclass(frozen=True)
@@ -108,24 +103,5 @@ def _in_order(options: WriteOptions, batches: Iterable[pa.RecordBatch]) -> Itera
 
 def send_rows(client: QueueClient, options: WriteOptions, batch: pa.RecordBatch) -> None:
     """Post the rows of one Arrow batch."""
-    place = destination(options.queue) if options.queue else ""
-    places = [] if place else batch.column("queue").to_pylist()
-    values = batch.column("value").to_pylist()
-    ids = _column(batch, options.id_column)
-    groups = _column(batch, options.group_column)
-    more = _column(batch, "headers" if "headers" in batch.schema.names else "")
-    persistent = [("persistent", "true")] if options.is_persistent else []
-    for row, value in enumerate(values):
-        headers = list(persistent)
-        if ids is not None and ids[row]:
-            headers.append(("message-id", str(ids[row])))
-        if groups is not None and groups[row]:
-            headers.append((options.group_header, str(groups[row])))
-        if more is not None and more[row]:
-            headers += [pair for pair in more[row] if pair[0] not in NOT_SENT and pair[1]]
-        target = place or destination(str(places[row]))
-        client.post(target, headers, value.encode() if isinstance(value, str) else value or b"")
-
-
-def _column(batch: pa.RecordBatch, name: str) -> list[Any] | None:
-    return batch.column(name).to_pylist() if name else None
+    for frame in frames_of(options, batch):
+        client.post_frame(frame)
