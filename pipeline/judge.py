@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from covey.core.events import EventKind
 from covey.pipeline.fold import Fold, Surroundings, Violation
-from covey.pipeline.share import KEY, QUEUE_KINDS, Flags, Numbers, coded, gather
+from covey.pipeline.share import KEY, QUEUE_KINDS, Dealt, Flags, Numbers, coded, gather
 from covey.pipeline.sieve import Sorted, suspects
 
 EVIDENCE_EACH_SIDE: Final = 3  # events of the group before and after
@@ -33,11 +33,6 @@ FOUND_ARROW: Final = pa.schema(
         ("detail", pa.string()),
         ("evidence", pa.list_(EVENT_ARROW)),
     ]
-)
-FOUND_SCHEMA: Final = (
-    "violation string, run string, queue string, group_id string, eid long, seq long,"
-    " consumer long, detail string, evidence array<struct<eid: long, kind: long,"
-    " consumer: long, seq: long, ts: timestamp>>"
 )
 
 
@@ -105,26 +100,24 @@ class Share:
         return is_doubtful
 
 
-def judge(
-    batches: Iterable[pa.RecordBatch], begins_whole: dict[str, bool]
-) -> Iterator[pa.RecordBatch]:
-    """Yield every broken promise of one share, the earliest first."""
-    table = gather(batches)
+def judge(dealt: Iterable[Dealt], begins_whole: dict[str, bool]) -> pa.Table:
+    """Return every broken promise of one share, the earliest first."""
+    table = gather(dealt)
     if not table.num_rows:
-        return
+        return FOUND_ARROW.empty_table()
     share = Share(table)
     found = sorted(_find(share, begins_whole), key=lambda one: (one.key[0], one.violation.eid))
     rows = []
     for number, (violation, key, begin, end) in enumerate(found):
         evidence = _evidence(share, violation.eid, begin, end) if number < EVIDENCE_MAX else []
         rows.append((violation.kind, *key, *violation[1:], evidence))
-    if rows:
-        columns = zip(*rows, strict=True)
-        arrays = [
-            pa.array(list(column), field.type)
-            for column, field in zip(columns, FOUND_ARROW, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(arrays, schema=FOUND_ARROW)
+    if not rows:
+        return FOUND_ARROW.empty_table()
+    arrays = [
+        pa.array(list(column), field.type)
+        for column, field in zip(zip(*rows, strict=True), FOUND_ARROW, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=FOUND_ARROW)
 
 
 def _find(share: Share, begins_whole: dict[str, bool]) -> Iterator[Found]:

@@ -21,9 +21,12 @@ from covey.groups.load import Load, Result
 from covey.groups.model import Model
 from covey.pipeline.policy import Policy
 from covey.pipeline.session import parallelism
-from covey.pipeline.share import DEALT_SCHEMA, dealt_row, pack, unpack
+from covey.pipeline.share import pack, unpack
 
 TASKS_PER_CORE: Final = 4  # scenarios are not alike, and a core that is done early takes another
+
+DEALT_SCHEMA: Final = "share int, packed binary"
+DEALT_ARROW: Final = pa.schema([("share", pa.int32()), ("packed", pa.binary())])
 
 RESULT_FIELDS: Final = tuple(field.name for field in fields(Result))
 COUNTS: Final = frozenset({"messages", "moved_up", "moved_down", "moves"}) | frozenset(
@@ -110,7 +113,13 @@ def deal_queue(batches: Iterator[pa.RecordBatch], slices: list[Slice]) -> Iterat
         packed = pack(table.select(["at", "service", "group_id"]))
         for share, one in enumerate(slices):
             if one.queue == queue:
-                yield dealt_row(share, packed)
+                yield _dealt_row(share, packed)
+
+
+def _dealt_row(share: int, packed: bytes) -> pa.RecordBatch:
+    """Return a packed table as the row that Spark moves to its share."""
+    columns = [pa.array([share], pa.int32()), pa.array([packed], pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, schema=DEALT_ARROW)
 
 
 def play_dealt(
@@ -120,7 +129,7 @@ def play_dealt(
     for batch in batches:
         for share, packed in zip(*batch.columns, strict=True):
             queue, part, of = slices[share.as_py()]
-            table = unpack(packed)
+            table = unpack(packed.as_py())
             load = Load(
                 pc.subtract(table["at"], table["at"][0]).to_pylist(),
                 table["service"].to_pylist(),

@@ -3,9 +3,9 @@
     pieces --deal--> (share, packed events) --Spark's shuffle--> one share at a time --gather-->
 
 A share is a part of the groups, by a hash of queue and group. What Spark moves is one packed table
-for each piece and share, not a row for each event: the JVM then costs next to nothing, where
-shuffling and sorting rows took most of an audit's time. Events about a whole queue (who came and
-left, its end) go to every share, for each must know them.
+for each piece and share, not a row for each event, and it moves them as bytes, not in a DataFrame:
+shuffling and sorting rows took most of an audit's time, and planning it seconds of a short one's.
+Events about a whole queue (who came and left, its end) go to every share, for each must know them.
 
 Messages without a group promise nothing about each other, so they are spread over `PLAIN_PARTS`.
 A share is in memory at once, some 150 bytes an event.
@@ -28,9 +28,6 @@ PLAIN_PARTS: Final = 64  # more than a machine has cores, few enough to be cheap
 
 QUEUE_KINDS: Final = (EventKind.JOIN, EventKind.LEAVE, EventKind.DELETE)
 
-DEALT_SCHEMA: Final = "share int, packed binary"
-DEALT_ARROW: Final = pa.schema([("share", pa.int32()), ("packed", pa.binary())])
-
 KEY: Final = ("run", "queue", "group_id")
 PACKED_ARROW: Final = pa.schema(
     [
@@ -43,9 +40,10 @@ PACKED_ARROW: Final = pa.schema(
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
+Dealt = tuple[int, bytes]  # a share's number, and a packed table for it
 
 
-def deal(piece: Piece, shares: int) -> Iterator[pa.RecordBatch]:
+def deal(piece: Piece, shares: int) -> Iterator[Dealt]:
     """Yield the events of a piece that each share must see, packed."""
     table = read_piece(piece, PACKED_ARROW.names).select(PACKED_ARROW.names)
     kinds = table["kind"].to_numpy()
@@ -55,19 +53,13 @@ def deal(piece: Piece, shares: int) -> Iterator[pa.RecordBatch]:
     for share in range(shares):
         rows = np.flatnonzero((share_of == share) | is_for_all)
         if len(rows):
-            yield dealt_row(share, pack(table.take(pa.array(rows)).cast(PACKED_ARROW)))
+            yield share, pack(table.take(pa.array(rows)).cast(PACKED_ARROW))
 
 
-def gather(batches: Iterable[pa.RecordBatch]) -> pa.Table:
+def gather(dealt: Iterable[Dealt]) -> pa.Table:
     """Return the events of one share, in no order."""
-    tables = [unpack(packed) for batch in batches for packed in batch.column("packed")]
+    tables = [unpack(packed) for _, packed in dealt]
     return pa.concat_tables(tables) if tables else PACKED_ARROW.empty_table()
-
-
-def dealt_row(share: int, packed: bytes) -> pa.RecordBatch:
-    """Return a packed table as the row that Spark moves to its share."""
-    columns = [pa.array([share], pa.int32()), pa.array([packed], pa.binary())]
-    return pa.RecordBatch.from_arrays(columns, schema=DEALT_ARROW)
 
 
 def pack(table: pa.Table) -> bytes:
@@ -79,9 +71,9 @@ def pack(table: pa.Table) -> bytes:
     return content
 
 
-def unpack(packed: pa.BinaryScalar) -> pa.Table:
+def unpack(packed: bytes) -> pa.Table:
     """Return the table that was packed."""
-    return pa.ipc.open_stream(packed.as_buffer()).read_all()
+    return pa.ipc.open_stream(packed).read_all()
 
 
 def coded(column: pa.ChunkedArray) -> tuple[Numbers, list[str]]:

@@ -8,24 +8,25 @@ cannot be judged.
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
+from shutil import rmtree
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from covey.pipeline.evidence import Event, Proven, draw, show
 from covey.pipeline.job import Job, Task
-from covey.pipeline.judge import FOUND_ARROW, FOUND_SCHEMA, judge
+from covey.pipeline.judge import FOUND_ARROW, judge
 from covey.pipeline.log import check_input
 from covey.pipeline.pieces import Piece, Run, gaps_of, pieces_of, runs_of
 from covey.pipeline.report import Report
 from covey.pipeline.session import parallelism
-from covey.pipeline.share import DEALT_SCHEMA, deal
+from covey.pipeline.share import Dealt, deal
 
 GAP: Final = "gap"
 
@@ -35,23 +36,25 @@ SHOWN_MAX: Final = 100  # violations shown with their evidence; the table has th
 PICTURES_MAX: Final = 5  # of violations that also get a picture: each costs a tenth of a second
 
 
-def find_violations(spark: SparkSession, pieces: list[Piece], runs: list[Run]) -> DataFrame:
-    """Return every broken promise of a log's events."""
+def find_violations(
+    spark: SparkSession, pieces: list[Piece], runs: list[Run], directory: Path
+) -> None:
+    """Write every broken promise of a log's events, each share a file of its own."""
     begins_whole = {run.run: run.first_eid == 1 for run in runs}
     events = sum(run.events for run in runs)
     shares = max(SHARES_PER_CORE * parallelism(spark), -(-events // EVENTS_PER_SHARE))
 
-    def deal_out(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column("id").to_pylist():
-                yield from deal(pieces[number], shares)
+    def deal_out(number: int) -> Iterator[Dealt]:
+        return deal(pieces[number], shares)
 
-    def judge_share(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return judge(batches, begins_whole)
+    def judge_share(share: int, dealt: Iterable[Dealt]) -> Iterator[int]:
+        found = judge(dealt, begins_whole)
+        pq.write_table(found, directory / f"share-{share:05}.parquet")
+        yield found.num_rows
 
-    numbers = spark.range(0, len(pieces), 1, min(len(pieces), shares))
-    dealt = numbers.mapInArrow(deal_out, DEALT_SCHEMA)
-    return dealt.repartitionById(shares, "share").mapInArrow(judge_share, FOUND_SCHEMA)
+    numbers = spark.sparkContext.parallelize(range(len(pieces)), min(len(pieces), shares))
+    dealt = numbers.flatMap(deal_out).partitionBy(shares, int)
+    dealt.mapPartitionsWithIndex(judge_share).count()
 
 
 def find_gaps(pieces: list[Piece]) -> pa.Table:
@@ -80,7 +83,9 @@ def run(task: Task) -> int:
     runs = runs_of(pieces)
     task.progress.step(f"judging {sum(run.events for run in runs):,} events")
     table = task.options.out / "violations"
-    find_violations(task.spark, pieces, runs).write.mode("overwrite").parquet(str(table))
+    rmtree(table, ignore_errors=True)
+    table.mkdir(parents=True)
+    find_violations(task.spark, pieces, runs, table)
     gaps = find_gaps(pieces)
     if gaps.num_rows:
         pq.write_table(gaps, table / "gaps.parquet")

@@ -15,9 +15,7 @@ SHARES = 3
 
 def dealt(directory: Path) -> list[pa.Table]:
     rows = [row for piece in pieces_of(str(directory)) for row in deal(piece, SHARES)]
-    return [
-        gather([row for row in rows if row["share"][0].as_py() == share]) for share in range(SHARES)
-    ]
+    return [gather([row for row in rows if row[0] == share]) for share in range(SHARES)]
 
 
 def test_every_event_is_dealt_once_and_a_group_to_one_share(tmp_path: Path) -> None:
