@@ -168,12 +168,13 @@ def replay(connection: sqlite3.Connection, damages: list[str]) -> Journal:
 def packed(arrivals: dict[int, Arrival]) -> bytes:
     """Write arrivals as one blob."""
     parts: list[bytes] = []
+    pack = RECORD.pack
     for place, arrival in arrivals.items():
         group, size, expires_ms, priority, due_ms, kind, head, body = arrival
         name = group.encode()
         known_as = kind.encode()
         lengths = (len(known_as), len(name), len(head), len(body))
-        parts.append(RECORD.pack(place, size, expires_ms, due_ms, priority, *lengths))
+        parts.append(pack(place, size, expires_ms, due_ms, priority, *lengths))
         parts += (known_as, name, head, body)
     return b"".join(parts)
 

@@ -14,8 +14,9 @@ Rules of this file:
 - A line may end in CR LF, which 1.2 allows and people at a terminal send; in 1.1 a CR is part
   of the value. A NUL in a header line is refused: it is a forgotten blank line, and readers
   that cut at NULs would see a frame of the sender's choice behind it.
-- `next_head` is the short way for the usual frame: LF line ends, all of it in the buffer.
-  Whatever it does not like goes the long way, which reads line by line and knows all errors.
+- `next_head` is the short way for the usual frame: LF line ends, its head in the buffer, its body
+  too or of a known length. Whatever it does not like goes the long way, which reads line by line
+  and knows all errors.
 
 Source: "STOMP Frames" and "Augmented BNF" of the STOMP 1.0, 1.1 and 1.2 specifications.
 """
@@ -77,6 +78,8 @@ class FrameParser:
         "_is_in_body",
         "_length",
         "_lines",
+        "_started",
+        "_started_receipt",
         "_whole_block",
         "body",
         "limits",
@@ -103,6 +106,8 @@ class FrameParser:
         self._is_in_body = False
         self._body = BytesIO()
         self._body_length = _UNTIL_NUL
+        self._started: Head | None = None  # came the short way, and waits for its body
+        self._started_receipt = b""
 
     @property
     def buffered(self) -> int:
@@ -124,9 +129,8 @@ class FrameParser:
 
         The line ends before it are eaten in any case.
         """
-        self.receipt = b""
         if self._length:
-            return None
+            return self._started_head()
         data = self._data
         at = self._at
         size = len(data)
@@ -135,32 +139,66 @@ class FrameParser:
         self._at = at
         stop = data.find(b"\0", at)
         farthest = at + self.limits.short_head_max
-        end = data.find(b"\n\n", at, stop if stop < farthest else farthest)
-        if stop < 0 or end < 0:
+        end = data.find(b"\n\n", at, stop if 0 <= stop < farthest else farthest)
+        if end < 0:
             return None
         text = data[at:end]
+        self.receipt = b""
         heads = self._heads
         head = heads.known.get(text)
-        receipt = b""
-        if head is None and self.version is not _V1_0:
-            text, receipt = cut_receipt(text)
-            if receipt:
-                self._whole_block = data[at + len(SEND_START) : end]
-                head = heads.known.get(text)
         if head is not None:
             heads.hits += 1
         else:
-            head = self._read_head(text)
+            head = self._other_head(text)
             if head is None:
                 return None
         start = end + 2
         if head.body_length >= 0:
             stop = start + head.body_length
-        if stop >= size or data[stop] != _NUL or stop - start > self.limits.body_length_max:
+        elif stop < 0:
+            return None
+        if stop - start > self.limits.body_length_max:
+            return None
+        if stop >= size:
+            self._start(head, start)
+            return self._started_head()
+        if data[stop] != _NUL:
             return None
         self._at = stop + 1
         self.body = data[start:stop]
-        self.receipt = receipt
+        return head
+
+    def _other_head(self, text: bytes) -> Head | None:
+        """Read a head that has not come before, unless it differs by its receipt alone."""
+        if self.version is not _V1_0:
+            shared, self.receipt = cut_receipt(text)
+            if self.receipt:
+                self._whole_block = text[len(SEND_START) :]
+                text = shared
+                head = self._heads.known.get(text)
+                if head is not None:
+                    self._heads.hits += 1
+                    return head
+        return self._read_head(text)
+
+    def _start(self, head: Head, start: int) -> None:
+        """Wait for the rest of a body whose head is read."""
+        self._started = head
+        self._started_receipt = self.receipt
+        self._command = head.command
+        self._length = start - self._at
+        self._at = start
+        self._is_in_body = True
+        self._body_length = head.body_length
+
+    def _started_head(self) -> Head | None:
+        """Return the head that waited for its body, now that all of it is here."""
+        head = self._started
+        if head is None or not self._body_is_read():
+            return None
+        self.body = self._body.getvalue()
+        self.receipt = self._started_receipt
+        self._begin()
         return head
 
     def frame_of(self, head: Head) -> Frame:
@@ -171,8 +209,10 @@ class FrameParser:
 
     def long_frame(self) -> Frame | None:
         """Give the next frame the long way, or None when more bytes are needed."""
-        if (self._is_in_body or self._head_is_read()) and self._body_is_read():
-            return self._finished_frame()
+        self.receipt = b""
+        if self._started is None:
+            if (self._is_in_body or self._head_is_read()) and self._body_is_read():
+                return self._finished_frame()
         # Let go of what was read: an idle connection should not hold its last chunk.
         self._data = self._data[self._at :]
         self._at = 0

@@ -248,6 +248,34 @@ def test_heads_that_never_repeat_are_not_remembered_for_ever() -> None:
     assert not parser._heads.known
 
 
+@pytest.mark.parametrize("cut", range(37, 41))
+def test_a_head_is_known_even_if_its_body_is_still_coming(cut: int) -> None:
+    data = b"SEND\na:b\ncontent-length:3\nreceipt:9\n\nabc\0"
+    parser = FrameParser(Limits())
+    parser.version = V1_2
+    parser.feed(data)
+    first = parser.next_head()
+    assert first is not None
+    parser.feed(data[:cut])
+    assert parser.next_frame() is None
+    assert parser.buffered == cut
+    parser.feed(data[cut:] + data)
+    for _ in range(2):
+        assert parser.next_head() is first
+        assert (parser.body, parser.receipt) == (b"abc", b"9")
+        assert parser.frame_of(first).block == b"a:b\ncontent-length:3\nreceipt:9"
+    assert parser.buffered == 0
+
+
+def test_a_body_that_came_later_still_needs_its_nul() -> None:
+    parser = FrameParser(Limits())
+    parser.feed(b"SEND\na:b\ncontent-length:3\n\nab")
+    assert parser.next_frame() is None
+    parser.feed(b"cd")
+    with pytest.raises(ProtocolError, match=r"no NUL behind the 3 bytes .* SEND"):
+        parser.next_frame()
+
+
 def test_heads_that_differ_in_their_receipts_alone_are_one() -> None:
     parser = FrameParser(Limits())
     parser.version = V1_2
