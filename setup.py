@@ -110,6 +110,7 @@ HOT_MODULES = [
     "src/covey/protocols/stomp/heartbeat.py",
     "src/covey/protocols/stomp/held.py",
     "src/covey/protocols/stomp/limits.py",
+    "src/covey/protocols/stomp/lines.py",
     "src/covey/protocols/stomp/message.py",
     "src/covey/protocols/stomp/parser.py",
     "src/covey/protocols/stomp/plans.py",

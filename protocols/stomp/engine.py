@@ -233,7 +233,7 @@ class StompEngine(Engine):
                 if head is not None and head.plan is not None and producer is not None:
                     producer.send_again(head.plan, parser.body, parser.receipt)
                     continue
-                frame = parser.long_frame() if head is None else parser.frame_of(head)
+                frame = parser.other_frame() if head is None else parser.frame_of(head)
                 if frame is None:
                     break
                 if frame.command == "SEND" and producer is not None:
