@@ -8,8 +8,8 @@
     rehearsal   arrivals played under policies
     session     Spark and its Java               progress one line that says what goes on
     report      a self-contained page            charts   its pictures
-    source      the data source `covey`: reader (offsets, filters), client, cutter, columns; sink;
-                options
+    source      the data source `covey`: reader (offsets, filters), client, cutter, columns; sink,
+                frames; options
     jobs/       what `covey-pipeline JOB` runs
 
 Nothing of the broker imports this package, and nothing heavy is imported by it: the writer
