@@ -119,9 +119,7 @@ def _pipeline(builds: list[Covey], arguments: argparse.Namespace) -> list[Result
         return []
     from scripts.benchmark import pipeline
 
-    scale = arguments.scale
-    found = pipeline.measure_rows(builds, scale, _say) + pipeline.measure(builds, scale, _say)
-    return found + pipeline.measure_event_log(builds, arguments.repetitions, scale, _say)
+    return pipeline.measure(builds[-1], arguments.repetitions, arguments.scale, _say)
 
 
 def _flows(

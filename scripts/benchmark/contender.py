@@ -59,11 +59,17 @@ class Covey(Contender):
     speaks = frozenset(("stomp", "amqp"))
 
     def __init__(
-        self, name: str = "covey", package: str = "", options: tuple[str, ...] = ()
+        self,
+        name: str = "covey",
+        package: str = "",
+        options: tuple[str, ...] = (),
+        settings: dict[str, str] | None = None,
     ) -> None:
+        """Have a build, with arguments and settings (variables of its environment) of its own."""
         self.name = name
         self.package = package or str(ROOT / "src")
         self.options = options
+        self.settings = settings or {}
 
     def start(self) -> Process:
         """Start the broker with one queue policy for each group strategy."""
@@ -74,7 +80,8 @@ class Covey(Contender):
         command = [sys.executable, "-P", "-m", "covey", "serve", "--config", str(config)]
         command += ["--data", str(directory / "data"), "--stomp", f"127.0.0.1:{port}"]
         command += ["--amqp", f"127.0.0.1:{amqp_port}", "--http", "127.0.0.1:0", *self.options]
-        process = Process(command, port, directory, {"PYTHONPATH": self.package})
+        environment = {"PYTHONPATH": self.package, **self.settings}
+        process = Process(command, port, directory, environment)
         process.amqp_port = amqp_port
         return process
 

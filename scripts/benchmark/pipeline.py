@@ -5,6 +5,7 @@ The log is made up: messages of several queues with groups as uneven as in life 
 enqueued, delivered and acknowledged, written by the event log's own writer. A job is a process as
 `scripts/pipeline` starts it, so its figure has the start of Spark and its Java in it. `local[8]`
 on fewer cores shows what more partitions cost; `local[1]` against `local[2]` what a core brings.
+All of it runs the build that `scripts/pipeline` and `scripts/serve` would.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import rmtree
+from tempfile import TemporaryFile
 from typing import Final
 
 import numpy as np
 from scripts.benchmark.contender import ROOT, Covey
 from scripts.benchmark.process import StartError, scratch_directory
 from scripts.benchmark.result import Result
+from scripts.benchmark.rows import NOTHING
 from scripts.benchmark.runner import Runner
 from scripts.benchmark.workloads import cases
 
@@ -31,9 +34,14 @@ from covey.core.events import EventKind
 from covey.pipeline.writer import Events, Writer
 
 MESSAGES: Final = 1_000_000
-PARTS: Final = (0.1, 1.0)  # of the messages: how a job grows with them
-MASTERS: Final = ("local[1]", "local[2]", "local[8]")
-FULL_MASTER: Final = "local[2]"
+# Each job with a part of the messages on so many cores: how it grows with both. `plan` on one core
+# would take as long as all else.
+JOBS: Final = (
+    ("audit", 0.1, ("local[2]",)),
+    ("audit", 1.0, ("local[1]", "local[2]", "local[8]")),
+    ("plan", 0.1, ("local[1]", "local[2]")),
+    ("plan", 1.0, ("local[2]",)),
+)
 
 QUEUES: Final = 8
 GROUPS: Final = 100_000
@@ -49,76 +57,99 @@ ROTATE_BYTES: Final = 4 << 20
 EVENT_LOG_SIZE: Final = 128  # bytes of a body where the event log's cost is measured
 
 ROWS: Final = 200_000
-ROWS_REPETITIONS: Final = 2  # of each: a repetition takes seconds, and there are seven of them
-NOTHING: Final = "nothing"
+ROWS_REPETITIONS: Final = 2  # of each: a repetition takes seconds, and there are nine of them
+WINDOWS: Final = ("COVEY_BROKER__MEMORY_WINDOW_QUEUE", "COVEY_BROKER__MEMORY_WINDOW_TOTAL")
+ROOM: Final = "1G"  # for all rows
 
-JOBS: Final = {"audit": "events", "plan": "messages"}
+
+class Steps:
+    """Says what is being measured, which of how many steps that is, and since when."""
+
+    def __init__(self, count: int, say: Callable[[str], None]) -> None:
+        self.count = count
+        self.say = say
+        self.done = 0
+        self.began = time.monotonic()
+
+    def begin(self, what: str) -> None:
+        """Say what comes next."""
+        self.done += 1
+        self.say(f"[{self.done} of {self.count}, {time.monotonic() - self.began:.0f} s] {what}")
+
+    def tell(self, result: Result) -> Result:
+        """Say what came of it."""
+        self.say(f"{result.case:<56} {result.contender:<16} {result.text()} {result.unit}")
+        return result
 
 
-def measure(builds: Sequence[Covey], scale: float, say: Callable[[str], None]) -> list[Result]:
-    """Measure the jobs with each build, then the event log."""
+def measure(
+    build: Covey, repetitions: int, scale: float, say: Callable[[str], None]
+) -> list[Result]:
+    """Measure everything with one build, the compiled one where there is one."""
+    steps = Steps(2 + sum(len(masters) for _, _, masters in JOBS), say)
+    results = measure_rows(build, scale, steps) + measure_jobs(build, scale, steps)
+    steps.begin("the event log's cost")
+    return results + measure_event_log(build, repetitions, scale, say)
+
+
+def measure_jobs(build: Covey, scale: float, steps: Steps) -> list[Result]:
+    """Measure how long the jobs take."""
     results = []
     scratch = scratch_directory()
     try:
-        for part in PARTS:
+        for part in sorted({part for _, part, _ in JOBS}):
+            write_log(scratch / str(part), int(MESSAGES * part * scale))
+        for job, part, masters in JOBS:
             count = int(MESSAGES * part * scale)
-            write_log(scratch / str(part), count)
-            masters = MASTERS if part == PARTS[-1] else (FULL_MASTER,)
-            for job, counted in JOBS.items():
-                size = count * len(LIFE) if counted == "events" else count
-                for master in masters:
-                    for build in builds:
-                        case = f"pipeline {job}, {size:,} {counted}, {master}"
-                        seconds = _run_job(job, scratch / str(part), master, build)
-                        results.append(Result(case, build.name, "s", [seconds]))
-                        say(f"{case:<48} {build.name:<16} {seconds:.1f} s")
+            size = f"{count * len(LIFE):,} events" if job == "audit" else f"{count:,} messages"
+            for master in masters:
+                case = f"pipeline {job}, {size}, {master}"
+                steps.begin(case)
+                seconds = _run_job(job, scratch / str(part), master, build)
+                results.append(steps.tell(Result(case, build.name, "s", [seconds])))
     finally:
         rmtree(scratch, ignore_errors=True)
     return results
 
 
-def measure_rows(builds: Sequence[Covey], scale: float, say: Callable[[str], None]) -> list[Result]:
-    """Measure source and sink with each build, client and broker alike."""
+def measure_rows(build: Covey, scale: float, steps: Steps) -> list[Result]:
+    """Measure source and sink, with a broker that keeps all in memory and with a usual one."""
     count = int(ROWS * scale)
+    steps.begin(f"source and sink, {count:,} rows of 1 KiB")
+    roomy = Covey(build.name, build.package, settings=dict.fromkeys(WINDOWS, ROOM))
+    processes = [roomy.start(), build.start()]
     results = []
-    for build in builds:
-        process = build.start()
-        before = process.cpu_s()
-        try:
-            found = _run_rows(build, f"127.0.0.1:{process.port}", count)
-            used_s = process.cpu_s() - before
-        finally:
+    try:
+        brokers = [f"127.0.0.1:{process.port}" for process in processes]
+        arguments = (*brokers, str(count), str(ROWS_REPETITIONS))
+        for line in _lines(build, "scripts.benchmark.rows", *arguments):
+            name, seconds = json.loads(line)
+            case, unit, values = f"pipeline {name}", "s", seconds
+            if name != NOTHING:
+                case, unit = f"{case}, {count:,} rows of 1 KiB", "rows/s"
+                values = [count / one for one in seconds]
+            results.append(steps.tell(Result(case, build.name, unit, values)))
+    finally:
+        for process in processes:
             process.stop()
-        for name, seconds in found.items():
-            is_nothing = name == NOTHING
-            values = seconds if is_nothing else [count / one for one in seconds]
-            unit = "s" if is_nothing else "rows/s"
-            of = "source, no rows" if is_nothing else f"{name}, {count:,} rows of 1 KiB"
-            result = Result(f"pipeline {of}", build.name, unit, values)
-            results.append(result)
-            say(f"{result.case:<56} {build.name:<16} {result.text()} {unit}")
-        say(f"the broker of {build.name} used {used_s:.0f} s of processor")
     return results
 
 
 def measure_event_log(
-    builds: Sequence[Covey], repetitions: int, scale: float, say: Callable[[str], None]
+    build: Covey, repetitions: int, scale: float, say: Callable[[str], None]
 ) -> list[Result]:
     """Run the plain queue with and without an event log."""
-    loggers = [
-        Covey(f"{build.name} +log", build.package, ("--event-log", "events")) for build in builds
-    ]
-    runner = Runner([*builds, *loggers], repetitions, scale, say)
+    logger = Covey(f"{build.name} +log", build.package, ("--event-log", "events"))
+    runner = Runner([build, logger], repetitions, scale, say)
     try:
         results = [one for case in cases(["queue"], (EVENT_LOG_SIZE,)) for one in runner.run(case)]
     finally:
         runner.stop()
     by_name = {result.contender: result for result in results}
-    for build in builds:
-        plain, logging = by_name[build.name], by_name[f"{build.name} +log"]
-        if plain.values and logging.values:
-            logging.notes["cost_percent"] = 100 * (1 - logging.median / plain.median)
-            say(f"the event log costs {build.name} {logging.notes['cost_percent']:.0f} %")
+    plain, logging = by_name[build.name], by_name[logger.name]
+    if plain.values and logging.values:
+        logging.notes["cost_percent"] = 100 * (1 - logging.median / plain.median)
+        say(f"the event log costs {build.name} {logging.notes['cost_percent']:.0f} %")
     return results
 
 
@@ -126,28 +157,26 @@ def _run_job(job: str, log: Path, master: str, build: Covey) -> float:
     """Return the wall time of a job, its start included."""
     arguments = [job, "--input", str(log), "--out", str(log.with_suffix(".out"))]
     began = time.monotonic()
-    _run(build, "covey.pipeline", *arguments, "--master", master)
+    for _ in _lines(build, "covey.pipeline", *arguments, "--master", master):
+        pass
     return time.monotonic() - began
 
 
-def _run_rows(build: Covey, broker: str, count: int) -> dict[str, list[float]]:
-    said = _run(build, "scripts.benchmark.rows", broker, str(count), str(ROWS_REPETITIONS))
-    found: dict[str, list[float]] = json.loads(said)
-    return found
-
-
-def _run(build: Covey, module: str, *arguments: str) -> str:
-    """Run a module with a build's package; return what it said."""
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", module, *arguments],
-        env={**os.environ, "PYTHONPATH": f"{build.package}:{ROOT}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise StartError(f"{module} {arguments[0]}: {done.stderr[-300:].strip()}")
-    return done.stdout
+def _lines(build: Covey, module: str, *arguments: str) -> Iterator[str]:
+    """Run a module with a build's package; give the lines it says as they come."""
+    with TemporaryFile("w+") as trouble:
+        done = subprocess.Popen(
+            [sys.executable, "-P", "-m", module, *arguments],
+            env={**os.environ, "PYTHONPATH": f"{build.package}:{ROOT}"},
+            stdout=subprocess.PIPE,
+            stderr=trouble,
+            text=True,
+        )
+        assert done.stdout is not None
+        yield from done.stdout
+        if done.wait():
+            trouble.seek(0)
+            raise StartError(f"{module} {arguments[0]}: {trouble.read()[-300:].strip()}")
 
 
 def write_log(directory: Path, messages: int) -> None:

@@ -1,12 +1,15 @@
 """Rows: how many messages a second Spark reads from a queue and writes to one.
 
-    python -m scripts.benchmark.rows BROKER ROWS REPETITIONS
+    python -m scripts.benchmark.rows ROOMY USUAL ROWS REPETITIONS
 
 One Spark session on two cores writes and reads queues of 1 KiB messages again and again, and prints
-one line of JSON: the seconds of each repetition, by what was done. The first of each warms Spark up
-and is left out. Rows to write are in Spark's memory before the clock starts, and rows that were
-read are only counted, so the figures are the data source's and the broker's. Whatever it does, a
-query takes Spark a second or so to plan; the read of an empty queue shows how long.
+a line of JSON for each thing it does: its name, and the seconds of each repetition. The first of
+each warms Spark up and is left out. ROOMY is a broker that has room for all rows in memory, USUAL
+one with the default window, which has most of them in its scratch file, or in its store.
+
+Rows to write are in Spark's memory before the clock starts, and rows that were read are only
+counted, so the figures are the data source's and the broker's. Whatever it does, a query takes
+Spark a moment to plan; the read of an empty queue shows how long.
 """
 
 from __future__ import annotations
@@ -32,16 +35,16 @@ PARTITIONS: Final = (1, 2, 8)
 WARM_UPS: Final = 1
 QUEUE: Final = "bench.rows"
 EMPTY: Final = "bench.rows.none"
+NOTHING: Final = "source, no rows"
 
 
 class Rows:
     """A session, a broker, and what to do with both."""
 
-    def __init__(self, spark: SparkSession, broker: str, count: int) -> None:
+    def __init__(self, spark: SparkSession, broker: str, made_up: DataFrame) -> None:
         self.spark = spark
         self.broker = broker
-        self.made_up = made_up(spark, count).cache()
-        self.made_up.count()
+        self.made_up = made_up
 
     def write(self, *, is_persistent: bool) -> float:
         """Send all rows to an empty queue; return the seconds that took."""
@@ -69,34 +72,41 @@ class Rows:
             client.trim(QUEUE, client.figures(QUEUE).end)
 
 
-def made_up(spark: SparkSession, count: int) -> DataFrame:
-    """Return rows to send."""
-    return spark.range(0, count, 1, 2).select(
+def rows_to_send(spark: SparkSession, count: int) -> DataFrame:
+    """Return rows that Spark has in its memory."""
+    made_up = spark.range(0, count, 1, 2).select(
         F.lit(bytes(range(1, 129)) * (BODY_BYTES // 128)).alias("value"),
         F.concat(F.lit("group-"), F.col("id") % GROUPS).alias("group_id"),
         F.concat(F.lit("message-"), F.col("id")).alias("message_id"),
     )
+    made_up.cache().count()
+    return made_up
 
 
 def main(arguments: list[str]) -> None:
     """Do everything, again and again."""
-    broker, count, repetitions = arguments[0], int(arguments[1]), int(arguments[2])
+    roomy, usual, count, repetitions = *arguments[:2], int(arguments[2]), int(arguments[3])
     spark = open_session("bench", MASTER)
     spark.dataSource.register(CoveyDataSource)
-    rows = Rows(spark, broker, count)
 
-    def times(act: Callable[[], float]) -> list[float]:
-        return [act() for _ in range(WARM_UPS + repetitions)][WARM_UPS:]
+    def measure(name: str, act: Callable[[], float]) -> None:
+        seconds = [act() for _ in range(WARM_UPS + repetitions)][WARM_UPS:]
+        sys.stdout.write(json.dumps([name, seconds]) + "\n")
+        sys.stdout.flush()
 
-    found = {"sink, persistent": times(lambda: rows.write(is_persistent=True))}
-    found["source, persistent, 2 partitions"] = times(lambda: rows.read(QUEUE, 2, count))
-    found["sink"] = times(lambda: rows.write(is_persistent=False))
+    made_up = rows_to_send(spark, count)
+    rows = Rows(spark, roomy, made_up)
+    measure("sink, in memory", lambda: rows.write(is_persistent=False))
     for partitions in PARTITIONS:
-        name = f"source, {partitions} partitions"
-        found[name] = times(lambda: rows.read(QUEUE, partitions, count))  # noqa: B023  # called now
-    found["nothing"] = times(lambda: rows.read(EMPTY, 2, 0))
+        name = f"source, in memory, {partitions} partitions"
+        measure(name, lambda: rows.read(QUEUE, partitions, count))  # noqa: B023  # called at once
+    rows = Rows(spark, usual, made_up)
+    measure("sink, beyond memory", lambda: rows.write(is_persistent=False))
+    measure("source, beyond memory, 2 partitions", lambda: rows.read(QUEUE, 2, count))
+    measure("sink, persistent", lambda: rows.write(is_persistent=True))
+    measure("source, persistent, 2 partitions", lambda: rows.read(QUEUE, 2, count))
+    measure(NOTHING, lambda: rows.read(EMPTY, 2, 0))
     spark.stop()
-    sys.stdout.write(json.dumps(found) + "\n")
 
 
 if __name__ == "__main__":
