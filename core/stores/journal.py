@@ -11,7 +11,7 @@ the same transaction that empties it (a *fold*). Rules:
 - A restart replays the rows in their order, and folds if there is room for that. A row whose
   checksum is wrong is reported and stays on the disk; the others count.
 
-An arrival in a blob: `RECORD`, then its kind, group, head and body.
+An arrival in a blob: `RECORD`, then its kind, group, head and body; a settled message: its place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from __future__ import annotations
 import json
 import sqlite3
 import struct
-from array import array
 from collections.abc import Iterator
 from heapq import merge
 from typing import Final
@@ -34,6 +33,7 @@ ROWS_MAX: Final = 4096  # to be put into the tables and taken out of them by one
 
 # Place, size, expiry, time due, priority; the lengths of kind, group, head and body.
 RECORD: Final = struct.Struct(">qqqqBBIII")
+PLACE_SIZE: Final = 8
 
 ADD: Final = "insert into journal values (?, ?, ?, ?)"
 REMOVE: Final = "delete from journal where number in (select value from json_each(?))"
@@ -119,9 +119,7 @@ class Journal:
 
     def recall(self, number: int, arrivals: bytes, deletions: bytes) -> None:
         """Count a row that a restart finds; raises ValueError if it makes no sense."""
-        gone = array("q")
-        gone.frombytes(deletions)
-        self._count(unpacked(arrivals), gone.tolist())
+        self._count(unpacked(arrivals), places_of(deletions))
         self._size += len(arrivals)
         self._numbers.append(number)
         self.skip(number)
@@ -142,7 +140,7 @@ class Journal:
         self._next = number + 1
         self._numbers.append(number)
         arrivals = packed(changes.arrivals)
-        deletions = array("q", changes.deletions).tobytes()
+        deletions = struct.pack(f">{len(changes.deletions)}q", *changes.deletions)
         return number, arrivals, deletions, crc32(deletions, crc32(arrivals))
 
 
@@ -201,6 +199,13 @@ def unpacked(blob: bytes) -> dict[int, Arrival]:
     if at > len(blob):
         raise ValueError(f"its last message ends at byte {at}, and it has {len(blob)}")
     return arrivals
+
+
+def places_of(blob: bytes) -> list[int]:
+    """Read the places of settled messages back; raises ValueError if the blob was cut."""
+    if len(blob) % PLACE_SIZE:
+        raise ValueError(f"{len(blob)} bytes of places")
+    return list(struct.unpack(f">{len(blob) // PLACE_SIZE}q", blob))
 
 
 def _record(place: int, arrival: Arrival) -> MessageRecord:

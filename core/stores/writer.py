@@ -161,8 +161,10 @@ class Writer:
             self._journal.written()
         except sqlite3.Error as error:
             self._roll_back()
+            if is_damage(error):
+                self._ask_for_check()
             if not is_passing(error):
-                self._fail(f"{self._path}: fold failed: {error}")
+                self._fail(f"{self._path}: the journal cannot be folded: {error}")
 
     def _wait(self) -> bool:
         with self._awake:
@@ -174,7 +176,7 @@ class Writer:
         return True
 
     def _commit(self, changes: Changes) -> None:
-        statements = self._journal.take(changes)
+        statements = self._journal.take(changes) if self._error is None else []
         while self._error is None:
             try:
                 carry_out(self._connection, statements)

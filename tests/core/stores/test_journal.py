@@ -12,7 +12,7 @@ import pytest
 
 from covey.core.stores import schema
 from covey.core.stores.changes import Changes, carry_out
-from covey.core.stores.journal import ADD, ROWS_MAX, Journal, packed, replay, unpacked
+from covey.core.stores.journal import ADD, ROWS_MAX, Journal, packed, places_of, replay, unpacked
 from tests.core.stores.faults import DISK_FULL, Plan, failing
 from tests.core.stores.support import Bench, House, Note, bodies
 
@@ -140,6 +140,16 @@ def test_a_blob_that_was_cut_is_refused(cut: int) -> None:
     blob = packed(batch(1, 2, body=b"x" * 40).arrivals)
     with pytest.raises(ValueError, match="byte"):
         unpacked(blob[:-cut])
+
+
+def test_places_are_read_back_and_a_part_of_one_is_refused(connection: sqlite3.Connection) -> None:
+    journal = Journal()
+    settled = [1, 2**40, 2**62]
+    write(connection, journal, batch(3, 0, *settled))
+    (blob,) = connection.execute("select deletions from journal").fetchone()
+    assert places_of(blob) == settled
+    with pytest.raises(ValueError, match="23 bytes of places"):
+        places_of(blob[1:])
 
 
 def test_bodies_come_from_the_journal_and_the_tables_alike(tmp_path: Path) -> None:
