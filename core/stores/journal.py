@@ -8,6 +8,8 @@ the same transaction that empties it (a *fold*). Rules:
 - What is in the journal alone is in memory, too (`waiting`): bodies are read from there.
 - A batch that names rows of the tables (moves, retry counts, a queue emptied), or that is as large
   as the journal, folds first and goes to the tables itself, in one transaction.
+- While a backlog grows, or messages are held for long, most would be written twice. So after a fold
+  of mostly living ones batches go to the tables at once for a while.
 - A restart replays the rows in their order, and folds if there is room for that. A row whose
   checksum is wrong is reported and stays on the disk; the others count.
 
@@ -29,7 +31,9 @@ from covey.core.stores.changes import DELETE, Arrival, Changes, Statement, inser
 from covey.core.stores.schema import BODIES, MESSAGES, SEQ_BITS, SEQ_MASK
 
 JOURNAL_BYTES: Final = 2 * 1024 * 1024  # less folds what is about to be settled, more stalls longer
-ROWS_MAX: Final = 4096  # to be put into the tables and taken out of them by one fold, for 20 ms
+ROWS_MAX: Final = 4096  # messages put into the tables by one fold, which takes 20 ms
+GONE_MAX: Final = 256  # and taken out of them: a backlog's readers wait meanwhile
+DIRECT: Final = 7  # journals' worth of messages that go to the tables when most of one outlived it
 
 # Place, size, expiry, time due, priority; the lengths of kind, group, head and body.
 RECORD: Final = struct.Struct(">qqqqBBIII")
@@ -47,6 +51,7 @@ class Journal:
     """The rows of the journal, as far as the tables do not know what they say."""
 
     __slots__ = (
+        "_direct",
         "_is_folding",
         "_next",
         "_numbers",
@@ -60,6 +65,7 @@ class Journal:
     def __init__(self) -> None:
         self.bytes_max = JOURNAL_BYTES
         self._is_folding = False
+        self._direct = 0  # bytes of messages that still go to the tables at once
         self.folded = 0  # bytes of messages that the last batch took to the tables
         self._next = 1  # the number of the next row
         self._numbers: list[int] = []
@@ -72,11 +78,16 @@ class Journal:
         self._count(changes.arrivals, changes.deletions)
         self.folded = 0
         self._is_folding = False  # a fold may have failed
-        rows = len(self.waiting) + len(self.gone)
         size = self._size + changes.size
-        if changes.names_rows or size > self.bytes_max or rows > ROWS_MAX:
-            return self.fold(changes)
-        found: list[Statement] = []
+        is_full = size > self.bytes_max or len(self.waiting) > ROWS_MAX or len(self.gone) > GONE_MAX
+        if self._direct > 0 or is_full or changes.names_rows:
+            found = self.fold(changes)
+            if self._direct > 0:
+                self._direct -= changes.size
+            elif size > self.bytes_max and 2 * self.folded > size:
+                self._direct = DIRECT * self.bytes_max
+            return found
+        found = []
         if changes.arrivals or changes.deletions:
             found.append((ADD, self._row(changes)))
             self._size = size

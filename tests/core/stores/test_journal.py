@@ -12,7 +12,17 @@ import pytest
 
 from covey.core.stores import schema
 from covey.core.stores.changes import Changes, carry_out
-from covey.core.stores.journal import ADD, ROWS_MAX, Journal, packed, places_of, replay, unpacked
+from covey.core.stores.journal import (
+    ADD,
+    DIRECT,
+    GONE_MAX,
+    ROWS_MAX,
+    Journal,
+    packed,
+    places_of,
+    replay,
+    unpacked,
+)
 from tests.core.stores.faults import DISK_FULL, Plan, failing
 from tests.core.stores.support import Bench, House, Note, bodies
 
@@ -106,6 +116,34 @@ def test_a_fold_is_bounded_in_rows_too(connection: sqlite3.Connection) -> None:
         write(connection, journal, batch(number * 100, 100, body=b""))
     assert rows(connection) == 0
     assert len(places(connection)) == ROWS_MAX // 100 * 100 + 100
+
+
+def test_after_a_fold_of_the_living_batches_go_to_the_tables_for_a_while(
+    connection: sqlite3.Connection,
+) -> None:
+    journal = Journal()
+    journal.bytes_max = 10_000
+    was_used = []
+    for number in range(2 * (DIRECT + 1) * 10):
+        write(connection, journal, batch(number, 1, body=b"x" * 997))
+        was_used.append(rows(connection) > 0)
+    assert all(was_used[:10])
+    assert not any(was_used[10 : 10 + DIRECT * 10])
+    assert was_used.count(True) == 20
+    fold(connection, journal)
+    assert places(connection) == list(range(len(was_used)))
+
+
+def test_readers_of_a_backlog_never_wait_for_many_deletions(
+    connection: sqlite3.Connection,
+) -> None:
+    journal = Journal()
+    write(connection, journal, batch(1, 1000))
+    fold(connection, journal)
+    for first in range(1, 1000, 50):
+        write(connection, journal, batch(0, 0, *range(first, first + 50)))
+        assert len(journal.gone) <= GONE_MAX
+    assert len(places(connection)) <= GONE_MAX
 
 
 def test_a_batch_as_large_as_the_journal_goes_to_the_tables(
