@@ -59,6 +59,7 @@ KNOWN_MAX: Final = 10_000  # distinct header blocks remembered from batch to bat
 TIME_DIGITS_MAX: Final = 13  # milliseconds up to the year 2286; Arrow's microseconds end later
 
 ID_LINE: Final = b"\nmessage-id:"  # the subscription's line is before it
+ID_LINE_LENGTH: Final = 12
 REDELIVERED_LINE: Final = b"\nredelivered:true"
 
 
@@ -150,9 +151,9 @@ class BatchMaker:
 
 
 def _message_ids(ours: list[bytes]) -> pa.Array:
-    """Return the ids: nearly always all that stands behind the lines that every message has."""
-    start = ours[0].find(ID_LINE) + len(ID_LINE) if ours else 0
-    ids = [lines[start:] for lines in ours]
+    """Return the ids: nearly always all that stands behind the name of their line."""
+    # Looked for in each: the first frame of a browse has no LF before it, the others have.
+    ids = [lines[lines.find(ID_LINE) + ID_LINE_LENGTH :] for lines in ours]
     together = b"".join(ids)
     if together.find(b"\n") < 0 and together.find(b"\\") < 0:
         return pa.array(ids, pa.binary()).cast(pa.string())

@@ -86,3 +86,11 @@ def test_rows_of_many_producers_keep_each_its_own(monkeypatch: pytest.MonkeyPatc
             made.add(one(seq, b"\nmessage_group:g%d" % (seq % 3 + turn)))
         groups = next(made.take()).column("group_id").to_pylist()
         assert groups == [f"g{seq % 3 + turn}" for seq in range(5)]
+
+
+def test_ids_are_whole_whether_or_not_a_frame_has_an_lf_before_it() -> None:
+    made = maker()
+    made.add(one(1, ours=OURS.removeprefix(b"\n") % b"first"))
+    made.add(one(2, ours=OURS % b"second"))
+    made.add(one(3, ours=b"\nMESSAGE\nsubscription:longer\nmessage-id:third"))
+    assert next(made.take()).column("message_id").to_pylist() == ["first", "second", "third"]
