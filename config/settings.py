@@ -154,7 +154,7 @@ class BrokerSettings(Record):
     """A destination is made when it is first used."""
     group_first_property: bool = False
     """AMQP: copy the first-for-consumer flag into the application properties, for JMS clients."""
-    switch_interval_ms: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False), NUMBER] = 0.2
+    switch_interval_ms: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False), NUMBER] = 0.05
     """How long one thread may keep the interpreter; the store's thread starves when it is long."""
 
 

@@ -22,7 +22,7 @@ from covey.core.board import Board
 from covey.core.browsing import browse
 from covey.core.consumer import Consumer
 from covey.core.entry import ACQUIRED, Entry
-from covey.core.events import EventKind
+from covey.core.events import DELIVER, EventKind
 from covey.core.lane import READY, Lane
 from covey.core.membership import Membership
 from covey.core.placement import Placement
@@ -256,7 +256,7 @@ class Dispatch:
         consumer.delivered += 1
         board = self.board
         if board.events is not None:
-            board.record(EventKind.DELIVER, entry.lane.name, consumer.id, entry.seq)
+            board.record(DELIVER, entry.lane.name, consumer.id, entry.seq)
         if consumer.is_presettled:
             consumer.deliver(entry)
             queue = consumer.queue

@@ -48,6 +48,14 @@ class EventKind(IntEnum):
     DELETE = 24  # the queue went away with all it held
 
 
+# Told of each message: a look-up in an Enum is a search.
+ENQUEUE: Final = EventKind.ENQUEUE
+ASSIGN: Final = EventKind.ASSIGN
+REVOKE: Final = EventKind.REVOKE
+DELIVER: Final = EventKind.DELIVER
+ACK: Final = EventKind.ACK
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class EventSink(ABC):
     """Where a queue's events go."""

@@ -22,7 +22,7 @@ from typing import Final
 from covey.core.board import Board
 from covey.core.consumer import Consumer
 from covey.core.entry import ASIDE, PENDING, STORING, Entry
-from covey.core.events import EventKind
+from covey.core.events import ASSIGN, REVOKE, EventKind
 from covey.core.lane import DRAINING, HELD, IDLE, OPEN, READY, Lane
 from covey.core.view import View
 
@@ -142,7 +142,7 @@ class Placement:
         if owner is not None:
             owner.lanes.discard(lane)
             if board.events is not None:
-                board.record(EventKind.REVOKE, lane.name, owner.id, 0)
+                board.record(REVOKE, lane.name, owner.id, 0)
             if owner.wants_revoked and not owner.is_gone:
                 owner.revoked(lane.name)
         lane.owner = consumer
@@ -151,7 +151,7 @@ class Placement:
             consumer.lanes.add(lane)
             lane.owned_since = board.now
             if board.events is not None:
-                board.record(EventKind.ASSIGN, lane.name, consumer.id, 0)
+                board.record(ASSIGN, lane.name, consumer.id, 0)
 
     def dropped(self, entry: Entry) -> None:
         """Hear that a pending entry is gone without having been delivered."""
@@ -303,6 +303,6 @@ class Placement:
             owner.lanes.discard(lane)
             lane.owner = None
             if board.events is not None:
-                board.record(EventKind.REVOKE, lane.name, owner.id, 0)
+                board.record(REVOKE, lane.name, owner.id, 0)
         if board.lanes.pop(lane.name, None) is not None:
             board.strategy.vanished(lane.name)

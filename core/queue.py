@@ -23,7 +23,7 @@ from covey.core.counts import Counts
 from covey.core.discipline import Discipline
 from covey.core.dispatch import Dispatch
 from covey.core.entry import ACCEPTED, ACQUIRED, GONE, PENDING, STORED, STORING, Entry, Outcome
-from covey.core.events import EventKind
+from covey.core.events import ACK, ENQUEUE, EventKind
 from covey.core.exclusions import Exclusions
 from covey.core.lane import HELD, IDLE, READY
 from covey.core.membership import Membership
@@ -100,7 +100,7 @@ class Queue(Source):
         self.insert(entry)
         self.counts.enqueued += 1
         if board.events is not None:
-            board.record(EventKind.ENQUEUE, group, 0, seq)
+            board.record(ENQUEUE, group, 0, seq)
         return entry
 
     def group_of(self, message: Message) -> str:
@@ -199,7 +199,7 @@ class Queue(Source):
     def settled(self, entry: Entry) -> None:
         """Remove an entry its consumer accepted, maybe by taking it settled."""
         if self.board.events is not None:
-            self.record(EventKind.ACK, entry)
+            self.record(ACK, entry)
         self.counts.acked += 1
         if entry.lane.is_grouped:
             self.finish(entry)
