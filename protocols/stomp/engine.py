@@ -231,13 +231,13 @@ class StompEngine(Engine):
                 head = parser.next_head()
                 producer = self.producer
                 if head is not None and head.plan is not None and producer is not None:
-                    producer.send_again(head.plan, parser.body, parser.receipt)
+                    producer.send_again(head.plan, parser)
                     continue
                 frame = parser.other_frame() if head is None else parser.frame_of(head)
                 if frame is None:
                     break
                 if frame.command == "SEND" and producer is not None:
-                    producer.send_new(frame, head, parser.receipt)
+                    producer.send_new(frame, head, parser)
                 else:
                     self._handle(frame)
             if self.failure and not self.is_closed:

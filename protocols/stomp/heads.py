@@ -2,8 +2,8 @@
 
 A producer sends the same header lines thousands of times, so the heads of its SEND frames are
 remembered as they came, each with the plan that was made of it (`send.SendPlan`): a repeated SEND
-costs one look-up instead of a parse. A receipt line, which no two share, is taken out before. A
-head with a message-id comes once and is not kept; a producer whose heads never repeat gets no
+costs one look-up instead of a parse. The lines that no two share, receipt and message-id, are taken
+out before; a head whose own cannot be is not kept. A producer whose heads never repeat gets no
 memory at all.
 """
 
@@ -16,13 +16,10 @@ if TYPE_CHECKING:
 
 HEADS_MAX: Final = 1024  # remembered of one connection
 HEAD_LENGTH_MAX: Final = 512  # bytes of one: longer ones rarely come again as they are
-# Lines that no two frames share.
-RECEIPT: Final = b"receipt:"
-MESSAGE_ID: Final = b"message-id:"
-
 SEND_START: Final = b"SEND\n"
+# Lines that no two frames share.
 RECEIPT_LINE: Final = b"\nreceipt:"
-RECEIPT_LINE_LENGTH: Final = 9
+ID_LINE: Final = b"\nmessage-id:"
 # As numbers: CPython looks for bytes in bytes by way of an exception, half a microsecond each.
 _BACKSLASH: Final = 92
 _COLON: Final = 58
@@ -55,8 +52,7 @@ class Heads:
         """Remember a head that may come again."""
         if not self.is_of_use or len(text) > HEAD_LENGTH_MAX:
             return
-        block = head.block
-        if block.find(RECEIPT) >= 0 or block.find(MESSAGE_ID) >= 0:
+        if text.find(RECEIPT_LINE) >= 0 or text.find(ID_LINE) >= 0:
             return
         if len(self.known) >= HEADS_MAX:
             self.is_of_use = self.hits > HEADS_MAX
@@ -66,20 +62,20 @@ class Heads:
             self.known[text] = head
 
 
-def cut_receipt(text: bytes) -> tuple[bytes, bytes]:
-    """Return the head of a SEND without its receipt line, and the receipt.
+def cut_line(text: bytes, start: bytes) -> tuple[bytes, bytes]:
+    """Return the head of a SEND without the line that starts so, and that line's value.
 
     It is b"" if there is none, or one that would have to be decoded: then the head stays whole.
     """
-    start = text.find(RECEIPT_LINE)
-    if start < 0 or not text.startswith(SEND_START):
+    at = text.find(start)
+    if at < 0 or not text.startswith(SEND_START):
         return text, b""
-    end = text.find(b"\n", start + RECEIPT_LINE_LENGTH)
+    end = text.find(b"\n", at + len(start))
     if end < 0:
         end = len(text)
-    receipt = text[start + RECEIPT_LINE_LENGTH : end]
-    is_odd = _BACKSLASH in receipt or _COLON in receipt or _CR in receipt or not receipt.isascii()
-    shared = text[:start] + text[end:]
-    if is_odd or len(shared) <= len(SEND_START):
+    value = text[at + len(start) : end]
+    is_odd = _BACKSLASH in value or _COLON in value or _CR in value or not value.isascii()
+    shared = text[:at] + text[end:]
+    if is_odd or not value or len(shared) <= len(SEND_START):
         return text, b""
-    return shared, receipt
+    return shared, value

@@ -13,7 +13,7 @@ from typing import Final
 
 from covey.protocols.stomp.frame import Frame
 from covey.protocols.stomp.headers import LENGTH_LINE
-from covey.protocols.stomp.heads import SEND_START, Head, Heads, cut_receipt
+from covey.protocols.stomp.heads import ID_LINE, RECEIPT_LINE, SEND_START, Head, Heads, cut_line
 from covey.protocols.stomp.limits import Limits
 from covey.protocols.stomp.lines import COMMANDS, DIGITS_MAX, NUL, UNTIL_NUL, LineParser
 from covey.protocols.stomp.rules import Version
@@ -32,16 +32,25 @@ _CR: Final = 13
 class FrameParser(LineParser):
     """Cuts a stream of bytes into frames, the usual ones quickly."""
 
-    __slots__ = ("_heads", "_started", "_started_receipt", "_whole_block", "body", "receipt")
+    __slots__ = (
+        "_heads",
+        "_started",
+        "_started_own",
+        "_whole_block",
+        "body",
+        "given_id",
+        "receipt",
+    )
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self.body = b""  # of the frame whose head was taken last
-        self.receipt = b""  # that its head lacks
-        self._whole_block = b""  # with the receipt
+        self.receipt = b""  # that its head lacks, as it lacks
+        self.given_id = b""  # its message-id
+        self._whole_block = b""  # with both
         self._heads = Heads()
         self._started: Head | None = None  # it waits for its body
-        self._started_receipt = b""
+        self._started_own = (b"", b"")  # its receipt and its id
 
     def next_frame(self) -> Frame | None:
         """Give the next frame, or None when more bytes are needed."""
@@ -49,9 +58,10 @@ class FrameParser(LineParser):
         return self.other_frame() if head is None else self.frame_of(head)
 
     def next_head(self) -> Head | None:
-        """Take a frame the short way, if that will do; leave what is its own in `body`, `receipt`.
+        """Take a frame the short way, if that will do.
 
-        The line ends before it are eaten in any case.
+        What is its own is then in `body`, `receipt` and `given_id`. The line ends before it are
+        eaten in any case.
         """
         if self._length:
             return self._started_head()
@@ -67,7 +77,7 @@ class FrameParser(LineParser):
         if end < 0:
             return None
         text = data[at:end]
-        self.receipt = b""
+        self._forget_own()
         heads = self._heads
         head = heads.known.get(text)
         if head is not None:
@@ -95,13 +105,13 @@ class FrameParser(LineParser):
     def frame_of(self, head: Head) -> Frame:
         """Return the frame whose head was just taken."""
         body = self.body
-        block = self._whole_block if self.receipt else head.block
+        block = self._whole_block if self.receipt or self.given_id else head.block
         return Frame(head.command, block, body) if block else self._bare_frame(head.command, body)
 
     def other_frame(self) -> Frame | None:
         """Give a frame that cannot be had the short way, or None when more bytes are needed."""
         self.body = b""
-        self.receipt = b""
+        self._forget_own()
         return None if self._started is not None else self.long_frame()
 
     def next_acks(self) -> list[int]:
@@ -136,10 +146,11 @@ class FrameParser(LineParser):
         return int(digits)
 
     def _other_head(self, text: bytes) -> Head | None:
-        """Read a head that has not come before, unless it differs by its receipt alone."""
+        """Read a head that has not come before, unless it differs by what is its own alone."""
         if self.version is not _V1_0:
-            shared, self.receipt = cut_receipt(text)
-            if self.receipt:
+            shared, self.receipt = cut_line(text, RECEIPT_LINE)
+            shared, self.given_id = cut_line(shared, ID_LINE)
+            if self.receipt or self.given_id:
                 self._whole_block = text[len(SEND_START) :]
                 text = shared
                 head = self._heads.known.get(text)
@@ -164,7 +175,7 @@ class FrameParser(LineParser):
     def _start(self, head: Head, start: int) -> None:
         """Wait for the rest of a body whose head is read."""
         self._started = head
-        self._started_receipt = self.receipt
+        self._started_own = (self.receipt, self.given_id)
         self._command = head.command
         self._length = start - self._at
         self._at = start
@@ -177,7 +188,11 @@ class FrameParser(LineParser):
         if head is None or not self._body_is_read():
             return None
         self.body = self._body.getvalue()
-        self.receipt = self._started_receipt
+        self.receipt, self.given_id = self._started_own
         self._started = None
         self._begin()
         return head
+
+    def _forget_own(self) -> None:
+        self.receipt = b""
+        self.given_id = b""

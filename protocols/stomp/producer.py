@@ -14,6 +14,7 @@ from covey.core.session import Session
 from covey.protocols.stomp.frame import Frame
 from covey.protocols.stomp.heads import Head
 from covey.protocols.stomp.message import StompMessage, stamped
+from covey.protocols.stomp.parser import FrameParser
 from covey.protocols.stomp.plans import Plans
 from covey.protocols.stomp.send import SendPlan
 
@@ -52,20 +53,20 @@ class Producer:
         self._stamp = settings.add_timestamp_header or ""
         self._is_receipt_a_wish_to_persist = settings.receipt_implies_persistent
 
-    def send_again(self, plan: SendPlan, body: bytes, receipt: bytes) -> None:
-        """Publish a message whose head has come before."""
+    def send_again(self, plan: SendPlan, own: FrameParser) -> None:
+        """Publish a message whose head has come before; what is its own, the parser has."""
         try:
-            self._publish(plan, body, receipt)
+            self._publish(plan, own.body, own)
         except BrokerError as error:
-            self._engine.fail(error, receipt.decode() if receipt else plan.receipt)
+            self._engine.fail(error, own.receipt.decode() if own.receipt else plan.receipt)
 
-    def send_new(self, frame: Frame, head: Head | None, receipt: bytes) -> None:
-        """Publish a message, and note what to do if its head, without the receipt, comes again."""
+    def send_new(self, frame: Frame, head: Head | None, own: FrameParser) -> None:
+        """Publish a message, and note what to do if its head comes again."""
         try:
             plan = self.plans.read(frame.block if head is None else head.block)
             if head is not None:
                 head.plan = plan
-            self._publish(plan, frame.body, receipt)
+            self._publish(plan, frame.body, own)
         except BrokerError as error:
             self._engine.fail(error, self._receipt_of(frame))
 
@@ -75,11 +76,13 @@ class Producer:
         except ProtocolError:
             return None
 
-    def _publish(self, plan: SendPlan, body: bytes, receipt: bytes) -> None:
+    def _publish(self, plan: SendPlan, body: bytes, own: FrameParser) -> None:
         session = self._session
         message = self._message(plan, body)
+        if own.given_id:
+            message.given_id = own.given_id.decode()
         receipts = self._receipts
-        answer = receipts.answer(plan, receipt)
+        answer = receipts.answer(plan, own.receipt)
         if answer and plan.may_persist and self._is_receipt_a_wish_to_persist:
             message.persistent = True
         if plan.transaction:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from covey.protocols.stomp.heads import HEAD_LENGTH_MAX, HEADS_MAX, Head, Heads, cut_receipt
+from covey.protocols.stomp.heads import (
+    HEAD_LENGTH_MAX,
+    HEADS_MAX,
+    ID_LINE,
+    RECEIPT_LINE,
+    Head,
+    Heads,
+    cut_line,
+)
 
 
 def keep(heads: Heads, block: bytes) -> None:
@@ -52,7 +60,7 @@ def test_a_producer_that_repeats_itself_starts_a_new_one_when_it_is_full() -> No
     ],
 )
 def test_a_receipt_is_taken_out_of_a_head(text: bytes, shared: bytes) -> None:
-    assert cut_receipt(text) == (shared, b"r-1")
+    assert cut_line(text, RECEIPT_LINE) == (shared, b"r-1")
 
 
 @pytest.mark.parametrize(
@@ -65,8 +73,14 @@ def test_a_receipt_is_taken_out_of_a_head(text: bytes, shared: bytes) -> None:
         b"SEND\na:b\nreceipt:1\r",
         b"SEND\na:b\nreceipt:\xc3\xa9",
         b"SEND\na:b\nx-receipt:1",
+        b"SEND\na:b\nreceipt:",
         b"ACK\nid:1\nreceipt:1",
     ],
 )
 def test_one_that_has_to_be_decoded_stays_where_it_is(text: bytes) -> None:
-    assert cut_receipt(text) == (text, b"")
+    assert cut_line(text, RECEIPT_LINE) == (text, b"")
+
+
+def test_a_message_s_id_is_taken_out_like_a_receipt() -> None:
+    assert cut_line(b"SEND\na:b\nmessage-id:m1\nc:d", ID_LINE) == (b"SEND\na:b\nc:d", b"m1")
+    assert cut_line(b"SEND\na:b\nmessage-id:ID:1", ID_LINE)[1] == b""

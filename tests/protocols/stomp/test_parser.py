@@ -290,15 +290,17 @@ def test_heads_that_differ_in_their_receipts_alone_are_one() -> None:
     assert [head.block for head in heads] == [b"a:b\nc:d"]
 
 
-def test_a_receipt_is_that_of_its_own_frame() -> None:
+def test_a_receipt_and_an_id_are_those_of_their_own_frame() -> None:
     parser = FrameParser(Limits())
     parser.version = V1_2
-    parser.feed(b"SEND\na:b\nreceipt:1\n\nbody\0SEND\na:b\n\nbody\0SEND\na:b\r\n\r\nbody\0")
+    parser.feed(b"SEND\na:b\nreceipt:1\nmessage-id:m\n\nbody\0SEND\na:b\nmessage-id:n\n\nbody\0")
+    parser.feed(b"SEND\na:b\n\nbody\0SEND\na:b\r\n\r\nbody\0")
     found = []
     while (head := parser.next_head()) is not None:
-        found.append((head.block, parser.receipt))
-    assert found == [(b"a:b", b"1"), (b"a:b", b"")]
-    assert parser.receipt == b""
+        found.append((head.block, parser.receipt, parser.given_id))
+    assert found == [(b"a:b", b"1", b"m"), (b"a:b", b"", b"n"), (b"a:b", b"", b"")]
+    assert parser.next_frame() is not None
+    assert (parser.receipt, parser.given_id) == (b"", b"")
 
 
 @pytest.mark.parametrize("data", [b"ACK\nid:42\n\n\0rest", b"\n\nACK\nid:42\n\n\0rest"])

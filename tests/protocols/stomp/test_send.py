@@ -163,3 +163,16 @@ def test_a_group_id_over_the_limit_is_refused_with_its_queue() -> None:
     client = World(limits={"group_id_length_max": 4}).connect()
     client.send("SEND", {"destination": "/queue/a", "message_group": "hello", "receipt": "r"}, "x")
     assert client.error()["receipt-id"] == "r"
+
+
+def test_messages_of_one_head_keep_their_own_ids_and_receipts() -> None:
+    world = World()
+    client, reader = world.connect(), world.connect()
+    reader.subscribe("/queue/a")
+    line = b"SEND\ndestination:/queue/a\nmessage-id:m%d\nreceipt:r%d\n\nx\0"
+    client.feed(b"".join(line % (number, number) for number in range(3)))
+    client.feed(b"SEND\ndestination:/queue/a\n\nx\0")
+    assert client.receipts() == ["r0", "r1", "r2"]
+    ids = [frame["message-id"] for frame in reader.take_all()]
+    assert ids[:3] == ["m0", "m1", "m2"]
+    assert ids[3] not in ("", "m2")
