@@ -58,8 +58,11 @@ def _show(browser: Consumer, entry: Entry, message: Message) -> None:
         window.count -= 1
         window.size -= entry.size
     browser.delivered += 1
-    is_out = entry.message is None
-    entry.message = message
-    browser.deliver(entry)
-    if is_out:
+    if entry.message is not None:
+        browser.deliver(entry)
+        return
+    entry.message = message  # lent: it stays out of the queue's memory, whatever happens
+    try:
+        browser.deliver(entry)
+    finally:
         entry.message = None

@@ -158,13 +158,18 @@ class Commits:
 
     def after(self, callback: Callable[[], None]) -> None:
         """Call back when everything done so far is safe; at once if it is."""
-        waiting = self.waiting()
+        waiting = self._waiting()
         if waiting is not None:
             waiting.append(callback)
         elif self.failure is None:
             callback()
 
-    def waiting(self) -> list[Callable[[], None]] | None:
+    def is_last(self, callback: Callable[[], None] | None) -> bool:
+        """Say whether this is what will be called last when everything done so far is safe."""
+        waiting = self._waiting()
+        return waiting is not None and len(waiting) > 0 and waiting[-1] is callback
+
+    def _waiting(self) -> list[Callable[[], None]] | None:
         """Return those to be called when everything done so far is safe; None if it is."""
         if self.has_changes or self.ledger.has_changes:
             return self.batch.callbacks

@@ -45,8 +45,7 @@ class Receipts:
     def owe(self, frame: bytes) -> None:
         """Send a RECEIPT when everything done so far is safe."""
         commits = self._engine.broker.commits
-        waiting = commits.waiting()
-        if waiting and waiting[-1] is self._send_gathered:
+        if commits.is_last(self._send_gathered):
             self._gathered.append(frame)
             self.pending += 1
         else:

@@ -6,7 +6,6 @@ import sqlite3
 
 import pytest
 
-from covey.core.stores import schema
 from covey.core.stores.changes import (
     GRAIN,
     ROWS_PER_STATEMENT,
@@ -15,13 +14,6 @@ from covey.core.stores.changes import (
     carry_out,
     insert,
 )
-
-
-@pytest.fixture
-def connection() -> sqlite3.Connection:
-    made = sqlite3.connect(":memory:", isolation_level=None)
-    schema.create(made)
-    return made
 
 
 @pytest.mark.parametrize("count", [1, GRAIN, GRAIN + 1, ROWS_PER_STATEMENT, 1000])

@@ -27,13 +27,6 @@ from tests.core.stores.faults import DISK_FULL, Plan, failing
 from tests.core.stores.support import Bench, House, Note, bodies
 
 
-@pytest.fixture
-def connection() -> sqlite3.Connection:
-    made = sqlite3.connect(":memory:", isolation_level=None)
-    schema.create(made)
-    return made
-
-
 def batch(first: int, count: int, *deletions: int, body: bytes = b"x") -> Changes:
     changes = Changes()
     for place in range(first, first + count):
