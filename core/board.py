@@ -16,7 +16,7 @@ from typing import Final
 
 from covey.core.consumer import Consumer
 from covey.core.entry import Entry
-from covey.core.events import EventKind, EventSink
+from covey.core.events import QueueEvents
 from covey.core.index import Index
 from covey.core.lane import OPEN, READY, Lane
 from covey.core.level import Level
@@ -34,7 +34,7 @@ class Board:
         self.name = name
         self.rules = rules
         self.use(strategy)
-        self.events: EventSink | None = None
+        self.events: QueueEvents | None = None
         self.now = 0.0
         self.wall_ms = 0  # the time of day, which expiry is told in
         self.index = Index()
@@ -60,10 +60,10 @@ class Board:
         self.is_bounded = strategy.is_bounded
         self.binds_by_rule = strategy.binds_by_rule
 
-    def record(self, kind: EventKind, group: str, consumer: int, seq: int) -> None:
-        """Report an event to the sink, if there is one."""
+    def record(self, kind: int, group: str, consumer: int, seq: int) -> None:
+        """Report an event, if anybody listens."""
         if self.events is not None:
-            self.events.record(kind, self.now, self.name, group, consumer, seq)
+            self.events.record(kind, group, consumer, seq)
 
     def set_levels(self, count: int) -> None:
         """Have so many priorities; the queue must be empty."""

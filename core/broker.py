@@ -9,7 +9,7 @@
 
 Nothing here waits. Work that finds no room is parked and done later, in order; the session is
 blocked meanwhile and its protocol stops reading. `now` is a monotonic time in seconds; only
-expiry follows the wall clock, through `clock_offset`.
+expiry follows the wall clock, through the clock's offset.
 """
 
 from __future__ import annotations
@@ -96,7 +96,6 @@ class Broker:
         self.session_numbers = 0
         self.blocks_gone = 0  # how often producers that are gone had to wait
         self.instance = "covey"  # names this run in message ids; the server makes it unique
-        self.clock_offset = 0.0  # wall clock minus monotonic clock, kept by the server
         self.swept_at = 0.0
         self.wake: Callable[[], None] = nothing  # asks the server for another `run` soon
         policies = Policies(settings)
@@ -295,8 +294,7 @@ class Broker:
 
     def turn(self, now: float) -> None:
         """Tell everybody what time it is; done before each batch of events."""
-        self.clock.now = now
-        self.clock.wall_ms = self.wall_ms(now)
+        self.clock.turn(now)
 
     def run(self, now: float) -> None:
         """Deliver what can be delivered, and hand the turn's changes to the store."""
@@ -356,19 +354,11 @@ class Broker:
             self.run(now)
         return deadline
 
-    def wall_ms(self, now: float) -> int:
-        """Return the time of day that belongs to a monotonic time, in ms since the epoch."""
-        return int((now + self.clock_offset) * 1000)
-
     def listen(self, events: EventSink | None) -> None:
         """Send the events of all queues, present and future, to a sink."""
         for host in self.hosts:
             is_other = host is not self.hosts[0]
-            host.events = events.of_host(host.id) if events is not None and is_other else events
-            for queue in host.queues.values():
-                queue.board.events = host.events
-            for durable in host.durables.values():
-                durable.queue.board.events = host.events
+            host.report_to(events.of_host(host.id) if events is not None and is_other else events)
         self.traces.resume()
 
     def _wake(self) -> None:

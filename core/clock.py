@@ -2,7 +2,7 @@
 
 The core never looks at a clock. The broker is told the time with every batch of events and
 writes it here; hosts, topics and feeds read it. `now` is monotonic seconds, `wall_ms` the time of
-day in milliseconds since the epoch, which only expiry follows.
+day in milliseconds since the epoch, which only expiry and logs follow.
 """
 
 from __future__ import annotations
@@ -11,11 +11,21 @@ from __future__ import annotations
 class Clock:
     """What time it is, for this turn."""
 
-    __slots__ = ("now", "wall_ms")
+    __slots__ = ("now", "offset", "wall_ms")
 
     def __init__(self) -> None:
         self.now = 0.0
         self.wall_ms = 0
+        self.offset = 0.0  # wall clock minus monotonic clock, kept by the server
+
+    def turn(self, now: float) -> None:
+        """Begin a turn at a monotonic time."""
+        self.now = now
+        self.wall_ms = self.wall_ms_at(now)
+
+    def wall_ms_at(self, now: float) -> int:
+        """Return the time of day that belongs to a monotonic time."""
+        return int((now + self.offset) * 1000)
 
     def has_passed(self, expires_ms: int) -> bool:
         """Say whether an expiry time is over; 0 means never."""

@@ -17,6 +17,7 @@ from covey.config.declare import arguments_of, options_of
 from covey.core.broker import Broker
 from covey.core.consumer import Consumer
 from covey.core.durable import Durable
+from covey.core.events import KIND_NAMES
 from covey.core.host import VirtualHost
 from covey.core.lane import DRAINING, WHERE_NAMES, Lane
 from covey.core.queue import Queue
@@ -203,7 +204,7 @@ def trace(page: Page) -> Attributes:
         {
             "number": number,
             "time_ms": time_ms,
-            "event": kind.name.lower().replace("_", "-"),
+            "event": KIND_NAMES[kind],
             "seq": seq,
             "group": group,
             "consumer": consumer,

@@ -1,17 +1,20 @@
 """EventLog: the sink that keeps every event for the data pipeline.
 
-The loop notes each event in four numbers and hands many at a time to a child process
+The loop notes each event in three numbers and hands many at a time to a child process
 (`core.event_writer`), which makes Parquet files of them. Nothing here waits or fails: if the
 child cannot keep up beyond its backlog, a whole chunk is left out, and the gap in the event ids
 says so to whoever reads the log.
 
-    chunk    HEADER, new names, columns
-    HEADER   magic, flags, id of the first event, bytes of names, number of events
+    chunk    HEADER, new names, columns, moments
+    HEADER   magic, flags, id of the first event, bytes of names, number of events, of moments
     name     LENGTH, UTF-8
     columns  what happened, 64 bits each: kind, queue << QUEUE_SHIFT, group << GROUP_SHIFT
-             the consumer, 32 bits; the sequence number, 64 bits; the time, a double
+             the consumer, 32 bits; the sequence number, 64 bits
+    moments  how many events came before it in the chunk, 32 bits; the time, a double
 
-Four lists that become columns when a chunk is full cost half of packing each event by itself.
+Lists that become columns when a chunk is full cost half of packing each event by itself. Times
+are the wall clock's at the broker's present turn, one for all that happened in it: reading the
+clock would cost more than the rest of an event.
 Queue and group names are sent once and are numbers from then on: 0 is "", then 1, 2, ... in the
 order sent. The dictionary starts over when it is full (flag FORGET), so that neither side grows
 with the number of names ever used. Event ids count 1, 2, ... without a gap and are not packed:
@@ -19,42 +22,40 @@ a chunk's first id tells all.
 
 Queues of the first virtual host have their own names, those of another are `host/name`: no queue's
 name has a slash in it, so two hosts' queues of one name are never taken for one. Patterns mean
-the name without the host.
-
-Times are the wall clock's, read here: a queue only knows the time of its last turn, which is
-long past for a message that wakes an idle queue.
+the name without the host; a queue that none of them means pays nothing.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable
 from struct import Struct
 from typing import Final
 
 from mypy_extensions import mypyc_attr
 
+from covey.core.clock import Clock
 from covey.core.destination import Syntax
-from covey.core.events import EventKind, EventSink
+from covey.core.events import EventSink, QueueEvents
 from covey.core.wildcard import Pattern
 
-HEADER: Final = Struct("<4sIQII")
+HEADER: Final = Struct("<4sIQIII")
 LENGTH: Final = Struct("<I")
 MAGIC: Final = b"CVEV"
 FORGET: Final = 1  # flag: the names sent before are void
 
 QUEUE_SHIFT: Final = 8
 GROUP_SHIFT: Final = 32
-CODES: Final = ("Q", "I", "Q", "d")  # of the columns, for `array`
-EVENT_BYTES: Final = 28
+CODES: Final = ("Q", "I", "Q")  # of the columns, for `array`
+EVENT_BYTES: Final = 20
+MOMENT_CODES: Final = ("I", "d")
+MOMENT_BYTES: Final = 12
 
-EVENTS_PER_CHUNK: Final = 2048  # 57 kB: one write into the pipe, every few milliseconds at most
+EVENTS_PER_CHUNK: Final = 2048  # 41 kB: one write into the pipe, every few milliseconds at most
 NAMES_MAX: Final = 65_536  # some 10 MB of dictionary with long names, on either side
 
 HOST_MARK: Final = "/"
-
-EXCLUDED: Final = -1  # the number of a queue that no pattern asks for
+NEVER: Final = -1.0
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -75,15 +76,13 @@ class ChunkTaker(ABC):
 class EventLog(EventSink):
     """Notes the events of the queues that one of the patterns means."""
 
-    def __init__(
-        self, taker: ChunkTaker, patterns: tuple[str, ...], clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, taker: ChunkTaker, patterns: tuple[str, ...], clock: Clock) -> None:
         self.taker = taker
         self.dropped = 0  # events in chunks that found no room
         self.names_max = NAMES_MAX
+        self.edition = 1  # of the dictionary
         self._patterns = [_pattern(text) for text in patterns]
         self._clock = clock
-        self._queues: dict[str, int] = {}
         self._names: dict[str, int] = {"": 0}
         self._new_names: list[bytes] = []
         self._flags = 0
@@ -91,30 +90,35 @@ class EventLog(EventSink):
         self._whats: list[int] = []
         self._consumers: list[int] = []
         self._seqs: list[int] = []
+        self._now = NEVER  # the last moment's time as the clock has it
+        self._starts: list[int] = []
         self._times: list[float] = []
 
-    def record(
-        self, kind: EventKind, now: float, queue: str, group: str, consumer: int, seq: int
-    ) -> None:
-        """Note one event."""
-        queue_number = self._queues.get(queue)
-        if queue_number is None:
-            queue_number = self._enter_queue(queue)
-        if queue_number == EXCLUDED:
-            return
-        group_number = self._names.get(group)
-        if group_number is None:
-            group_number = self._enter(group)
-        self._whats.append(kind | queue_number << QUEUE_SHIFT | group_number << GROUP_SHIFT)
-        self._consumers.append(consumer)
-        self._seqs.append(seq)
-        self._times.append(self._clock())
-        if len(self._seqs) == EVENTS_PER_CHUNK:
-            self.flush()
+    def of_queue(self, name: str) -> QueueEvents | None:
+        """Give the place for a queue's events, if a pattern means it."""
+        own_name = name.rpartition(HOST_MARK)[2]
+        if not any(pattern.matches(own_name) for pattern in self._patterns):
+            return None
+        return QueueLog(self, name)
 
     def of_host(self, host: str) -> EventSink:
         """Give the sink for the queues of a virtual host other than the first."""
         return HostLog(self, host)
+
+    def note(self, what: int, consumer: int, seq: int) -> None:
+        """Note one event."""
+        if self._clock.now != self._now:
+            self._begin_moment()
+        self._whats.append(what)
+        self._consumers.append(consumer)
+        self._seqs.append(seq)
+        if len(self._seqs) == EVENTS_PER_CHUNK:
+            self.flush()
+
+    def number_of(self, name: str) -> int:
+        """Return the number of a name, which is sent if it is new."""
+        number = self._names.get(name)
+        return self._enter(name) if number is None else number
 
     def flush(self) -> None:
         """Hand over what has gathered; the server calls it every second or so."""
@@ -122,15 +126,26 @@ class EventLog(EventSink):
         if count == 0:
             return
         names = b"".join(self._new_names)
-        header = HEADER.pack(MAGIC, self._flags, self._first, len(names), count)
+        moments = len(self._times)
+        header = HEADER.pack(MAGIC, self._flags, self._first, len(names), count, moments)
         is_taken = self.taker.take(header + names + self._columns())
         self._first += count
         self._flags = 0
         self._new_names.clear()
         if not is_taken:
             self.dropped += count
-        if not is_taken or len(self._names) + len(self._queues) > self.names_max:
+        if not is_taken or len(self._names) > self.names_max:
             self._forget_names()
+
+    def close(self) -> None:
+        """Hand over the rest and wait until it is on disk."""
+        self.flush()
+        self.taker.close()
+
+    def _begin_moment(self) -> None:
+        self._now = self._clock.now
+        self._starts.append(len(self._seqs))
+        self._times.append(self._now + self._clock.offset)
 
     def _columns(self) -> bytes:
         """Take the noted events out, column by column."""
@@ -138,27 +153,16 @@ class EventLog(EventSink):
             array(CODES[0], self._whats).tobytes(),
             array(CODES[1], self._consumers).tobytes(),
             array(CODES[2], self._seqs).tobytes(),
-            array(CODES[3], self._times).tobytes(),
+            array(MOMENT_CODES[0], self._starts).tobytes(),
+            array(MOMENT_CODES[1], self._times).tobytes(),
         )
         self._whats.clear()
         self._consumers.clear()
         self._seqs.clear()
+        self._starts.clear()
         self._times.clear()
+        self._now = NEVER
         return b"".join(columns)
-
-    def close(self) -> None:
-        """Hand over the rest and wait until it is on disk."""
-        self.flush()
-        self.taker.close()
-
-    def _enter_queue(self, queue: str) -> int:
-        number = EXCLUDED
-        name = queue.rpartition(HOST_MARK)[2]
-        if any(pattern.matches(name) for pattern in self._patterns):
-            known = self._names.get(queue)
-            number = self._enter(queue) if known is None else known
-        self._queues[queue] = number
-        return number
 
     def _enter(self, name: str) -> int:
         number = len(self._names)
@@ -170,8 +174,26 @@ class EventLog(EventSink):
 
     def _forget_names(self) -> None:
         self._names = {"": 0}
-        self._queues.clear()
         self._flags = FORGET
+        self.edition += 1
+
+
+class QueueLog(QueueEvents):
+    """One queue's way into the log, which knows the queue's number by heart."""
+
+    def __init__(self, log: EventLog, name: str) -> None:
+        self._log = log
+        self._name = name
+        self._edition = 0
+        self._base = 0
+
+    def record(self, kind: int, group: str, consumer: int, seq: int) -> None:
+        """Note one event."""
+        log = self._log
+        if self._edition != log.edition:
+            self._edition = log.edition
+            self._base = log.number_of(self._name) << QUEUE_SHIFT
+        log.note(kind | self._base | log.number_of(group) << GROUP_SHIFT, consumer, seq)
 
 
 class HostLog(EventSink):
@@ -179,20 +201,15 @@ class HostLog(EventSink):
 
     def __init__(self, log: EventLog, host: str) -> None:
         self._log = log
-        self._prefix = host + HOST_MARK
-        self._names: dict[str, str] = {}
+        self._host = host
 
-    def record(
-        self, kind: EventKind, now: float, queue: str, group: str, consumer: int, seq: int
-    ) -> None:
-        """Pass an event on under the queue's full name."""
-        name = self._names.get(queue)
-        if name is None:
-            if len(self._names) >= NAMES_MAX:
-                self._names.clear()
-            name = self._prefix + queue
-            self._names[queue] = name
-        self._log.record(kind, now, name, group, consumer, seq)
+    def of_queue(self, name: str) -> QueueEvents | None:
+        """Give the place for a queue's events under its full name."""
+        return self._log.of_queue(self._host + HOST_MARK + name)
+
+    def of_host(self, host: str) -> EventSink:
+        """Give the sink for another host."""
+        return self._log.of_host(host)
 
 
 def _pattern(text: str) -> Pattern:

@@ -1,8 +1,8 @@
 """Events: what happened in the core, as records for whoever listens.
 
 The core writes no log. It reports here, and the composition root decides what becomes of it:
-nothing, an event log for the data pipeline, a trace of one queue, metrics. A queue without a
-sink pays one `is None` test per event.
+nothing, an event log for the data pipeline, a trace of one queue, metrics. A queue that nobody
+listens to pays one `is None` test per event.
 
 Kinds are numbers of one byte so that a record packs into a fixed layout; they are part of the
 event log's format and never re-used. `SCHEMA_VERSION` rises when a kind or a field is added.
@@ -48,24 +48,33 @@ class EventKind(IntEnum):
     DELETE = 24  # the queue went away with all it held
 
 
-# Told of each message: a look-up in an Enum is a search.
-ENQUEUE: Final = EventKind.ENQUEUE
-ASSIGN: Final = EventKind.ASSIGN
-REVOKE: Final = EventKind.REVOKE
-DELIVER: Final = EventKind.DELIVER
-ACK: Final = EventKind.ACK
+KIND_NAMES: Final = {int(kind): kind.name.lower().replace("_", "-") for kind in EventKind}
+
+# Told of each message: a look-up in an Enum is a search, and arithmetic with one is slow.
+ENQUEUE: Final = int(EventKind.ENQUEUE)
+ASSIGN: Final = int(EventKind.ASSIGN)
+REVOKE: Final = int(EventKind.REVOKE)
+DELIVER: Final = int(EventKind.DELIVER)
+ACK: Final = int(EventKind.ACK)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class QueueEvents(ABC):
+    """Where one queue's events go."""
+
+    @abstractmethod
+    def record(self, kind: int, group: str, consumer: int, seq: int) -> None:
+        """Take one event; 0 and "" where a field does not apply. Must not fail or wait."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class EventSink(ABC):
-    """Where a queue's events go."""
+    """Where the events of all queues go."""
 
     @abstractmethod
-    def record(
-        self, kind: EventKind, now: float, queue: str, group: str, consumer: int, seq: int
-    ) -> None:
-        """Take one event; 0 and "" where a field does not apply. Must not fail or wait."""
+    def of_queue(self, name: str) -> QueueEvents | None:
+        """Give the place for one queue's events; None if nobody wants them."""
 
+    @abstractmethod
     def of_host(self, host: str) -> EventSink:
-        """Give the sink for a virtual host other than the first; itself, if it does not care."""
-        return self
+        """Give the sink for a virtual host other than the first."""

@@ -16,7 +16,7 @@ from covey.core.clock import Clock
 from covey.core.destination import TEMPORARY_ROOT, Destination, Kind
 from covey.core.durable import Durable
 from covey.core.errors import RefusedError
-from covey.core.events import EventKind, EventSink
+from covey.core.events import EventKind, EventSink, QueueEvents
 from covey.core.ledger import Ledger
 from covey.core.message import Message
 from covey.core.numbers import Numbers
@@ -240,6 +240,17 @@ class VirtualHost:
                 if self.now - topic.touched_at >= QueueSettings().auto_delete_after_s:
                     self.delete_topic(name)
 
+    def report_to(self, events: EventSink | None) -> None:
+        """Send the events of all queues, present and future, to a sink."""
+        self.events = events
+        for queue in self.queues.values():
+            queue.board.events = self._events_of(queue.name)
+        for durable in self.durables.values():
+            durable.queue.board.events = self._events_of(durable.queue.name)
+
+    def _events_of(self, name: str) -> QueueEvents | None:
+        return None if self.events is None else self.events.of_queue(name)
+
     def _make_queue(self, name: str, settings: QueueSettings, kind: str) -> Queue:
         limits = self.policies.broker
         strategy = strategy_of(settings)
@@ -249,7 +260,7 @@ class VirtualHost:
         queue.dropped_to = queue.next_seq - 1  # what an earlier queue of the name still held
         queue.dirty = self.dirty
         queue.touched_at = self.now
-        queue.board.events = self.events
+        queue.board.events = self._events_of(name)
         self.prepare(queue)
         if self.ledger is not None:
             self.ledger.open(self.id, kind, queue)

@@ -250,7 +250,7 @@ class Queue(Source):
         if self.freed is not None:
             self.freed(self)
 
-    def record(self, kind: EventKind, entry: Entry) -> None:
+    def record(self, kind: int, entry: Entry) -> None:
         """Report an event of one entry, if anybody listens."""
         if self.board.events is not None:
             holder = 0 if entry.holder is None else entry.holder.id

@@ -1,7 +1,7 @@
 """Trace: the latest events of a queue, kept for a while because somebody looks on.
 
 Nobody switches a trace on or off: asking for events starts it, and it ends by itself when nobody
-has asked for some time. A queue that is not traced has no sink, or only the event log's, and pays
+has asked for some time. A queue that is not traced tells nobody, or only the event log, and pays
 nothing for this. A traced queue's events go to the trace and through it to that log.
 
 Events of a trace count 1, 2, ...; who asks names the last one it has seen and gets the next ones.
@@ -21,13 +21,13 @@ from covey.config.settings import BrokerSettings
 from covey.core.board import Board
 from covey.core.clock import Clock
 from covey.core.errors import RefusedError
-from covey.core.events import EventKind, EventSink
+from covey.core.events import QueueEvents
 from covey.core.host import VirtualHost
 
 EVENTS_PER_ANSWER: Final = 1000  # so that no answer takes a whole turn of the loop
 
 # Number, time of day in ms, kind, sequence number, group, consumer.
-Event = tuple[int, int, EventKind, int, str, int]
+Event = tuple[int, int, int, int, str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Page:
     missed: int  # events that were pushed out before they could be told
 
 
-class Trace(EventSink):
+class Trace(QueueEvents):
     """The latest events of one queue."""
 
     def __init__(self, board: Board, clock: Clock, size_max: int) -> None:
@@ -48,18 +48,16 @@ class Trace(EventSink):
         self._ring: deque[Event] = deque(maxlen=size_max)
         self._clock = clock
         self._board = board
-        self._log: EventSink | None = None
+        self._log: QueueEvents | None = None
         self.watch(board)
 
-    def record(
-        self, kind: EventKind, now: float, queue: str, group: str, consumer: int, seq: int
-    ) -> None:
+    def record(self, kind: int, group: str, consumer: int, seq: int) -> None:
         """Keep an event, and pass it on."""
         self.last += 1
         # A queue's own time is that of its last turn, long past if a message has just woken it.
         self._ring.append((self.last, self._clock.wall_ms, kind, seq, group, consumer))
         if self._log is not None:
-            self._log.record(kind, now, queue, group, consumer, seq)
+            self._log.record(kind, group, consumer, seq)
 
     def watch(self, board: Board) -> None:
         """Stand between a queue and its event log, unless it does so already."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from covey.core.events import EventKind
+from covey.core.events import KIND_NAMES, EventKind
 from covey.pipeline.charts import Span, holdings
 from covey.pipeline.report import Report
-from covey.pipeline.schema import KIND_NAMES
 
 SETTLING: Final = (EventKind.ACK, EventKind.RELEASE, EventKind.FAIL, EventKind.REJECT)
 

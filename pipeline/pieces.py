@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow.parquet as pq
 
 from covey.pipeline.errors import PipelineError
 from covey.pipeline.log import file_system, log_files
-from covey.pipeline.schema import ARROW_SCHEMA
-
-RANGED: Final = ("run", "eid", "ts")
+from covey.pipeline.schema import ARROW_SCHEMA, RANGED
 
 
 class Piece(NamedTuple):

@@ -20,7 +20,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from covey.core.events import SCHEMA_VERSION, EventKind
+from covey.core.events import SCHEMA_VERSION
 
 VERSION_KEY: Final = b"covey.schema"
 
@@ -38,12 +38,12 @@ ARROW_SCHEMA: Final = pa.schema(
     {VERSION_KEY: str(SCHEMA_VERSION).encode()},
 )
 
+RANGED: Final = ["run", "eid", "ts"]  # a row group tells the first and last of these
+
 SPARK_SCHEMA: Final = (
     "run string, eid long, ts timestamp, kind byte, queue string, group_id string,"
     " consumer long, seq long"
 )
-
-KIND_NAMES: Final = {int(kind): kind.name.lower().replace("_", "-") for kind in EventKind}
 
 
 def finished_name(run: str, first_eid: int) -> str:

@@ -81,7 +81,7 @@ class AmqpEngine(Engine):
         self.links = Links(self)
         self.heads = Heads()
         self.now = now
-        self.wall_ms = broker.wall_ms(now)
+        self.wall_ms = broker.clock.wall_ms_at(now)
         self.open_deadline = now + settings.open_timeout_s
         self.outbox_size = 0
         self.outbox_max = settings.outbox_max

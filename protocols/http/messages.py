@@ -132,7 +132,7 @@ def _close(ask: Ask, session: Session) -> None:
 
 
 def _neutral(ask: Ask, body: MessageBody, session: Session) -> Neutral:
-    wall_ms = ask.broker.wall_ms(ask.now)
+    wall_ms = ask.broker.clock.wall_ms_at(ask.now)
     content = body.content()
     return Neutral(
         body=content,

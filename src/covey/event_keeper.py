@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import anyio
@@ -29,7 +28,7 @@ def open_event_log(broker: Broker, settings: EventLogSettings) -> EventLog | Non
         rotate_bytes=settings.rotate_size,
         rotate_age_s=settings.rotate_age_s,
     )
-    events = EventLog(writer, settings.queues, time.time)
+    events = EventLog(writer, settings.queues, broker.clock)
     broker.listen(events)
     return events
 

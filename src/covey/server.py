@@ -182,7 +182,7 @@ class Server:
         broker = self.broker
         while True:
             now = time.monotonic()
-            broker.clock_offset = time.time() - now
+            broker.clock.offset = time.time() - now
             deadline = now + 1.0
             try:
                 deadline = broker.tick(now)

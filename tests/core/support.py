@@ -11,7 +11,7 @@ from covey.config.settings import Settings
 from covey.core.clock import Clock
 from covey.core.consumer import Consumer, Window
 from covey.core.entry import PENDING, Entry, Outcome
-from covey.core.events import EventKind, EventSink
+from covey.core.events import EventKind, EventSink, QueueEvents
 from covey.core.host import VirtualHost
 from covey.core.message import Message, Neutral
 from covey.core.policies import Policies
@@ -87,20 +87,31 @@ class Reader(Consumer):
         return sorted(self.unsettled)
 
 
-class Events(EventSink):
-    """A sink that keeps everything."""
+class Events(QueueEvents):
+    """Keeps everything."""
 
     def __init__(self) -> None:
         self.all: list[Event] = []
 
-    def record(
-        self, kind: EventKind, now: float, queue: str, group: str, consumer: int, seq: int
-    ) -> None:
-        self.all.append((kind, group, consumer, seq))
+    def record(self, kind: int, group: str, consumer: int, seq: int) -> None:
+        self.all.append((EventKind(kind), group, consumer, seq))
 
     def kinds(self, *wanted: EventKind) -> list[Event]:
         """Give the events of these kinds."""
         return [event for event in self.all if event[0] in wanted]
+
+
+class OneForAll(EventSink):
+    """Sends the events of every queue of every host to one place."""
+
+    def __init__(self, events: QueueEvents) -> None:
+        self.events = events
+
+    def of_queue(self, name: str) -> QueueEvents:
+        return self.events
+
+    def of_host(self, host: str) -> EventSink:
+        return self
 
 
 class Bench:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from covey.config.settings import Settings
 from covey.core.broker import Broker
+from covey.core.clock import Clock
 from covey.core.event_log import (
     CODES,
     EVENT_BYTES,
@@ -15,11 +16,13 @@ from covey.core.event_log import (
     GROUP_SHIFT,
     HEADER,
     LENGTH,
+    MOMENT_BYTES,
+    MOMENT_CODES,
     QUEUE_SHIFT,
     ChunkTaker,
     EventLog,
 )
-from covey.core.events import EventKind, EventSink
+from covey.core.events import EventKind
 
 
 class Chunk(NamedTuple):
@@ -29,13 +32,20 @@ class Chunk(NamedTuple):
     records: list[tuple[float, ...]]
 
 
-def unpacked(data: bytes, count: int) -> Iterator[tuple[float, ...]]:
+def unpacked(data: bytes, count: int, moment_count: int) -> Iterator[tuple[float, ...]]:
     """Give kind, queue, group, consumer, number and time of each event."""
     layout = Struct("<" + "".join(f"{count}{code}" for code in CODES))
-    assert len(data) == layout.size == count * EVENT_BYTES
-    numbers = layout.unpack(data)
+    moments = Struct("<" + "".join(f"{moment_count}{code}" for code in MOMENT_CODES))
+    assert layout.size == count * EVENT_BYTES
+    assert moments.size == moment_count * MOMENT_BYTES
+    assert len(data) == layout.size + moments.size
+    numbers = layout.unpack_from(data)
+    starts_and_times = moments.unpack_from(data, layout.size)
+    times = dict(zip(starts_and_times, starts_and_times[moment_count:], strict=False))
+    time = 0.0
     for index in range(count):
-        what, consumer, seq, time = numbers[index::count]
+        what, consumer, seq = numbers[index::count]
+        time = times.get(index, time)
         queue = what >> QUEUE_SHIFT & (1 << GROUP_SHIFT - QUEUE_SHIFT) - 1
         yield what & 0xFF, queue, what >> GROUP_SHIFT, consumer, seq, time
 
@@ -51,13 +61,13 @@ class Shelf(ChunkTaker):
     def take(self, chunk: bytes) -> bool:
         if len(self.chunks) >= self.room:
             return False
-        _, flags, first, names_size, count = HEADER.unpack_from(chunk)
+        _, flags, first, names_size, count, moments = HEADER.unpack_from(chunk)
         names, at = [], HEADER.size
         while at < HEADER.size + names_size:
             (length,) = LENGTH.unpack_from(chunk, at)
             names.append(chunk[at + LENGTH.size : at + LENGTH.size + length].decode())
             at += LENGTH.size + length
-        records = list(unpacked(chunk[at:], count))
+        records = list(unpacked(chunk[at:], count, moments))
         self.chunks.append(Chunk(flags, first, names, records))
         return True
 
@@ -66,19 +76,27 @@ class Shelf(ChunkTaker):
 
 
 def log_of(shelf: Shelf, *patterns: str) -> EventLog:
-    return EventLog(shelf, patterns or ("**",), lambda: 12.5)
+    clock = Clock()
+    clock.turn(12.5)
+    return EventLog(shelf, patterns or ("**",), clock)
 
 
-def enqueue(log: EventSink, queue: str, group: str, seq: int) -> None:
-    log.record(EventKind.ENQUEUE, 0.0, queue, group, 0, seq)
+def record(log: EventLog, queue: str, kind: int, group: str, consumer: int, seq: int) -> None:
+    events = log.of_queue(queue)
+    if events is not None:
+        events.record(kind, group, consumer, seq)
+
+
+def enqueue(log: EventLog, queue: str, group: str, seq: int) -> None:
+    record(log, queue, EventKind.ENQUEUE, group, 0, seq)
 
 
 def test_an_event_is_one_record_and_a_name_is_sent_once() -> None:
     shelf = Shelf()
     log = log_of(shelf)
     enqueue(log, "work", "a", 1)
-    log.record(EventKind.DELIVER, 0.0, "work", "a", 7, 1)
-    log.record(EventKind.JOIN, 0.0, "work", "", 8, 0)
+    record(log, "work", EventKind.DELIVER, "a", 7, 1)
+    record(log, "work", EventKind.JOIN, "", 8, 0)
     log.close()
     assert shelf.chunks == [
         Chunk(
@@ -104,6 +122,23 @@ def test_ids_go_on_without_a_gap_from_chunk_to_chunk() -> None:
         (4097, 904),
     ]
     assert [chunk.names for chunk in shelf.chunks] == [["work", "a"], [], []]
+
+
+def test_events_of_a_turn_share_its_time_and_a_chunk_begins_with_one() -> None:
+    shelf = Shelf()
+    clock = Clock()
+    clock.offset = 1000.0
+    log = EventLog(shelf, ("**",), clock)
+    work = log.of_queue("work")
+    assert work is not None
+    for now in (1.0, 1.0, 2.0, 2.0):
+        clock.turn(now)
+        work.record(EventKind.ENQUEUE, "", 0, 1)
+    log.flush()
+    work.record(EventKind.ENQUEUE, "", 0, 1)
+    log.flush()
+    times = [[record[-1] for record in chunk.records] for chunk in shelf.chunks]
+    assert times == [[1001.0, 1001.0, 1002.0, 1002.0], [1002.0]]
 
 
 def test_only_queues_that_a_pattern_means_are_kept() -> None:
@@ -132,10 +167,12 @@ def test_a_full_dictionary_starts_over() -> None:
     shelf = Shelf()
     log = log_of(shelf)
     log.names_max = 3
+    work = log.of_queue("work")
+    assert work is not None
     for group in ("a", "b", "c"):
-        enqueue(log, "work", group, 1)
+        work.record(EventKind.ENQUEUE, group, 0, 1)
     log.flush()
-    enqueue(log, "work", "c", 2)
+    work.record(EventKind.ENQUEUE, "c", 0, 2)
     log.flush()
     assert shelf.chunks[1] == Chunk(FORGET, 4, ["work", "c"], [(1, 1, 2, 0, 2, 12.5)])
 

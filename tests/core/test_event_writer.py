@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from covey.core import event_writer
+from covey.core.clock import Clock
 from covey.core.errors import StoreError
 from covey.core.event_log import EventLog
 from covey.core.event_writer import EventWriter
@@ -19,16 +20,21 @@ def writer_in(directory: Path, rotate_bytes: int = 1 << 20) -> EventWriter:
 
 
 def test_what_is_recorded_is_in_the_file_once_the_log_is_closed(tmp_path: Path) -> None:
-    log = EventLog(writer_in(tmp_path / "log"), ("**",), lambda: 1.25)
+    clock = Clock()
+    clock.offset = 1.25
+    log = EventLog(writer_in(tmp_path / "log"), ("**",), clock)
+    work = log.of_queue("work")
+    assert work is not None
     for seq in range(1, 5001):
-        log.record(EventKind.ENQUEUE, 0.0, "work", f"g{seq % 7}", 0, seq)
+        clock.now = float(seq // 10)
+        work.record(EventKind.ENQUEUE, f"g{seq % 7}", 0, seq)
     log.close()
     (file,) = (tmp_path / "log").iterdir()
     assert file.name == "events-r1-0000000000000001.parquet"
     rows = pq.read_table(file).to_pylist()
     assert [row["eid"] for row in rows] == list(range(1, 5001))
     assert rows[9]["group_id"] == "g3"
-    assert rows[9]["ts"].timestamp() == 1.25
+    assert [row["ts"].timestamp() for row in rows] == [row["seq"] // 10 + 1.25 for row in rows]
     assert (rows[9]["run"], rows[9]["kind"], rows[9]["queue"], rows[9]["seq"]) == (
         "r1",
         1,

@@ -12,11 +12,11 @@ from covey.core.clock import Clock
 from covey.core.consumer import Window
 from covey.core.destination import Destination, Kind
 from covey.core.errors import RefusedError
-from covey.core.events import EventKind, EventSink
+from covey.core.events import EventKind, QueueEvents
 from covey.core.security import Identity, Principal
 from covey.core.subscription import Subscription
 from covey.core.trace import EVENTS_PER_ANSWER, Trace
-from tests.core.support import Bench, Events, Letter, Reader
+from tests.core.support import Bench, Events, Letter, OneForAll, Reader
 
 NOW = 5.0
 OPERATOR = Identity("admin", (Principal("role", "admin"),))
@@ -28,14 +28,14 @@ class World:
     def __init__(self, **limits: object) -> None:
         broker = BrokerSettings.model_validate(limits)
         self.broker = Broker(Settings(broker=broker))
-        self.broker.clock_offset = 1000.0
+        self.broker.clock.offset = 1000.0
         self.host = self.broker.hosts[0]
         self.admin = Admin(self.broker, self.host, OPERATOR)
         self.session = self.broker.open(self.host, Identity("guest"), NOW)
         self.board: Board = self.host.queue("work").board
 
     @property
-    def sink(self) -> EventSink | None:
+    def sink(self) -> QueueEvents | None:
         """Where the queue's events go at present."""
         return self.board.events
 
@@ -127,7 +127,7 @@ def test_a_long_trace_is_told_in_parts() -> None:
 def test_an_event_log_hears_a_traced_queue_too() -> None:
     world = World()
     log = Events()
-    world.broker.listen(log)
+    world.broker.listen(OneForAll(log))
     world.trace()
     world.send("g")
     assert log.all == [(EventKind.ENQUEUE, "g", 0, 1)]
@@ -138,7 +138,7 @@ def test_an_event_log_that_comes_or_goes_leaves_the_trace() -> None:
     world = World()
     world.trace()
     log = Events()
-    world.broker.listen(log)
+    world.broker.listen(OneForAll(log))
     world.send("a")
     world.broker.listen(None)
     world.send("b")
@@ -149,7 +149,7 @@ def test_an_event_log_that_comes_or_goes_leaves_the_trace() -> None:
 @pytest.mark.parametrize("log", [None, Events()])
 def test_a_trace_ends_when_nobody_asks(log: Events | None) -> None:
     world = World(trace_idle_s=30)
-    world.broker.listen(log)
+    world.broker.listen(None if log is None else OneForAll(log))
     world.trace(now=10.0)
     world.trace(now=20.0)
     world.broker.tick(49.0)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from covey.core.clock import Clock
 from covey.core.event_log import ChunkTaker, EventLog
 from covey.core.events import EventKind
 from covey.pipeline.job import Job, Task
@@ -43,32 +44,43 @@ class Direct(ChunkTaker):
         self.writer.finish()
 
 
-class Clock:
-    """A clock that goes on by a millisecond each time it is read."""
+class Diary:
+    """An event log whose clock goes on by a millisecond with each event."""
 
-    def __init__(self) -> None:
-        self.now = 1000.0
+    def __init__(self, taker: ChunkTaker) -> None:
+        self.clock = Clock()
+        self.clock.now = 1000.0
+        self.log = EventLog(taker, ("**",), self.clock)
 
-    def __call__(self) -> float:
-        self.now += 0.001
-        return self.now
+    def record(self, kind: int, queue: str, group: str, consumer: int, seq: int) -> None:
+        """Note one event of a queue."""
+        self.clock.now += 0.001
+        events = self.log.of_queue(queue)
+        assert events is not None
+        events.record(kind, group, consumer, seq)
+
+    def flush(self) -> None:
+        self.log.flush()
+
+    def close(self) -> None:
+        self.log.close()
 
 
-def log_in(directory: Path, run: str = "r1") -> EventLog:
+def log_in(directory: Path, run: str = "r1") -> Diary:
     """Make an event log whose clock goes on by itself."""
     directory.mkdir(parents=True, exist_ok=True)
-    return EventLog(Direct(directory, run), ("**",), Clock())
+    return Diary(Direct(directory, run))
 
 
-def tell(log: EventLog, queue: str, group: str, story: str) -> None:
+def tell(log: Diary, queue: str, group: str, story: str) -> None:
     """Record `in 1, out 1 to 7, ack 1 by 7, aside 2, leave 7, delete 0` of one group."""
     for step in story.split(","):
         word, number, *rest = step.split()
         if word in ("join", "leave", "delete"):
-            log.record(WORDS[word], 0.0, queue, "", int(number), 0)
+            log.record(WORDS[word], queue, "", int(number), 0)
         else:
             consumer = int(rest[1]) if rest else 0
-            log.record(WORDS[word], 0.0, queue, group, consumer, int(number))
+            log.record(WORDS[word], queue, group, consumer, int(number))
 
 
 def run_job(spark: SparkSession, job: Job, **options: object) -> tuple[int, str]:

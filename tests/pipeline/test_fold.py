@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from covey.core.events import EventKind, EventSink
+from covey.core.events import EventKind, QueueEvents
 from covey.groups import STRATEGIES
 from covey.pipeline.fold import MESSAGE_KINDS, Fold, Surroundings
 from tests.properties.driver import Driver
@@ -113,18 +113,16 @@ def test_all_the_holders_between_are_counted() -> None:
     assert judge(story) == ["two-holders 2 @5"]
 
 
-class Tee(EventSink):
+class Tee(QueueEvents):
     """Passes events on and keeps them."""
 
-    def __init__(self, other: EventSink) -> None:
+    def __init__(self, other: QueueEvents) -> None:
         self.other = other
         self.events: list[tuple[int, str, int, int]] = []
 
-    def record(
-        self, kind: EventKind, now: float, queue: str, group: str, consumer: int, seq: int
-    ) -> None:
-        self.events.append((int(kind), group, consumer, seq))
-        self.other.record(kind, now, queue, group, consumer, seq)
+    def record(self, kind: int, group: str, consumer: int, seq: int) -> None:
+        self.events.append((kind, group, consumer, seq))
+        self.other.record(kind, group, consumer, seq)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -22,7 +22,7 @@ def write_pieces(directory: Path, run: str, count: int) -> list[Path]:
     for seq in range(1, count + 1):
         tell(log, "q", "g", f"in {seq}")
         log.flush()
-        log.taker.close()
+        log.log.taker.close()
     return sorted(directory.glob(f"events-{run}-*"))
 
 

@@ -7,15 +7,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from covey.core.event_log import EventLog
 from covey.core.events import EventKind
 from covey.pipeline import writer as writing
-from tests.pipeline.support import Direct
+from tests.pipeline.support import Diary, Direct
 
 
-def events(log: EventLog, count: int) -> None:
+def events(log: Diary, count: int) -> None:
     for seq in range(1, count + 1):
-        log.record(EventKind.ENQUEUE, 0.0, "work", f"g{seq}", 0, seq)
+        log.record(EventKind.ENQUEUE, "work", f"g{seq}", 0, seq)
 
 
 def names_in(directory: Path) -> list[str]:
@@ -24,7 +23,7 @@ def names_in(directory: Path) -> list[str]:
 
 def test_a_file_has_its_name_only_once_it_is_whole(tmp_path: Path) -> None:
     direct = Direct(tmp_path, "r", 1 << 20)
-    log = EventLog(direct, ("**",), lambda: 1.0)
+    log = Diary(direct)
     events(log, 3)
     log.flush()
     direct.writer._write_row_group()
@@ -35,7 +34,7 @@ def test_a_file_has_its_name_only_once_it_is_whole(tmp_path: Path) -> None:
 
 def test_a_file_is_finished_by_age(tmp_path: Path) -> None:
     direct = Direct(tmp_path, "r", 1 << 20)
-    log = EventLog(direct, ("**",), lambda: 1.0)
+    log = Diary(direct)
     direct.writer.finish_if_old(500.0)
     events(log, 3)
     log.flush()
@@ -47,7 +46,7 @@ def test_a_file_is_finished_by_age(tmp_path: Path) -> None:
 
 def test_a_file_is_finished_by_size_and_the_next_goes_on(tmp_path: Path) -> None:
     direct = Direct(tmp_path, "r", 20_000)
-    log = EventLog(direct, ("**",), lambda: 1.0)
+    log = Diary(direct)
     events(log, 5000)
     log.close()
     assert names_in(tmp_path) == [
@@ -61,8 +60,8 @@ def test_a_file_is_finished_by_size_and_the_next_goes_on(tmp_path: Path) -> None
 
 def test_names_of_a_new_dictionary_do_not_mix_with_the_old(tmp_path: Path) -> None:
     direct = Direct(tmp_path, "r", 1 << 20)
-    log = EventLog(direct, ("**",), lambda: 1.0)
-    log.names_max = 100
+    log = Diary(direct)
+    log.log.names_max = 100
     events(log, 5000)
     events(log, 5000)
     log.close()
@@ -73,7 +72,7 @@ def test_names_of_a_new_dictionary_do_not_mix_with_the_old(tmp_path: Path) -> No
 def test_enough_records_become_a_row_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "ROW_GROUP_EVENTS", 4000)
     direct = Direct(tmp_path, "r", 1 << 20)
-    log = EventLog(direct, ("**",), lambda: 1.0)
+    log = Diary(direct)
     events(log, 5000)
     log.close()
     metadata = pq.read_metadata(tmp_path / names_in(tmp_path)[0])

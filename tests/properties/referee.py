@@ -17,7 +17,7 @@ read from the queue.
 from __future__ import annotations
 
 from covey.core.entry import ACQUIRED, Outcome
-from covey.core.events import EventKind, EventSink
+from covey.core.events import EventKind, QueueEvents
 from covey.core.queue import Queue
 from tests.properties.law import AWAY, HELD, PENDING, STORING, Client, Group, Law, Policy, Slip
 from tests.properties.ownership import Ownership
@@ -25,7 +25,7 @@ from tests.properties.ownership import Ownership
 WITHOUT_REFUSAL = {Outcome.DECLINED: Outcome.RELEASED, Outcome.UNFIT: Outcome.FAILED}
 
 
-class Referee(Law, EventSink):
+class Referee(Law, QueueEvents):
     """What the queue must do, event by event."""
 
     def __init__(self, queue: Queue, policy: Policy, memory: Ownership) -> None:
@@ -347,24 +347,22 @@ class Referee(Law, EventSink):
 
     # The queue's events.
 
-    def record(
-        self, kind: EventKind, now: float, queue: str, group: str, consumer: int, seq: int
-    ) -> None:
-        if kind is EventKind.EXPIRE:
+    def record(self, kind: int, group: str, consumer: int, seq: int) -> None:
+        if kind == EventKind.EXPIRE:
             slip = self.slips[seq]
             assert self.is_expired(slip), f"{seq} was expired before its time"
             assert slip.state in (PENDING, AWAY), f"{seq} expired while {slip.state}"
             self.expired += 1
             self._drop(slip)
-        elif kind is EventKind.ASSIGN:
+        elif kind == EventKind.ASSIGN:
             assert group not in self.assigned, f"{group} was assigned twice"
             self.assigned[group] = consumer
-        elif kind is EventKind.REVOKE:
+        elif kind == EventKind.REVOKE:
             assert self.assigned.pop(group, 0) == consumer, f"{group} was not {consumer}'s"
-        elif kind is EventKind.DRAIN_START:
+        elif kind == EventKind.DRAIN_START:
             assert group not in self.draining, f"{group} began to drain twice"
             self.draining.add(group)
-        elif kind is EventKind.DRAIN_END:
+        elif kind == EventKind.DRAIN_END:
             self.draining.remove(group)
 
 

@@ -140,7 +140,7 @@ def test_a_real_broker_under_churn_audits_clean_whatever_the_strategy(
 ) -> None:
     log = log_in(tmp_path / "log")
     for strategy in STRATEGIES:
-        churn(log, strategy, 1)
+        churn(log.log, strategy, 1)
     log.close()
     pieces = pieces_of(str(tmp_path / "log"))
     runs = runs_of(pieces)
@@ -159,7 +159,7 @@ def test_queues_of_one_name_on_two_hosts_are_judged_apart(
     hosts = [{"id": "a", "host_names": ["a"]}, {"id": "b", "host_names": ["b"]}]
     broker = Broker(Settings.model_validate({"virtual_host": hosts}))
     log = log_in(tmp_path / "log")
-    broker.listen(log)
+    broker.listen(log.log)
     for number in range(6):  # taken together they would share a group, and number messages twice
         for host in broker.hosts:
             queue = host.queue("work")

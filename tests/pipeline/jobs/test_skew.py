@@ -43,8 +43,8 @@ def test_a_hot_group_its_consumer_and_its_wait_are_found(
     tell(log, "q", "cold", "out 10 to 2, ack 10 by 2")
     for seq in range(1, 1 + 2 * GROUPS_SHOWN):
         tell(log, "many", f"g{seq}", f"in {seq}")
-    log.record(EventKind.DRAIN_START, 0.0, "q", "cold", 2, 0)
-    log.record(EventKind.DRAIN_END, 0.0, "q", "cold", 0, 0)
+    log.record(EventKind.DRAIN_START, "q", "cold", 2, 0)
+    log.record(EventKind.DRAIN_END, "q", "cold", 0, 0)
     log.close()
     _, said = run_job(spark, JOB, input=str(tmp_path / "log"), out=tmp_path / "out")
     assert "skew: q: 10 messages; groups: Gini 0.40" in said

@@ -54,7 +54,7 @@ class World:
 
     def __init__(self, settings: Settings | None = None, http: HttpSettings | None = None) -> None:
         self.broker = Broker(settings or make_settings())
-        self.broker.clock_offset = time.time() - time.monotonic()
+        self.broker.clock.offset = time.time() - time.monotonic()
         self.host = self.broker.hosts[0]
         self.why_unready = ""
         self.app = App(

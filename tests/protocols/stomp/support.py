@@ -61,7 +61,7 @@ class World:
         self.broker = Broker(Settings.model_validate(given), store)
         self.stomp = stomp or StompSettings()
         self.now = START_S
-        self.broker.clock_offset = START_MS / 1000 - START_S
+        self.broker.clock.offset = START_MS / 1000 - START_S
         self.clients: list[Client] = []
 
     def connect(self, version: str = "1.2", *, login: str = "admin", **headers: str) -> Client:
@@ -99,7 +99,7 @@ class World:
     @property
     def wall_ms(self) -> int:
         """The time of day."""
-        return self.broker.wall_ms(self.now)
+        return self.broker.clock.wall_ms_at(self.now)
 
     def queue(self, name: str) -> Queue:
         """Give a queue by its wire name, which must exist."""
