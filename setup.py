@@ -14,7 +14,9 @@ from setuptools import Extension, setup
 
 # What runs once per message or per frame; extend it when a profile says so. Every module here must
 # compile, and a plain-Python class may inherit from one of its classes only where that allows it.
+# None is of the pipeline: mypyc reads what a module imports, and Spark is not there at a first start.
 HOT_MODULES = [
+    "src/covey/client/cutter.py",
     "src/covey/core/ages.py",
     "src/covey/core/arrivals.py",
     "src/covey/core/board.py",
@@ -80,7 +82,6 @@ HOT_MODULES = [
     "src/covey/groups/owner_map.py",
     "src/covey/groups/shared.py",
     "src/covey/groups/simple_map.py",
-    "src/covey/pipeline/cutter.py",
     "src/covey/protocols/amqp/bodies.py",
     "src/covey/protocols/amqp/checker.py",
     "src/covey/protocols/amqp/codes.py",

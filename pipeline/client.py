@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from typing import Final
 
 from covey.client.base import SEQ_HEADER
+from covey.client.cutter import Cutter, Rows
 from covey.client.errors import AnswerError, ClientError, DeniedError, UnreachableError
 from covey.client.place import Place
 from covey.client.stomp import VERSION, StompClient
-from covey.pipeline.cutter import Cutter, Rows
 from covey.pipeline.errors import PipelineError
 from covey.pipeline.offsets import Figures
 from covey.protocols.stomp.frame import Frame, encode

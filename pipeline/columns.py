@@ -25,9 +25,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from covey.client.cutter import Rows
 from covey.client.stomp import DELIVERY_HEADERS, VERSION
 from covey.groups.key import DEFAULT_HEADERS
-from covey.pipeline.cutter import Rows
 from covey.protocols.stomp.headers import parse_block
 
 SCHEMA: Final = StructType(

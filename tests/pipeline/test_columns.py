@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from covey.client.cutter import Rows
 from covey.pipeline import columns
 from covey.pipeline.columns import ARROW, BatchMaker
-from covey.pipeline.cutter import Rows
 
 OURS = b"\nMESSAGE\nsubscription:1\nmessage-id:%s"
 SENT_TO = b"destination:/queue/q"

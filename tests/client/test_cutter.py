@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from covey.client.cutter import Cutter, Rows
 from covey.client.errors import AnswerError
-from covey.pipeline.cutter import Cutter, Rows
 
 OURS = b"MESSAGE\nsubscription:1\nmessage-id:m%d"
 END = b"MESSAGE\nsubscription:1\nbrowser:end\nfirst-seq:1\n\n\0\n"
