@@ -14,7 +14,7 @@ from setuptools import Extension, setup
 
 # What runs once per message or per frame; extend it when a profile says so. Every module here must
 # compile, and a plain-Python class may inherit from one of its classes only where that allows it.
-# None is of the pipeline: mypyc reads what a module imports, and Spark is not there at a first start.
+# None is of the pipeline: mypyc reads what it imports, and there is no Spark at a first start.
 HOT_MODULES = [
     "src/covey/client/cutter.py",
     "src/covey/core/ages.py",

@@ -20,6 +20,8 @@ VERIFY: Final = {
     "required": ssl.CERT_REQUIRED,
 }
 COMMON_NAME: Final = "commonName"
+# OpenSSL's guesses at what it was sent instead: a STOMP CONNECT is an "https proxy request" to it.
+NOT_TLS: Final = ("HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "WRONG_VERSION_NUMBER")
 
 
 def make_context(settings: TlsSettings) -> ssl.SSLContext:
@@ -54,6 +56,8 @@ def handshake_failure(error: Exception) -> str:
     """Say in a few words why a handshake failed; never more than OpenSSL's own reason."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the client's certificate: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and error.reason in NOT_TLS:
+        return "the peer does not speak TLS"
     if isinstance(error, ssl.SSLError):
         return str(error.reason or "not TLS").lower().replace("_", " ")
     return "no handshake in time" if isinstance(error, TimeoutError) else "the peer went away"
@@ -65,6 +69,8 @@ def _no_passphrase() -> str:
 
 
 def _cause(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError) and error.reason in NOT_TLS:
+        return "the peer does not speak TLS"
     if isinstance(error, ssl.SSLError):
         return str(error.reason or "not PEM").lower().replace("_", " ")
     return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -271,7 +271,8 @@ class AmqpEngine(Engine):
         sasl.receive(data)
         if sasl.state is SaslState.FAILED:
             self.answer_delay_s = self.broker.limits.login_failed_wait_s
-            self.report("login_failed", remote=self.remote)
+            if sasl.complaint:
+                self.report("connection_refused", cause=sasl.complaint)
             self.close()
         if sasl.state is not SaslState.DONE:
             return b""

@@ -21,7 +21,8 @@ from typing import Final
 from scramp import ScramException, ScramMechanism
 
 from covey.core.password import ScramRecord
-from covey.core.security import Identity, Users, login_failed
+from covey.core.security import Identity, Users
+from covey.protocols.amqp.codes import malformed
 
 PLAIN: Final = "PLAIN"
 SCRAM: Final = "SCRAM-SHA-256"
@@ -54,7 +55,7 @@ class Plain(Mechanism):
         """Check name and password."""
         parts = _text(response).split("\0")
         if len(parts) != 3 or parts[0] not in ("", parts[1]):
-            raise login_failed()
+            raise malformed("a PLAIN response without a user and a password")
         self.identity = self.users.login(
             parts[1], parts[2], is_loopback=self.is_loopback, remote=self.remote
         )
@@ -112,7 +113,7 @@ class External(Mechanism):
         """Let in the user whose certificate it is."""
         name = self.certificate_name
         if _text(response) not in ("", name):
-            raise login_failed()
+            raise malformed("an EXTERNAL response that is not the certificate's name")
         self.identity = self.users.identity(name, is_loopback=self.is_loopback, remote=self.remote)
         return b""
 
@@ -135,4 +136,4 @@ def _text(response: bytes) -> str:
     try:
         return response.decode()
     except UnicodeDecodeError as error:
-        raise login_failed() from error
+        raise malformed("a SASL response that is not UTF-8") from error

@@ -26,7 +26,7 @@ from enum import Enum
 from typing import Final
 
 from covey.core.errors import BrokerError
-from covey.core.security import Identity, Users, login_failed
+from covey.core.security import Identity, Users
 from covey.protocols.amqp import encoder
 from covey.protocols.amqp.checker import Checker
 from covey.protocols.amqp.codes import malformed
@@ -42,6 +42,7 @@ from covey.protocols.amqp.mechanisms import (
     Plain,
     Scram,
 )
+from covey.protocols.opening import spoken
 
 AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
 SASL_HEADER: Final = b"AMQP\x03\x01\x00\x00"
@@ -61,6 +62,8 @@ SASL_FRAME: Final = 1  # the frame type
 
 OK: Final = 0
 AUTH: Final = 1  # the outcome code of a failed login
+NOTHING_OFFERED: Final = "no SASL mechanism is left without a client certificate"
+DENIED: Final = "denied"  # wrong passwords and missing permissions
 
 
 class SaslState(Enum):
@@ -88,6 +91,7 @@ class SaslServer:
         self.state = SaslState.WAITING
         self.hostname = ""
         self.leftover = b""  # what follows the login, for the AMQP engine
+        self.complaint = ""  # why it failed, if not for who asked: the core tells of that itself
         self.users = users
         self.allow_anonymous = allow_anonymous
         self.is_loopback = is_loopback
@@ -120,7 +124,8 @@ class SaslServer:
         try:
             while self.state is SaslState.WAITING and self._take_frame():
                 pass
-        except BrokerError:  # malformed or refused: the peer learns no more than that
+        except BrokerError as error:  # malformed or refused: the peer learns no more than that
+            self.complaint = "" if error.code == DENIED else error.text
             self._send(OUTCOME, [b"\x50" + bytes((AUTH,))])
             self._end(SaslState.FAILED)
 
@@ -142,6 +147,7 @@ class SaslServer:
                 return False
         self._out.append(SASL_HEADER)
         if header != SASL_HEADER or not self.offered:
+            self.complaint = _unwanted(self._buffer) if self.offered else NOTHING_OFFERED
             self._end(SaslState.FAILED)
             return False
         self._has_header = True
@@ -206,7 +212,7 @@ class SaslServer:
                 return External(users, known, is_loopback=is_loopback, remote=remote)
             if name == ANONYMOUS:
                 return Anonymous(users, remote=remote)
-        raise login_failed()
+        raise malformed("a SASL mechanism that was not offered")
 
     def _send(self, code: int, fields: list[bytes]) -> None:
         body = encoder.section(code, encoder.compound(fields))
@@ -218,6 +224,14 @@ class SaslServer:
         if state is SaslState.DONE:
             self.leftover = self._buffer
         self._buffer = b""
+
+
+def _unwanted(first: bytes) -> str:
+    """Say what is wrong with a header that is not SASL's."""
+    name = spoken(first)
+    if name == "AMQP":
+        return "expected AMQP 1.0 with SASL, but the peer speaks another AMQP, or no SASL"
+    return f"expected AMQP, but the peer speaks {name or 'something else'}"
 
 
 def _frame_body(body: bytes) -> tuple[int, list[object]]:

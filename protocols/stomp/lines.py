@@ -23,6 +23,7 @@ from io import BytesIO
 from typing import Final
 
 from covey.core.errors import ProtocolError
+from covey.protocols.opening import spoken
 from covey.protocols.stomp.frame import Frame
 from covey.protocols.stomp.headers import LENGTH_LINE, LENGTH_NAME
 from covey.protocols.stomp.limits import Limits
@@ -109,7 +110,7 @@ class LineParser:
             if not self._command:
                 command = COMMANDS.get(line)
                 if command is None:
-                    raise ProtocolError(f"unknown command {_quoted(line)}")
+                    raise self._refusal(line, f"unknown command {_quoted(line)}")
                 self._command = command
             elif not line:
                 self._begin_body()
@@ -135,16 +136,21 @@ class LineParser:
         self._claim(len(line))
         # Not behind the limit: there the line is too long, however the chunks are cut.
         if line.find(b"\0", 0, limit + 1) >= 0:
-            raise ProtocolError(f"NUL in {self._line_name()}")
+            raise self._refusal(line, f"NUL in {self._line_name()}")
         if line.endswith(b"\r") and self.version is not _V1_1:
             line = line[:-1]
         if len(line) > limit:
-            raise ProtocolError(f"{self._line_name()} is longer than {limit} bytes")
+            raise self._refusal(line, f"{self._line_name()} is longer than {limit} bytes")
         if end < 0:
             return None
         self._length += end + 1 - at
         self._at = end + 1
         return line
+
+    def _refusal(self, line: bytes, text: str) -> ProtocolError:
+        """Say what is wrong with a line, or that another protocol is spoken in its place."""
+        name = "" if self._command else spoken(line)
+        return ProtocolError(f"expected STOMP, but the peer speaks {name}" if name else text)
 
     def _line_name(self) -> str:
         # By number: a quoted line might put a password into a log.

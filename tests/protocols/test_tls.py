@@ -166,7 +166,7 @@ def test_plain_bytes_on_a_tls_port_end_the_connection(authority: Authority) -> N
                 await stream.receive()
         assert peers == []
 
-    assert len(serve(authority.settings(), play)) == 1
+    assert serve(authority.settings(), play) == ["the peer does not speak TLS"]
 
 
 def test_at_the_end_a_peer_hears_a_farewell(authority: Authority) -> None:

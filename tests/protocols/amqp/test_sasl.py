@@ -140,10 +140,33 @@ def test_anything_else_is_shown_our_header_and_that_is_the_end(data: bytes) -> N
     assert (sasl.outgoing(), sasl.state) == (SASL_HEADER, SaslState.FAILED)
 
 
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "expected AMQP, but the peer speaks HTTP"),
+        (b"CONNECT\n\n\0", "expected AMQP, but the peer speaks STOMP"),
+        (b"hello, hello", "expected AMQP, but the peer speaks something else"),
+        (b"AMQP\x00\x00\x09\x01", "expected AMQP 1.0 with SASL, but the peer speaks another AMQP"),
+        (SASL_HEADER + b"\0\0\0\x08\x02\0\0\0", "not a SASL frame"),
+    ],
+)
+def test_the_operator_learns_what_was_wrong(data: bytes, complaint: str) -> None:
+    sasl = server()
+    sasl.receive(data)
+    assert sasl.complaint.startswith(complaint)
+
+
+def test_of_a_wrong_password_the_core_tells_itself() -> None:
+    sasl = server()
+    sasl.receive(SASL_HEADER + init("PLAIN", b"\0admin\0wrong"))
+    assert (sasl.state, sasl.complaint) == (SaslState.FAILED, "")
+
+
 def test_nothing_to_offer_is_the_end_as_well() -> None:
     sasl = server("EXTERNAL")
     sasl.receive(SASL_HEADER)
     assert (sasl.outgoing(), sasl.state) == (SASL_HEADER, SaslState.FAILED)
+    assert sasl.complaint == "no SASL mechanism is left without a client certificate"
 
 
 def test_half_a_header_is_waited_for() -> None:

@@ -101,10 +101,24 @@ def test_a_nul_before_the_body_is_refused(data: bytes) -> None:
         parse_bytewise(data)
 
 
-@pytest.mark.parametrize("line", [b"send", b"SEND ", b"GET / HTTP/1.1", b"\xff\xfe", b":", b" "])
+@pytest.mark.parametrize("line", [b"send", b"SEND ", b"\xff\xfe", b":", b" "])
 def test_an_unknown_command_is_refused_at_its_line_end(line: bytes) -> None:
     with pytest.raises(ProtocolError, match="unknown command"):
         parse(line + b"\n")
+
+
+@pytest.mark.parametrize(
+    ("first", "name"),
+    [
+        (b"AMQP\x00\x01\x00\x00", "AMQP"),
+        (b"GET /" + b"x" * 10_000 + b" HTTP/1.1\r\n", "HTTP"),
+        (b"GET / HTTP/1.1\r\n", "HTTP"),
+        (bytes.fromhex("160301020001"), "TLS"),
+    ],
+)
+def test_who_took_the_wrong_port_is_told_so(first: bytes, name: str) -> None:
+    with pytest.raises(ProtocolError, match=f"^expected STOMP, but the peer speaks {name}$"):
+        parse(first)
 
 
 def test_errors_do_not_quote_header_lines() -> None:
