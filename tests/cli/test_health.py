@@ -17,7 +17,10 @@ def test_a_working_broker_gives_0(terminal: Terminal) -> None:
 
 def test_nobody_there_gives_3(terminal: Terminal) -> None:
     said = terminal.run(lambda: run(["check", "-b", "127.0.0.1:1"]))
-    assert (said.code, said.err) == (3, "covey: no broker answers at 127.0.0.1:1\n")
+    assert (said.code, said.err) == (
+        3,
+        "covey: no broker answers at 127.0.0.1:1; is it running there?\n",
+    )
 
 
 def test_a_wrong_password_gives_4(terminal: Terminal) -> None:

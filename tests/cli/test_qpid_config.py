@@ -211,7 +211,7 @@ def test_nobody_there_and_a_wrong_password_give_1(
 ) -> None:
     assert qpid_config.main(["-b", NOWHERE]) == 1
     assert capsys.readouterr().out == (
-        f"Failed: UnreachableError: no broker answers at {NOWHERE}\n"
+        f"Failed: UnreachableError: no broker answers at {NOWHERE}; is it running there?\n"
     )
     assert terminal.config("queues", login="guest/wrong").out.startswith("Failed: DeniedError: ")
     assert "may not manage" in terminal.config("queues", login="guest/guest").out

@@ -12,6 +12,7 @@ from proton.utils import BlockingConnection
 
 from covey.client.errors import ClientError, DeniedError, UnreachableError
 from covey.client.place import Place
+from covey.client.reach import asked_again
 
 
 def connect(place: Place, timeout_s: float | None) -> BlockingConnection:
@@ -45,7 +46,9 @@ def why(error: Exception, place: Place) -> ClientError:
     if "unauthorized" in text or "Authentication" in text:
         return DeniedError(f"{place.address} refused the login of {place.user}")
     trusted = "trusted " if place.is_tls else ""
-    return UnreachableError(f"no {trusted}broker answers at {place.address}")
+    return asked_again(place, "AMQP") or UnreachableError(
+        f"no {trusted}broker answers at {place.address}"
+    )
 
 
 def _tls_domain() -> SSLDomain:

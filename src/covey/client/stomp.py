@@ -17,6 +17,7 @@ from typing import Final
 from covey.client.base import TIMEOUT_S, Delivery, Headers, MessageClient
 from covey.client.errors import AnswerError, DeniedError, UnreachableError
 from covey.client.place import Place
+from covey.client.reach import misunderstood, unreached, without_tls, wordless
 from covey.core.errors import ProtocolError
 from covey.protocols.stomp.frame import Frame, encode
 from covey.protocols.stomp.limits import Limits
@@ -42,6 +43,7 @@ class StompClient(MessageClient):
         self.place = place
         self.timeout_s = timeout_s
         self._receipts = 0
+        self._has_heard = False  # anything at all
         self._inbox: deque[Delivery] = deque()
         self._parser = FrameParser(Limits())
         self._parser.version = VERSION
@@ -50,8 +52,10 @@ class StompClient(MessageClient):
         except ssl.SSLCertVerificationError as error:
             reason = error.verify_message
             raise UnreachableError(f"{place.address} is not trusted: {reason}") from error
+        except ssl.SSLError as error:
+            raise without_tls(place) from error
         except OSError as error:
-            raise UnreachableError(f"no broker answers at {place.address}") from error
+            raise unreached(place, error) from error
         self._log_in()
 
     def close(self) -> None:
@@ -133,6 +137,7 @@ class StompClient(MessageClient):
 
     def _frame(self, timeout_s: float | None) -> Frame | None:
         """Read the next frame; None when none comes in time."""
+        data: bytes | None = b""
         try:
             while (frame := self._parser.next_frame()) is None:
                 data = self._receive(timeout_s)
@@ -140,7 +145,8 @@ class StompClient(MessageClient):
                     return None
                 self._parser.feed(data)
         except ProtocolError as error:
-            raise UnreachableError(f"{self.place.address}: {error}") from error
+            stranger = misunderstood(self.place, "STOMP", data or b"")
+            raise stranger or UnreachableError(f"{self.place.address}: {error}") from error
         if frame.command == "ERROR":
             raise _refusal(frame)
         return frame
@@ -154,8 +160,11 @@ class StompClient(MessageClient):
             return None
         except OSError as error:
             raise UnreachableError(f"{self.place.address}: {error}") from error
+        if not data and not self._has_heard and not self.place.is_tls:
+            raise wordless(self.place)
         if not data:
             raise UnreachableError(f"{self.place.address} closed the connection")
+        self._has_heard = True
         return data
 
 
