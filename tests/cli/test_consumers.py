@@ -27,6 +27,15 @@ def test_a_drained_consumer_is_left_when_it_holds_nothing(terminal: Terminal) ->
         assert terminal.covey("consumer", "drain", name, "--wait", "5").code == 0
 
 
+def test_the_list_names_subscriptions_and_leaves_out_whoever_asks(terminal: Terminal) -> None:
+    with terminal.broker.client() as client:
+        client.subscribe("/queue/lc")
+        head, *rows = terminal.covey("consumer", "list").lines
+        shown = [dict(zip(head.split(), row.split(), strict=True)) for row in rows]
+        assert [row["link"] for row in shown if row["name"].startswith("lc/")] == ["s"]
+        assert not any(row["name"].startswith("temp.") for row in shown)
+
+
 def test_a_consumer_that_is_not_there_is_refused(terminal: Terminal) -> None:
     assert terminal.covey("consumer", "drain", "drain/999999").code == 1
     assert terminal.covey("consumer", "drain", "nonsense").code == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -45,6 +46,45 @@ def test_every_command_has_help(words: tuple[str, ...], terminal: Terminal) -> N
     assert "sage: covey" in said.out
     assert "…" not in said.out  # at 80 columns nothing is cut off
     assert ("--broker" in said.out) == ("user/password@" in said.out)
+
+
+# Their output is a file of its own kind, or a broker's log.
+WITHOUT_JSON = (("serve",), ("config", "schema"), ("config", "import"))
+
+
+@pytest.mark.parametrize(
+    "words", [each for each in commands(get_command(app)) if each], ids=" ".join
+)
+def test_every_command_has_an_example_and_speaks_json(
+    words: tuple[str, ...], terminal: Terminal
+) -> None:
+    said = terminal.run(lambda: main([*words, "--help"])).out
+    is_noun = len(words) == 1 and " Commands " in said
+    assert ("Example: covey " in said) == (not is_noun)
+    assert (" --json " in said) == (not is_noun and words not in WITHOUT_JSON)
+    assert "[[" not in said and "[]" not in said  # what rich takes for markup vanishes
+
+
+def test_what_was_done_is_told_as_json_if_asked(terminal: Terminal) -> None:
+    def told(*words: str, typed: str | None = None) -> Any:
+        said = terminal.covey(*words, "--json", typed=typed)
+        assert (said.code, said.err) == (0, "")
+        return json.loads(said.out)
+
+    assert told("queue", "create", "tj")["declared"] is True
+    assert told("message", "send", "tj", "a", "--group", "g", "--count", "3") == {"sent": 3}
+    assert told("message", "move", "tj", "tk", "--count", "1", "--wait", "0.2") == {"moved": 1}
+    group = {"queue": "tj", "group": "g"}
+    assert told("group", "park", "tj", "g") == group | {"parked": True}
+    assert told("group", "unpark", "tj", "g") == group | {"parked": False}
+    assert told("group", "close", "tj", "g") == group | {"closed": True}
+    assert told("group", "rebalance", "tj") == {"queue": "tj", "rebalanced": True}
+    assert told("queue", "purge", "tj") == {"queue": "tj", "purged": 2}
+    assert told("queue", "delete", "tj") == {"queue": "tj", "deleted": True}
+    assert told("queue", "delete", "tk", "--force") == {"queue": "tk", "deleted": True}
+    assert told("user", "hash", typed="secret\n")["record"].startswith("SCRAM-SHA-256$")
+    assert told("config", "check") == {"connectors": 3, "queues": 1, "users": 1, "warnings": []}
+    assert told("top", "--count", "1")["broker"]["type"] == "broker"
 
 
 def test_version_and_wrong_usage(terminal: Terminal) -> None:

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 from pydantic import SecretStr
 
-from covey.cli.options import AsJson
-from covey.cli.output import complain, plain_lines, say
+from covey.cli.options import EXAMPLE, AsJson
+from covey.cli.output import complain, done, plain_lines, say
 from covey.cli.toml import to_toml
 from covey.config.connectors import SPOKEN
 from covey.config.load import Loaded, load
@@ -22,24 +22,24 @@ SECRET = "**********"
 
 File = Annotated[
     Path | None,
-    typer.Argument(metavar="[FILE]", envvar="COVEY_CONFIG", help="a TOML file; none: defaults"),
+    typer.Argument(metavar="FILE", envvar="COVEY_CONFIG", help="a TOML file; none: defaults"),
 ]
 
 app = typer.Typer(help="Check and show configurations.", no_args_is_help=True)
 
 
-@app.command()
-def check(file: File = None) -> None:
+@app.command(epilog=EXAMPLE.format("covey config check covey.toml"))
+def check(file: File = None, as_json: AsJson = False) -> None:
     """Say everything that is wrong with a configuration."""
     loaded = _load(file)
     settings = loaded.settings
-    say(
-        f"ok: {len(settings.connectors)} connectors, {len(settings.queues)} queue policies,"
-        f" {len(settings.users)} users"
-    )
+    found = {"connectors": settings.connectors, "queues": settings.queues, "users": settings.users}
+    counts: dict[str, object] = {name: len(entries) for name, entries in found.items()}
+    line = "ok: {connectors} connectors, {queues} queue policies, {users} users".format(**counts)
+    done(line, counts | {"warnings": list(loaded.warnings)}, as_json=as_json)
 
 
-@app.command()
+@app.command(epilog=EXAMPLE.format("covey config show covey.toml --origin"))
 def show(
     file: File = None,
     origin: Annotated[bool, typer.Option("--origin", help="say where each value is from")] = False,
@@ -64,13 +64,13 @@ def show(
         say(to_toml(values).rstrip("\n"))
 
 
-@app.command()
+@app.command(epilog=EXAMPLE.format("covey config schema > covey.schema.json"))
 def schema() -> None:
     """Print the JSON schema of a configuration file."""
     say(json.dumps(settings_schema(), indent=2))
 
 
-@app.command("import")
+@app.command("import", epilog=EXAMPLE.format("covey config import activemq.xml > covey.toml"))
 def import_file(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="apollo.xml or activemq.xml")],
 ) -> None:

@@ -6,26 +6,28 @@ from typing import Annotated
 
 import typer
 
-from covey.cli.options import LOCAL, AsJson, Broker, Watch, managed
-from covey.cli.output import repeat, show
+from covey.cli.options import EXAMPLE, LOCAL, AsJson, Broker, DoneAsJson, Watch, managed
+from covey.cli.output import done, repeat, show
 
 COLUMNS = ("name", "user", "protocol", "remote", "client_id", "age_s", "consumers", "blocked_on")
 
 app = typer.Typer(help="See who is connected, and end it.", no_args_is_help=True)
 
 
-@app.command("list")
+@app.command("list", epilog=EXAMPLE.format("covey connection list --json"))
 def list_connections(broker: Broker = LOCAL, as_json: AsJson = False, watch: Watch = 0) -> None:
     """List connections; this command's own is among them."""
     with managed(broker) as client:
         repeat(lambda: show(client.query("connection"), COLUMNS, as_json=as_json), watch)
 
 
-@app.command()
+@app.command(epilog=EXAMPLE.format("covey connection kill 17"))
 def kill(
     name: Annotated[str, typer.Argument(metavar="NAME", help="its name in the list")],
     broker: Broker = LOCAL,
+    as_json: DoneAsJson = False,
 ) -> None:
     """Close a connection; what it has not acknowledged goes to others."""
     with managed(broker) as client:
         client.ask("DELETE", "connection", name)
+    done("", {"connection": name, "killed": True}, as_json=as_json)

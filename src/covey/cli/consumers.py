@@ -8,20 +8,20 @@ from typing import Annotated
 
 import typer
 
-from covey.cli.options import LOCAL, AsJson, Broker, Watch, managed
-from covey.cli.output import progress, repeat, show
+from covey.cli.options import EXAMPLE, LOCAL, AsJson, Broker, DoneAsJson, Watch, managed
+from covey.cli.output import TEMPORARY, done, progress, repeat, show
 from covey.client.errors import AnswerError
 from covey.client.management import Management
 
-COLUMNS = ("name", "connection", "credit", "unsettled", "delivered", "groups", "retiring")
+COLUMNS = ("name", "link", "connection", "credit", "unsettled", "delivered", "groups", "retiring")
 POLL_S = 0.2  # how soon a drained consumer is noticed
 
 app = typer.Typer(help="See who reads what, and empty a consumer in peace.", no_args_is_help=True)
 
 
-@app.command("list")
+@app.command("list", epilog=EXAMPLE.format("covey consumer list orders"))
 def list_consumers(
-    queue: Annotated[str, typer.Argument(metavar="[QUEUE]", help="of this queue only")] = "",
+    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="of this queue only")] = "",
     broker: Broker = LOCAL,
     as_json: AsJson = False,
     watch: Watch = 0,
@@ -30,33 +30,44 @@ def list_consumers(
     with managed(broker) as client:
 
         def look() -> None:
-            rows = [row for row in client.query("consumer") if queue in ("", row["source"])]
+            rows = [row for row in client.query("consumer") if _is_wanted(row["source"], queue)]
             show(rows, COLUMNS, as_json=as_json)
 
         repeat(look, watch)
 
 
-@app.command()
+@app.command(epilog=EXAMPLE.format("covey consumer drain orders/1 --wait 60"))
 def drain(
     name: Annotated[str, typer.Argument(metavar="NAME", help="queue/number, as in the list")],
     wait: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="wait so long until it is empty")
     ] = 0,
     broker: Broker = LOCAL,
+    as_json: DoneAsJson = False,
 ) -> None:
     """Give a consumer no new groups, so that its program can be stopped without a break."""
     with managed(broker) as client:
         client.ask("RETIRE", "consumer", name)
-        if wait and any(progress(_empty(client, name, wait), f"draining {name}", None)):
-            return
-    if wait:
+        is_empty = any(progress(_empty(client, name, wait), f"draining {name}", None))
+    if wait and not is_empty:
         raise AnswerError(f"consumer {name} still has work after {wait:g} s")
+    done("", {"consumer": name, "retiring": True, "empty": is_empty}, as_json=as_json)
+
+
+def _is_wanted(source: str, queue: str) -> bool:
+    """Tell whether to show a reader: of the queue that was named, or of any that is not temporary.
+
+    The reply queue of whoever asks is temporary.
+    """
+    return source == queue if queue else not source.startswith(TEMPORARY)
 
 
 def _empty(client: Management, name: str, wait_s: float) -> Iterator[bool]:
     """Tell again and again whether a consumer holds nothing; one that has gone holds nothing."""
     deadline = time.monotonic() + wait_s
-    while time.monotonic() < deadline:
+    while True:
         rows = [row for row in client.query("consumer") if row["name"] == name]
         yield not any(row["unsettled"] or row["groups"] for row in rows)
+        if time.monotonic() + POLL_S > deadline:
+            return
         time.sleep(POLL_S)

@@ -25,6 +25,7 @@ from covey.cli import (
     trace,
     users,
 )
+from covey.cli.options import EXAMPLE
 from covey.cli.output import complain, say
 from covey.client.errors import ClientError, DeniedError, UnreachableError
 from covey.config.errors import ConfigError
@@ -37,6 +38,7 @@ INTERRUPTED: Final = 130  # 128 and SIGINT, as shells count
 app = typer.Typer(
     name="covey",
     help="A message broker for work that must stay in order.",
+    epilog=EXAMPLE.format("covey serve; then, elsewhere: covey message send orders hello"),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -75,9 +77,11 @@ def serve(context: typer.Context) -> None:
     raise typer.Exit(main(context.args))
 
 
-app.command("check")(health.check)
-app.command("top")(top.top)
-app.command("trace")(trace.trace)
+app.command("check", epilog=EXAMPLE.format("covey check --queue orders --backlog-max 1000"))(
+    health.check
+)
+app.command("top", epilog=EXAMPLE.format("covey top --interval 5"))(top.top)
+app.command("trace", epilog=EXAMPLE.format("covey trace orders --count 20"))(trace.trace)
 
 
 def run(argv: list[str]) -> int:
@@ -92,7 +96,10 @@ def run(argv: list[str]) -> int:
     except DeniedError as error:
         complain(f"covey: {error}")
         return DENIED
-    except (ClientError, ConfigError, OSError) as error:
+    except ConfigError as error:
+        complain(str(error))  # each of its lines names the file it is about
+        return FAILED
+    except (ClientError, OSError) as error:
         complain(f"covey: {error}")
         return FAILED
     except KeyboardInterrupt:

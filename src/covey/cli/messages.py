@@ -17,15 +17,17 @@ from typing import Annotated
 import typer
 
 from covey.cli.options import (
+    EXAMPLE,
     LOCAL,
     AsJson,
+    DoneAsJson,
     EitherBroker,
     OverAmqp,
     StompBroker,
     messaging,
     stomped,
 )
-from covey.cli.output import printable, progress, say, show
+from covey.cli.output import done, printable, progress, say, show
 from covey.client.base import SEQ_HEADER, Delivery, Headers, MessageClient
 from covey.client.errors import AnswerError
 from covey.client.stomp import StompClient, own_headers
@@ -39,26 +41,31 @@ STDIN = "-"
 COLUMNS = ("seq", "group", "size", "body")
 GROUP_HEADERS = ("message_group", "JMSXGroupID", "group-id")
 
-Target = Annotated[str, typer.Argument(metavar="DESTINATION", help="/queue/NAME, /topic/NAME")]
+Target = Annotated[
+    str, typer.Argument(metavar="DESTINATION", help="NAME of a queue, /topic/NAME or /dsub/NAME")
+]
 Selector = Annotated[str, typer.Option(metavar="SQL", help="only messages that match")]
 
 app = typer.Typer(help="Send, read and move messages.", no_args_is_help=True)
 
 
-@app.command()
+@app.command(epilog=EXAMPLE.format("covey message send orders 'create it' --group order-17"))
 def send(
     target: Target,
-    body: Annotated[str, typer.Argument(metavar="[BODY]", help="the message's text")] = "",
+    body: Annotated[str, typer.Argument(metavar="BODY", help="the message's text")] = "",
     file: Annotated[
         str, typer.Option(metavar="FILE", help="the body comes from here; - is standard input")
     ] = "",
     lines: Annotated[bool, typer.Option("--lines", help="one message for each line")] = False,
     count: Annotated[int, typer.Option(min=1, help="how often to send it")] = 1,
     group: Annotated[str, typer.Option(metavar="ID", help="its message group")] = "",
-    header: Annotated[list[str] | None, typer.Option(metavar="NAME:VALUE")] = None,
+    header: Annotated[
+        list[str] | None, typer.Option(metavar="NAME:VALUE", help="repeatable")
+    ] = None,
     persistent: Annotated[bool, typer.Option(help="it survives a restart")] = True,
     broker: EitherBroker = "",
     amqp: OverAmqp = False,
+    as_json: DoneAsJson = False,
 ) -> None:
     """Send messages, and return when the broker has them."""
     headers = [_header(text) for text in header or []]
@@ -73,10 +80,10 @@ def send(
             if number % CONFIRM_EVERY == 0:
                 client.confirm()
         client.confirm()
-    say(f"{len(bodies)} sent")
+    done(f"{len(bodies)} sent", {"sent": len(bodies)}, as_json=as_json)
 
 
-@app.command()
+@app.command(epilog=EXAMPLE.format("covey message receive orders --count 10 --json"))
 def receive(
     source: Target,
     count: Annotated[int, typer.Option(min=0, help="how many; 0 = without end")] = 1,
@@ -103,7 +110,7 @@ def receive(
         client.confirm()
 
 
-@app.command()
+@app.command(epilog=EXAMPLE.format("covey message browse orders --from-seq 100"))
 def browse(
     source: Target,
     from_seq: Annotated[int, typer.Option(min=0, help="start at this number")] = 0,
@@ -124,7 +131,7 @@ def browse(
     show([_row(each) for each in found], COLUMNS, as_json=False)
 
 
-@app.command()
+@app.command(epilog=EXAMPLE.format("covey message move dead.orders orders --count 100"))
 def move(
     source: Target,
     target: Annotated[str, typer.Argument(metavar="TARGET", help="where they go")],
@@ -134,6 +141,7 @@ def move(
     ] = 1.0,
     selector: Selector = "",
     broker: StompBroker = LOCAL,
+    as_json: DoneAsJson = False,
 ) -> None:
     """Move messages to another destination, in order, as a consumer of the first one."""
     with stomped(broker) as client:
@@ -142,7 +150,7 @@ def move(
         client.subscribe(_destination(source), [*_taking(selector), window])
         moving = _moved(client, _destination(target), count, wait)
         moved = sum(1 for _ in progress(moving, "moving", count or None))
-    say(f"{moved} moved")
+    done(f"{moved} moved", {"moved": moved}, as_json=as_json)
 
 
 def _moved(client: StompClient, target: str, count: int, wait_s: float) -> Iterator[None]:

@@ -16,6 +16,7 @@ from covey.client.place import Place, parse_place
 from covey.client.stomp import StompClient
 
 LOCAL = "localhost"
+EXAMPLE = "Example: {}"  # below a command's options; no brackets there either
 # No brackets: typer reads help as rich's markup. And short words, that a narrow terminal can wrap.
 PLACE = "host or host:port, after user/password@ and tls:// if need be;"
 
@@ -55,6 +56,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="print everything, as JSON"
 Watch = Annotated[
     float, typer.Option("--watch", min=0, metavar="SECONDS", help="look again at this interval")
 ]
+DoneAsJson = Annotated[bool, typer.Option("--json", help="say what was done, as JSON")]
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="a queue's name")]
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="a group's id")]
 

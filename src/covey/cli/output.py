@@ -95,6 +95,14 @@ def show_one(row: Row, *, as_json: bool) -> None:
         say(f"{name:<{width}}  {printable(value)}".rstrip())
 
 
+def done(line: str, record: Row, *, as_json: bool) -> None:
+    """Tell what was done: a record for programs, a line for people, nothing if there is none."""
+    if as_json:
+        show_one(record, as_json=True)
+    elif line:
+        say(line)
+
+
 def repeat(look: Callable[[], None], watch_s: float) -> None:
     """Look once, or again and again until Ctrl-C."""
     look()

@@ -6,8 +6,17 @@ from typing import Annotated
 
 import typer
 
-from covey.cli.options import LOCAL, AsJson, Broker, QueueName, Watch, managed
-from covey.cli.output import TEMPORARY, repeat, say, show, show_one
+from covey.cli.options import (
+    EXAMPLE,
+    LOCAL,
+    AsJson,
+    Broker,
+    DoneAsJson,
+    QueueName,
+    Watch,
+    managed,
+)
+from covey.cli.output import TEMPORARY, done, repeat, show, show_one
 from covey.cli.qpid_options import parse_argument
 
 COLUMNS = ("name", "messages", "unsettled", "consumers", "groups", "strategy", "durable")
@@ -15,9 +24,9 @@ COLUMNS = ("name", "messages", "unsettled", "consumers", "groups", "strategy", "
 app = typer.Typer(help="Look at queues, make them, empty them.", no_args_is_help=True)
 
 
-@app.command("list")
+@app.command("list", epilog=EXAMPLE.format("covey queue list orders --watch 2"))
 def list_queues(
-    filter_text: Annotated[str, typer.Argument(metavar="[FILTER]", help="part of a name")] = "",
+    filter_text: Annotated[str, typer.Argument(metavar="FILTER", help="part of a name")] = "",
     temporary: Annotated[bool, typer.Option(help="temporary queues, too")] = False,
     broker: Broker = LOCAL,
     as_json: AsJson = False,
@@ -34,7 +43,7 @@ def list_queues(
         repeat(look, watch)
 
 
-@app.command()
+@app.command(epilog=EXAMPLE.format("covey queue stat orders --json"))
 def stat(
     queue: QueueName, broker: Broker = LOCAL, as_json: AsJson = False, watch: Watch = 0
 ) -> None:
@@ -43,7 +52,7 @@ def stat(
         repeat(lambda: show_one(client.read("queue", queue), as_json=as_json), watch)
 
 
-@app.command()
+@app.command(epilog=EXAMPLE.format("covey queue create orders --group-header CUSTOMER"))
 def create(
     queue: QueueName,
     durable: Annotated[bool, typer.Option(help="store persistent messages")] = True,
@@ -51,12 +60,14 @@ def create(
         str | None, typer.Option(metavar="NAME", help="the header that holds the group id")
     ] = None,
     group_strategy: Annotated[
-        str | None, typer.Option(metavar="NAME", help="who owns a group: shared, simple, ...")
+        str | None,
+        typer.Option(metavar="NAME", help="shared, simple, lru, hash-buckets ..."),
     ] = None,
     argument: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="any declaration argument")
     ] = None,
     broker: Broker = LOCAL,
+    as_json: DoneAsJson = False,
 ) -> None:
     """Declare a queue; covey-config has all options by name."""
     arguments: dict[str, object] = {"durable": durable}
@@ -69,23 +80,26 @@ def create(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--argument") from error
     with managed(broker) as client:
-        client.ask("CREATE", "queue", queue, {"arguments": arguments})
+        made = client.ask("CREATE", "queue", queue, {"arguments": arguments})
+    done("", made, as_json=as_json)
 
 
-@app.command()
-def purge(queue: QueueName, broker: Broker = LOCAL) -> None:
+@app.command(epilog=EXAMPLE.format("covey queue purge orders"))
+def purge(queue: QueueName, broker: Broker = LOCAL, as_json: DoneAsJson = False) -> None:
     """Drop every message that no consumer has acquired."""
     with managed(broker) as client:
         dropped = client.ask("PURGE", "queue", queue)["purged"]
-    say(f"{dropped} messages dropped")
+    done(f"{dropped} messages dropped", {"queue": queue, "purged": dropped}, as_json=as_json)
 
 
-@app.command()
+@app.command(epilog=EXAMPLE.format("covey queue delete orders --force"))
 def delete(
     queue: QueueName,
     force: Annotated[bool, typer.Option("--force", help="even with messages, consumers")] = False,
     broker: Broker = LOCAL,
+    as_json: DoneAsJson = False,
 ) -> None:
     """Delete a queue; it must be empty and unused unless forced."""
     with managed(broker) as client:
         client.ask("DELETE", "queue", queue, if_empty=not force, if_unused=not force)
+    done("", {"queue": queue, "deleted": True}, as_json=as_json)

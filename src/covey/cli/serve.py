@@ -13,6 +13,7 @@ import structlog
 from covey import __version__
 from covey.config.errors import ConfigError
 from covey.config.load import Loaded, load
+from covey.config.settings import DEFAULT_CONNECTORS
 from covey.core import entry
 from covey.core.errors import BrokerError
 from covey.server import Server, serve
@@ -27,7 +28,11 @@ def main(argv: list[str]) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the options."""
-    serving = argparse.ArgumentParser(prog="covey serve", description="Run the broker.")
+    serving = argparse.ArgumentParser(
+        prog="covey serve",
+        description="Run the broker until SIGTERM or Ctrl-C; SIGHUP reads the configuration again.",
+        epilog="Example: covey serve --config covey.toml --data /var/lib/covey",
+    )
     serving.add_argument(
         "--config",
         type=Path,
@@ -36,8 +41,12 @@ def make_parser() -> argparse.ArgumentParser:
         help="a TOML file (else the one that COVEY_CONFIG names, if it does)",
     )
     serving.add_argument("--data", metavar="DIR", help="where messages live (default ./data)")
-    for protocol in ("stomp", "amqp", "http"):
-        serving.add_argument(f"--{protocol}", metavar="HOST:PORT", help=f"listen for {protocol}")
+    for usual in DEFAULT_CONNECTORS:
+        serving.add_argument(
+            f"--{usual.protocol}",
+            metavar="HOST:PORT",
+            help=f"listen for {usual.protocol.upper()} (default {usual.bind}; port 0: a free one)",
+        )
     serving.add_argument(
         "--default-message-group",
         "--default-msg-group",
@@ -47,7 +56,9 @@ def make_parser() -> argparse.ArgumentParser:
     serving.add_argument(
         "--event-log", metavar="DIR", help="write what happens to every message, for the pipeline"
     )
-    serving.add_argument("--verbose", action="store_true", help="log every connection")
+    serving.add_argument(
+        "--verbose", action="store_true", help="log connections, not only troubles"
+    )
     return serving
 
 

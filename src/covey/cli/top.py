@@ -6,12 +6,13 @@ block of plain text for each look.
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Annotated, Any
 
 import typer
 
-from covey.cli.options import LOCAL, Broker, managed
+from covey.cli.options import LOCAL, AsJson, Broker, managed
 from covey.cli.output import TEMPORARY, plain_lines, printable, say, separate
 from covey.client.management import Management, Row
 
@@ -28,17 +29,19 @@ def top(
     ] = INTERVAL_S,
     count: Annotated[int, typer.Option(min=0, help="how many looks; 0 = until Ctrl-C")] = 0,
     broker: Broker = LOCAL,
+    as_json: AsJson = False,
 ) -> None:
     """Watch the busiest queues and the groups that wait longest."""
     with managed(broker) as client:
         look = Look(client, None)
-        say("\n".join(look.lines()))
+        look.show(as_json=as_json)
         looks = 1
         while looks != count:
             time.sleep(interval)
             look = Look(client, look)
-            separate()
-            say("\n".join(look.lines()))
+            if not as_json:
+                separate()
+            look.show(as_json=as_json)
             looks += 1
 
 
@@ -54,6 +57,11 @@ class Look:
         self.queues.sort(key=lambda row: (-row["in/s"] - row["out/s"], -row["messages"]))
         self.groups = [_group(row) for row in client.query("group") if row["why"]]
         self.groups.sort(key=lambda row: -float(row["oldest_s"]))
+
+    def show(self, *, as_json: bool) -> None:
+        """Print the view, or a line of JSON with everything that was seen."""
+        seen = {"broker": self.broker, "queues": self.queues, "groups": self.groups}
+        say(json.dumps(seen, default=str) if as_json else "\n".join(self.lines()))
 
     def lines(self) -> list[str]:
         """Return the view as plain lines."""

@@ -14,7 +14,8 @@ from typing import Annotated
 
 import typer
 
-from covey.cli.output import complain, say
+from covey.cli.options import EXAMPLE, DoneAsJson
+from covey.cli.output import complain, done
 from covey.cli.toml import to_toml
 from covey.client.errors import AnswerError
 from covey.config.load import load
@@ -27,17 +28,19 @@ PRIVATE = 0o600  # a record is enough to try passwords against
 app = typer.Typer(help="Passwords and logins.", no_args_is_help=True)
 
 
-@app.command("hash")
-def hash_password() -> None:
-    """Turn a password into a SCRAM record for [[user]]."""
-    say(make_record(_password()).text())
+@app.command("hash", epilog=EXAMPLE.format("covey user hash < password.txt"))
+def hash_password(as_json: DoneAsJson = False) -> None:
+    """Turn a password into a SCRAM record, for a user of a configuration file."""
+    record = make_record(_password()).text()
+    done(record, {"record": record}, as_json=as_json)
 
 
-@app.command()
+@app.command(epilog=EXAMPLE.format("covey user add ann --role admin --config covey.toml"))
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="the login")],
     config: Annotated[Path, typer.Option(metavar="FILE", help="the TOML file that gets it")],
     role: Annotated[list[str] | None, typer.Option(metavar="ROLE", help="repeatable")] = None,
+    as_json: DoneAsJson = False,
 ) -> None:
     """Add a user to a configuration file."""
     text = config.read_text("utf-8") if config.exists() else ""
@@ -49,6 +52,7 @@ def add(
     after = _replace(config, f"{text}{_gap(text)}{to_toml({'user': [user]})}")
     if not any(ADMIN in user.roles for user in after.users):
         complain("warning: no user has the role admin; nobody can manage the broker")
+    done("", {"user": name, "roles": role or [], "config": str(config)}, as_json=as_json)
 
 
 def _replace(config: Path, text: str) -> Settings:
