@@ -19,8 +19,10 @@ from matplotlib.figure import Figure
 STYLE: Final = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; color: #222;
        padding: 0 1rem }
-table { border-collapse: collapse; font-size: 13px; margin: 1rem 0 }
-th, td { padding: .2rem .7rem; border-bottom: 1px solid #ddd; text-align: left }
+table { border-collapse: collapse; font-size: 13px; margin: 1rem 0; display: block;
+        overflow-x: auto }
+th, td { padding: .2rem .5rem; border-bottom: 1px solid #ddd; text-align: left;
+         white-space: nowrap }
 td.number { text-align: right; font-variant-numeric: tabular-nums }
 .good { color: #176b2c } .bad { color: #a61b1b } pre { background: #f5f5f5; padding: .7rem }
 svg { max-width: 100%; height: auto }

@@ -141,6 +141,11 @@ def gini(values: Sequence[float]) -> float:
     return float((2 * ranks - len(ordered) - 1).dot(ordered) / (len(ordered) * total))
 
 
+def load_of(loads: Sequence[int]) -> str:
+    """Say how evenly consumers were loaded."""
+    return f"load of {len(loads)} consumers: Gini {gini(loads):.2f}" if loads else "nobody read it"
+
+
 def zipf(counts: Sequence[float]) -> tuple[float, float, float]:
     """Fit log10(count) over log10(rank), largest first; return slope, intercept and R2."""
     if len(counts) < FIT_MIN:
@@ -187,8 +192,7 @@ def _show(report: Report, queue: Row, hot: list[Row], consumers: list[Row]) -> s
     even = gini(counts)
     sentence = (
         f"skew: {queue.queue}: {queue.messages:,} messages; groups: Gini {even:.2f},"
-        f" Zipf s {-slope:.2f} (R2 {fit:.2f}); load of {len(consumers)} consumers: Gini"
-        f" {gini([row.messages for row in consumers]):.2f}"
+        f" Zipf s {-slope:.2f} (R2 {fit:.2f}); {load_of([row.messages for row in consumers])}"
     )
     report.heading(f"Queue {queue.queue}")
     report.text(sentence)

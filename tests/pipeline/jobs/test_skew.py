@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from covey.core.events import EventKind
-from covey.pipeline.jobs.skew import GROUPS_SHOWN, JOB, gini, spans_of, zipf
+from covey.pipeline.jobs.skew import GROUPS_SHOWN, JOB, gini, load_of, spans_of, zipf
 from covey.pipeline.log import read_log
 from covey.pipeline.messages import messages
 from tests.pipeline.support import log_in, run_job, tell
@@ -26,6 +26,11 @@ def test_zipf_finds_the_slope_of_a_power_law() -> None:
     slope, intercept, fit = zipf([1000 * rank**-1.2 for rank in range(1, 200)])
     assert (slope, intercept, fit) == pytest.approx((-1.2, 3.0, 1.0))
     assert zipf([3, 2]) == (0.0, 0.0, 0.0)
+
+
+def test_the_load_is_told_or_that_nobody_read() -> None:
+    assert load_of([1, 3]) == "load of 2 consumers: Gini 0.25"
+    assert load_of([]) == "nobody read it"
 
 
 @pytest.mark.spark
