@@ -13,6 +13,7 @@ The event loop accepts in a task, but no task belongs to a connection.
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import ssl
 import time
@@ -85,7 +86,7 @@ class Listener:
                 local_host=connector.host, local_port=connector.port, reuse_port=False
             )
         except OSError as error:
-            raise OSError(f"cannot listen on {connector.bind}: {error.strerror}") from error
+            raise OSError(cannot_listen(connector, error)) from error
         port = bound.extra(SocketAttribute.local_port)
         self.address = f"{connector.bind.rpartition(':')[0]}:{port}"
         return bound
@@ -223,3 +224,9 @@ def _peer_of(raw: socket.socket) -> Peer:
         is_loopback=is_loopback(str(host)),
         socket_buffer=raw.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF),
     )
+
+
+def cannot_listen(connector: ConnectorSettings, error: OSError) -> str:
+    """Say which port cannot be taken, and why."""
+    hint = "; does another broker run here?" if error.errno == errno.EADDRINUSE else ""
+    return f"cannot listen on {connector.bind} ({connector.id}): {error.strerror}{hint}"

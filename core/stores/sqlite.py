@@ -283,4 +283,4 @@ def _make_directory(directory: Path) -> None:
         os.fsync(parent)
         os.close(parent)
     except OSError as error:
-        raise StoreError(f"data directory {directory} cannot be made: {error}") from error
+        raise StoreError(f"data directory {directory} cannot be made: {error.strerror}") from error

@@ -29,7 +29,7 @@ from covey.core.broker import Broker
 from covey.protocols.http.app import App
 from covey.protocols.http.stream import QUEUE_MAX
 from covey.protocols.http.websocket import WebSockets
-from covey.protocols.listener import SOCKET_OPTIONS
+from covey.protocols.listener import SOCKET_OPTIONS, cannot_listen
 from covey.protocols.peer import MakeEngine
 from covey.protocols.strangers import Strangers
 from covey.protocols.tls import make_context
@@ -92,7 +92,7 @@ class HttpListener:
                 (connector.host, connector.port), family=family, backlog=BACKLOG
             )
         except OSError as error:
-            raise OSError(f"cannot listen on {connector.bind}: {error.strerror}") from error
+            raise OSError(cannot_listen(connector, error)) from error
         # Sockets that are accepted inherit these.
         for level, option, value in SOCKET_OPTIONS:
             bound.setsockopt(level, option, value)

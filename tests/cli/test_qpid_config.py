@@ -206,6 +206,28 @@ def test_an_option_without_sense_gives_2(terminal: Terminal, words: str) -> None
     assert terminal.config(*words.split()).code == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("queues --ssl-certificate f", "--ssl-certificate: a login is a user and a password"),
+        ("queues --ssl-key f", "--ssl-key: a login is a user and a password"),
+        ("add queue x --start-replica u", "--start-replica: there is one broker"),
+        ("add exchange topic x --sequence", "--sequence: Covey has queues and topics"),
+        ("add exchange topic x --ive", "--ive: Covey has queues and topics"),
+        ("bind x q -f file", "-f: Covey has queues and topics"),
+    ],
+)
+def test_an_option_without_a_counterpart_gives_2_and_the_reason(
+    terminal: Terminal, words: str, reason: str
+) -> None:
+    said = terminal.config(*words.split())
+    assert (said.code, reason in said.err) == (2, True)
+
+
+def test_options_for_kerberos_and_clusters_do_nothing(terminal: Terminal) -> None:
+    assert terminal.config("--ha-admin", "--sasl-service-name", "qpidd").code == 0
+
+
 def test_nobody_there_and_a_wrong_password_give_1(
     terminal: Terminal, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,7 +27,18 @@ def test_places_are_read(text: str, place: Place) -> None:
     assert parse_place(text, 5672) == place
 
 
-@pytest.mark.parametrize("text", ["host:port", "host:99999", "[::1", "[::1]x", "/secret@host"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "host:port",
+        "host:99999",
+        "[::1",
+        "[::1]x",
+        "/secret@host",
+        "amqp://a/secret@host",
+        "stomp://h",
+    ],
+)
 def test_nonsense_is_refused_without_the_password(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not|no user") as refusal:
         parse_place(text, 5672)

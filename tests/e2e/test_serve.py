@@ -108,7 +108,8 @@ def test_a_taken_port_is_one_clear_line_and_exit_code_1(
     with running_broker(tmp_path, arguments=("--stomp", taken), fails=True) as second:
         assert second.process.wait(TIMEOUT_S) == 1
         lines = [line for line in second.log.splitlines() if not line.startswith("{")]
-        assert lines == [f"covey: cannot listen on {taken}: Address already in use"]
+        cause = "(stomp): Address already in use; does another broker run here?"
+        assert lines == [f"covey: cannot listen on {taken} {cause}"]
 
 
 def test_a_bad_config_is_named_by_file_and_line_with_exit_code_2(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from covey.cli.output import GROUP_COLUMNS, plain_lines, printable, say
-from covey.cli.qpid_options import declaration, make_parser
+from covey.cli.qpid_options import NO_EXCHANGES, declaration, make_parser
 from covey.client.errors import ClientError
 from covey.client.management import PORT, Management, Row
 from covey.client.place import parse_place
@@ -40,7 +40,6 @@ $ covey-config queues -b guest/guest@broker-host:10000
 """
 
 # Forms of qpid-config that have no counterpart, with the reason.
-NO_EXCHANGES: Final = "Covey has queues and topics, no exchanges and no bindings"
 FOREIGN: Final = {
     "exchanges": NO_EXCHANGES,
     "bind": NO_EXCHANGES,

@@ -17,6 +17,17 @@ LIMIT_POLICIES: Final = (POLICY_NONE, "reject", "ring", "ring-strict")
 REPLICATE_LEVELS: Final = ("none", "configuration", "all")
 STRATEGY_OPTION: Final = "--group-strategy"
 
+NO_EXCHANGES: Final = "Covey has queues and topics, no exchanges and no bindings"
+
+# Options of qpid-config that have no counterpart, with the reason.
+REFUSED: Final = {
+    "--ssl-certificate": "a login is a user and a password; tls:// in -b speaks TLS",
+    "--ssl-key": "a login is a user and a password; tls:// in -b speaks TLS",
+    "--start-replica": "there is one broker and no replication",
+    "--file": NO_EXCHANGES,
+}
+REFUSED_FLAGS: Final = {"--sequence": NO_EXCHANGES, "--ive": NO_EXCHANGES}
+
 # Options of `add queue` that hold one value, with the argument each stands for.
 NUMBERS: Final = {
     "--max-queue-size": "qpid.max_size",
@@ -36,6 +47,21 @@ FILE_OPTIONS: Final = (
     "--file-count", "--file-size", "--efp-partition-num", "--efp-pool-file-size",
     "--wcache-page-size", "--wcache-num-pages",
 )  # fmt: skip
+
+
+class Refused(argparse.Action):
+    """An option that is known, and whose answer is the reason why it cannot be."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        """Give the reason, and end."""
+        name = option_string or ""
+        parser.error(f"{name}: {(REFUSED | REFUSED_FLAGS)[self.option_strings[-1]]}")
 
 
 def make_parser(usage: str) -> argparse.ArgumentParser:
@@ -107,6 +133,13 @@ def _add_general(parser: argparse.ArgumentParser) -> None:
     general.add_argument("-r", "--recursive", action="store_true", help="names only, in a list")
     general.add_argument("--sasl-mechanism", choices=("PLAIN",), help="PLAIN is what is used")
     general.add_argument("--ignore-default", action="store_true", help="there is nothing to ignore")
+    general.add_argument("--sasl-service-name", help=argparse.SUPPRESS)  # Kerberos asks for it
+    general.add_argument("--ha-admin", action="store_true", help=argparse.SUPPRESS)  # no cluster
+    for option in REFUSED:
+        names = ("-f", option) if option == "--file" else (option,)
+        general.add_argument(*names, action=Refused, help=argparse.SUPPRESS)
+    for option in REFUSED_FLAGS:
+        general.add_argument(option, action=Refused, nargs=0, help=argparse.SUPPRESS)
     general.add_argument(
         "--show-property",
         action="append",

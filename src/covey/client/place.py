@@ -38,7 +38,10 @@ class Place:
 
 def parse_place(text: str, default_port: int) -> Place:
     """Read a place; ValueError says what is wrong with it."""
+    scheme, colon, _ = text.partition("://")
     is_tls = text.startswith(TLS_PREFIX)
+    if colon and scheme.isalpha() and not is_tls:
+        raise ValueError(f"{scheme}:// is not {TLS_PREFIX}, which alone may stand before a place")
     if is_tls:
         default_port = TLS_PORTS.get(default_port, default_port)
     login, at, rest = text.removeprefix(TLS_PREFIX).rpartition("@")
