@@ -15,6 +15,10 @@ How it ends:
   is left is sent if the peer only stopped writing. A stream that breaks is a normal end.
 - The peer takes nothing for too long: whoever holds all connections calls `watch`, because no call
   comes from a socket on which nothing happens.
+
+Nobody is judged by a clock that ran while the process did not (SIGSTOP, a paused machine): timers
+come before sockets in a turn of the loop, so a deadline that is met late counts only after what
+lay in the socket meanwhile was read.
 """
 
 from __future__ import annotations
@@ -40,6 +44,8 @@ TURN_S = 0.005
 DISCARD_MAX = 1024 * 1024
 # uvloop counts whole milliseconds: a call before the deadline would only have to be repeated.
 TIMER_SLACK_S = 0.001
+# A timer as late as this was not late because of its peer: the process was stopped, or busy.
+LATE_S = 0.1
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -209,7 +215,7 @@ class Connection(asyncio.BufferedProtocol):
         engine = self.engine
         try:
             now = time.monotonic()
-            deadline = engine.tick(now)
+            deadline = self._next_look(now) if self._is_late(now) else engine.tick(now)
             if not self._is_blocked:
                 self._speak(self.transport)
         except Exception:  # as in `receive`, but it cannot even say good-bye
@@ -250,11 +256,20 @@ class Connection(asyncio.BufferedProtocol):
 
     # Time: a deadline mostly moves on before it comes, so a timer is left alone and looks again.
 
+    def _is_late(self, now: float) -> bool:
+        """Say whether a deadline was missed by us; the end's own steps have none."""
+        return -math.inf < self._timer_at < now - LATE_S
+
+    def _next_look(self, now: float) -> float:
+        """Put a missed deadline off until the sockets were looked at."""
+        self._timer_at = math.inf
+        return now + TIMER_SLACK_S
+
     def _call_at(self, deadline: float, now: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer_at = deadline
-        delay_s = max(0.0, deadline - now) + TIMER_SLACK_S
+        self._timer_at = max(deadline, now)
+        delay_s = self._timer_at - now + TIMER_SLACK_S
         self._timer = self._loop.call_later(delay_s, self._time_has_come)
 
     def _call_later(self, delay_s: float, step: Callable[[], None]) -> None:
@@ -266,7 +281,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _time_has_come(self) -> None:
         self._timer = None
-        self._timer_at = math.inf
+        if not self._is_late(time.monotonic()):
+            self._timer_at = math.inf
         self._turn()
 
     # The end.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Final
 import anyio
 import pytest
 import structlog
-from anyio.abc import ByteStream
+from anyio.abc import ByteStream, SocketAttribute
 from structlog.testing import capture_logs
 
 from covey.config.settings import ConnectorSettings
@@ -160,6 +161,35 @@ def test_an_earlier_deadline_counts_and_a_later_one_is_waited_for(run: Run) -> N
 
     run(engine, scenario)
     assert engine.ticked[2] < 0.5 <= engine.ticked[3] < 0.8 <= engine.ticked[4] < 10
+
+
+@pytest.mark.parametrize("carrier", ["socket", "asyncio"])
+def test_a_deadline_missed_by_a_stopped_process_counts_after_what_came_meanwhile(
+    carrier: str, authority: Authority
+) -> None:
+    class Patient(SilentEngine):
+        """Writes down what it had heard when its deadline was looked at."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.heard_at_ticks: list[bytes] = []
+            self.deadline = time.monotonic() + 0.2
+
+        def tick(self, now: float) -> float | None:
+            self.heard_at_ticks.append(self.heard)
+            return self.deadline if len(self.heard_at_ticks) == 1 else None
+
+    engine = Patient()
+
+    async def scenario(listener: Listener, _: SilentEngine, stream: ByteStream) -> None:
+        await until(lambda: len(engine.heard_at_ticks) == 1)
+        os.write(stream.extra(SocketAttribute.raw_socket).fileno(), b"I live")
+        time.sleep(0.5)  # noqa: ASYNC251 - the whole loop stands still, as after SIGSTOP
+        engine.wake()  # a turn before the socket is looked at; uvloop's timers come so, too
+        await until(lambda: len(engine.heard_at_ticks) > 1)
+
+    Run(carrier, authority)(engine, scenario)
+    assert engine.heard_at_ticks[1] == b"I live"
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
