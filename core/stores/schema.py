@@ -151,15 +151,25 @@ def _check(connection: sqlite3.Connection, found: int, *, whole: bool) -> list[s
     size = pages * _number(connection, "pragma page_size")
     whole = whole or size <= CHECK_ALL_BYTES
     tables = [""] if whole else [f"('{name}')" for name, since in WALKED.items() if since <= found]
-    damages: list[str] = []
-    for table in tables:
-        try:
-            for (text,) in connection.execute(f"pragma quick_check{table}"):
-                if text != "ok":
-                    damages.append(str(text).replace("\n", " "))
-        except sqlite3.DatabaseError as error:
-            damages.append(str(error))  # beside the places found before it gave up
-    return damages
+    return [place for table in tables for place in _damages(connection, table)]
+
+
+def _damages(connection: sqlite3.Connection, table: str) -> list[str]:
+    """Return what is wrong with a table; nothing if all is well."""
+    query = f"select * from pragma_quick_check{table}"
+    try:
+        # Alone first: a row is lost when the step after it fails, as it may in a damaged file.
+        (first,) = connection.execute(f"{query} limit 1").fetchone()
+    except sqlite3.DatabaseError as error:
+        return [str(error)]
+    if first == "ok":
+        return []
+    places = [first]
+    try:
+        places = [text for (text,) in connection.execute(query)]
+    except sqlite3.DatabaseError as error:
+        places.append(error)
+    return [str(place).replace("\n", " ") for place in places]
 
 
 def _number(connection: sqlite3.Connection, query: str) -> int:
