@@ -20,6 +20,7 @@ from covey.core.events import EventKind, EventSink, QueueEvents
 from covey.core.ledger import Ledger
 from covey.core.message import Message
 from covey.core.numbers import Numbers
+from covey.core.pattern_index import PatternIndex
 from covey.core.policies import Policies
 from covey.core.policy import key_of, strategy_of
 from covey.core.queue import Queue
@@ -27,7 +28,7 @@ from covey.core.stores.base import DURABLE, QUEUE
 from covey.core.subscription import Subscription
 from covey.core.tap import Tap
 from covey.core.topic import Topic
-from covey.core.wildcard import Pattern, PatternIndex
+from covey.core.wildcard import Pattern
 
 DURABLE_PREFIX: Final = "dsub:"  # how the queue behind a durable subscription is called
 

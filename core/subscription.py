@@ -37,6 +37,7 @@ class Subscription:
         self.consumers: list[Consumer] = []
         self.patterns: list[Pattern] = []
         self.topics: list[Topic] = []
+        self._queues: set[Queue] = set()  # a pattern may mean very many
         self.feed: Feed | None = None
         self.verb = Verb.CONSUME  # or BROWSE: what its user needs to be allowed
         self.is_lasting = True  # False: what matches its patterns later is none of its business
@@ -49,8 +50,9 @@ class Subscription:
 
     def attach(self, queue: Queue, now: float) -> None:
         """Read from a queue, too."""
-        if any(consumer.queue is queue for consumer in self.consumers):
+        if queue in self._queues:
             return
+        self._queues.add(queue)
         consumer = self.make()
         consumer.name = self.name
         queue.join(consumer, now)
@@ -72,6 +74,7 @@ class Subscription:
             if self.feed is not None:
                 topic.forget(self.feed)
         self.topics.clear()
+        self._queues.clear()
         consumers, self.consumers = self.consumers, []
         for consumer in consumers:
             source = consumer.queue

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from covey.core.destination import Syntax
 from covey.core.errors import RefusedError
-from covey.core.wildcard import Pattern, PatternIndex
+from covey.core.wildcard import Pattern
 
 SYNTAX = Syntax()
 
@@ -132,33 +132,3 @@ def test_hostile_patterns_take_no_time() -> None:
     assert not pattern("{(a+)+b}").matches("a" * 1000)
     assert not pattern("*a" * 16 + "b").matches("a" * 1000)
     assert time.perf_counter() - begun < 1
-
-
-def test_an_index_tells_each_waiting_value_once() -> None:
-    index: PatternIndex[str] = PatternIndex()
-    index.add(pattern("a.*"), "first")
-    index.add(pattern("a.**"), "first")
-    index.add(pattern("*.b"), "second")
-    index.add(pattern("x.*"), "third")
-    assert index.matching("a.b") == ["first", "second"]
-    assert index.matching("x.b") == ["third", "second"]
-    assert index.matching("y.c") == []
-
-
-def test_a_discarded_value_is_told_no_more() -> None:
-    index: PatternIndex[str] = PatternIndex()
-    index.add(pattern("a.*"), "one")
-    index.add(pattern("a.*"), "two")
-    index.discard(pattern("a.*"), "one")
-    index.discard(pattern("a.*"), "one")
-    index.discard(pattern("never.*"), "one")
-    assert index.matching("a.b") == ["two"]
-    index.discard(pattern("a.*"), "two")
-    assert index.matching("a.b") == []
-
-
-def test_the_rule_for_zero_parts_tells_patterns_apart() -> None:
-    index: PatternIndex[str] = PatternIndex()
-    index.add(pattern("a.**"), "one or more")
-    index.add(pattern("a.**", zero=True), "any number")
-    assert index.matching("a") == ["any number"]
