@@ -26,6 +26,7 @@ HOT_MODULES = [
     "src/covey/core/commit.py",
     "src/covey/core/consumer.py",
     "src/covey/core/counts.py",
+    "src/covey/core/dam.py",
     "src/covey/core/delayed.py",
     "src/covey/core/destination.py",
     "src/covey/core/discipline.py",

@@ -198,6 +198,8 @@ class HttpSettings(Record):
     """Bytes of a request body."""
     request_timeout_s: SomeSeconds = 30.0
     """Time for one request, its body included."""
+    idle_timeout_s: SomeSeconds = 5.0
+    """Time for the head of a request, and between two requests of a connection."""
 
 
 class TlsSettings(Record):

@@ -134,10 +134,12 @@ class BrokerSettings(Record):
     """Bytes of message bodies one queue keeps in memory; the rest lives in the store."""
     memory_window_total: Size = 64 * MIB
     """Bytes of message bodies all queues keep in memory together."""
+    topic_batch: SomeSize = 64 * KIB
+    """Bytes a topic hands out together; by so much may a reader's buffer exceed its limit."""
     memory_limit: Size = 0
     """Bytes of memory the broker may use; 0 = no limit and no alarm."""
     memory_alarm_percent: Percent = 60
-    """Producers are blocked from this share of memory_limit on."""
+    """Producers wait from this share of memory_limit on, while queues hold messages."""
     delayed_max: SomeCount = 1_000_000
     """Messages of one queue that wait for their time; each one costs about 300 bytes of memory."""
     delayed_memory_max: SomeSize = 64 * MIB
@@ -169,6 +171,10 @@ class StoreSettings(Record):
     """Producers of persistent messages are blocked when the disk has less free bytes."""
     disk_free_percent: Percent = 5
     """The same as a share of the disk; the larger of both holds."""
+    journal_size: SomeSize = 2 * MIB
+    """Bytes of new messages kept in the journal; less writes more twice, more stalls longer."""
+    unwritten_max: SomeSize = 64 * MIB
+    """Bytes of messages on their way to the disk; who sends more waits until it has caught up."""
 
 
 class EventLogSettings(Record):
@@ -182,6 +188,8 @@ class EventLogSettings(Record):
     """Bytes after which a file is finished; only finished files can be read."""
     rotate_age_s: SomeSeconds = 60.0
     """Time after which a file is finished, however small."""
+    backlog_max: SomeSize = 64 * MIB
+    """Bytes of events that wait for a stuck disk: two million; beyond it events are left out."""
 
 
 class VirtualHostSettings(Record):

@@ -85,7 +85,7 @@ class Broker:
             clock=self.clock,
             audit=self.audit,
         )
-        self.commits = Commits(store or MemoryStore())
+        self.commits = Commits(store or MemoryStore(), settings.store.unwritten_max)
         arrivals = Arrivals(self.commits, self.clock, self.limits)
         self.publishing = Publishing(self.commits, arrivals, settings.broker.id)
         self.dirty: list[Queue] = []
@@ -142,6 +142,7 @@ class Broker:
         self.turn(now)
         del self.sessions[session.id]
         self.publishing.parking.forget(session)
+        self.commits.dam.forget(session)
         for transaction in list(session.transactions.values()):
             transaction.abort(now)
         session.transactions.clear()
@@ -353,6 +354,15 @@ class Broker:
         if self.dirty or self.publishing.parking.freed:
             self.run(now)
         return deadline
+
+    def weigh(self, used: int) -> None:
+        """Hear how many bytes of memory the process uses, and let producers wait if need be."""
+        limits = self.limits
+        allowed = limits.memory_limit * limits.memory_alarm_percent // 100
+        is_any = any(
+            queue.board.index.count for host in self.hosts for queue in host.queues.values()
+        )
+        self.commits.dam.weigh(used, allowed if is_any else 0)
 
     def listen(self, events: EventSink | None) -> None:
         """Send the events of all queues, present and future, to a sink."""

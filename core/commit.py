@@ -5,16 +5,15 @@ are sent, when the batch is on disk. With a store that promises nothing there is
 for, and everything happens at once.
 
 An entry waits for the disk if it is persistent, or if its sequence number is of a block that is
-not yet reserved there. While the store is under pressure (the disk is full) everything else goes
-on, but a session that sent something persistent is blocked until it may be written. After a
-failure nothing is ever promised again, and the server ends.
+not yet reserved there. What is on its way is counted; who sends too much of it waits (`core.dam`).
+After a failure nothing is ever promised again, and the server ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from covey.core.dam import MESSAGE_COST, Dam
 from covey.core.delayed import Waiting
 from covey.core.duplicates import Duplicates
 from covey.core.entrance import enter
@@ -24,16 +23,15 @@ from covey.core.message import Message
 from covey.core.queue import Queue
 from covey.core.stores.base import MessageStore
 
-if TYPE_CHECKING:
-    from covey.core.session import Session
-
 
 class Batch:
     """The changes of one turn."""
 
-    __slots__ = ("callbacks", "entries", "reserved", "spilled")
+    __slots__ = ("callbacks", "entries", "reserved", "size", "spilled", "spilled_size")
 
     def __init__(self) -> None:
+        self.size = 0  # as the dam counts it
+        self.spilled_size = 0
         self.entries: list[tuple[Queue, Entry]] = []
         self.spilled: list[tuple[Queue, Entry]] = []
         self.reserved: list[tuple[Queue, int]] = []
@@ -43,8 +41,9 @@ class Batch:
 class Commits:
     """The batch being gathered, and those on their way to the disk."""
 
-    def __init__(self, store: MessageStore) -> None:
+    def __init__(self, store: MessageStore, unwritten_max: int) -> None:
         self.store = store
+        self.dam = Dam(unwritten_max)
         self.is_durable = store.is_durable
         self.ledger = Ledger(store)
         self.batch = Batch()
@@ -52,8 +51,6 @@ class Commits:
         self.ticket = 0
         self.in_flight: dict[int, Batch] = {}
         self.failure: Exception | None = None
-        self.pressure = ""  # why persistent messages cannot be written now
-        self.pressed_on: list[Session] = []  # those who wait for that to end
         self.arrived: Callable[[Queue, Entry], None] = _nothing  # an entry became visible
         self.spilled: Callable[[Queue, Entry], None] = _nothing  # its body is in the scratch file
         self.wake: Callable[[], None] = _nobody  # asks for another turn
@@ -82,6 +79,7 @@ class Commits:
         if is_kept:
             entry.marks = KEPT  # a new one has no other marks
             self.store.append(shelf.number, entry.seq, key or entry.lane.name, message)
+            self._count(message.size)
         self.batch.entries.append((queue, entry))
         self.has_changes = True
         return entry
@@ -92,6 +90,7 @@ class Commits:
         waiting = queue.timers.delayed.add(message, key, is_kept=is_kept)
         if is_kept:
             self.store.append(queue.shelf.number, waiting.place, key, message)
+            self._count(message.size)
             self.has_changes = True
 
     def enter(self, queue: Queue, waiting: Waiting) -> None:
@@ -154,7 +153,13 @@ class Commits:
         entry.stored = SPILLED
         self.store.spill(queue.shelf.number, entry.seq, entry.content)
         self.batch.spilled.append((queue, entry))
+        self.batch.spilled_size += entry.size + MESSAGE_COST
+        self.dam.spill(entry.size)
         self.has_changes = True
+
+    def _count(self, size: int) -> None:
+        self.batch.size += size + MESSAGE_COST
+        self.dam.add(size)
 
     def after(self, callback: Callable[[], None]) -> None:
         """Call back when everything done so far is safe; at once if it is."""
@@ -204,6 +209,7 @@ class Commits:
             self.spilled(queue, entry)
         for callback in batch.callbacks:
             callback()
+        self.dam.written(batch.size, batch.spilled_size)
         self.wake()
 
     def fail(self, error: Exception | None) -> None:
@@ -213,17 +219,8 @@ class Commits:
 
     def pressed(self, reason: str) -> None:
         """Hear that nothing persistent can be written now, or that it can again."""
-        self.pressure = reason
-        if not reason:
-            waiting, self.pressed_on = self.pressed_on, []
-            for session in waiting:
-                session.unblock()
+        self.dam.press(reason)
         self.wake()
-
-    def hold_back(self, session: Session, now: float) -> None:
-        """Let a session that sent something persistent wait until the pressure is gone."""
-        session.block(self.pressure, now)
-        self.pressed_on.append(session)
 
 
 def _nothing(queue: Queue, entry: Entry) -> None:

@@ -22,7 +22,6 @@ from covey.core.errors import StoreError
 from covey.core.event_log import ChunkTaker
 
 PIPE_BYTES: Final = 1 << 20  # what Linux lets anybody ask for: half a second of heavy traffic
-BACKLOG_BYTES_MAX: Final = 64 << 20  # some two million events while the disk is stuck
 FINISH_TIMEOUT_S: Final = 10.0  # for the last file's footer; then the child is given up
 PUSH_EVERY_S: Final = 0.05  # at the end, while the pipe is full
 
@@ -33,9 +32,16 @@ class EventWriter(ChunkTaker):
     """A running child and the pipe to it."""
 
     def __init__(
-        self, directory: Path, run: str, *, rotate_bytes: int, rotate_age_s: float
+        self,
+        directory: Path,
+        run: str,
+        *,
+        rotate_bytes: int,
+        rotate_age_s: float,
+        backlog_max: int,
     ) -> None:
         """Start the child; raises StoreError if it cannot work here."""
+        self._backlog_max = backlog_max
         self._backlog: deque[bytes] = deque()
         self._backlog_bytes = 0
         _check(directory)
@@ -53,7 +59,7 @@ class EventWriter(ChunkTaker):
 
     def take(self, chunk: bytes) -> bool:
         """Write what fits and keep the rest; False if too much waits already."""
-        if self.failure or self._backlog_bytes + len(chunk) > BACKLOG_BYTES_MAX:
+        if self.failure or self._backlog_bytes + len(chunk) > self._backlog_max:
             self._push()
             return False
         self._backlog.append(chunk)

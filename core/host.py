@@ -86,7 +86,7 @@ class VirtualHost:
         known = self.topics.get(name)
         if known is not None:
             return known
-        topic = Topic(name)
+        topic = Topic(name, self.policies.broker.topic_batch)
         topic.touched_at = self.now
         self.topics[name] = topic
         if not name.startswith(TEMPORARY_ROOT):

@@ -63,8 +63,8 @@ class Publishing:
         if len(targets) != 1 or not self._is_put(session, targets[0], message):
             return False
         session.sent += 1
-        if self.commits.pressure and message.persistent:
-            self.commits.hold_back(session, session.host.now)
+        if self.commits.dam.is_shut:
+            self.commits.dam.hold(session, session.host.now, is_persistent=message.persistent)
         return True
 
     def place(
@@ -170,8 +170,10 @@ class Publishing:
             work.taken()
         if work.done is not None:
             self.commits.after(work.done)
-        if self.commits.pressure and any(message.persistent for _, message in work.sends):
-            self.commits.hold_back(work.session, work.session.host.now)
+        dam = self.commits.dam
+        if dam.is_shut:
+            is_persistent = any(message.persistent for _, message in work.sends)
+            dam.hold(work.session, work.session.host.now, is_persistent=is_persistent)
 
     def _try(self, work: Work, *, may_overtake: bool) -> Queue | None:
         """Publish everything, or nothing: then return the queue that has no room."""

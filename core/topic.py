@@ -11,7 +11,7 @@ manual), which each later subscription gets first. It does not survive a restart
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from covey.core.fan import Fan
 from covey.core.feed import Feed
@@ -21,14 +21,12 @@ from covey.core.tap import Tap
 if TYPE_CHECKING:
     from covey.core.session import Session
 
-# Bytes gathered at most: by so much may a reader's outbox or buffer exceed its limit.
-FAN_SIZE: Final = 64 * 1024
-
 
 class Topic:
     """A name and those who listen to it."""
 
     __slots__ = (
+        "_batch_max",
         "_fan",
         "_senders",
         "delivered",
@@ -40,10 +38,12 @@ class Topic:
         "touched_at",
     )
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, batch_max: int) -> None:
+        """Begin with nobody; no more than `batch_max` bytes are gathered."""
         self.name = name
+        self._batch_max = batch_max
         self.taps: list[Tap] = []
-        self.feeds: list[Feed] = []
+        self.feeds: dict[Feed, None] = {}  # an ordered set: there may be very many
         self.retained: Message | None = None
         self.published = 0
         self.delivered = 0
@@ -72,7 +72,7 @@ class Topic:
                 self._senders.append(session)
             fan = self._fan
             fan.add(message)
-            if fan.size > FAN_SIZE:
+            if fan.size > self._batch_max:
                 self.fan_out(now)
 
     def fan_out(self, now: float) -> None:
@@ -93,7 +93,7 @@ class Topic:
         """Let a reader listen; the retained message comes first."""
         if feed not in self.feeds:
             self.fan_out(self.touched_at)
-            self.feeds.append(feed)
+            self.feeds[feed] = None
             if self.retained is not None:
                 feed.offer(self.retained)
 
@@ -101,7 +101,7 @@ class Topic:
         """Let a reader go; it hears what was published before."""
         if feed in self.feeds:
             self.fan_out(self.touched_at)
-            self.feeds.remove(feed)
+            del self.feeds[feed]
 
     def fill(self, tap: Tap) -> None:
         """Let a queue take what is published from now on."""

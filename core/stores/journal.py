@@ -30,7 +30,6 @@ from covey.core.stores.base import DAMAGES_MAX, BodyRecord, MessageRecord
 from covey.core.stores.changes import DELETE, Arrival, Changes, Statement, insert
 from covey.core.stores.schema import BODIES, MESSAGES, SEQ_BITS, SEQ_MASK
 
-JOURNAL_BYTES: Final = 2 * 1024 * 1024  # less folds what is about to be settled, more stalls longer
 ROWS_MAX: Final = 4096  # messages put into the tables by one fold, which takes 20 ms
 GONE_MAX: Final = 256  # and taken out of them: a backlog's readers wait meanwhile
 DIRECT: Final = 7  # journals' worth of messages that go to the tables when most of one outlived it
@@ -39,6 +38,7 @@ DIRECT: Final = 7  # journals' worth of messages that go to the tables when most
 RECORD: Final = struct.Struct(">qqqqBBIII")
 PLACE_SIZE: Final = 8
 
+NAMES: Final = "select number, name from queues"
 ADD: Final = "insert into journal values (?, ?, ?, ?)"
 REMOVE: Final = "delete from journal where number in (select value from json_each(?))"
 # As blobs: a damaged row may say that they are something else.
@@ -62,8 +62,8 @@ class Journal:
         "waiting",
     )
 
-    def __init__(self) -> None:
-        self.bytes_max = JOURNAL_BYTES
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
         self._is_folding = False
         self._direct = 0  # bytes of messages that still go to the tables at once
         self.folded = 0  # bytes of messages that the last batch took to the tables
@@ -155,9 +155,9 @@ class Journal:
         return number, arrivals, deletions, crc32(deletions, crc32(arrivals))
 
 
-def replay(connection: sqlite3.Connection, damages: list[str]) -> Journal:
+def replay(connection: sqlite3.Connection, bytes_max: int, damages: list[str]) -> Journal:
     """Return the journal that the last run left; rows that cannot be replayed are noted."""
-    journal = Journal()
+    journal = Journal(bytes_max)
     for number, arrivals, deletions, crc in connection.execute(ROWS).fetchall():
         cause = "its checksum is wrong"
         if crc32(deletions, crc32(arrivals)) == crc:
@@ -168,7 +168,8 @@ def replay(connection: sqlite3.Connection, damages: list[str]) -> Journal:
                 cause = str(error)
         journal.skip(number)
         if len(damages) < DAMAGES_MAX:
-            damages.append(f"row {number} of the journal cannot be replayed: {cause}")
+            held = _held(arrivals, dict(connection.execute(NAMES).fetchall()))
+            damages.append(f"row {number} of the journal cannot be replayed: {cause}; {held}")
     if damages:  # a torn row that salvage could read may have the number of one of these
         connection.execute(DELETE, (json.dumps(list(journal.waiting)),))
     return journal
@@ -210,6 +211,22 @@ def unpacked(blob: bytes) -> dict[int, Arrival]:
     if at > len(blob):
         raise ValueError(f"its last message ends at byte {at}, and it has {len(blob)}")
     return arrivals
+
+
+def _held(blob: bytes, names: dict[int, str]) -> str:
+    """Say what a damaged row held, as far as it can be read: what no queue has is no message."""
+    seqs: dict[int, list[int]] = {}
+    at = 0
+    while at + RECORD.size <= len(blob):
+        place, _, _, _, _, *lengths = RECORD.unpack_from(blob, at)
+        if place >> SEQ_BITS in names:
+            seqs.setdefault(place >> SEQ_BITS, []).append(place & SEQ_MASK)
+        at += RECORD.size + sum(lengths)
+    parts = [
+        f"{len(found)} messages from {min(found)} to {max(found)} of queue {names[queue]}"
+        for queue, found in seqs.items()
+    ]
+    return f"it held, as far as it can be read, {', '.join(parts) or 'no message of any queue'}"
 
 
 def places_of(blob: bytes) -> list[int]:

@@ -68,7 +68,7 @@ class SqliteStore(MessageStore):
     ) -> None:
         super().__init__()
         self._settings = settings
-        self._journal = Journal()
+        self._journal = Journal(settings.journal_size)
         directory = Path(settings.path)
         _make_directory(directory)
         self._lock = DirectoryLock(directory)
@@ -115,7 +115,7 @@ class SqliteStore(MessageStore):
     def _replay(self, connection: sqlite3.Connection) -> list[str]:
         """Fold the last run's journal into the tables; return the damage that is in its way."""
         try:
-            self._journal = replay(connection, self.damages)
+            self._journal = replay(connection, self._settings.journal_size, self.damages)
             carry_out(connection, self._journal.fold(Changes()))
             self._journal.written()
         except sqlite3.DatabaseError as error:

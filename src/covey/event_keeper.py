@@ -27,6 +27,7 @@ def open_event_log(broker: Broker, settings: EventLogSettings) -> EventLog | Non
         broker.instance,
         rotate_bytes=settings.rotate_size,
         rotate_age_s=settings.rotate_age_s,
+        backlog_max=settings.backlog_max,
     )
     events = EventLog(writer, settings.queues, broker.clock)
     broker.listen(events)

@@ -32,6 +32,7 @@ from covey.core.reload import reconfigure
 from covey.core.stores import open_store
 from covey.engines import engine_maker
 from covey.event_keeper import keep_event_log, open_event_log
+from covey.memory import resident_bytes
 from covey.protocols.amqp.message import AmqpMessage
 from covey.protocols.audit import LogAudit
 from covey.protocols.http.message import decode as decode_http
@@ -185,6 +186,8 @@ class Server:
             broker.clock.offset = time.time() - now
             deadline = now + 1.0
             try:
+                if broker.limits.memory_limit:
+                    broker.weigh(resident_bytes())
                 deadline = broker.tick(now)
             except Exception:  # one queue's trouble must not end the others
                 self.log.exception("tick_failed")

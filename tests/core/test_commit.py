@@ -14,7 +14,7 @@ from tests.core.stores.support import House, Note, bodies
 
 def test_without_a_store_everything_is_safe_at_once() -> None:
     called: list[str] = []
-    commits = Commits(MemoryStore())
+    commits = Commits(MemoryStore(), 1024)
     commits.after(lambda: called.append("receipt"))
     assert called == ["receipt"]
 

@@ -15,8 +15,12 @@ from covey.core.event_writer import EventWriter
 from covey.core.events import EventKind
 
 
-def writer_in(directory: Path, rotate_bytes: int = 1 << 20) -> EventWriter:
-    return EventWriter(directory, "r1", rotate_bytes=rotate_bytes, rotate_age_s=60.0)
+def writer_in(
+    directory: Path, rotate_bytes: int = 1 << 20, backlog_max: int = 1 << 26
+) -> EventWriter:
+    return EventWriter(
+        directory, "r1", rotate_bytes=rotate_bytes, rotate_age_s=60.0, backlog_max=backlog_max
+    )
 
 
 def test_what_is_recorded_is_in_the_file_once_the_log_is_closed(tmp_path: Path) -> None:
@@ -53,11 +57,8 @@ def test_a_writer_that_died_is_reported_and_costs_nothing_else(tmp_path: Path) -
     writer.close()
 
 
-def test_a_stuck_writer_is_never_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(event_writer, "BACKLOG_BYTES_MAX", 1 << 20)
-    writer = writer_in(tmp_path)
+def test_a_stuck_writer_is_never_waited_for(tmp_path: Path) -> None:
+    writer = writer_in(tmp_path, backlog_max=1 << 20)
     writer._process.send_signal(19)  # SIGSTOP
     chunk = bytes(1 << 18)
     taken = [writer.take(chunk) for _ in range(16)]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from covey.config.settings import BrokerSettings
 from covey.core.message import FORGET_RETAINED, RETAIN
-from covey.core.topic import FAN_SIZE
 from tests.core.double import Person, Room, letter, places
 
 
@@ -68,7 +68,7 @@ def test_what_comes_in_a_row_is_handed_out_at_the_end_of_the_turn() -> None:
 def test_what_is_gathered_is_bounded() -> None:
     person = Room().enter()
     reader = person.read("/topic/a")
-    gather(person, "/topic/a", "1", "2", "3", size=FAN_SIZE // 2)
+    gather(person, "/topic/a", "1", "2", "3", size=BrokerSettings().topic_batch // 2)
     assert reader.names == ["1", "2", "3"]
 
 

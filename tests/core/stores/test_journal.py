@@ -11,6 +11,7 @@ from zlib import crc32
 import pytest
 
 from covey.core.stores import schema
+from covey.core.stores.base import QueueRecord
 from covey.core.stores.changes import Changes, carry_out
 from covey.core.stores.journal import (
     ADD,
@@ -25,6 +26,8 @@ from covey.core.stores.journal import (
 )
 from tests.core.stores.faults import DISK_FULL, Plan, failing
 from tests.core.stores.support import Bench, House, Note, bodies
+
+JOURNAL_SIZE = 2 * 1024 * 1024
 
 
 def batch(first: int, count: int, *deletions: int, body: bytes = b"x") -> Changes:
@@ -46,7 +49,7 @@ def fold(connection: sqlite3.Connection, journal: Journal) -> None:
 
 
 def restart(connection: sqlite3.Connection, damages: list[str]) -> Journal:
-    journal = replay(connection, damages)
+    journal = replay(connection, JOURNAL_SIZE, damages)
     fold(connection, journal)
     return journal
 
@@ -70,7 +73,7 @@ def crashed(directory: Path, copy: Path) -> Path:
 
 
 def test_a_batch_of_arrivals_and_deletions_is_one_row(connection: sqlite3.Connection) -> None:
-    journal = Journal()
+    journal = Journal(JOURNAL_SIZE)
     write(connection, journal, batch(1, 100))
     statements = journal.take(batch(101, 50, *range(1, 60)))
     assert [text for text, _ in statements] == [ADD]
@@ -81,7 +84,7 @@ def test_a_batch_of_arrivals_and_deletions_is_one_row(connection: sqlite3.Connec
 
 
 def test_a_full_journal_leaves_the_living_in_the_tables(connection: sqlite3.Connection) -> None:
-    journal = Journal()
+    journal = Journal(JOURNAL_SIZE)
     journal.bytes_max = 90_000
     for number in range(100):
         settled = range(number * 10 - 9, number * 10 - 1) if number else ()
@@ -94,7 +97,7 @@ def test_a_full_journal_leaves_the_living_in_the_tables(connection: sqlite3.Conn
 
 
 def test_what_is_in_the_tables_leaves_them_by_the_journal(connection: sqlite3.Connection) -> None:
-    journal = Journal()
+    journal = Journal(JOURNAL_SIZE)
     write(connection, journal, batch(1, 9))
     fold(connection, journal)
     write(connection, journal, batch(10, 1, 2, 3))
@@ -104,7 +107,7 @@ def test_what_is_in_the_tables_leaves_them_by_the_journal(connection: sqlite3.Co
 
 
 def test_a_fold_is_bounded_in_rows_too(connection: sqlite3.Connection) -> None:
-    journal = Journal()
+    journal = Journal(JOURNAL_SIZE)
     for number in range(ROWS_MAX // 100 + 1):
         write(connection, journal, batch(number * 100, 100, body=b""))
     assert rows(connection) == 0
@@ -114,7 +117,7 @@ def test_a_fold_is_bounded_in_rows_too(connection: sqlite3.Connection) -> None:
 def test_after_a_fold_of_the_living_batches_go_to_the_tables_for_a_while(
     connection: sqlite3.Connection,
 ) -> None:
-    journal = Journal()
+    journal = Journal(JOURNAL_SIZE)
     journal.bytes_max = 10_000
     was_used = []
     for number in range(2 * (DIRECT + 1) * 10):
@@ -130,7 +133,7 @@ def test_after_a_fold_of_the_living_batches_go_to_the_tables_for_a_while(
 def test_readers_of_a_backlog_never_wait_for_many_deletions(
     connection: sqlite3.Connection,
 ) -> None:
-    journal = Journal()
+    journal = Journal(JOURNAL_SIZE)
     write(connection, journal, batch(1, 1000))
     fold(connection, journal)
     for first in range(1, 1000, 50):
@@ -142,7 +145,7 @@ def test_readers_of_a_backlog_never_wait_for_many_deletions(
 def test_a_batch_as_large_as_the_journal_goes_to_the_tables(
     connection: sqlite3.Connection,
 ) -> None:
-    journal = Journal()
+    journal = Journal(JOURNAL_SIZE)
     write(connection, journal, batch(1, 1))
     write(connection, journal, batch(2, 1, body=b"x" * journal.bytes_max))
     assert rows(connection) == 0
@@ -150,7 +153,7 @@ def test_a_batch_as_large_as_the_journal_goes_to_the_tables(
 
 
 def test_one_that_moved_is_deleted_by_its_new_place(connection: sqlite3.Connection) -> None:
-    journal = Journal()
+    journal = Journal(JOURNAL_SIZE)
     write(connection, journal, batch(1, 2))
     changes = batch(3, 1, 9)
     changes.moves[2] = 9
@@ -174,7 +177,7 @@ def test_a_blob_that_was_cut_is_refused(cut: int) -> None:
 
 
 def test_places_are_read_back_and_a_part_of_one_is_refused(connection: sqlite3.Connection) -> None:
-    journal = Journal()
+    journal = Journal(JOURNAL_SIZE)
     settled = [1, 2**40, 2**62]
     write(connection, journal, batch(3, 0, *settled))
     (blob,) = connection.execute("select deletions from journal").fetchone()
@@ -239,14 +242,17 @@ def test_a_store_at_rest_has_everything_in_its_tables(tmp_path: Path) -> None:
 def test_a_damaged_row_is_reported_and_kept_and_the_others_count(
     connection: sqlite3.Connection,
 ) -> None:
-    journal = Journal()
+    journal = Journal(JOURNAL_SIZE)
     for first in (1, 2, 3):
         write(connection, journal, batch(first, 1))
     connection.execute("update journal set arrivals = arrivals || 'x' where number = 2")
     for _ in range(2):
         damages: list[str] = []
         again = restart(connection, damages)
-        assert damages == ["row 2 of the journal cannot be replayed: its checksum is wrong"]
+        assert damages == [
+            "row 2 of the journal cannot be replayed: its checksum is wrong;"
+            " it held, as far as it can be read, no message of any queue"
+        ]
         assert places(connection) == [1, 3]
         assert rows(connection) == 1
     write(connection, again, batch(4, 1))
@@ -255,8 +261,29 @@ def test_a_damaged_row_is_reported_and_kept_and_the_others_count(
     assert places(connection) == [1, 3, 4] and rows(connection) == 1
 
 
+def test_a_damaged_row_is_reported_with_the_queues_and_numbers_it_held(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "running")
+    for number, name in ((1, "orders"), (2, "bills")):
+        bench.store.define(QueueRecord(number, "default", "queue", name, 1, True, "{}", 0))
+    bench.flush()
+    for queue, seq in ((1, 7), (1, 9), (2, 3)):
+        bench.store.append(queue, seq, "g", Note(b"%d" % seq))
+    bench.flush()
+    copy = crashed(tmp_path / "running", tmp_path / "copy")
+    bench.store.close()
+    with closing(sqlite3.connect(copy / "covey.db")) as connection:
+        connection.execute("update journal set crc = crc + 1")
+        connection.commit()
+    bench = Bench(copy)
+    assert bench.store.damages == [
+        "row 1 of the journal cannot be replayed: its checksum is wrong; it held, as far as it can"
+        " be read, 2 messages from 7 to 9 of queue orders, 1 messages from 3 to 3 of queue bills"
+    ]
+    bench.store.close()
+
+
 def test_a_fold_that_failed_leaves_the_journal_as_it_was(connection: sqlite3.Connection) -> None:
-    journal = Journal()
+    journal = Journal(JOURNAL_SIZE)
     write(connection, journal, batch(1, 3))
     assert journal.fold(Changes())
     assert list(journal.waiting) == [1, 2, 3]
@@ -269,7 +296,7 @@ def test_a_fold_that_failed_leaves_the_journal_as_it_was(connection: sqlite3.Con
 def test_a_torn_row_in_the_tables_gives_way_to_the_journals(
     connection: sqlite3.Connection,
 ) -> None:
-    write(connection, Journal(), batch(5, 1))
+    write(connection, Journal(JOURNAL_SIZE), batch(5, 1))
     connection.execute("insert into messages values (5, 'torn', 0, 0, 0, 4, 0)")
     restart(connection, ["salvaged"])
     assert connection.execute("select id, grp from messages").fetchall() == [(5, "g")]
