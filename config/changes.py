@@ -1,8 +1,9 @@
 """Changes: what differs between two configurations, in words, and what a reload can change.
 
 Entries of a list are told apart by their `id` or `name`, permissions by their place. A secret's
-change is told, the secret is not. Where the broker listens, keeps its messages and what it is
-called cannot change while it runs: a reload leaves those as they are and says so.
+change is told, the secret is not. Where the broker listens, keeps its messages, what it is called
+and how its threads share the processor cannot change while it runs: a reload leaves those as they
+are and says so.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from covey.config.connectors import ConnectorSettings
 from covey.config.settings import Settings
 
 FIXED_TABLES: Final = ("store", "event_log", "virtual_hosts")
-FIXED_IN_BROKER: Final = ("id",)
+FIXED_IN_BROKER: Final = ("id", "work_per_turn", "switch_interval_ms")
 FIXED_IN_CONNECTOR: Final = ("protocol", "bind")
 ABSENT: Final = "nothing"
 
@@ -46,8 +47,7 @@ def reloadable(old: Settings, new: Settings) -> tuple[Settings, list[str]]:
 def _connector(old: ConnectorSettings, new: Settings) -> ConnectorSettings:
     """Return a connector's new options; one that is to go, stays."""
     for entry in new.connectors:
-        # An HTTP port hands its options to its server when it starts; the same for TLS at all.
-        if entry.id == old.id and old.protocol != "http" and bool(entry.tls) == bool(old.tls):
+        if entry.id == old.id and bool(entry.tls) == bool(old.tls):
             fixed = {name: getattr(old, name) for name in FIXED_IN_CONNECTOR}
             return entry.model_copy(update=fixed)
     return old

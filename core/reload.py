@@ -17,7 +17,7 @@ from covey.core.destination import Destination, Kind
 from covey.core.errors import RefusedError
 from covey.core.host import VirtualHost
 from covey.core.policies import Policies
-from covey.core.policy import change_policy
+from covey.core.policy import change_policy, key_of
 from covey.core.queue import Queue
 from covey.core.security import may
 from covey.core.session import Session
@@ -34,6 +34,7 @@ def reconfigure(broker: Broker, settings: Settings, now: float) -> list[str]:
     broker.turn(now)
     broker.settings = settings
     broker.limits = settings.broker
+    broker.publishing.arrivals.limits = settings.broker
     throttle = broker.users.throttle
     throttle.failures_max = settings.broker.login_failures_max
     throttle.window_s = settings.broker.login_window_s
@@ -52,14 +53,17 @@ def reconfigure(broker: Broker, settings: Settings, now: float) -> list[str]:
 
 def _change_queues(host: VirtualHost, now: float) -> list[str]:
     notes: list[str] = []
+    limits = host.policies.broker
     for queue in host.queues.values():
+        queue.membership.selectors_max = limits.selectors_per_queue_max
+        queue.key = key_of(queue.settings, queue.board.strategy, limits)
         settings = host.policies.queue(queue.name)
         if queue.name in host.declared or settings == queue.settings:
             continue
         try:
             if settings.mirrored != queue.settings.mirrored:
                 raise RefusedError(f"queue {queue.name}: mirrored is fixed once it exists")
-            change_policy(queue, settings, host.policies.broker, now)
+            change_policy(queue, settings, limits, now)
         except RefusedError as error:
             notes.append(error.text)
     return notes

@@ -82,3 +82,11 @@ def test_a_connector_that_is_to_go_or_to_gain_tls_stays_as_it_is() -> None:
         taken, left = reloadable(settings(), settings(connector=connectors))
         assert taken.connectors == settings().connectors
         assert left
+
+
+def test_an_http_port_takes_its_new_options() -> None:
+    port = {"id": "h", "protocol": "http", "bind": "127.0.0.1:2"}
+    new = settings(connector=[port | {"http": {"body_max": 5}, "bind": "127.0.0.1:3"}])
+    taken, left = reloadable(settings(connector=[port]), new)
+    assert taken.connectors[0].http.body_max == 5
+    assert left == ["connector[h].bind: 127.0.0.1:2 -> 127.0.0.1:3"]

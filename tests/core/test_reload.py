@@ -121,6 +121,19 @@ def test_limits_hold_at_once() -> None:
     assert room.broker.users.throttle.failures_max == 1
 
 
+def test_limits_that_queues_keep_hold_at_once_too() -> None:
+    room = make_room()
+    ann = enter(room, "ann")
+    ann.send("/queue/a")
+    limits = {"selectors_per_queue_max": 1, "group_id_length_max": 3, "delayed_max": 1}
+    reconfigure(room.broker, settings(broker=limits, user=(user("ann"),)), room.now)
+    ann.read("/queue/a", "one", selector="x = 1", credit=0)
+    with pytest.raises(RefusedError, match="selectors"):
+        ann.read("/queue/a", "two", selector="x = 2", credit=0)
+    assert room.broker.hosts[0].queue("a").key.id_bytes_max == 3
+    assert room.broker.publishing.arrivals.limits.delayed_max == 1
+
+
 def test_queues_take_their_new_policy_declared_ones_keep_their_own() -> None:
     room = make_room()
     ann = enter(room, "ann")

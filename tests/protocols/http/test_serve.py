@@ -13,13 +13,39 @@ import httpx
 import pytest
 import trustme
 
-from covey.config.settings import HttpSettings
+from covey.config.settings import HttpSettings, TlsSettings
 from covey.protocols.http.serve import SPARE
+from covey.protocols.tls import make_context
 from tests.protocols.http.support import ADMIN, WRONG, Served, run, served
 from tests.protocols.test_connection import until
 
 SEND = "/api/v1/queues/q/messages"
 MIB = 1024 * 1024
+
+
+# Frames of RFC 9113: length, type, flags, stream.
+H2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+H2_SETTINGS = bytes.fromhex("000000040000000000")
+H2_PING = bytes.fromhex("000008060000000000") + bytes(8)
+# GET / by http, a body to follow; then a RST_STREAM with CANCEL.
+H2_GET = bytes.fromhex("000003010400000001828684")
+H2_RESET = bytes.fromhex("00000403000000000100000008")
+ENDED = (anyio.EndOfStream, anyio.BrokenResourceError)
+
+
+def written(folder: Path, authority: trustme.CA) -> dict[str, str]:
+    """Write a certificate of the port; return where it is, as settings say it."""
+    issued = authority.issue_cert("127.0.0.1")
+    issued.private_key_pem.write_to_path(folder / "key")
+    for number, pem in enumerate(issued.cert_chain_pems):
+        pem.write_to_path(folder / "chain", append=number > 0)
+    return {"certificate": str(folder / "chain"), "key": str(folder / "key")}
+
+
+def trusting(authority: trustme.CA) -> ssl.SSLContext:
+    trust = ssl.create_default_context()
+    authority.configure_trust(trust)
+    return trust
 
 
 def client(
@@ -82,13 +108,8 @@ def test_http_2_carries_many_requests_at_once() -> None:
 
 def test_over_tls_the_client_chooses_the_version(tmp_path: Path) -> None:
     authority = trustme.CA()
-    issued = authority.issue_cert("127.0.0.1")
-    issued.private_key_pem.write_to_path(tmp_path / "key")
-    for number, pem in enumerate(issued.cert_chain_pems):
-        pem.write_to_path(tmp_path / "chain", append=number > 0)
-    trust = ssl.create_default_context()
-    authority.configure_trust(trust)
-    tls = {"certificate": str(tmp_path / "chain"), "key": str(tmp_path / "key")}
+    trust = trusting(authority)
+    tls = written(tmp_path, authority)
 
     async def test() -> None:
         async with served(tls=tls) as server:
@@ -121,6 +142,58 @@ def test_other_options_hold_from_the_next_request_on() -> None:
             )
             listener.adopt(changed, listener.websockets.make_engine, None)
             assert (await http.post(SEND, json={}, headers=origin)).status_code == 201
+
+    run(test)
+
+
+def test_other_certificates_and_authorities_hold_from_the_next_connection_on(
+    tmp_path: Path,
+) -> None:
+    first, second = trustme.CA(), trustme.CA()
+    tls = written(tmp_path, first)
+    guest = second.issue_cert(common_name="guest")
+
+    async def test() -> None:
+        async with served(tls=tls) as server:
+            listener = server.listener
+            async with client(server, tls=trusting(first)) as http:
+                assert (await http.get("/livez")).status_code == 200
+                written(tmp_path, second)
+                second.cert_pem.write_to_path(tmp_path / "ca")
+                asking = TlsSettings.model_validate(
+                    tls | {"client_ca": str(tmp_path / "ca"), "client_auth": "required"}
+                )
+                changed = listener.connector.model_copy(update={"tls": asking})
+                listener.adopt(changed, listener.websockets.make_engine, make_context(asking))
+                assert (await http.get("/livez")).status_code == 200  # this one is open
+            anonymous = trusting(second)
+            known = trusting(second)
+            guest.configure_cert(known)
+            async with client(server, tls=known) as http:
+                assert (await http.get("/livez")).status_code == 200
+            async with client(server, tls=anonymous) as http:
+                with pytest.raises(httpx.TransportError):
+                    await http.get("/livez")
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [H2_PREFACE + H2_SETTINGS, H2_PREFACE + H2_SETTINGS + H2_GET + H2_RESET],
+    ids=["no request", "a request taken back"],
+)
+def test_an_http_2_connection_that_asks_for_nothing_is_closed(opening: bytes) -> None:
+    async def test() -> None:
+        async with served(http={"idle_timeout_s": 0.5}) as server:
+            host, _, port = server.address.rpartition(":")
+            async with await anyio.connect_tcp(host, int(port)) as stream:
+                await stream.send(opening)
+                with anyio.fail_after(10), pytest.raises(ENDED):
+                    while True:
+                        await stream.receive()
+                        await stream.send(H2_PING)
+            await until(lambda: not server.listener.connections)
 
     run(test)
 
