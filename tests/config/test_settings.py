@@ -47,6 +47,26 @@ def test_the_broker_wide_limits_have_their_documented_defaults() -> None:
     assert broker.logins_pending_max == 100
 
 
+def keys(node: object) -> Iterator[str]:
+    """Give the name of every option of a schema."""
+    if isinstance(node, dict):
+        found = node.get("properties", {})
+        yield from found
+        for below in (*found.values(), *node.get("$defs", {}).values()):
+            yield from keys(below)
+
+
+def test_every_option_is_read_somewhere() -> None:
+    root = REFERENCE.parent.resolve().parent
+    rooms = [root / name for name in ("core", "groups", "protocols", "config", "src/covey")]
+    files = [file for room in rooms for file in room.rglob("*.py")]
+    text = "".join(file.read_text() for file in files)
+    named = set(keys(schema()))
+    assert len(named) > 100
+    unread = [key for key in sorted(named) if not re.search(rf'\.{key}\b|"{key}"', text)]
+    assert unread == []
+
+
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(ValidationError):
         BrokerSettings().id = "other"
