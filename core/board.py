@@ -6,6 +6,9 @@ next; this is the table they sit around. It holds data and no policy.
 Heaps hold sequence numbers and nothing else: number -> entry -> lane -> state. A place in a heap
 is valid only while the lane's head is that entry and the lane still stands where the heap says;
 others are dropped when they reach the top. Doubles are harmless.
+
+The head of a READY lane is in one of two heaps: `hot`, which the pump takes from, or `ready` of its
+target, until that can take it. Of a consumer that is willing at least the oldest is hot.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ class Board:
         self.views: list[View] = [self.default_view]
         self.consumers: dict[int, Consumer] = {}
         self.browsers: list[Consumer] = []
-        self.hot: list[int] = []  # heads that a willing consumer may take, at least the best
+        self.hot: list[int] = []  # heads that a willing consumer may take, at least its oldest
         self.stale: deque[Lane] = deque()  # lanes to ask the strategy about again
         self.has_selectors = False  # any view but the default one
         self.holds: list[tuple[float, int, Lane]] = []  # heap: lanes to look at again at a time
@@ -76,7 +79,22 @@ class Board:
             view.lower = [Level() for _ in self.levels[1:]]
 
     def list_ready(self, consumer: Consumer, seq: int) -> None:
-        """Note a head that only this consumer may take; the caller shows it to the pump."""
+        """Note a head that only this consumer may take: now, or when it is willing again."""
+        if consumer.is_willing():
+            heappush(self.hot, seq)
+        else:
+            self._keep_ready(consumer, seq)
+
+    def show_best(self, consumer: Consumer) -> None:
+        """Show the oldest head that was kept for a consumer to the pump, if it can take one."""
+        ready = consumer.ready
+        while ready and consumer.is_willing():
+            seq = heappop(ready)
+            if self._is_ready(consumer, seq):
+                heappush(self.hot, seq)
+                return
+
+    def _keep_ready(self, consumer: Consumer, seq: int) -> None:
         ready = consumer.ready
         heappush(ready, seq)
         # Any lane may be lent to it where selectors are in play, else only its own are here.
@@ -85,27 +103,6 @@ class Board:
             # A consumer without credit never pops: keep what is still true.
             consumer.ready = [seq for seq in set(ready) if self._is_ready(consumer, seq)]
             heapify(consumer.ready)
-
-    def show_new(self, consumer: Consumer, seq: int) -> None:
-        """Show a head just listed to the pump if it is the consumer's best.
-
-        If it is not, the best was shown when it became that, or will be when the consumer is
-        willing again (`Dispatch.offer`). Void places must not be taken for a better one.
-        """
-        ready = consumer.ready
-        while ready[0] != seq and not self._is_ready(consumer, ready[0]):
-            heappop(ready)
-        if ready[0] == seq:
-            heappush(self.hot, seq)
-
-    def show_best(self, consumer: Consumer) -> None:
-        """Show the oldest head this consumer may take to the pump."""
-        ready = consumer.ready
-        while ready:
-            if self._is_ready(consumer, ready[0]):
-                heappush(self.hot, ready[0])
-                return
-            heappop(ready)
 
     def list_free(self, view: View, seq: int) -> None:
         """Note the head of an open lane for one view."""
@@ -124,13 +121,10 @@ class Board:
             if entry is not None:
                 lane = entry.lane
                 target = lane.target
-                if (
-                    lane.head is entry
-                    and lane.where == READY
-                    and target is not None
-                    and target.is_willing()
-                ):
-                    return entry
+                if lane.head is entry and lane.where == READY and target is not None:
+                    if target.is_willing():
+                        return entry
+                    self._keep_ready(target, entry.seq)
             heappop(hot)
         return None
 

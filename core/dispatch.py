@@ -216,9 +216,7 @@ class Dispatch:
         message = entry.message
         assert message is not None
         if board.hot and board.hot[0] == entry.seq:
-            heappop(board.hot)  # its places are void now; most often they are on top
-        if consumer.ready and consumer.ready[0] == entry.seq:
-            heappop(consumer.ready)
+            heappop(board.hot)  # its place is void now; most often it is on top
         lane.pop(entry)
         lane.unsettled += 1
         lane.holder = consumer

@@ -64,39 +64,34 @@ class Placement:
                 target = lane.target
                 assert target is not None
                 board.list_ready(target, head.seq)
-                if target is was_target:
-                    board.show_best(target)  # the place it had is void
-                else:
-                    board.show_new(target, head.seq)
             elif where == OPEN:
                 self._list_open(lane, head)
-        # Whoever takes a lane out of READY must show the old target's next best, or the pump
-        # would never hear of it.
-        if was_target is not None and lane.target is not was_target:
+        # The place it had may be void now: whoever takes a lane out of READY must show the old
+        # target's next best, or the pump would never hear of it.
+        if was_target is not None:
             board.show_best(was_target)
 
     def arrive(self, lane: Lane, entry: Entry) -> None:
         """Resolve a lane that had no head until this entry came: the common case by hand."""
         board = self.board
-        is_simple = lane.first is entry and lane.back is None and not lane.unsettled
+        is_simple = lane.first is entry and lane.back is None
         if board.has_selectors or not is_simple or not self._is_free_to_go(lane, entry):
             self.resolve(lane)
             return
         if lane.owner is None:
             self.ask(lane)
         owner = lane.owner
-        if owner is None:
+        if (lane.unsettled and lane.holder is not owner) or (owner is not None and owner.is_gone):
+            self.resolve(lane)
+        elif owner is None:
             lane.head = entry
             lane.where = OPEN
             board.list_free(board.default_view, entry.seq)
-        elif owner.is_gone:
-            self.resolve(lane)
         else:
             lane.head = entry
             lane.target = owner
             lane.where = READY
             board.list_ready(owner, entry.seq)
-            board.show_new(owner, entry.seq)
 
     def advance(self, lane: Lane, consumer: Consumer) -> None:
         """Resolve a lane whose head has just gone to a consumer: the common cases by hand."""
@@ -106,20 +101,18 @@ class Placement:
             return
         head = lane.first
         if head is None:
-            was_ready = lane.where == READY
             lane.head = None
             lane.target = None
             lane.where = IDLE
             if lane.count == 0:
                 self.vanish(lane)
-            if was_ready:
-                board.show_best(consumer)
         elif lane.where == READY and self._is_free_to_go(lane, head):
             lane.head = head
             board.list_ready(consumer, head.seq)
-            board.show_best(consumer)
         else:
             self.resolve(lane)
+        if consumer.ready:
+            board.show_best(consumer)
 
     def ask(self, lane: Lane) -> None:
         """Ask the strategy whose group this is, and bind it. Does not resolve."""
