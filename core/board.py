@@ -59,7 +59,9 @@ class Board:
     def use(self, strategy: GroupStrategy) -> None:
         """Go by a strategy; what it says of itself is read once, not once a message."""
         self.strategy = strategy
+        self.wants_presence = strategy.wants_presence
         self.wants_delivered = strategy.wants_delivered
+        self.wants_drained = strategy.wants_drained
         self.is_bounded = strategy.is_bounded
         self.binds_by_rule = strategy.binds_by_rule
 

@@ -21,7 +21,7 @@ from typing import Final
 from covey.core.board import Board
 from covey.core.browsing import browse
 from covey.core.consumer import Consumer
-from covey.core.entry import ACQUIRED, Entry
+from covey.core.entry import ACQUIRED, FIRST, Entry
 from covey.core.events import DELIVER, EventKind
 from covey.core.lane import READY, Lane
 from covey.core.membership import Membership
@@ -97,8 +97,9 @@ class Dispatch:
     def drained(self, lane: Lane) -> None:
         """Hear that the lane's last unsettled message was settled or came back."""
         lane.holder = None
+        board = self.board
         owner = lane.owner
-        if owner is not None and self.board.strategy.drained(lane.name):
+        if board.wants_drained and owner is not None and board.strategy.drained(lane.name):
             self.placement.bind(lane, None)
             self.reline(owner)
 
@@ -222,7 +223,8 @@ class Dispatch:
         lane.holder = consumer
         if lane.is_fresh and lane.owner is consumer:
             lane.is_fresh = False
-            entry.is_first = board.rules.tells_first
+            if board.rules.tells_first:
+                entry.marks |= FIRST
         if board.wants_delivered:
             board.strategy.delivered(lane.name)
         if message.group_sequence < 0 and board.strategy.acts_on_close:

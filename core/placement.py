@@ -43,7 +43,8 @@ class Placement:
         if lane is None:
             lane = Lane(group)
             board.lanes[group] = lane
-            board.strategy.opened(group)
+            if board.wants_presence:
+                board.strategy.opened(group)
         return lane
 
     def resolve(self, lane: Lane) -> None:
@@ -297,5 +298,5 @@ class Placement:
             lane.owner = None
             if board.events is not None:
                 board.record(REVOKE, lane.name, owner.id, 0)
-        if board.lanes.pop(lane.name, None) is not None:
+        if board.lanes.pop(lane.name, None) is not None and board.wants_presence:
             board.strategy.vanished(lane.name)

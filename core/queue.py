@@ -13,7 +13,7 @@ The queue gives each message its number and its lane and keeps the counts; who g
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from covey.config.queues import QueueSettings
 from covey.core.ages import Ages
@@ -196,32 +196,46 @@ class Queue(Source):
         if not self.is_dirty:
             self.mark()
 
+    def accept(self, consumer: Consumer, entries: Sequence[Entry], now: float) -> None:
+        """Settle what a consumer is done with, all of it at once."""
+        self.board.now = now
+        unsettled = consumer.unsettled
+        was_full = len(unsettled) >= consumer.unsettled_max
+        for entry in entries:
+            if entry.holder is consumer and entry.state == ACQUIRED:
+                unsettled.pop(entry.seq, None)
+                self.settled(entry)
+            else:
+                self.settle(entry, ACCEPTED, now)  # it came back, and another may have it
+        if was_full:
+            self.dispatch.offer(consumer)
+        if not self.is_dirty:
+            self.mark()
+
     def settled(self, entry: Entry) -> None:
         """Remove an entry its consumer accepted, maybe by taking it settled."""
         if self.board.events is not None:
             self.record(ACK, entry)
         self.counts.acked += 1
-        if entry.lane.is_grouped:
-            self.finish(entry)
-        else:
-            self._remove(entry)
+        self.finish(entry)
 
     def finish(self, entry: Entry) -> None:
         """Remove an acquired entry, and free its group if it was the last one out."""
         lane = entry.lane
         self._remove(entry)
-        if lane.is_grouped:
-            lane.unsettled -= 1
-            if lane.unsettled == 0:
-                lane.failures = 0
-                self.dispatch.drained(lane)
-                if lane.count == 0 and lane.where == IDLE:
-                    self.placement.vanish(lane)
-                # In the common case the lane is READY for its owner and nothing changes.
-                elif lane.owner is None or lane.where != READY:
-                    self.placement.resolve(lane)
-            elif lane.where == HELD:
+        if not lane.is_grouped:
+            return
+        lane.unsettled -= 1
+        if lane.unsettled == 0:
+            lane.failures = 0
+            self.dispatch.drained(lane)
+            if lane.count == 0 and lane.where == IDLE:
+                self.placement.vanish(lane)
+            # In the common case the lane is READY for its owner and nothing changes.
+            elif lane.owner is None or lane.where != READY:
                 self.placement.resolve(lane)
+        elif lane.where == HELD:
+            self.placement.resolve(lane)
 
     def drop(self, entry: Entry, kind: EventKind) -> None:
         """Remove an entry nobody has acquired: expired, purged, or over the limit."""

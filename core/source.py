@@ -7,7 +7,10 @@ when a consumer's credit changed. Protocols settle through this seam and need no
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from covey.core.entry import ACCEPTED
 
 if TYPE_CHECKING:
     from covey.core.consumer import Consumer
@@ -25,6 +28,11 @@ class Source(ABC):
 
         `reason` is what the consumer says of a rejection: its dead letter shows it.
         """
+
+    def accept(self, consumer: Consumer, entries: Sequence[Entry], now: float) -> None:
+        """Settle what a consumer was given and is done with: clients acknowledge in rows."""
+        for entry in entries:
+            self.settle(entry, ACCEPTED, now)
 
     @abstractmethod
     def settled(self, entry: Entry) -> None:

@@ -54,9 +54,12 @@ class GroupStrategy(ABC):
     """Whether messages without a group id form one group of their own."""
     binds_by_rule: ClassVar[bool] = False
     """Whether `owner` names an owner without `took`: each new answer is a new ownership."""
+    wants_presence: ClassVar[bool] = True
+    """Whether `opened` and `vanished` must be called."""
     wants_delivered: ClassVar[bool] = False
     """Whether `delivered` must be called for each message of a group."""
-
+    wants_drained: ClassVar[bool] = True
+    """Whether `drained` must be called, whenever nothing of a group is unsettled any more."""
     is_bounded: ClassVar[bool] = False
     """Whether it may have to forget groups for lack of room (`evictions`, `over_size`)."""
 

@@ -36,6 +36,8 @@ class ConsistentHash(GroupStrategy):
     name: ClassVar[str] = "consistent-hash"
     acts_on_close: ClassVar[bool] = False
     binds_by_rule: ClassVar[bool] = True
+    wants_presence: ClassVar[bool] = False
+    wants_drained: ClassVar[bool] = False
 
     def __init__(self, points: int = POINTS_DEFAULT) -> None:
         assert 1 <= points <= POINTS_MAX, f"a consumer has 1 to {POINTS_MAX} points, not {points}"

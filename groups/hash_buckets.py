@@ -30,6 +30,7 @@ class HashBuckets(OwnerMap):
     __slots__ = ("_present", "bucket_count")
 
     name: ClassVar[str] = "hash-buckets"
+    wants_drained: ClassVar[bool] = False
 
     def __init__(self, bucket_count: int) -> None:
         assert bucket_count >= 1, f"groups need at least one bucket, not {bucket_count}"

@@ -35,6 +35,7 @@ class LruMap(OwnerMap):
     __slots__ = ("_evicted", "evictable", "size")
 
     name: ClassVar[str] = "lru"
+    wants_drained: ClassVar[bool] = False
     is_bounded: ClassVar[bool] = True
 
     def __init__(self, size: int) -> None:

@@ -22,6 +22,7 @@ class SimpleMap(OwnerMap):
     __slots__ = ("_idle", "_idle_before")
 
     name: ClassVar[str] = "simple"
+    wants_drained: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__()

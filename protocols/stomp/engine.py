@@ -279,10 +279,6 @@ class StompEngine(Engine):
         parser = self.parser
         try:
             acks.accept(self, parser.next_acks())
-            tag = parser.next_ack()
-            while tag:
-                acks.accept(self, (tag,))
-                tag = parser.next_ack()
         except BrokerError as error:
             self.fail(error, None)
 

@@ -71,13 +71,12 @@ class FrameParser(LineParser):
         while at < size and (data[at] == _LF or data[at] == _CR):
             at += 1
         self._at = at
-        stop = data.find(b"\0", at)
-        farthest = at + self.limits.short_head_max
-        end = data.find(b"\n\n", at, stop if 0 <= stop < farthest else farthest)
+        end = data.find(b"\n\n", at, at + self.limits.short_head_max)
         if end < 0:
             return None
         text = data[at:end]
-        self._forget_own()
+        self.receipt = b""
+        self.given_id = b""
         heads = self._heads
         head = heads.known.get(text)
         if head is not None:
@@ -89,8 +88,10 @@ class FrameParser(LineParser):
         start = end + 2
         if head.body_length >= 0:
             stop = start + head.body_length
-        elif stop < 0:
-            return None
+        else:
+            stop = data.find(b"\0", start)
+            if stop < 0:
+                return None
         if stop - start > self.limits.body_length_max:
             return None
         if stop >= size:
@@ -111,26 +112,39 @@ class FrameParser(LineParser):
     def other_frame(self) -> Frame | None:
         """Give a frame that cannot be had the short way, or None when more bytes are needed."""
         self.body = b""
-        self._forget_own()
+        self.receipt = b""
+        self.given_id = b""
         return None if self._started is not None else self.long_frame()
 
     def next_acks(self) -> list[int]:
-        """Take all that is here if it is nothing but such frames as `next_ack` takes, else none."""
+        """Take the next frames as far as each is `ACK` with a number as its id and nothing else."""
+        found = self._row_of_acks()
+        tag = self._next_ack()
+        while tag:
+            found.append(tag)
+            tag = self._next_ack()
+        return found
+
+    def _row_of_acks(self) -> list[int]:
+        """Take all whole frames that are here if they are nothing but plain ACKs, else none."""
         data = self._data
         at = self._at
-        if self._length or not data.startswith(_ACK_START, at) or not data.endswith(_ACK_END):
+        if self._length or not data.startswith(_ACK_START, at):
             return []
-        numbers = data[at + _ACK_START_LENGTH : -_ACK_END_LENGTH].split(_BETWEEN_ACKS)
+        end = data.rfind(_ACK_END, at)
+        if end < 0:
+            return []
+        numbers = data[at + _ACK_START_LENGTH : end].split(_BETWEEN_ACKS)
         lengths = list(map(len, numbers))
         if min(lengths) == 0 or max(lengths) > DIGITS_MAX:
             return []
         if not b"".join(numbers).isdigit():
             return []
-        self._at = len(data)
+        self._at = end + _ACK_END_LENGTH
         return list(map(int, numbers))
 
-    def next_ack(self) -> int:
-        """Take the next frame if it is `ACK` with a number as its id and nothing else, else 0."""
+    def _next_ack(self) -> int:
+        """Take the next frame if it is a plain ACK; 0: it is not, or not all here."""
         data = self._data
         at = self._at
         while data.startswith(b"\n", at):
@@ -147,6 +161,8 @@ class FrameParser(LineParser):
 
     def _other_head(self, text: bytes) -> Head | None:
         """Read a head that has not come before, unless it differs by what is its own alone."""
+        if NUL in text:
+            return None
         if self.version is not _V1_0:
             shared, self.receipt = cut_line(text, RECEIPT_LINE)
             shared, self.given_id = cut_line(shared, ID_LINE)
@@ -192,7 +208,3 @@ class FrameParser(LineParser):
         self._started = None
         self._begin()
         return head
-
-    def _forget_own(self) -> None:
-        self.receipt = b""
-        self.given_id = b""

@@ -79,3 +79,8 @@ def test_a_consumer_at_its_unsettled_limit_goes_on_once_it_settles() -> None:
     bench.settle(reader, 1)
     bench.settle(reader, 2)
     assert reader.got == [1, 2, 3, 4]
+    bench.send_all("cc")
+    bench.pump()
+    bench.queue.accept(reader, list(reader.unsettled.values()), bench.now)
+    bench.pump()
+    assert reader.got == [1, 2, 3, 4, 5, 6]

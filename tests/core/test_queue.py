@@ -45,6 +45,37 @@ def test_a_second_settle_is_ignored() -> None:
     assert bench.queue.counts.returned == 0
 
 
+def test_what_a_consumer_accepts_in_one_go_is_settled_like_one_by_one() -> None:
+    bench = Bench()
+    reader = bench.join(3)
+    bench.send_all("aab")
+    bench.send_all("ab")
+    bench.pump()
+    row = [*reader.entries, reader.entries[0]]
+    bench.queue.accept(reader, row, bench.now)
+    assert bench.queue.counts.acked == 3
+    assert reader.held() == []
+    reader.window.grant(3, 0)
+    bench.pump()
+    assert reader.got == [1, 2, 3, 4, 5]
+
+
+def test_an_accept_of_what_another_has_meanwhile_frees_that_one() -> None:
+    bench = Bench()
+    first, second = bench.join(1), bench.join(0)
+    second.unsettled_max = 1
+    bench.send_all("ab")
+    bench.pump()
+    entry = first.entries[0]
+    bench.queue.leave(first, bench.now)
+    second.window.grant(2, 0)
+    bench.pump()
+    assert second.got == [1]
+    bench.queue.accept(first, [entry], bench.now)
+    bench.pump()
+    assert second.got == [1, 2]
+
+
 def test_too_many_failures_bury_a_message_with_the_reason() -> None:
     bench = Bench(settings=policy(nak_limit=2))
     reader = bench.join()

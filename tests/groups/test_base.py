@@ -255,3 +255,13 @@ def test_a_strategy_of_a_user_needs_the_abstract_methods_only() -> None:
     assert not strategy.drained("IBM")
     assert (strategy.age(), strategy.over_size, list(strategy.evictions())) == (0, False, [])
     assert strategy.describe() == {"strategy": "first"}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_strategy_that_wants_no_call_has_nothing_to_do_in_it(name: str) -> None:
+    kind = type(small(name))
+    optional = {"opened": kind.wants_presence, "vanished": kind.wants_presence}
+    optional["drained"] = kind.wants_drained
+    for method, is_wanted in optional.items():
+        own = [one for one in kind.__mro__ if one is not GroupStrategy and method in vars(one)]
+        assert is_wanted or not own

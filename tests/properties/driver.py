@@ -37,7 +37,8 @@ WEIGHTS = {
     "retire": 2,
     "pause": 3,
     "credit": 12,
-    "settle": 24,
+    "settle": 20,
+    "accept": 4,
     "commit": 5,
     "park": 5,
     "close": 2,
@@ -319,6 +320,20 @@ class Driver:
             self.referee.now = self.now
             outcome_of(self.referee, entry.seq, outcome)
             self.queue.settle(entry, outcome, self.now)
+
+    def on_accept(self) -> None:
+        """Accept some of what one consumer holds in one go, one of it twice."""
+        holding = [consumer for consumer in self.consumers.values() if consumer.unsettled]
+        if not holding:
+            return
+        consumer = self.random.choice(holding)
+        held = list(consumer.unsettled.values())
+        row = self.random.sample(held, self.random.randint(1, len(held)))
+        self.trace.append(f"    {[entry.seq for entry in row]}")
+        self.referee.now = self.now
+        for entry in row:
+            self.referee.accepted(entry.seq)
+        self.queue.accept(consumer, [*row, row[0]], self.now)
 
     def on_park(self) -> None:
         """Park a group or let it go on."""

@@ -367,3 +367,25 @@ def test_rows_of_plain_acks_are_settled_like_single_ones(world: World) -> None:
     client.feed(acks)
     assert client.bodies() == ["4", "5", "6"]
     assert world.depth("/queue/a") == 6
+
+
+def test_a_row_of_plain_acks_up_to_an_unknown_one_is_settled(world: World) -> None:
+    client = world.connect()
+    client.subscribe("/queue/a", ack="client-individual")
+    fill(world, *"123")
+    ids = [one["ack"].encode() for one in client.take_all()]
+    client.feed(b"".join(b"ACK\nid:%s\n\n\0" % tag for tag in [*ids[:2], b"99", ids[2]]))
+    client.take("ERROR")
+    assert world.depth("/queue/a") == 1
+
+
+def test_a_row_of_plain_acks_may_be_of_several_subscriptions(world: World) -> None:
+    client = world.connect()
+    client.subscribe("/queue/a", id="one", ack="client-individual", credit="1,0")
+    client.subscribe("/queue/b", id="two", ack="client-individual", credit="1,0")
+    fill(world, *"13", name="/queue/a")
+    fill(world, *"24", name="/queue/b")
+    acks = b"".join(b"ACK\nid:%s\n\n\0" % one["ack"].encode() for one in client.take_all())
+    client.feed(acks)
+    assert sorted(client.bodies()) == ["3", "4"]
+    assert (world.depth("/queue/a"), world.depth("/queue/b")) == (1, 1)

@@ -321,7 +321,7 @@ def test_a_receipt_and_an_id_are_those_of_their_own_frame() -> None:
 def test_a_plain_ack_is_taken_by_its_number(data: bytes) -> None:
     parser = FrameParser(Limits())
     parser.feed(data)
-    assert parser.next_ack() == 42
+    assert parser.next_acks() == [42]
     assert parser.buffered == len(b"rest")
 
 
@@ -337,17 +337,15 @@ def test_plain_acks_in_a_row_are_taken_together() -> None:
     [
         b"ACK\nid:7\n\n",
         b"ACK\nid:\n\n\0",
-        b"\nACK\nid:7\n\n\0",
         b"ACK\nid:%d\n\n\0" % 10**19,
         b"ACK\nid:7\nreceipt:1\n\n\0",
         b"SEND\ndestination:a\n\n\n\n\0",
     ],
 )
-def test_plain_acks_before_anything_else_are_taken_one_by_one(rest: bytes) -> None:
+def test_plain_acks_before_anything_else_are_taken_and_no_more(rest: bytes) -> None:
     parser = FrameParser(Limits())
-    parser.feed(b"ACK\nid:42\n\n\0" + rest)
-    assert parser.next_acks() == []
-    assert parser.next_ack() == 42
+    parser.feed(b"ACK\nid:42\n\n\0ACK\nid:43\n\n\0" + rest)
+    assert parser.next_acks() == [42, 43]
     assert parser.buffered == len(rest)
 
 
@@ -367,8 +365,16 @@ def test_plain_acks_before_anything_else_are_taken_one_by_one(rest: bytes) -> No
 def test_anything_else_is_left_for_the_long_way(data: bytes) -> None:
     parser = FrameParser(Limits())
     parser.feed(data)
-    assert (parser.next_ack(), parser.next_acks()) == (0, [])
+    assert parser.next_acks() == []
     assert parser.buffered == len(data)
+
+
+def test_line_ends_between_plain_acks_are_eaten() -> None:
+    parser = FrameParser(Limits())
+    parser.feed(b"ACK\nid:42\n\n\0\nACK\nid:7\n\n\0\n")
+    assert parser.next_acks() == [42, 7]
+    assert parser.next_frame() is None
+    assert parser.buffered == 0
 
 
 def test_the_rest_of_a_frame_is_never_taken_for_an_ack() -> None:
@@ -376,7 +382,7 @@ def test_the_rest_of_a_frame_is_never_taken_for_an_ack() -> None:
     parser.feed(b"SEND\nx:1\n\nbody ")
     assert parser.next_frame() is None
     parser.feed(b"ACK\nid:42\n\n\0")
-    assert (parser.next_ack(), parser.next_acks()) == (0, [])
+    assert parser.next_acks() == []
     frame = parser.next_frame()
     assert frame is not None
     assert frame.body == b"body ACK\nid:42\n\n"
