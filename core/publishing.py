@@ -60,7 +60,20 @@ class Publishing:
 
     def is_put(self, session: Session, targets: tuple[Destination, ...], message: Message) -> bool:
         """Put one message where nothing can stand in its way; False: it is to be placed."""
-        if len(targets) != 1 or not self._is_put(session, targets[0], message):
+        if len(targets) != 1:
+            return False
+        target = targets[0]
+        if target not in session.sendable:
+            return False
+        if target.kind is QUEUE:
+            queue = session.host.queues.get(target.name)
+            if queue is None or not queue.takes_all or message.due_ms:
+                return False
+            try:
+                self.commits.put(queue, message)
+            except GroupIdError as error:
+                raise RefusedError(f"queue {queue.name}: {error}", "invalid") from error
+        elif not self._is_fanned_out(session, target, message):
             return False
         session.sent += 1
         if self.commits.dam.is_shut:
@@ -78,21 +91,9 @@ class Publishing:
         session.sent += 1
         self._start(Work(session, [(targets, message)], done))
 
-    def _is_put(self, session: Session, target: Destination, message: Message) -> bool:
-        if target not in session.sendable:
-            return False
+    def _is_fanned_out(self, session: Session, target: Destination, message: Message) -> bool:
         host = session.host
-        kind = target.kind
-        if kind is QUEUE:
-            queue = host.queues.get(target.name)
-            if queue is None or not queue.takes_all or message.due_ms:
-                return False
-            try:
-                self.commits.put(queue, message)
-            except GroupIdError as error:
-                raise RefusedError(f"queue {queue.name}: {error}", "invalid") from error
-            return True
-        topic = host.topics.get(target.name) if kind is TOPIC else None
+        topic = host.topics.get(target.name) if target.kind is TOPIC else None
         if topic is None or host.mirror_of(target.name) is not None:
             return False
         self._publish_topic(session, topic, message)

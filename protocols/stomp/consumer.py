@@ -69,9 +69,10 @@ class StompConsumer(Consumer):
         assert message is not None
         stomp = message if isinstance(message, StompMessage) else self._translated(message)
         tag = self._hold(entry, stomp) if self.tracks else 0
-        extra = b""
-        if self.include_seq or entry.marks >= FIRST or entry.deliveries or stomp.expires_ms:
+        if entry.deliveries or stomp.expires_ms or self.include_seq:
             extra = self._extra_lines(entry, stomp)
+        else:
+            extra = FIRST_LINE if entry.marks >= FIRST else b""
         body = stomp.body
         if self.is_older or stomp.given_id or not body:
             frame = self._unusual_frame(stomp, tag, extra)
@@ -135,8 +136,6 @@ class StompConsumer(Consumer):
 
     def _extra_lines(self, entry: Entry, message: StompMessage) -> bytes:
         """Write what only some messages carry."""
-        if entry.is_first and not (entry.deliveries or self.include_seq or message.expires_ms):
-            return FIRST_LINE
         lines = b""
         if entry.deliveries:
             lines += b"\nredelivered:true"

@@ -56,7 +56,10 @@ class Producer:
     def send_again(self, plan: SendPlan, own: FrameParser) -> None:
         """Publish a message whose head has come before; what is its own, the parser has."""
         try:
-            self._publish(plan, own.body, own)
+            message = self._message(plan, own.body)
+            is_bare = plan.is_direct and not own.receipt and not own.given_id
+            if not is_bare or not self._publishing.is_put(self._session, plan.targets, message):
+                self._publish(plan, message, own)
         except BrokerError as error:
             self._engine.fail(error, own.receipt.decode() if own.receipt else plan.receipt)
 
@@ -66,7 +69,7 @@ class Producer:
             plan = self.plans.read(frame.block if head is None else head.block)
             if head is not None:
                 head.plan = plan
-            self._publish(plan, frame.body, own)
+            self._publish(plan, self._message(plan, frame.body), own)
         except BrokerError as error:
             self._engine.fail(error, self._receipt_of(frame))
 
@@ -76,9 +79,8 @@ class Producer:
         except ProtocolError:
             return None
 
-    def _publish(self, plan: SendPlan, body: bytes, own: FrameParser) -> None:
+    def _publish(self, plan: SendPlan, message: StompMessage, own: FrameParser) -> None:
         session = self._session
-        message = self._message(plan, body)
         if own.given_id:
             message.given_id = own.given_id.decode()
         receipts = self._receipts

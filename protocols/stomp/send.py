@@ -32,6 +32,7 @@ class SendPlan:
         "group",
         "group_sequence",
         "has_new_reply_to",
+        "is_direct",
         "is_persistent",
         "is_plain",
         "may_persist",
@@ -61,6 +62,7 @@ class SendPlan:
         self.group_sequence = 0
         self.has_new_reply_to = False  # its reply-to line is not the sender's own
         self.is_plain = True
+        self.is_direct = True
 
     def copy(self) -> SendPlan:
         """Return a plan that starts as this one is."""
@@ -78,10 +80,12 @@ class SendPlan:
         plan.group = self.group
         plan.group_sequence = self.group_sequence
         plan.is_plain = self.is_plain
+        plan.is_direct = self.is_direct
         return plan
 
     def note_plainness(self) -> None:
-        """Note whether a message of this plan has nothing to `dress` it with."""
+        """Note whether a message of this plan has nothing to `dress` it with, nor an answer."""
+        self.is_direct = not self.transaction and self.receipt is None
         times = self.expires_ms or self.ttl_ms or self.delay_ms
         marks = self.is_persistent or self.given_id or self.group_sequence or self.retain
         self.is_plain = not (times or marks or self.priority != DEFAULT_PRIORITY)
