@@ -299,7 +299,8 @@ class Broker:
 
     def run(self, now: float) -> None:
         """Deliver what can be delivered, and hand the turn's changes to the store."""
-        self.turn(now)
+        if now != self.clock.now:
+            self.turn(now)
         unfinished: list[Queue] = []
         parking = self.publishing.parking
         self._pump(unfinished)

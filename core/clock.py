@@ -21,7 +21,7 @@ class Clock:
     def turn(self, now: float) -> None:
         """Begin a turn at a monotonic time."""
         self.now = now
-        self.wall_ms = self.wall_ms_at(now)
+        self.wall_ms = int((now + self.offset) * 1000)
 
     def wall_ms_at(self, now: float) -> int:
         """Return the time of day that belongs to a monotonic time."""

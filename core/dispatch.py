@@ -76,7 +76,8 @@ class Dispatch:
         """Deliver what can be delivered; True if the budget ended it."""
         board = self.board
         board.budget = budget
-        self._ask_stale()
+        if board.stale:
+            self._ask_stale()
         view = board.default_view
         while board.budget > 0:
             if board.has_selectors or view.free:
@@ -95,11 +96,9 @@ class Dispatch:
         return board.budget <= 0 or bool(board.stale)
 
     def drained(self, lane: Lane) -> None:
-        """Hear that the lane's last unsettled message was settled or came back."""
-        lane.holder = None
-        board = self.board
+        """Hear that nobody holds the lane any more; asked if the strategy wants to know."""
         owner = lane.owner
-        if board.wants_drained and owner is not None and board.strategy.drained(lane.name):
+        if owner is not None and self.board.strategy.drained(lane.name):
             self.placement.bind(lane, None)
             self.reline(owner)
 
@@ -112,7 +111,7 @@ class Dispatch:
         """Deliver plain entries of the only view, the common case in one tight loop."""
         line = view.plain_line
         board = self.board
-        while board.budget > 0:
+        while board.budget > 0 and (view.todo or view.back or view.lower):
             consumer = line.best()
             if consumer is None:
                 return False
@@ -149,7 +148,7 @@ class Dispatch:
     def _step(self) -> bool:
         """Deliver the oldest candidate; False if there is none."""
         board = self.board
-        best = board.best_hot()
+        best = board.best_hot() if board.hot else None
         taker = None if best is None else best.lane.target
         source: View | None = None
         for view in board.views:

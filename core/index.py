@@ -64,7 +64,8 @@ class Index:
         page.places[seq & PAGE_MASK] = None
         page.live -= 1
         self.count -= 1
-        if page.live == 0:
+        # The newest page stays even when empty: the next message would make it again.
+        if page.live == 0 and number != self._order[-1]:
             self._drop_page(number)
 
     def at_or_after(self, seq: int) -> Entry | None:
@@ -103,9 +104,6 @@ class Index:
         return page
 
     def _drop_page(self, number: int) -> None:
-        # The newest page stays even when empty: the next message would make it again.
-        if number == self._order[-1]:
-            return
         del self._pages[number]
         self._dead_pages += 1
         if self._dead_pages * 2 > len(self._order):

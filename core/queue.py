@@ -170,7 +170,7 @@ class Queue(Source):
         self.is_dirty = False
         self.ages.note(self.next_seq, now)
         self.timers.run()
-        if not self.start.begins():
+        if not (self.start.has_begun or self.start.begins()):
             return False
         more = self.dispatch.pump(budget)
         if not more and self.draining:
@@ -228,7 +228,9 @@ class Queue(Source):
         lane.unsettled -= 1
         if lane.unsettled == 0:
             lane.failures = 0
-            self.dispatch.drained(lane)
+            lane.holder = None
+            if self.board.wants_drained:
+                self.dispatch.drained(lane)
             if lane.count == 0 and lane.where == IDLE:
                 self.placement.vanish(lane)
             # In the common case the lane is READY for its owner and nothing changes.

@@ -78,7 +78,9 @@ class Returns:
         # It may have run out meanwhile and been the last: then its lane is gone already.
         if queue.board.lanes.get(lane.name) is lane:
             if lane.unsettled == 0:
-                queue.dispatch.drained(lane)
+                lane.holder = None
+                if queue.board.wants_drained:
+                    queue.dispatch.drained(lane)
             queue.placement.resolve(lane)
 
     def _fail(self, entry: Entry) -> None:

@@ -98,7 +98,8 @@ class StompEngine(Engine):
         data = self._outbox[0] if len(self._outbox) == 1 else b"".join(self._outbox)
         self._outbox.clear()
         self._outbox_size = 0
-        self.receipts.taken()
+        if self.receipts.pending:
+            self.receipts.taken()
         if self.is_paused and self.session is not None:
             self.is_paused = False
             self.session.unpause()
@@ -122,6 +123,8 @@ class StompEngine(Engine):
             if now >= self.login_deadline:
                 self.fail(ProtocolError("no CONNECT frame in time"), None)
             return self.login_deadline
+        if heartbeat.is_off:
+            return None
         if heartbeat.expired(now):
             self.fail(ProtocolError("no heart-beat in time: the connection is stale"), None)
             return None
@@ -154,7 +157,7 @@ class StompEngine(Engine):
         if not outbox:
             self.wake()
             if self.heartbeat is not None:
-                self.heartbeat.sent(self.broker.now)
+                self.heartbeat.sent(self.broker.clock.now)
         outbox.append(frame)
         self._outbox_size += len(frame)
         if self._outbox_size > self.buffer_size and not self.is_paused:

@@ -31,7 +31,7 @@ DIGITS_MAX = 10
 class Heartbeat:
     """The negotiated heart-beat of one connection."""
 
-    __slots__ = ("_receive_s", "_received_at", "_send_s", "_sent_at", "text")
+    __slots__ = ("_receive_s", "_received_at", "_send_s", "_sent_at", "is_off", "text")
 
     def __init__(
         self,
@@ -54,6 +54,7 @@ class Heartbeat:
         self._receive_s = receive_ms * tolerance / 1000.0
         self._sent_at = now
         self._received_at = now
+        self.is_off = not (send_ms or receive_ms)  # nobody beats
 
     def received(self, now: float) -> None:
         """Note that bytes came from the peer."""

@@ -98,10 +98,13 @@ class LineParser:
         """Give the next frame, or None when more bytes are needed."""
         if (self._is_in_body or self._head_is_read()) and self._body_is_read():
             return self._finished_frame()
-        # Let go of what was read: an idle connection should not hold its last chunk.
+        self.drop_read()
+        return None
+
+    def drop_read(self) -> None:
+        """Let go of what was read: an idle connection should not hold its last chunk."""
         self._data = self._data[self._at :]
         self._at = 0
-        return None
 
     def _head_is_read(self) -> bool:
         """Read lines up to the blank one; False: they are not all here yet."""

@@ -114,6 +114,9 @@ class FrameParser(LineParser):
         self.body = b""
         self.receipt = b""
         self.given_id = b""
+        if self._at == len(self._data) and not self._length:
+            self.drop_read()  # most often: all that came is read
+            return None
         return None if self._started is not None else self.long_frame()
 
     def next_acks(self) -> list[int]:
