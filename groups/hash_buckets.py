@@ -15,6 +15,7 @@ say who else just got an owner.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import ClassVar, Final
 
 from covey.groups.base import NONE
@@ -22,6 +23,9 @@ from covey.groups.owner_map import OwnerMap
 
 HASH_MASK: Final = 0xFFFFFFFF
 """Java computes hash codes in 32 bits."""
+
+HASHES_KEPT: Final = 8192
+"""Hash codes remembered in the process, under 2 MB: a live group is asked for again and again."""
 
 
 class HashBuckets(OwnerMap):
@@ -84,6 +88,7 @@ def bucket_of(group: str, bucket_count: int) -> int:
     return abs(java_hash(group)) % bucket_count
 
 
+@lru_cache(HASHES_KEPT)
 def java_hash(text: str) -> int:
     """Compute the hash code of a Java string: 31 * h + unit over UTF-16 units, 32 bits, signed."""
     result = 0

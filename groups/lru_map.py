@@ -5,7 +5,7 @@ and forgets the rest, whatever messages are still out; its page warns that order
 Here a group with messages on the queue is never evicted:
 
     busy groups (with messages)    in the owner map alone, never evictable
-    idle groups                    also in a cachetools.LRUCache, the longest idle one first to go
+    idle groups                    also in an OrderedDict, the longest idle one first to go
 
 So recency is the order of `vanished`, and no call per delivery is needed. If all groups are busy
 the map grows beyond its size and says so (`over_size`); it shrinks as groups vanish.
@@ -16,11 +16,9 @@ Invariant: more entries than `size` only while nothing is evictable.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from typing import ClassVar, Final
-
-from cachetools import LRUCache
 
 from covey.groups.base import FREE, NO_GROUPS
 from covey.groups.owner_map import OwnerMap
@@ -42,7 +40,7 @@ class LruMap(OwnerMap):
         assert size >= 1, f"an lru map needs room for one group, not {size}"
         super().__init__()
         self.size = size
-        self.evictable: LRUCache[str, None] = LRUCache(size)
+        self.evictable: OrderedDict[str, None] = OrderedDict()
         self._evicted: deque[str] = deque(maxlen=EVICTIONS_KEPT)
 
     def took(self, group: str, consumer: int) -> Sequence[str]:
@@ -67,6 +65,7 @@ class LruMap(OwnerMap):
         """Make an owned group evictable, the last one to go, and shrink if the map had grown."""
         if self.owner(group) != FREE:
             self.evictable[group] = None
+            self.evictable.move_to_end(group)
             self.trim()
 
     def closed(self, group: str) -> None:
@@ -83,7 +82,7 @@ class LruMap(OwnerMap):
         """Evict until the size is kept or nothing is evictable; give the evicted."""
         gone: list[str] = []
         while self.live > self.size and len(self.evictable) > 0:
-            group = self.evictable.popitem()[0]
+            group = self.evictable.popitem(last=False)[0]
             self.forget(group)
             gone.append(group)
         self._evicted.extend(gone)

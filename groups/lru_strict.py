@@ -28,12 +28,13 @@ class StrictLruMap(LruMap):
         self.bind(group, consumer)
         evicted = self.trim()
         self.evictable[group] = None
+        self.evictable.move_to_end(group)
         return evicted
 
     def delivered(self, group: str) -> None:
         """Make the group the newest."""
         if group in self.evictable:
-            self.evictable[group] = None
+            self.evictable.move_to_end(group)
 
     def opened(self, group: str) -> None:
         """Change nothing: a group with messages stays evictable."""

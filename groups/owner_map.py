@@ -89,9 +89,11 @@ class OwnerMap(GroupStrategy):
     def bind(self, key: str, consumer: int) -> None:
         """Make the consumer the owner of the key, whoever owned it before."""
         assert consumer in self.loads, f"consumer {consumer} takes {key!r} but never joined"
-        if self.owners.get(key, FREE) == consumer:
+        before = self.owners.get(key, FREE)
+        if before == consumer:
             return
-        self.forget(key)
+        if before != FREE:
+            self.forget(key)
         self.owners[key] = consumer
         self.loads[consumer] += 1
         self.live += 1
