@@ -17,6 +17,7 @@ from setuptools import Extension, setup
 # None is of the pipeline: mypyc reads what it imports, and there is no Spark at a first start.
 HOT_MODULES = [
     "src/covey/client/cutter.py",
+    "src/covey/core/admission.py",
     "src/covey/core/ages.py",
     "src/covey/core/arrivals.py",
     "src/covey/core/board.py",

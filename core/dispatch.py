@@ -49,7 +49,7 @@ class Dispatch:
         self.place = 0  # places in the lines are numbered per queue
         self.is_over_size = False  # the strategy's map had to grow beyond its size
         self.turn = 0  # counts assignments, for "longest without one"
-        self.plain = Plain(board, placement)
+        self.plain = Plain(board, placement.admission)
 
     def offer(self, consumer: Consumer) -> None:
         """Give a consumer that can take something its places in the lines."""

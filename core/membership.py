@@ -185,7 +185,7 @@ class Membership:
         board.has_selectors = len(board.views) > 1
         exclusive = [view for view in board.views if _is_exclusive(view)]
         exclusive.sort(key=_by_preference)
-        self.placement.exclusives = exclusive
+        self.placement.admission.exclusives = exclusive
         plain = [entry for entry in board.index if _is_open_plain(entry)]
         for view in board.views:
             view.restart_all(plain)

@@ -8,23 +8,20 @@ Close, reset, rebalance, leave, a change of strategy, lending to another selecto
 drain protocol of its own. They change the owner at once, and the gate (see `core.lane`) makes
 the lane wait until the old holder is done. Nothing else waits with it.
 
-Lending: the owner's selector refuses the head. The strategy may name another (the next on a
-ring), else any consumer whose view admits it may take it. Ownership does not change, the gate
-holds, the next head is judged afresh. A head that no view admits is set aside (the Apollo,
-ActiveMQ and Qpid brokers all step over it) until the set of views changes, or with
-`selector_order = "strict"` holds its group and says so.
+Where selectors or exclusive consumers are in play, `core.admission` says which head is next and who
+may take it; else the owner may, or anybody if there is none.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from covey.core.admission import Admission
 from covey.core.board import Board
 from covey.core.consumer import Consumer
-from covey.core.entry import ASIDE, PENDING, STORING, Entry
+from covey.core.entry import PENDING, STORING, Entry
 from covey.core.events import ASSIGN, REVOKE, EventKind
 from covey.core.lane import DRAINING, HELD, IDLE, OPEN, READY, Lane
-from covey.core.view import View
 
 RELINK_MIN: Final = 64  # below this many dead entries a relink is not worth its walk
 
@@ -34,7 +31,7 @@ class Placement:
 
     def __init__(self, board: Board) -> None:
         self.board = board
-        self.exclusives: list[View] = []  # views of exclusive consumers, most preferred first
+        self.admission = Admission(board)
 
     def lane_for(self, group: str) -> Lane:
         """Return the group's lane, opening it if the group has no message here yet."""
@@ -51,7 +48,10 @@ class Placement:
         """Find the lane's head and put the lane where it belongs now."""
         board = self.board
         was_target = lane.target if lane.where == READY else None
-        head = self._admitted_head(lane) if board.has_selectors else lane.find_head(board.index)
+        if board.has_selectors:
+            head = self.admission.find_head(lane)
+        else:
+            head = lane.find_head(board.index)
         lane.head = head
         if head is None:
             lane.target = None
@@ -65,8 +65,10 @@ class Placement:
                 target = lane.target
                 assert target is not None
                 board.list_ready(target, head.seq)
+            elif where == OPEN and board.has_selectors:
+                self.admission.list_open(head)
             elif where == OPEN:
-                self._list_open(lane, head)
+                board.list_free(board.default_view, head.seq)
         # The place it had may be void now: whoever takes a lane out of READY must show the old
         # target's next best, or the pump would never hear of it.
         if was_target is not None:
@@ -159,41 +161,6 @@ class Placement:
         if lane.dead > RELINK_MIN and lane.dead > lane.count:
             lane.relink()
 
-    def admits(self, view: View, entry: Entry) -> bool:
-        """Say whether a view's members may take the entry.
-
-        An entry that an exclusive consumer matches is for the most preferred such consumer
-        alone; what its selector refuses falls to the others.
-        """
-        if not view.matches(entry):
-            return False
-        for exclusive in self.exclusives:
-            if exclusive is view:
-                return True
-            if exclusive.matches(entry):
-                return False
-        return True
-
-    def _admitted_head(self, lane: Lane) -> Entry | None:
-        board = self.board
-        head = lane.find_head(board.index)
-        if board.rules.is_selector_strict:
-            return head
-        while head is not None and head.state == PENDING and head.message is not None:
-            if self._is_wanted(head):
-                return head
-            lane.pop(head)
-            head.state = ASIDE
-            board.record(EventKind.ASIDE, lane.name, 0, head.seq)
-            if lane.aside is None:
-                lane.aside = set()
-            lane.aside.add(head.seq)
-            head = lane.find_head(board.index)
-        return head
-
-    def _is_wanted(self, head: Entry) -> bool:
-        return any(view.members and self.admits(view, head) for view in self.board.views)
-
     def _decide(self, lane: Lane, head: Entry) -> int:
         board = self.board
         if lane.owner is None:
@@ -205,13 +172,10 @@ class Placement:
             if why:
                 lane.why = why
                 return HELD
-        lane.target = owner
-        if board.has_selectors:
-            if owner is None or owner.view is None or not self.admits(owner.view, head):
-                lane.target = self._lend(lane, head)
-                if lane.target is None and not self._is_wanted(head):
-                    lane.why = "no consumer's selector admits its next message"
-                    return HELD
+        lane.target = self.admission.target_of(lane, head) if board.has_selectors else owner
+        if lane.target is None and board.has_selectors and not self.admission.is_wanted(head):
+            lane.why = "no consumer's selector admits its next message"
+            return HELD
         if lane.unsettled and lane.holder is not lane.target:
             return DRAINING
         return OPEN if lane.target is None else READY
@@ -243,27 +207,6 @@ class Placement:
         if owner is not None and owner.is_gone:
             return f"waiting for client {owner.client_id} to return"
         return ""
-
-    def _lend(self, lane: Lane, head: Entry) -> Consumer | None:
-        board = self.board
-        refusing = [view for view in board.views if not self.admits(view, head)]
-        skip = [
-            consumer.id
-            for consumer in board.consumers.values()
-            # One without a view has left and is only waited for.
-            if consumer.view is None or consumer.view in refusing
-        ]
-        named = board.strategy.owner(lane.name, frozenset(skip))
-        return board.consumers.get(named) if named else None
-
-    def _list_open(self, lane: Lane, head: Entry) -> None:
-        board = self.board
-        if not board.has_selectors:
-            board.list_free(board.default_view, head.seq)
-            return
-        for view in board.views:
-            if view.members and self.admits(view, head):
-                board.list_free(view, head.seq)
 
     def _move(self, lane: Lane, where: int) -> None:
         was = lane.where

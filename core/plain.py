@@ -10,10 +10,10 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import Final
 
+from covey.core.admission import Admission
 from covey.core.board import Board
 from covey.core.entry import PENDING, STORING, Entry
 from covey.core.level import Level
-from covey.core.placement import Placement
 from covey.core.view import View
 
 TRIM_MIN: Final = 64  # gone entries beyond the number of living ones that are not worth a walk
@@ -22,11 +22,11 @@ TRIM_MIN: Final = 64  # gone entries beyond the number of living ones that are n
 class Plain:
     """One queue's messages without a group, in every view."""
 
-    __slots__ = ("board", "placement")
+    __slots__ = ("admission", "board")
 
-    def __init__(self, board: Board, placement: Placement) -> None:
+    def __init__(self, board: Board, admission: Admission) -> None:
         self.board = board
-        self.placement = placement
+        self.admission = admission
 
     def append(self, entry: Entry) -> None:
         """Show a new entry to every view that somebody looks through."""
@@ -51,7 +51,7 @@ class Plain:
         for view in board.views:
             level = view.level(entry.lane.rank)
             if entry.seq <= level.cursor and (
-                not board.has_selectors or self.placement.admits(view, entry)
+                not board.has_selectors or self.admission.admits(view, entry)
             ):
                 heappush(level.back, entry.seq)
                 if len(level.back) > 2 * entry.lane.count + TRIM_MIN:
@@ -98,7 +98,7 @@ class Plain:
                     entry = first
                     break
                 board.budget -= 1
-                if self.placement.admits(view, first):
+                if self.admission.admits(view, first):
                     level.checked = first
                     entry = first
                     break
