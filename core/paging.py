@@ -78,7 +78,8 @@ class Pager:
 
     def arrived(self, queue: Queue, entry: Entry) -> None:
         """Hear of a new entry; if there is no room for it, it goes once the pump has run."""
-        if self._is_over(queue):
+        # `_is_over` by hand: asked for each message.
+        if queue.shelf.resident > self.window_queue or self.total > self.window_total:
             self._fresh.append((queue, entry))
             self._fresh_size += entry.size
 

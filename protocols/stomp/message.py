@@ -66,7 +66,7 @@ V1_2: Final = Version.V1_2
 class Block:
     """Header lines that many messages share, written for each version when first asked for."""
 
-    __slots__ = ("_dead", "_headers", "_v1_0", "_v1_1", "user", "v1_2")
+    __slots__ = ("_dead", "_v1_0", "_v1_1", "decoded", "user", "v1_2")
 
     def __init__(self, v1_2: bytes, user: str = "") -> None:
         self.v1_2 = v1_2  # each line with an LF before it
@@ -75,13 +75,13 @@ class Block:
         is_plain = _BACKSLASH not in v1_2
         self._v1_0: bytes | None = v1_2 if is_plain else None
         self._v1_1: bytes | None = v1_2 if is_plain else None
-        self._headers: dict[str, str] | None = None
+        self.decoded: dict[str, str] | None = None  # once somebody has asked for `headers`
 
     def headers(self) -> dict[str, str]:
         """Return the headers decoded."""
-        if self._headers is None:
-            self._headers = parse_block(self.v1_2[1:], V1_2)
-        return self._headers
+        if self.decoded is None:
+            self.decoded = parse_block(self.v1_2[1:], V1_2)
+        return self.decoded
 
     def lines(self, version: Version) -> bytes:
         """Return the lines as a client of that version reads them."""
@@ -165,7 +165,8 @@ class StompMessage(Message):
 
     def lookup(self, name: str) -> Value:
         """Return a header, or what JMS calls one by another name."""
-        value = self.block.headers().get(name)
+        headers = self.block.decoded
+        value = (self.block.headers() if headers is None else headers).get(name)
         if value is not None:
             return value
         finder = JMS_NAMES.get(name)
