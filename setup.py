@@ -85,6 +85,7 @@ HOT_MODULES = [
     "src/covey/groups/shared.py",
     "src/covey/groups/simple_map.py",
     "src/covey/protocols/amqp/bodies.py",
+    "src/covey/protocols/amqp/calls.py",
     "src/covey/protocols/amqp/checker.py",
     "src/covey/protocols/amqp/codes.py",
     "src/covey/protocols/amqp/coordinator.py",

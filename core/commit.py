@@ -169,6 +169,15 @@ class Commits:
         elif self.failure is None:
             callback()
 
+    def is_safe(self) -> bool:
+        """Say whether everything done so far is safe."""
+        return not (
+            self.has_changes
+            or self.in_flight
+            or self.ledger.has_changes
+            or self.failure is not None
+        )
+
     def is_last(self, callback: Callable[[], None] | None) -> bool:
         """Say whether this is what will be called last when everything done so far is safe."""
         waiting = self._waiting()

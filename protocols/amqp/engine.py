@@ -87,7 +87,7 @@ class AmqpEngine(Engine):
         self.outbox_max = settings.outbox_max
         self.is_paused = False  # the outbox is full: nothing is delivered to this peer
         self._last_words = b""  # a close that proton would keep back until the peer has opened
-        self._is_receiving = False
+        self.is_receiving = False  # the shell hands bytes in, and looks when that is done
         self._unflushed: list[OutgoingLink] = []
         self._stalled: list[IncomingLink] = []
         self._to_close: list[tuple[AnyLink, BrokerError]] = []
@@ -97,7 +97,7 @@ class AmqpEngine(Engine):
     def receive(self, data: bytes, now: float) -> None:
         """Handle everything the bytes complete, then let the broker deliver."""
         self._turn(now)
-        self._is_receiving = True
+        self.is_receiving = True
         try:
             if self.wire is None:
                 data = self._log_in(data)
@@ -105,7 +105,7 @@ class AmqpEngine(Engine):
                 self._push(data)
             self._end_turn()
         finally:
-            self._is_receiving = False
+            self.is_receiving = False
         self.wake()
 
     def outgoing(self) -> bytes:
@@ -185,7 +185,7 @@ class AmqpEngine(Engine):
 
     def has_news(self) -> None:
         """Have the shell look; while it hands bytes in, it will do so anyway."""
-        if not self._is_receiving:
+        if not self.is_receiving:
             self.wake()
 
     def queued(self, link: OutgoingLink) -> None:

@@ -11,19 +11,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from cproton_ffi import lib
-from cproton_ffi.lib import (
+from proton import Condition, ProtonException
+
+from covey.core.errors import BrokerError, ProtocolError
+from covey.protocols.amqp.calls import (
     PN_DELIVERY,
     PN_LINK_FLOW,
     pn_collector_peek,
     pn_collector_pop,
-    pn_delivery_link,
-    pn_event_delivery,
     pn_event_link,
     pn_event_type,
 )
-from proton import Condition, ProtonException
-
-from covey.core.errors import BrokerError, ProtocolError
 from covey.protocols.amqp.conditions import DECODE_ERROR, FRAMING_ERROR
 from covey.protocols.amqp.wire import Pointer, Wire, link_at, session_at
 
@@ -64,10 +62,9 @@ class Events:
             kind = pn_event_type(event)
             try:
                 if kind == PN_DELIVERY:
-                    delivery = pn_event_delivery(event)
-                    link = links.get(pn_delivery_link(delivery))
+                    link = links.get(pn_event_link(event))
                     if link is not None:
-                        link.delivered(delivery)
+                        link.delivered(event)
                 elif kind == PN_LINK_FLOW:
                     link = links.get(pn_event_link(event))
                     if link is not None:

@@ -16,19 +16,20 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from cproton_ffi import lib
-from cproton_ffi.lib import (
-    pn_delivery_aborted,
-    pn_delivery_partial,
-    pn_delivery_settle,
-    pn_delivery_settled,
-    pn_delivery_update,
-    pn_link_advance,
-    pn_link_current,
-)
 
 from covey.core.errors import BrokerError, RefusedError
 from covey.core.session import Session
 from covey.protocols.amqp import transfer
+from covey.protocols.amqp.calls import (
+    pn_delivery_partial,
+    pn_delivery_settle,
+    pn_delivery_settled,
+    pn_delivery_update,
+    pn_event_delivery,
+    pn_link_advance,
+    pn_link_current,
+)
+from covey.protocols.amqp.transfer import read
 from covey.protocols.amqp.wire import Pointer
 
 if TYPE_CHECKING:
@@ -64,21 +65,23 @@ class IncomingLink(ABC):
     def flowed(self) -> None:  # noqa: B027 - credit for sending is the other direction's
         """Hear that the peer, which sends here, has told its state: nothing to do."""
 
-    def delivered(self, delivery: Pointer) -> None:
-        """Hear that a delivery changed: it has come, or grown, or the peer has settled it."""
-        if self.answered and delivery in self.answered:
-            # Receiver-settle-mode second: the peer has seen the answer and settled.
-            if pn_delivery_settled(delivery):
-                self.answered.discard(delivery)
-                pn_delivery_settle(delivery)
-        elif pn_link_current(self.pointer) == delivery:
-            session = self.session
-            if not session.blocked:
+    def delivered(self, event: Pointer) -> None:
+        """Hear that a delivery changed: it has come, or grown, or the peer has settled it.
+
+        Every one has an event after its last frame, and each event reads the oldest that is there:
+        so all are read, and none is asked for by its pointer.
+        """
+        if self.answered and self._finish(pn_event_delivery(event)):
+            return
+        session = self.session
+        if not session.blocked:
+            delivery = pn_link_current(self.pointer)
+            if delivery:
                 self._read_on(delivery)
-            if session.blocked:
-                self.engine.stall(self)
-            elif self.used * 2 >= self.credit:
-                self._renew_credit()
+        if session.blocked:
+            self.engine.stall(self)
+        elif self.used * 2 >= self.credit:
+            self._renew_credit()
 
     def work(self) -> None:
         """Take what had to wait, unless the session has to wait again."""
@@ -99,7 +102,8 @@ class IncomingLink(ABC):
             self.answered.add(delivery)
         else:
             pn_delivery_settle(delivery)
-        self.engine.has_news()
+        if not self.engine.is_receiving:
+            self.engine.wake()
 
     def refuse(self, delivery: Pointer, error: BrokerError) -> None:
         """Say no to one message; a settled one has nobody to say it to."""
@@ -116,10 +120,19 @@ class IncomingLink(ABC):
         self.answered.clear()
         self._forget_chunks()
 
+    def _finish(self, delivery: Pointer) -> bool:
+        """Settle what the peer has, having seen our answer; False: it has none yet."""
+        if delivery not in self.answered:
+            return False
+        if pn_delivery_settled(delivery):
+            self.answered.discard(delivery)
+            pn_delivery_settle(delivery)
+        return True
+
     def _read_on(self, delivery: Pointer) -> bool:
         """Read the current delivery; True once it is done with and the next may follow."""
-        data = transfer.read(self.pointer)
-        if not data and pn_delivery_aborted(delivery):
+        data = read(self.pointer)
+        if not data and lib.pn_delivery_aborted(delivery):
             self._forget_chunks()
             pn_delivery_settle(delivery)
             self.used += 1
@@ -129,7 +142,8 @@ class IncomingLink(ABC):
             self._refuse_size()
             return False
         if pn_delivery_partial(delivery):
-            self.chunks.append(data)
+            if data:
+                self.chunks.append(data)
             return False
         if self.chunks:
             data = b"".join([*self.chunks, data])

@@ -60,6 +60,8 @@ from covey.protocols.amqp.sections import (
 )
 from covey.protocols.amqp.splice import (
     FIRST_ANNOTATION_PAIR,
+    FRESH_HEADERS,
+    PRIORITIES,
     annotations_section,
     dead_annotations,
     first_property_section,
@@ -185,6 +187,14 @@ class AmqpMessage(Message):
     def to(self) -> str:
         """Return the address in the message itself, "" if there is none."""
         return text_field(self.data, self.sections.properties, TO)
+
+    def passed_on(self) -> bytes:
+        """Return the payload of a first delivery of which only the header is new, else b""."""
+        sections = self.sections
+        if self.expires_ms or sections.message_annotations:
+            return b""
+        header = FRESH_HEADERS[PRIORITIES * self.persistent + self.priority]
+        return header + self.data[sections.bare_start :]
 
     @property
     def names_user(self) -> bool:

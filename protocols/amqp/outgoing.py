@@ -16,17 +16,25 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from cproton_ffi import lib
-from cproton_ffi.lib import pn_delivery_remote_state, pn_delivery_settle, pn_delivery_settled
 
 from covey.core.consumer import Consumer, Window
-from covey.core.entry import Entry, Outcome
+from covey.core.entry import ACCEPTED, FIRST, Entry, Outcome
 from covey.core.errors import RefusedError
 from covey.core.queue import Queue
 from covey.core.selector import Selector
 from covey.core.session import Session
 from covey.core.subscription import settle
 from covey.protocols.amqp import transfer
-from covey.protocols.amqp.message import render
+from covey.protocols.amqp.calls import (
+    pn_delivery_remote_state,
+    pn_delivery_settle,
+    pn_delivery_settled,
+    pn_event_delivery,
+    pn_link_advance,
+)
+from covey.protocols.amqp.message import AmqpMessage, render
+from covey.protocols.amqp.transfer import ACCEPTED as ACCEPTED_STATE
+from covey.protocols.amqp.transfer import send
 from covey.protocols.amqp.wire import Pointer
 
 if TYPE_CHECKING:
@@ -111,17 +119,21 @@ class OutgoingLink:
         outbox = self.outbox
         pointer = self.pointer
         is_presettled = self.is_presettled
+        unsettled = self.unsettled
         size = 0
         room = SESSION_SIZE_MAX - lib.pn_session_outgoing_bytes(self.session_pointer)
+        tag = self.last_tag
         while outbox and size < room:
             payload, entry = outbox.popleft()
-            self.last_tag += 1
-            delivery = transfer.send(pointer, self.last_tag, payload)
+            tag += 1
+            delivery = send(pointer, tag, payload)
             if is_presettled:
-                pn_delivery_settle(delivery)
+                pn_delivery_settle(delivery)  # which goes on to the next
             else:
-                self.unsettled[delivery] = entry
+                pn_link_advance(pointer)
+                unsettled[delivery] = entry
             size += len(payload)
+        self.last_tag = tag
         if self.is_drain_due and not outbox:
             self.is_drain_due = False
             transfer.give_back_credit(pointer)
@@ -141,16 +153,21 @@ class OutgoingLink:
         if lib.pn_link_get_drain(self.pointer):
             self._drain()
 
-    def delivered(self, delivery: Pointer) -> None:
+    def delivered(self, event: Pointer) -> None:
         """Hear what became of a delivery."""
-        if delivery not in self.unsettled:
-            return
+        delivery = pn_event_delivery(event)
         state = pn_delivery_remote_state(delivery)
         is_settled = bool(pn_delivery_settled(delivery))
-        if is_settled and state == transfer.ACCEPTED:  # nearly always
-            entry = self.unsettled.pop(delivery)
+        if is_settled and state == ACCEPTED_STATE:  # nearly always
+            entry = self.unsettled.pop(delivery, None)
             pn_delivery_settle(delivery)
-            self.settle_entry(entry, Outcome.ACCEPTED)
+            holder = None if entry is None else entry.holder
+            if entry is not None and holder is not None and holder.window is self.window:
+                source = holder.queue
+                if source is not None:
+                    source.settle(entry, ACCEPTED, self.engine.now)
+        elif delivery not in self.unsettled:
+            return
         elif state == transfer.TRANSACTIONAL:
             self.engine.coordinator.settle(self, delivery, is_settled=is_settled)
         elif is_settled or state in OUTCOMES:
@@ -247,21 +264,30 @@ class AmqpConsumer(Consumer):
         self.unsettled_max = limits.unsettled_max
         self.first_property = limits.group_first_property
         self.names_user = link.engine.settings.add_user_annotation
+        # Nothing is added to what a message says itself, but for groups and redeliveries.
+        self.is_usual = not (is_browser or self.first_property or self.names_user)
 
     def deliver(self, entry: Entry) -> None:
         """Encode the message into the link's outbox."""
-        engine = self.engine
-        payload = render(
+        message = entry.message
+        if self.is_usual and not entry.deliveries and entry.marks < FIRST:
+            payload = message.passed_on() if isinstance(message, AmqpMessage) else b""
+            if payload:
+                self.link.put(payload, entry)
+                return
+        # A browser holds nothing: the entry may be somebody else's.
+        self.link.put(self._rendered(entry), None if self.is_browser else entry)
+
+    def _rendered(self, entry: Entry) -> bytes:
+        return render(
             entry.content,
-            wall_ms=engine.wall_ms,
+            wall_ms=self.engine.wall_ms,
             deliveries=entry.deliveries,
             is_first=entry.is_first,
             group_first_property=self.first_property,
             names_user=self.names_user,
             seq=entry.seq if self.is_browser else 0,
         )
-        # A browser holds nothing: the entry may be somebody else's.
-        self.link.put(payload, None if self.is_browser else entry)
 
     def drained(self) -> None:
         """Pass on that nothing more will come."""

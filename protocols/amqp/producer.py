@@ -2,7 +2,8 @@
 
 A link has a target, or none: then each message names its own in `properties.to` (the anonymous
 relay). A message is answered as accepted when the core has it and, if it is persistent, the store
-has it too. The answer comes after the link may be gone, so it goes through an `Answer` that knows.
+has it too. The answer comes after the link may be gone, so it goes
+through `Answers` that know.
 """
 
 from __future__ import annotations
@@ -10,33 +11,38 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from cproton_ffi.lib import pn_delivery_remote_state, pn_delivery_settle, pn_delivery_settled
-
 from covey.core.destination import Destination
 from covey.core.errors import RefusedError
-from covey.protocols.amqp import transfer
+from covey.protocols.amqp.calls import (
+    pn_delivery_remote_state,
+    pn_delivery_settle,
+    pn_delivery_settled,
+)
 from covey.protocols.amqp.incoming import IncomingLink
 from covey.protocols.amqp.management import MANAGEMENT_ADDRESS, serve
 from covey.protocols.amqp.message import AmqpMessage
+from covey.protocols.amqp.transfer import ACCEPTED, TRANSACTIONAL
 from covey.protocols.amqp.wire import Pointer
 
 if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
 
 
-class Answer:
-    """What tells a producer that its message is safe, whenever that is."""
+class Answers:
+    """What tells a producer that its messages are safe, whenever that is."""
 
-    __slots__ = ("delivery", "link")
+    __slots__ = ("deliveries", "link")
 
     def __init__(self, link: IncomingLink, delivery: Pointer) -> None:
         self.link = link
-        self.delivery = delivery
+        self.deliveries: list[Pointer] = [delivery]
 
     def __call__(self) -> None:
-        """Accept the message, unless its link has gone."""
-        if not self.link.is_ended:
-            self.link.answer(self.delivery, transfer.ACCEPTED)
+        """Accept the messages, unless their link has gone."""
+        link = self.link
+        for delivery in self.deliveries:
+            if not link.is_ended:
+                link.answer(delivery, ACCEPTED)
 
 
 class ProducerLink(IncomingLink):
@@ -52,41 +58,78 @@ class ProducerLink(IncomingLink):
         """Send to `targets`; None leaves it to each message."""
         super().__init__(engine, pointer, name)
         self.targets = targets
+        self.user = self.session.identity.name
+        self._publishing = engine.broker.publishing
+        self._commits = engine.broker.commits
+        self._heads = engine.heads
+        self._answers: Answers | None = None  # the last that wait for the store
         self.on_end: Callable[[], None] | None = None  # a delete policy, a dynamic node
 
     def take(self, delivery: Pointer, data: bytes) -> None:
         """Publish a message, at once or with its transaction."""
-        engine = self.engine
-        session = self.session
-        message = engine.heads.repeated(data)
+        message = self._heads.repeated(data)
         if message is None:
-            message = AmqpMessage.decode(data, engine.wall_ms)
-            if message.names_user:
-                self._check_user(message)
-            engine.heads.learn(message)
+            message = self._decoded(data)
+        session = self.session
         message.sender = session.id
-        message.user = session.identity.name
-        is_transactional = pn_delivery_remote_state(delivery) == transfer.TRANSACTIONAL
+        message.user = self.user
         targets = self.targets
-        if targets is None:
-            if message.to() == MANAGEMENT_ADDRESS and not is_transactional:
-                serve(engine, message)
-                self.answer(delivery, transfer.ACCEPTED)
-                return
-            targets = self._named_by(message)
-        if is_transactional:
-            engine.coordinator.send(self, delivery, targets, message)
+        if targets is None or pn_delivery_remote_state(delivery) == TRANSACTIONAL:
+            self._take_elsewhere(delivery, message)
+        elif not self._publishing.is_put(session, targets, message):
+            self._place(delivery, targets, message)
         elif pn_delivery_settled(delivery):
             pn_delivery_settle(delivery)
-            engine.broker.publish(session, targets, message)
+        elif self._commits.is_safe():
+            self.answer(delivery, ACCEPTED)
         else:
-            engine.broker.publish(session, targets, message, Answer(self, delivery))
+            self._owe(delivery)
 
     def end(self, *, is_closed: bool, counted: bool) -> None:
         """Let go, and do what the link's end was to bring."""
         super().end(is_closed=is_closed, counted=counted)
         if self.on_end is not None and is_closed:
             self.on_end()
+
+    def _decoded(self, data: bytes) -> AmqpMessage:
+        """Read a message whose head is new."""
+        message = AmqpMessage.decode(data, self.engine.wall_ms)
+        if message.names_user:
+            self._check_user(message)
+        self._heads.learn(message)
+        return message
+
+    def _take_elsewhere(self, delivery: Pointer, message: AmqpMessage) -> None:
+        """Take a message that is sent in a transaction, or to wherever it says itself."""
+        is_transactional = pn_delivery_remote_state(delivery) == TRANSACTIONAL
+        targets = self.targets
+        if targets is None:
+            if message.to() == MANAGEMENT_ADDRESS and not is_transactional:
+                serve(self.engine, message)
+                self.answer(delivery, ACCEPTED)
+                return
+            targets = self._named_by(message)
+        if is_transactional:
+            self.engine.coordinator.send(self, delivery, targets, message)
+        else:
+            self._place(delivery, targets, message)
+
+    def _place(
+        self, delivery: Pointer, targets: tuple[Destination, ...], message: AmqpMessage
+    ) -> None:
+        """Publish a message that may have to wait for room, or goes to several places."""
+        done = None if pn_delivery_settled(delivery) else Answers(self, delivery)
+        self.engine.broker.publish(self.session, targets, message, done)
+        if done is None:
+            pn_delivery_settle(delivery)
+
+    def _owe(self, delivery: Pointer) -> None:
+        """Accept a message when everything done so far is safe."""
+        if self._answers is not None and self._commits.is_last(self._answers):
+            self._answers.deliveries.append(delivery)
+        else:
+            self._answers = Answers(self, delivery)
+            self._commits.after(self._answers)
 
     def _check_user(self, message: AmqpMessage) -> None:
         user = message.user_id()

@@ -51,7 +51,7 @@ def remaining_ms(expires_ms: int, wall_ms: int) -> int:
 def header_section(is_durable: bool, priority: int, ttl_ms: int, deliveries: int) -> bytes:
     """Return the header that goes before a delivery."""
     if not ttl_ms and not deliveries:
-        return _FRESH_HEADERS[PRIORITIES * is_durable + priority]
+        return FRESH_HEADERS[PRIORITIES * is_durable + priority]
     return _header(is_durable, priority, ttl_ms, deliveries)
 
 
@@ -66,8 +66,8 @@ def _header(is_durable: bool, priority: int, ttl_ms: int, deliveries: int) -> by
     return encoder.section(HEADER, encoder.compound(fields))
 
 
-# Nearly every delivery is a first one without an expiry.
-_FRESH_HEADERS: Final = [
+# Of first deliveries without an expiry, as nearly all are: by priority, durable ones behind.
+FRESH_HEADERS: Final = [
     _header(is_durable, priority, 0, 0)
     for is_durable in (False, True)
     for priority in range(PRIORITIES)

@@ -2,8 +2,8 @@
 
 Rules of proton that hold here (a broken one is a crash, not an error):
 
-- `pn_link_recv` and `pn_link_send` work on the link's current delivery; `pn_link_advance` comes
-  before the next one.
+- `pn_link_recv` and `pn_link_send` work on the link's current delivery; `pn_link_advance`, or
+  settling it, comes before the next one.
 - A delivery's pointer is used again once it is settled: whoever keeps it as a key removes it first.
 - A link that is freed takes its deliveries with it: nobody may hold their pointers then.
 
@@ -17,18 +17,16 @@ from typing import Any, Final
 
 import cproton_ffi
 from cproton_ffi import ffi, lib
-from cproton_ffi.lib import (
+
+from covey.core.errors import BrokerError
+from covey.protocols.amqp.calls import (
     pn_delivery,
-    pn_delivery_pending,
     pn_delivery_settle,
     pn_delivery_update,
-    pn_link_advance,
     pn_link_current,
     pn_link_recv,
     pn_link_send,
 )
-
-from covey.core.errors import BrokerError
 from covey.protocols.amqp.conditions import DESCRIPTION_MAX, condition_name
 from covey.protocols.amqp.wire import Pointer
 
@@ -46,11 +44,11 @@ RECEIVE_SIZE: Final = 64 * 1024  # bytes read without an allocation of their own
 _LENDING_ASSERTION: Final = b"pn_link_is_receiver(receiver)"
 _CAN_LEND: Final = _LENDING_ASSERTION not in Path(cproton_ffi.__file__).read_bytes()
 
-_received: Any = ffi.new("char[]", RECEIVE_SIZE)
-_received_bytes: Any = ffi.buffer(_received)  # the same memory: a slice of it is a bytes object
-_tag_number: Any = ffi.new("uint64_t *")
-_tag_pointer: Any = ffi.new("pn_bytes_t *", (8, ffi.cast("char *", _tag_number)))
-_tag: Any = _tag_pointer[0]
+_received: Final[Any] = ffi.new("char[]", RECEIVE_SIZE)
+_received_bytes: Final[Any] = ffi.buffer(_received)  # the same memory: a slice is bytes
+_tag_number: Final[Any] = ffi.new("uint64_t *")
+_tag_pointer: Final[Any] = ffi.new("pn_bytes_t *", (8, ffi.cast("char *", _tag_number)))
+_tag: Final[Any] = _tag_pointer[0]
 
 
 def read(link: Pointer) -> bytes:
@@ -64,7 +62,7 @@ def read(link: Pointer) -> bytes:
 
 def _read_rest(link: Pointer) -> bytes:
     """Take what is left of a piece that the buffer could not hold."""
-    size: int = pn_delivery_pending(pn_link_current(link))
+    size: int = lib.pn_delivery_pending(pn_link_current(link))
     if size == 0:
         return b""
     buffer = ffi.new("char[]", size)
@@ -73,11 +71,10 @@ def _read_rest(link: Pointer) -> bytes:
 
 
 def send(link: Pointer, number: int, payload: bytes) -> Pointer:
-    """Send a message as the link's next delivery, and return that."""
+    """Send a message as the link's next delivery, and return that: it is still the current one."""
     _tag_number[0] = number
     delivery = pn_delivery(link, _tag)
     pn_link_send(link, payload, len(payload))
-    pn_link_advance(link)
     return delivery
 
 
