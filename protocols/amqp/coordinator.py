@@ -27,7 +27,8 @@ from covey.protocols.amqp import decoder, transfer
 from covey.protocols.amqp.conditions import DESCRIPTION_MAX
 from covey.protocols.amqp.incoming import IncomingLink
 from covey.protocols.amqp.message import AmqpMessage
-from covey.protocols.amqp.outgoing import OUTCOMES, OutgoingLink, modified
+from covey.protocols.amqp.outcomes import OUTCOMES, modified
+from covey.protocols.amqp.outgoing import OutgoingLink
 from covey.protocols.amqp.sections import VALUE
 from covey.protocols.amqp.wire import Pointer, delivery_at
 

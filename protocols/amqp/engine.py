@@ -6,15 +6,13 @@ have files of their own. Nothing is delivered from inside the core: consumers fi
 its link or its connection with a condition.
 
 Limits that hold here: a stranger has `open_timeout_s` to log in and open; what waits for a slow
-peer is bounded by `outbox_max` (then nothing more is delivered to it), what a blocked peer may
-still send by `held_max` (then its socket is not read).
+peer, and what a blocked one may still send, is bounded by `pressure`.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from cproton_ffi import lib
 from proton import Condition
 from structlog.typing import FilteringBoundLogger
 
@@ -27,11 +25,10 @@ from covey.protocols.amqp.conditions import condition_of
 from covey.protocols.amqp.coordinator import Coordinator
 from covey.protocols.amqp.events import Events
 from covey.protocols.amqp.heads import Heads
-from covey.protocols.amqp.incoming import IncomingLink
 from covey.protocols.amqp.links import AnyLink, Links
 from covey.protocols.amqp.management import Management
 from covey.protocols.amqp.nodes import Nodes
-from covey.protocols.amqp.outgoing import OutgoingLink
+from covey.protocols.amqp.pressure import Pressure
 from covey.protocols.amqp.sasl import SaslServer, SaslState
 from covey.protocols.amqp.wire import Wire, close_frame
 from covey.protocols.engine import Engine
@@ -83,13 +80,9 @@ class AmqpEngine(Engine):
         self.now = now
         self.wall_ms = broker.clock.wall_ms_at(now)
         self.open_deadline = now + settings.open_timeout_s
-        self.outbox_size = 0
-        self.outbox_max = settings.outbox_max
-        self.is_paused = False  # the outbox is full: nothing is delivered to this peer
+        self.pressure = Pressure(self)
         self._last_words = b""  # a close that proton would keep back until the peer has opened
         self.is_receiving = False  # the shell hands bytes in, and looks when that is done
-        self._unflushed: list[OutgoingLink] = []
-        self._stalled: list[IncomingLink] = []
         self._to_close: list[tuple[AnyLink, BrokerError]] = []
 
     # The shell's side.
@@ -113,7 +106,7 @@ class AmqpEngine(Engine):
         parts = [self.sasl.outgoing()]
         size = 0
         while self.wire is not None and size < OUTGOING_MAX:
-            self._flush()
+            self.pressure.flush()
             data = self.wire.pull()
             self._walk()
             if not data:
@@ -125,8 +118,7 @@ class AmqpEngine(Engine):
         if self.is_closed:
             parts.append(self._last_words)
             self._last_words = b""
-        if self.is_paused and self.outbox_size * 2 <= self.outbox_max:
-            self._unpause()
+        self.pressure.ease()
         return b"".join(parts)
 
     def tick(self, now: float) -> float | None:
@@ -137,7 +129,7 @@ class AmqpEngine(Engine):
         deadline = 0.0
         if self.wire is not None:
             deadline = self.wire.tick(now)
-            self._go_on()
+            self.pressure.go_on()
             self._walk()
             self._end_turn()
         if self.session is not None or self.is_closed:
@@ -188,23 +180,6 @@ class AmqpEngine(Engine):
         if not self.is_receiving:
             self.wake()
 
-    def queued(self, link: OutgoingLink) -> None:
-        """Note that a link has something to flush; a full outbox stops deliveries."""
-        if not link.is_waiting:
-            link.is_waiting = True
-            self._unflushed.append(link)
-            self.has_news()
-        if self.outbox_size > self.outbox_max and not self.is_paused and self.session is not None:
-            self.is_paused = True
-            self.session.pause()
-
-    def stall(self, link: IncomingLink) -> None:
-        """Note that a link has messages which wait for the session."""
-        if link not in self._stalled:
-            self._stalled.append(link)
-        held: int = lib.pn_session_incoming_bytes(lib.pn_link_session(link.pointer))
-        self.reading = held < self.settings.held_max
-
     def close_link(self, link: AnyLink, error: BrokerError) -> None:
         """End a link, saying why."""
         self.report("link_closed", link=link.name, cause=error.text)
@@ -232,32 +207,6 @@ class AmqpEngine(Engine):
         closing, self._to_close = self._to_close, []
         for link, error in closing:
             self.close_link(link, error)
-
-    def _go_on(self) -> None:
-        """Read what had to wait while the session was blocked."""
-        if self.session is None or self.session.blocked or not self._stalled:
-            return
-        self.reading = True
-        stalled, self._stalled = self._stalled, []
-        for link in stalled:
-            link.work()
-
-    def _unpause(self) -> None:
-        self.is_paused = False
-        if self.session is not None:
-            self.session.unpause()
-            self.links.go_on()
-            self.broker.wake()
-
-    def _flush(self) -> None:
-        waiting, self._unflushed = self._unflushed, []
-        for link in waiting:
-            if link.is_ended:
-                continue
-            self.outbox_size -= link.flush()
-            link.is_waiting = bool(link.outbox)
-            if link.is_waiting:
-                self._unflushed.append(link)  # its session's window is closed
 
     def _walk(self) -> None:
         if self.events is not None:

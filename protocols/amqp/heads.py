@@ -15,8 +15,9 @@ from __future__ import annotations
 from typing import Final
 
 from covey.protocols.amqp.codes import stretch
+from covey.protocols.amqp.fields import CORRELATION_ID, CREATION_TIME, MESSAGE_ID, TTL
 from covey.protocols.amqp.message import AmqpMessage
-from covey.protocols.amqp.sections import CORRELATION_ID, CREATION_TIME, DATA, MESSAGE_ID, TTL
+from covey.protocols.amqp.sections import DATA
 
 HEADS_MAX: Final = 1024  # of a connection: as many groups can be sent to by turns; about 0.5 MB
 HEAD_SIZE_MAX: Final = 256  # bytes; a longer one is rarely the same again

@@ -79,7 +79,7 @@ class IncomingLink(ABC):
             if delivery:
                 self._read_on(delivery)
         if session.blocked:
-            self.engine.stall(self)
+            self.engine.pressure.stall(self)
         elif self.used * 2 >= self.credit:
             self._renew_credit()
 
@@ -87,7 +87,7 @@ class IncomingLink(ABC):
         """Take what had to wait, unless the session has to wait again."""
         while not self.is_ended:
             if self.session.blocked:
-                self.engine.stall(self)
+                self.engine.pressure.stall(self)
                 return
             delivery = pn_link_current(self.pointer)
             if not delivery or not self._read_on(delivery):

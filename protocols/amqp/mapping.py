@@ -31,21 +31,19 @@ from covey.protocols.amqp import encoder
 from covey.protocols.amqp.bodies import encode_body, read_body
 from covey.protocols.amqp.decoder import decode, decode_map, pick, text_at
 from covey.protocols.amqp.encoder import NULL
-from covey.protocols.amqp.ids import encode_id, id_text
-from covey.protocols.amqp.sections import (
-    APPLICATION_PROPERTIES,
+from covey.protocols.amqp.fields import (
     CONTENT_ENCODING,
     CONTENT_TYPE,
     CORRELATION_ID,
     CREATION_TIME,
     MESSAGE_ID,
-    PROPERTIES,
     REPLY_TO,
     SUBJECT,
     TO,
     USER_ID,
-    Sections,
 )
+from covey.protocols.amqp.ids import encode_id, id_text
+from covey.protocols.amqp.sections import APPLICATION_PROPERTIES, PROPERTIES, Sections
 from covey.protocols.amqp.splice import (
     DEAD_ANNOTATION,
     FIRST_ANNOTATION_PAIR,

@@ -1,9 +1,8 @@
-"""AmqpMessage: an AMQP message as the broker keeps it, and how it reaches an AMQP consumer.
+"""AmqpMessage: an AMQP message as the broker keeps it.
 
 The producer's bytes are kept as they came, with the offsets of their sections beside them. What
-the core decides by is read when the message comes; everything else when somebody asks. A consumer
-gets a new header and the message annotations, then the bare message bit by bit. Delivery
-annotations were for us and end here.
+the core decides by is read when the message comes; everything else when somebody asks. How it
+reaches an AMQP consumer is `render`'s business, but for the common case (`passed_on`).
 
 Rules of this file:
 - `decode` is the door: it raises ProtocolError or RefusedError. Nothing fails after it.
@@ -20,101 +19,44 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from covey.core.errors import RefusedError, StoreError
+from covey.core.errors import StoreError
 from covey.core.message import Message, Neutral
 from covey.core.selector import Value
-from covey.groups.key import GroupIdError, GroupKey
-from covey.protocols.amqp.decoder import pick
+from covey.protocols.amqp.fields import (
+    ABSOLUTE_EXPIRY_TIME,
+    DURABLE,
+    MESSAGE_ID,
+    PRIORITY,
+    TO,
+    TTL,
+    USER_ID,
+)
 from covey.protocols.amqp.ids import id_text
 from covey.protocols.amqp.mapping import (
-    GROUP_PROPERTIES,
     PRIORITY_MAX,
-    SEQUENCE_PROPERTY,
-    encode_neutral,
     field,
-    plain,
     plain_properties,
     read_neutral,
     text_field,
     user_field,
 )
-from covey.protocols.amqp.sections import (
-    ABSOLUTE_EXPIRY_TIME,
-    CONTENT_ENCODING,
-    CONTENT_TYPE,
-    CORRELATION_ID,
-    CREATION_TIME,
-    DURABLE,
-    GROUP_ID,
-    GROUP_SEQUENCE,
-    MESSAGE_ID,
-    PRIORITY,
-    REPLY_TO,
-    REPLY_TO_GROUP_ID,
-    SUBJECT,
-    TO,
-    TTL,
-    USER_ID,
-    Sections,
-    scan,
-)
+from covey.protocols.amqp.scan import scan
+from covey.protocols.amqp.sections import Sections
+from covey.protocols.amqp.selection import FIELD_NAMES, selected_field, selected_own
 from covey.protocols.amqp.splice import (
-    FIRST_ANNOTATION_PAIR,
     FRESH_HEADERS,
     PRIORITIES,
-    annotations_section,
     dead_annotations,
-    first_property_section,
     header_section,
-    remaining_ms,
-    says_first,
-    seq_pair,
     unforged,
-    user_pair,
     without_field,
 )
-
-TIME_MAX_MS: Final = 2**53  # far beyond any calendar: sums stay exact integers everywhere
-
-DELIVERY_TIME: Final = "x-opt-delivery-time"  # milliseconds since the epoch
-DELIVERY_DELAY: Final = "x-opt-delivery-delay"  # milliseconds from now
-
-# Before anything is decoded: does the text occur at all?
-_GROUP_MARKS: Final = (b"message_group", b"JMSXGroupI")
-_DELAY_MARK: Final = b"x-opt-delivery-"
-_DELAY_NAMES: Final = frozenset((DELIVERY_TIME.encode(), DELIVERY_DELAY.encode()))
-
-_GROUP_KEY: Final = GroupKey()
-_GROUP_NAMES: Final = frozenset(name.encode() for name in GROUP_PROPERTIES)
+from covey.protocols.amqp.wishes import TIME_MAX_MS, due_time, group_and_sequence
 
 # What a store keeps before the sections: format, expiry, due time, and the user with its length.
 # Every change of this form raises the format: an older release must not misread a newer one.
 _TIMES: Final = Struct(">BqqH")
 _FORMAT: Final = 2  # 1 was without the user
-
-# Names in selectors: JMS, and "amqp." with the name of the specification.
-FIELD_NAMES: Final[dict[str, int]] = {
-    "JMSMessageID": MESSAGE_ID,
-    "JMSCorrelationID": CORRELATION_ID,
-    "JMSType": SUBJECT,
-    "JMSReplyTo": REPLY_TO,
-    "JMSDestination": TO,
-    "JMSTimestamp": CREATION_TIME,
-    "JMSXUserID": USER_ID,
-    "amqp.message_id": MESSAGE_ID,
-    "amqp.user_id": USER_ID,
-    "amqp.to": TO,
-    "amqp.subject": SUBJECT,
-    "amqp.reply_to": REPLY_TO,
-    "amqp.correlation_id": CORRELATION_ID,
-    "amqp.content_type": CONTENT_TYPE,
-    "amqp.content_encoding": CONTENT_ENCODING,
-    "amqp.absolute_expiry_time": ABSOLUTE_EXPIRY_TIME,
-    "amqp.creation_time": CREATION_TIME,
-    "amqp.group_id": GROUP_ID,
-    "amqp.group_sequence": GROUP_SEQUENCE,
-    "amqp.reply_to_group_id": REPLY_TO_GROUP_ID,
-}
 
 
 class AmqpMessage(Message):
@@ -143,7 +85,7 @@ class AmqpMessage(Message):
         message._read_header(wall_ms)
         message._read_properties()
         if sections.message_annotations:
-            message._read_due_time(wall_ms)
+            message.due_ms = due_time(data, sections, wall_ms)
         return message
 
     def with_content(self, data: bytes) -> AmqpMessage:
@@ -209,10 +151,13 @@ class AmqpMessage(Message):
     def lookup(self, name: str) -> Value:
         """Return a property by its JMS or AMQP name, else the application's own."""
         value: Value = None
-        if name in FIELD_NAMES:
-            value = self._field(FIELD_NAMES[name])
+        place = FIELD_NAMES.get(name, -1)
+        if place == USER_ID:
+            value = self.user_id() or self.user or None
+        elif place >= 0:
+            value = selected_field(self.data, self.sections, place)
         elif name.startswith(("JMS", "amqp.")):
-            value = self._own(name)
+            value = selected_own(self, name)
         if value is not None:
             return value
         if self._properties is None:
@@ -263,125 +208,9 @@ class AmqpMessage(Message):
             self.expires_ms = wall_ms + ttl
 
     def _read_properties(self) -> None:
-        offsets = self.sections.properties
-        if len(offsets) > ABSOLUTE_EXPIRY_TIME:
-            expires = field(self.data, offsets, ABSOLUTE_EXPIRY_TIME)
+        data, sections = self.data, self.sections
+        if len(sections.properties) > ABSOLUTE_EXPIRY_TIME:
+            expires = field(data, sections.properties, ABSOLUTE_EXPIRY_TIME)
             if isinstance(expires, int) and expires > 0:
                 self.expires_ms = min(expires, TIME_MAX_MS)
-            sequence = field(self.data, offsets, GROUP_SEQUENCE)
-            if isinstance(sequence, int):
-                self.group_sequence = _signed(sequence)
-        group = text_field(self.data, offsets, GROUP_ID)
-        if group or self._may_name_group():
-            self._read_group(group)
-
-    def _may_name_group(self) -> bool:
-        sections = self.sections
-        if not sections.application_properties:
-            return False
-        start = sections.properties_end
-        end = sections.body_start
-        return any(self.data.find(mark, start, end) >= 0 for mark in _GROUP_MARKS)
-
-    def _read_group(self, native: str) -> None:
-        """Find the group where a queue without a header of its own looks for it."""
-        named: dict[str, Value] = {}
-        if not native:
-            found = pick(self.data, self.sections.application_properties, _GROUP_NAMES)
-            named = {name: plain(value) for name, value in found.items()}
-        try:
-            self.group = _GROUP_KEY.resolve(native, named.get)
-        except GroupIdError as error:
-            raise RefusedError(str(error), "invalid") from error
-        sequence = named.get(SEQUENCE_PROPERTY)
-        if isinstance(sequence, int) and not self.group_sequence:
-            self.group_sequence = sequence
-
-    def _read_due_time(self, wall_ms: int) -> None:
-        start = self.sections.message_annotations
-        if self.data.find(_DELAY_MARK, start, self.sections.bare_start) < 0:
-            return
-        given = pick(self.data, start, _DELAY_NAMES)
-        for name, since in ((DELIVERY_TIME, 0), (DELIVERY_DELAY, wall_ms)):
-            due = given.get(name)
-            if due is None:
-                continue
-            if not isinstance(due, int) or isinstance(due, bool):
-                raise RefusedError(f"{name} must be a whole number of milliseconds", "invalid")
-            self.due_ms = max(0, min(since + due, TIME_MAX_MS))
-
-    def _field(self, place: int) -> Value:
-        """Return a field of the properties as a selector sees it."""
-        if place == USER_ID:
-            return self.user_id() or self.user or None
-        value = field(self.data, self.sections.properties, place)
-        if place == MESSAGE_ID or place == CORRELATION_ID:
-            return id_text(value) or None
-        return value if isinstance(value, str | int) else None
-
-    def _own(self, name: str) -> Value:
-        """Return what the broker itself reads of a message, by its name in selectors."""
-        if name == "JMSPriority" or name == "amqp.priority":
-            return self.priority
-        if name == "JMSDeliveryMode":
-            return "PERSISTENT" if self.persistent else "NON_PERSISTENT"
-        if name == "amqp.durable":
-            return self.persistent
-        if name == "JMSExpiration":
-            return self.expires_ms
-        if name == "JMSXGroupID":
-            return self.group or None
-        if name == "JMSXGroupSeq":
-            return self.group_sequence
-        return None
-
-
-def render(
-    message: Message,
-    *,
-    wall_ms: int,
-    deliveries: int = 0,
-    is_first: bool = False,
-    group_first_property: bool = False,
-    names_user: bool = False,
-    seq: int = 0,
-) -> bytes:
-    """Return the payload of the transfer that delivers a message to an AMQP consumer.
-
-    A browser is told the message's number, `seq`.
-    """
-    if not isinstance(message, AmqpMessage):
-        return encode_neutral(
-            message.neutral(),
-            wall_ms=wall_ms,
-            deliveries=deliveries,
-            is_first=is_first,
-            group_first_property=group_first_property,
-            seq=seq,
-        )
-    data = message.data
-    sections = message.sections
-    ttl_ms = remaining_ms(message.expires_ms, wall_ms) if message.expires_ms else 0
-    header = header_section(message.persistent, message.priority, ttl_ms, deliveries)
-    pairs = [FIRST_ANNOTATION_PAIR] if is_first else []
-    if names_user and message.user and not message.names_user:
-        pairs.append(user_pair(message.user))
-    if seq:
-        pairs.append(seq_pair(seq))
-    if pairs or sections.message_annotations:
-        header += annotations_section(data, sections, pairs)
-    if not group_first_property or not (is_first or says_first(data, sections)):
-        return header + data[sections.bare_start :]
-    return b"".join(
-        (
-            header,
-            data[sections.bare_start : sections.properties_end],
-            first_property_section(data, sections, is_first=is_first),
-            data[sections.body_start :],
-        )
-    )
-
-
-def _signed(number: int) -> int:
-    """Read a uint as the signed number that JMS has there: 0xFFFFFFFF closes the group."""
-    return number - 2**32 if number >= 2**31 else number
+        self.group, self.group_sequence = group_and_sequence(data, sections)

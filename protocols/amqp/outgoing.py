@@ -1,8 +1,8 @@
-"""OutgoingLink: a link on which the peer receives, and the consumers behind it.
+"""OutgoingLink: a link on which the peer receives.
 
-`deliver` is called in the middle of a dispatch, so it only puts the encoded message into the
-link's outbox; `flush` hands it to proton when the shell asks for bytes. Credit is the peer's: the
-window of the core is what proton says minus what waits in the outbox.
+The consumers behind it (`consumer`) put encoded messages into its outbox; `flush` hands them to
+proton when the shell asks for bytes. Credit is the peer's: the window of the core is what proton
+says minus what waits in the outbox.
 
 A delivery's entry is kept under proton's pointer until the peer has settled it. What was still in
 the outbox when the link ends was never seen, so it goes back uncounted; what was sent counts as a
@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Final
 from cproton_ffi import lib
 
 from covey.core.consumer import Consumer, Window
-from covey.core.entry import ACCEPTED, FIRST, Entry, Outcome
+from covey.core.entry import ACCEPTED, Entry, Outcome
 from covey.core.errors import RefusedError
 from covey.core.queue import Queue
-from covey.core.selector import Selector
 from covey.core.session import Session
 from covey.core.subscription import settle
 from covey.protocols.amqp import transfer
@@ -32,20 +31,13 @@ from covey.protocols.amqp.calls import (
     pn_event_delivery,
     pn_link_advance,
 )
-from covey.protocols.amqp.message import AmqpMessage, render
+from covey.protocols.amqp.outcomes import OUTCOMES, outcome_of
 from covey.protocols.amqp.transfer import ACCEPTED as ACCEPTED_STATE
 from covey.protocols.amqp.transfer import send
 from covey.protocols.amqp.wire import Pointer
 
 if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
-
-OUTCOMES: Final[dict[int, Outcome]] = {
-    transfer.ACCEPTED: Outcome.ACCEPTED,
-    transfer.REJECTED: Outcome.REJECTED,
-    transfer.RELEASED: Outcome.RELEASED,
-    transfer.MODIFIED: Outcome.FAILED,
-}
 
 SESSION_SIZE_MAX: Final = 1024 * 1024  # bytes in proton while the peer's session window is closed
 
@@ -56,6 +48,7 @@ class OutgoingLink:
     def __init__(self, engine: AmqpEngine, pointer: Pointer, name: str) -> None:
         assert engine.session is not None
         self.engine = engine
+        self.pressure = engine.pressure
         self.session: Session = engine.session
         self.pointer = pointer
         self.session_pointer: Pointer = lib.pn_link_session(pointer)
@@ -92,11 +85,11 @@ class OutgoingLink:
 
     def put(self, payload: bytes, entry: Entry | None) -> None:
         """Let a message wait for the next flush."""
-        engine = self.engine
+        pressure = self.pressure
         self.outbox.append((payload, entry))
-        engine.outbox_size += len(payload)
-        if not self.is_waiting or engine.outbox_size > engine.outbox_max:
-            engine.queued(self)
+        pressure.outbox_size += len(payload)
+        if not self.is_waiting or pressure.outbox_size > pressure.outbox_max:
+            pressure.queued(self)
 
     def drained(self, consumer: Consumer) -> None:
         """Hear that a queue has nothing more for the credit given."""
@@ -105,7 +98,7 @@ class OutgoingLink:
         self.draining.discard(consumer)
         if not self.draining:
             self.is_drain_due = True
-            self.engine.queued(self)
+            self.pressure.queued(self)
 
     def go_on(self) -> None:
         """Hear that deliveries go on after the outbox was full."""
@@ -194,7 +187,7 @@ class OutgoingLink:
         self.unsettled.clear()
         outbox, self.outbox = self.outbox, deque()
         for payload, entry in outbox:
-            self.engine.outbox_size -= len(payload)
+            self.pressure.outbox_size -= len(payload)
             self.settle_entry(entry, Outcome.RELEASED)
         if self.name in self.session.subscriptions:
             self.engine.broker.unsubscribe(
@@ -227,72 +220,4 @@ class OutgoingLink:
                 self.draining.discard(consumer)  # a topic keeps nothing back
         if not self.draining:
             self.is_drain_due = True
-            self.engine.queued(self)
-
-
-def outcome_of(delivery: Pointer, state: int) -> Outcome:
-    """Say in the core's words what the peer decided; silence gives a message back unseen."""
-    if state == transfer.MODIFIED:
-        disposition = lib.pn_delivery_remote(delivery)
-        return modified(
-            is_failed=lib.pn_disposition_is_failed(disposition),
-            is_undeliverable=lib.pn_disposition_is_undeliverable(disposition),
-        )
-    return OUTCOMES.get(state, Outcome.RELEASED)
-
-
-def modified(*, is_failed: bool, is_undeliverable: bool) -> Outcome:
-    """Say what `modified` means; undeliverable is what this link must not get again."""
-    if is_undeliverable:
-        return Outcome.UNFIT if is_failed else Outcome.DECLINED
-    return Outcome.FAILED if is_failed else Outcome.RELEASED
-
-
-class AmqpConsumer(Consumer):
-    """A link's reader of one queue, or of its topics."""
-
-    def __init__(self, link: OutgoingLink, *, selector: Selector | None, is_browser: bool) -> None:
-        super().__init__(link.session, link.window)
-        self.link = link
-        self.engine = link.engine
-        self.selector = selector
-        self.is_browser = is_browser
-        self.browse_ends = False
-        self.is_presettled = link.is_presettled
-        self.client_id = link.session.client_id
-        limits = link.engine.broker.limits
-        self.unsettled_max = limits.unsettled_max
-        self.first_property = limits.group_first_property
-        self.names_user = link.engine.settings.add_user_annotation
-        # Nothing is added to what a message says itself, but for groups and redeliveries.
-        self.is_usual = not (is_browser or self.first_property or self.names_user)
-
-    def deliver(self, entry: Entry) -> None:
-        """Encode the message into the link's outbox."""
-        message = entry.message
-        if self.is_usual and not entry.deliveries and entry.marks < FIRST:
-            payload = message.passed_on() if isinstance(message, AmqpMessage) else b""
-            if payload:
-                self.link.put(payload, entry)
-                return
-        # A browser holds nothing: the entry may be somebody else's.
-        self.link.put(self._rendered(entry), None if self.is_browser else entry)
-
-    def _rendered(self, entry: Entry) -> bytes:
-        return render(
-            entry.content,
-            wall_ms=self.engine.wall_ms,
-            deliveries=entry.deliveries,
-            is_first=entry.is_first,
-            group_first_property=self.first_property,
-            names_user=self.names_user,
-            seq=entry.seq if self.is_browser else 0,
-        )
-
-    def drained(self) -> None:
-        """Pass on that nothing more will come."""
-        self.link.drained(self)
-
-    def cancelled(self, reason: str) -> None:
-        """End the link: what it reads from is gone."""
-        self.engine.close_link_later(self.link, RefusedError(reason, "deleted"))
+            self.pressure.queued(self)

@@ -13,14 +13,9 @@ from covey.core.describe import Plain
 from covey.core.errors import RefusedError
 from covey.protocols.amqp import decoder, encoder
 from covey.protocols.amqp.codes import skip
+from covey.protocols.amqp.fields import CORRELATION_ID, MESSAGE_ID
 from covey.protocols.amqp.message import AmqpMessage
-from covey.protocols.amqp.sections import (
-    APPLICATION_PROPERTIES,
-    CORRELATION_ID,
-    MESSAGE_ID,
-    PROPERTIES,
-    VALUE,
-)
+from covey.protocols.amqp.sections import APPLICATION_PROPERTIES, PROPERTIES, VALUE
 
 TYPE_PREFIX: Final = "covey."
 

@@ -24,9 +24,10 @@ from covey.core.errors import RefusedError
 from covey.core.security import Verb, authorise, may
 from covey.core.selector import Selector, compile_selector
 from covey.core.subscription import Subscription
+from covey.protocols.amqp.consumer import AmqpConsumer
 from covey.protocols.amqp.management import MANAGEMENT_ADDRESS
 from covey.protocols.amqp.nodes import Place
-from covey.protocols.amqp.outgoing import AmqpConsumer, OutgoingLink
+from covey.protocols.amqp.outgoing import OutgoingLink
 from covey.protocols.amqp.terminus import Wish
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def _read(
         consumer.priority = wish.priority
         return consumer
 
-    link.window.is_paused = engine.is_paused
+    link.window.is_paused = engine.pressure.is_paused
     subscription = Subscription(link.session, link.name, link.window, make)
     engine.broker.subscribe(
         link.session, subscription, destinations, engine.now, is_browser=wish.is_browser

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from proton import Message, symbol
 
 from covey.protocols.amqp.heads import HEAD_SIZE_MAX, HEADS_MAX, Heads
-from covey.protocols.amqp.message import AmqpMessage, render
+from covey.protocols.amqp.message import AmqpMessage
+from covey.protocols.amqp.render import render
 
 WALL_MS = 1_700_000_000_000
 FIELDS = ("data", "size", "persistent", "priority", "expires_ms", "due_ms", "group")

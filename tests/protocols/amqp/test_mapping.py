@@ -20,7 +20,8 @@ from covey.protocols.amqp.decoder import decode
 from covey.protocols.amqp.ids import encode_id, id_text
 from covey.protocols.amqp.mapping import encode_neutral
 from covey.protocols.amqp.message import AmqpMessage
-from covey.protocols.amqp.sections import DATA, FOOTER, SEQUENCE, VALUE, scan
+from covey.protocols.amqp.scan import scan
+from covey.protocols.amqp.sections import DATA, FOOTER, SEQUENCE, VALUE
 
 NOW_MS = 1_700_000_000_000
 NUMBER = UUID("f81d4fae-7dec-11d0-a765-00a0c91e6bf6")

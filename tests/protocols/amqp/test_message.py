@@ -14,10 +14,12 @@ from proton import timestamp as proton_timestamp
 from covey.core.errors import ProtocolError, RefusedError
 from covey.core.message import Message
 from covey.protocols.amqp import encoder
-from covey.protocols.amqp.message import AmqpMessage, render
-from covey.protocols.amqp.sections import DATA, FOOTER, PROPERTIES, VALUE, scan
+from covey.protocols.amqp.message import AmqpMessage
+from covey.protocols.amqp.render import render
+from covey.protocols.amqp.scan import scan
+from covey.protocols.amqp.sections import DATA, FOOTER, PROPERTIES, VALUE
 from covey.protocols.amqp.splice import SEQ_ANNOTATION
-from tests.protocols.amqp.test_sections import full, mutated
+from tests.protocols.amqp.test_scan import full, mutated
 
 NOW_MS = 1_700_000_000_000
 FIRST = "x-opt-group-first-for-consumer"

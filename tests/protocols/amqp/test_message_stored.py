@@ -8,7 +8,7 @@ from proton import symbol
 from covey.core.errors import StoreError
 from covey.protocols.amqp.message import AmqpMessage
 from tests.protocols.amqp.test_message import NOW_MS, delivered, encoded, made
-from tests.protocols.amqp.test_sections import full
+from tests.protocols.amqp.test_scan import full
 
 
 def test_a_message_is_restored_as_it_was() -> None:

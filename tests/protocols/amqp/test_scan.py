@@ -12,19 +12,18 @@ from covey.core.errors import ProtocolError, RefusedError
 from covey.protocols.amqp import encoder
 from covey.protocols.amqp.checker import DEPTH_MAX
 from covey.protocols.amqp.decoder import decode, decode_map, text_at
+from covey.protocols.amqp.fields import GROUP_ID, TO
+from covey.protocols.amqp.scan import scan
 from covey.protocols.amqp.sections import (
     APPLICATION_PROPERTIES,
     DATA,
     DELIVERY_ANNOTATIONS,
     FOOTER,
-    GROUP_ID,
     HEADER,
     MESSAGE_ANNOTATIONS,
     PROPERTIES,
     SEQUENCE,
-    TO,
     VALUE,
-    scan,
 )
 
 EMPTY_MAP = encoder.packed(b"", 0, is_map=True)

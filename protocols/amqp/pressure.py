@@ -1,0 +1,89 @@
+"""Pressure: what one connection holds back, on the way to a slow peer and from a blocked one.
+
+To the peer: messages wait in their links' outboxes until the shell asks for bytes. Beyond
+`outbox_max` bytes in all links together nothing more is delivered to the peer, until half of that
+is left.
+
+From the peer: while its session is blocked (a message of it waits for room) its links read no
+further delivery. What comes stays in proton, and beyond `held_max` bytes its socket is not read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cproton_ffi import lib
+
+if TYPE_CHECKING:
+    from covey.protocols.amqp.engine import AmqpEngine
+    from covey.protocols.amqp.incoming import IncomingLink
+    from covey.protocols.amqp.outgoing import OutgoingLink
+
+
+class Pressure:
+    """The full outboxes and the stalled links of one connection."""
+
+    __slots__ = ("_engine", "_stalled", "_unflushed", "is_paused", "outbox_max", "outbox_size")
+
+    def __init__(self, engine: AmqpEngine) -> None:
+        self._engine = engine
+        self._unflushed: list[OutgoingLink] = []
+        self._stalled: list[IncomingLink] = []
+        self.outbox_size = 0  # bytes, in all links
+        self.outbox_max = engine.settings.outbox_max
+        self.is_paused = False  # the outbox is full: nothing is delivered to this peer
+
+    # To the peer.
+
+    def queued(self, link: OutgoingLink) -> None:
+        """Note that a link has something to flush; a full outbox stops deliveries."""
+        engine = self._engine
+        if not link.is_waiting:
+            link.is_waiting = True
+            self._unflushed.append(link)
+            engine.has_news()
+        is_full = self.outbox_size > self.outbox_max
+        if is_full and not self.is_paused and engine.session is not None:
+            self.is_paused = True
+            engine.session.pause()
+
+    def flush(self) -> None:
+        """Hand to proton what it can pass on."""
+        waiting, self._unflushed = self._unflushed, []
+        for link in waiting:
+            if link.is_ended:
+                continue
+            self.outbox_size -= link.flush()
+            link.is_waiting = bool(link.outbox)
+            if link.is_waiting:
+                self._unflushed.append(link)  # its session's window is closed
+
+    def ease(self) -> None:
+        """Let deliveries go on when the peer has taken enough."""
+        if not self.is_paused or self.outbox_size * 2 > self.outbox_max:
+            return
+        self.is_paused = False
+        engine = self._engine
+        if engine.session is not None:
+            engine.session.unpause()
+            engine.links.go_on()
+            engine.broker.wake()
+
+    # From the peer.
+
+    def stall(self, link: IncomingLink) -> None:
+        """Note that a link has messages which wait for the session."""
+        if link not in self._stalled:
+            self._stalled.append(link)
+        held: int = lib.pn_session_incoming_bytes(lib.pn_link_session(link.pointer))
+        self._engine.reading = held < self._engine.settings.held_max
+
+    def go_on(self) -> None:
+        """Read what had to wait while the session was blocked."""
+        engine = self._engine
+        if engine.session is None or engine.session.blocked or not self._stalled:
+            return
+        engine.reading = True
+        stalled, self._stalled = self._stalled, []
+        for link in stalled:
+            link.work()
