@@ -1,9 +1,9 @@
 """Changes: what differs between two configurations, in words, and what a reload can change.
 
-Entries of a list are told apart by their `id` or `name`, permissions by their place. A secret's
-change is told, the secret is not. Where the broker listens, keeps its messages, what it is called
-and how its threads share the processor cannot change while it runs: a reload leaves those as they
-are and says so.
+Entries of a list are told apart by their `id` or `name`, permissions by their place, counted from 0
+as in the mistakes that `load` tells. A secret's change is told, the secret is not. Where the broker
+listens, keeps its messages, what it is called and how its threads share the processor cannot change
+while it runs: a reload leaves those as they are and says so.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _flat(node: object, path: str) -> dict[str, object]:
     if isinstance(node, Mapping):
         parts = [_flat(value, f"{path}.{key}" if path else str(key)) for key, value in node.items()]
     elif isinstance(node, Sequence) and node and isinstance(node[0], Mapping):
-        parts = [_flat(entry, f"{path}[{_name(entry, at)}]") for at, entry in enumerate(node, 1)]
+        parts = [_flat(entry, f"{path}[{_name(entry, at)}]") for at, entry in enumerate(node)]
     else:
         return {path: node}
     return {key: value for part in parts for key, value in part.items()}
@@ -75,4 +75,6 @@ def _line(key: str, before: object, after: object) -> str:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join([str(each) for each in value])}]"
     return ABSENT if value is None or value == ABSENT else str(value)

@@ -15,6 +15,15 @@ from tests.cli.support import Terminal
 from tests.e2e.support import running_broker
 from tests.interop.amqp import amqp_port
 
+LOGIN_ONLY = """
+[[user]]
+name = "shop"
+password = "s"
+[[permission]]
+who = ["shop"]
+may = ["connect"]
+"""
+
 
 def test_a_long_answer_is_asked_for_in_pages(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
@@ -27,6 +36,13 @@ def test_a_long_answer_is_asked_for_in_pages(
         listed = [row["name"] for row in client.query("queue")]
         assert names <= set(listed)
         assert len(listed) == len(set(listed))
+
+
+def test_who_may_log_in_but_not_manage_is_told_what_is_missing(tmp_path: Path) -> None:
+    with running_broker(tmp_path, config=LOGIN_ONLY) as broker:
+        place = parse_place(f"shop/s@127.0.0.1:{amqp_port(broker)}", 0)
+        with pytest.raises(DeniedError, match="user shop may not create queue:temp"):
+            Management(place)
 
 
 def test_numbers_are_plain_numbers(terminal: Terminal) -> None:

@@ -28,6 +28,12 @@ def test_a_change_names_the_entry_the_key_and_both_values() -> None:
     assert changes(settings(), new) == ["broker.id: one -> two", "queue[a.**].quota: 5 -> 1024"]
 
 
+def test_permissions_are_counted_as_in_the_mistakes_of_a_file() -> None:
+    old = settings(permission=[{"who": ["ann"], "may": ["send"], "on": "a"}])
+    new = settings(permission=[{"who": ["ann", "bob"], "may": ["send"], "on": "a"}])
+    assert changes(old, new) == ["permission[0].who: [ann] -> [ann, bob]"]
+
+
 def test_a_secret_is_never_shown() -> None:
     new = settings(
         user=[
@@ -38,7 +44,7 @@ def test_a_secret_is_never_shown() -> None:
     lines = changes(settings(), new)
     assert "user[ann].password: changed" in lines
     assert "user[bob].password: changed" in lines
-    assert "user[bob].roles: nothing -> ('dev',)" in lines
+    assert "user[bob].roles: nothing -> [dev]" in lines
     assert "secret" not in "".join(lines)
 
 

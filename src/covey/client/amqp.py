@@ -21,10 +21,9 @@ from proton.reactor import Copy, ReceiverOption, Selector
 from proton.utils import BlockingSender, LinkDetached
 
 from covey.client.base import SEQ_HEADER, TIMEOUT_S, Delivery, MessageClient
-from covey.client.connection import close, connect, why
-from covey.client.errors import AnswerError, ClientError, DeniedError, UnreachableError
+from covey.client.connection import close, connect, refusal, why
+from covey.client.errors import UnreachableError
 from covey.client.place import Place
-from covey.protocols.amqp.conditions import CONDITIONS
 from covey.protocols.amqp.message import AmqpMessage
 from covey.protocols.amqp.splice import SEQ_ANNOTATION
 from covey.protocols.stomp.mapping import headers_of, property_headers
@@ -70,7 +69,7 @@ class AmqpClient(MessageClient):
         for each in sent:
             each.settle()
             if each.remote_state != Disposition.ACCEPTED:
-                raise _refusal(each.remote.condition)
+                raise refusal(each.remote.condition)
 
     def subscribe(self, destination: str, headers: Iterable[tuple[str, str]]) -> None:
         """Read a destination; returns when the broker has agreed."""
@@ -141,7 +140,7 @@ class AmqpClient(MessageClient):
         except Timeout as error:
             raise UnreachableError(f"{self.place.address} has not answered in time") from error
         except LinkDetached as error:
-            raise _refusal(error.link.remote_condition) from error
+            raise refusal(error.link.remote_condition) from error
         except (ProtonException, OSError) as error:
             raise why(error, self.place) from error
 
@@ -166,11 +165,3 @@ def _message(headers: dict[str, str], body: bytes) -> Message:
     return Message(
         content, group_id=group, durable=is_durable, properties=headers, inferred=inferred
     )
-
-
-def _refusal(condition: Any) -> ClientError:
-    """Say no as the broker did; without a word it has only let go."""
-    if condition is None:
-        return AnswerError("the broker did not take the message")
-    text = str(condition.description or condition.name)
-    return DeniedError(text) if condition.name == CONDITIONS["denied"] else AnswerError(text)

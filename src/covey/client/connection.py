@@ -6,13 +6,15 @@ Shared by the clients that speak AMQP; whatever proton raises becomes one of `cl
 from __future__ import annotations
 
 import ssl
+from typing import Any
 
 from proton import ProtonException, SSLDomain
 from proton.utils import BlockingConnection
 
-from covey.client.errors import ClientError, DeniedError, UnreachableError
+from covey.client.errors import AnswerError, ClientError, DeniedError, UnreachableError
 from covey.client.place import Place
 from covey.client.reach import asked_again
+from covey.protocols.amqp.conditions import CONDITIONS
 
 
 def connect(place: Place, timeout_s: float | None) -> BlockingConnection:
@@ -49,6 +51,14 @@ def why(error: Exception, place: Place) -> ClientError:
     return asked_again(place, "AMQP") or UnreachableError(
         f"no {trusted}broker answers at {place.address}"
     )
+
+
+def refusal(condition: Any) -> ClientError:
+    """Say no as the broker did; without a word it has only let go."""
+    if condition is None:
+        return AnswerError("the broker did not take the message")
+    text = str(condition.description or condition.name)
+    return DeniedError(text) if condition.name == CONDITIONS["denied"] else AnswerError(text)
 
 
 def _tls_domain() -> SSLDomain:

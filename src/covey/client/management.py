@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from proton import ConnectionException, Message, ProtonException, Timeout
-from proton.utils import SyncRequestResponse
+from proton.utils import LinkDetached, SyncRequestResponse
 
 from covey.client.base import TIMEOUT_S, Closing
-from covey.client.connection import close, connect, why
+from covey.client.connection import close, connect, refusal, why
 from covey.client.errors import AnswerError, DeniedError
 from covey.client.place import Place
 
@@ -35,6 +35,8 @@ class Management(Closing):
         self._connection = connect(place, timeout_s)
         try:
             self._requests = SyncRequestResponse(self._connection, "$management")
+        except LinkDetached as error:  # who may log in may not manage, for all that
+            raise refusal(error.link.remote_condition) from error
         except (ConnectionException, Timeout, OSError, ProtonException) as error:
             raise why(error, place) from error
 
