@@ -136,3 +136,15 @@ def without_length(block: bytes) -> bytes:
     if not block.startswith(LENGTH_NAME) and block.find(LENGTH_LINE) < 0:
         return block
     return b"\n".join([line for line in block.split(b"\n") if not line.startswith(LENGTH_NAME)])
+
+
+def is_true(name: str, value: str) -> bool:
+    """Read a header that is true or false, in capitals or not: Python writes `True`.
+
+    Anything else is refused. Who mistypes `persistent` would lose messages otherwise, and who
+    mistypes `browser` would take them.
+    """
+    word = value.lower()
+    if word not in ("true", "false"):
+        raise ProtocolError(f"{name}:{value[:32]} is neither true nor false")
+    return word == "true"

@@ -15,6 +15,7 @@ from covey.core.destination import Destination
 from covey.core.errors import ProtocolError
 from covey.core.message import DEFAULT_PRIORITY, FORGET_RETAINED, KEEP_NOTHING, RETAIN
 from covey.groups.key import DEFAULT_HEADERS
+from covey.protocols.stomp.headers import is_true
 from covey.protocols.stomp.message import Block, StompMessage, make_block
 
 TIME_DIGITS_MAX: Final = 15  # the year 33658; int() must not chew on a kilobyte of digits
@@ -120,8 +121,9 @@ def read_plan(
     kept = [(name, value) for name, value in headers.items() if name not in ours]
     plan = SendPlan(targets, make_block(kept, added, user))
     plan.transaction = headers.get("transaction", "")
-    plan.is_persistent = headers.get("persistent") == "true"
-    plan.may_persist = headers.get("persistent") != "false"
+    persistent = headers.get("persistent")
+    plan.is_persistent = persistent is not None and is_true("persistent", persistent)
+    plan.may_persist = persistent is None or plan.is_persistent
     plan.given_id = headers.get("message-id", "")
     plan.receipt = headers.get("receipt")
     plan.retain = _retain(headers.get("retain", ""))

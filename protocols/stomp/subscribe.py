@@ -17,6 +17,7 @@ from enum import Enum
 
 from covey.core.errors import ProtocolError
 from covey.core.selector import Selector, compile_selector
+from covey.protocols.stomp.headers import is_true
 
 DIGITS_MAX = 18
 WEIGHT_MAX = 100
@@ -97,7 +98,7 @@ def read(
         selector=selector,
         durable_name=read_durable_name(headers, shown_id, client_id),
         is_browser=is_browser,
-        browse_ends=headers.get("browser-end", "true") != "false",
+        browse_ends=is_true("browser-end", headers.get("browser-end", "true")),
         is_exclusive=not is_browser and _flag(headers, "exclusive", "activemq.exclusive"),
         is_no_local=_flag(headers, "no-local", "activemq.noLocal"),
         wants_revoked=_flag(headers, "covey-group-revoked"),
@@ -166,7 +167,7 @@ def read_durable_name(headers: dict[str, str], shown_id: str, client_id: str) ->
 
 
 def _flag(headers: dict[str, str], *names: str) -> bool:
-    return any(headers.get(name) == "true" for name in names)
+    return any([is_true(name, headers[name]) for name in names if name in headers])
 
 
 def _first(headers: dict[str, str], *names: str) -> str:

@@ -32,6 +32,24 @@ def test_s30_s31_retain_is_set_true_or_remove(value: str, effect: int) -> None:
     assert plan(retain=value).retain == effect
 
 
+@pytest.mark.parametrize("value", ["true", "True", "TRUE"])
+def test_persistent_may_be_capitals_as_python_writes_them(value: str) -> None:
+    assert (plan(persistent=value).is_persistent, plan(persistent=value).may_persist) == (
+        True,
+        True,
+    )
+
+
+def test_what_is_not_persistent_says_false_or_nothing() -> None:
+    assert (plan(persistent="False").is_persistent, plan(persistent="False").may_persist) == (
+        False,
+        False,
+    )
+    assert (plan().is_persistent, plan().may_persist) == (False, True)
+    with pytest.raises(ProtocolError, match="persistent:ture is neither true nor false"):
+        plan(persistent="ture")
+
+
 def test_s38_s39_expires_wins_over_ttl_even_when_it_is_never() -> None:
     assert (plan(ttl="5").ttl_ms, plan(expiration="5").ttl_ms) == (5, 5)
     both = plan(expires="7", ttl="5")

@@ -83,11 +83,21 @@ def test_other_brokers_names_for_credit(name: str, value: str, credit: Credit) -
         ("selector", "a ="),
         ("priority", "high"),
         ("covey-weight", "0"),
+        ("browser", "perhaps"),
+        ("browser-end", "no"),
+        ("exclusive", "1"),
+        ("persistent", "yes"),
     ],
 )
 def test_bad_values_are_refused(name: str, value: str) -> None:
     with pytest.raises(BrokerError):
         wish(**{name: value})
+
+
+def test_flags_may_be_capitals_as_python_writes_them() -> None:
+    assert wish(browser="True").is_browser
+    assert not wish(browser="False").is_browser
+    assert wish(persistent="TRUE").durable_name == "s"
 
 
 def test_exclusive_has_two_names_and_does_not_go_with_browsing() -> None:
