@@ -40,6 +40,7 @@ def main(argv: list[str] | None = None) -> int:
         options = parser().parse_args(argv)
         job = JOBS[options.job]
         job.check(options)
+        make_out(options.out)
         spark = open_session(options.job, options.master)
         spark.sparkContext.setLogLevel("OFF")  # what goes wrong is said once, by us
         try:
@@ -71,6 +72,14 @@ def parser() -> ArgumentParser:
         )
         job.add_options(sub)
     return parser
+
+
+def make_out(out: Path) -> None:
+    """Make the directory for what a job writes, before it works for it."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PipelineError(f"--out {out}: cannot be made: {error.strerror}") from error
 
 
 def _fail(text: str) -> int:

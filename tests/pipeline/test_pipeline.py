@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from covey.pipeline.__main__ import JOBS, main
+from covey.pipeline.__main__ import JOBS, main, make_out
+from covey.pipeline.errors import PipelineError
 from covey.pipeline.schema import ARROW_SCHEMA, VERSION_KEY
 from tests.e2e.support import BrokerProcess
 from tests.e2e.support import broker as broker
@@ -90,6 +91,17 @@ def test_a_wrong_option_is_one_line_and_no_spark_is_started(
     bad: Path, capsys: pytest.CaptureFixture[str], words: str, text: str
 ) -> None:
     assert said_of(capsys, *words.split()).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("out", "cause"), [("file", "File exists"), ("file/below", "Not a directory")]
+)
+def test_an_out_that_cannot_be_made_is_told_before_the_work(
+    tmp_path: Path, out: str, cause: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PipelineError, match=f"^--out .*/{out}: cannot be made: {cause}$"):
+        make_out(tmp_path / out)
 
 
 def test_a_wrong_password_is_one_line(
