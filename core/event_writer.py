@@ -116,7 +116,7 @@ def _check(directory: Path) -> None:
     if missing:
         raise StoreError(
             f"event_log.dir: an event log needs {' and '.join(missing)};"
-            " install the extra: pip install 'covey[pipeline]'"
+            " scripts/setup pipeline installs them, or Covey's extra 'pipeline'"
         )
     try:
         directory.mkdir(parents=True, exist_ok=True)

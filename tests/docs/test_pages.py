@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,14 @@ def test_configurations_load(page: Path, text: str, tmp_path: Path) -> None:
     file = tmp_path / f"{page.stem}.toml"
     file.write_text(text)
     assert load(file, {}, {}).settings
+
+
+def test_every_dependency_has_its_reason() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
+    names = {re.split(r"[\[<>=;]", one)[0] for one in wanted} - {project["name"]}
+    page = (ROOT / "docs/decisions/002-dependencies.md").read_text()
+    assert [name for name in sorted(names) if name not in page] == []
 
 
 def frames(page: str) -> list[str]:
