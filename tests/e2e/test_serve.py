@@ -43,6 +43,13 @@ def test_the_sample_command_of_the_welcome_works(broker: BrokerProcess) -> None:
         assert [client.frame().command, client.frame().body] == ["CONNECTED", b"hello"]
 
 
+def test_the_welcome_of_a_broker_with_other_users_names_no_login_that_fails(tmp_path: Path) -> None:
+    config = '[[user]]\nname = "ann"\npassword = "hidden-word"\nroles = ["admin"]\n'
+    with running_broker(tmp_path, config=config) as broker:
+        assert "login:USER\\npasscode:PASSWORD" in broker.welcome
+        assert "admin" not in broker.welcome and "hidden-word" not in broker.welcome
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_an_idle_broker_with_exit_code_0(
     tmp_path: Path, number: signal.Signals

@@ -99,7 +99,9 @@ def _welcome(server: Server) -> None:
         f"  {listener.connector.protocol:<6} {listener.address}" for listener in server.listeners
     ]
     lines.append(f"  build  {_build()}")
+    login = ("USER", "PASSWORD")
     if server.broker.users.has_default_password:
+        login = ("admin", "password")
         lines.append("  login  admin / password (from this machine only; change it in [[user]])")
     stomp = next(
         (one.address for one in server.listeners if one.connector.protocol == "stomp"), None
@@ -108,7 +110,7 @@ def _welcome(server: Server) -> None:
         host, _, port = stomp.rpartition(":")
         lines.append("Try it:")
         lines.append(
-            "  printf 'CONNECT\\nlogin:admin\\npasscode:password\\n\\n\\0"
+            f"  printf 'CONNECT\\nlogin:{login[0]}\\npasscode:{login[1]}\\n\\n\\0"
             "SUBSCRIBE\\nid:1\\ndestination:/queue/a\\n\\n\\0"
             f"SEND\\ndestination:/queue/a\\n\\nhello\\0' | nc -q 1 {host.strip('[]')} {port}"
         )
