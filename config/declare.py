@@ -11,13 +11,14 @@ simple, as in Broker-J) unless a strategy is named here or by the queue's policy
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
 from pydantic import ValidationError
 
+from covey.config.explain import cause
 from covey.config.queues import QueueSettings
 from covey.config.record import plain_name
 
@@ -108,7 +109,7 @@ def declared(name: str, arguments: Mapping[str, object], base: QueueSettings) ->
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "arguments"
-        raise DeclareError(f"queue {name}: {place}: {first['msg']}") from error
+        raise DeclareError(f"queue {name}: {place}: {cause(first)}") from error
 
 
 def arguments_of(settings: QueueSettings) -> dict[str, object]:
@@ -149,9 +150,7 @@ def _own(name: str, key: str, value: object) -> tuple[str, object]:
         return _own_setting(name, key), value
     word = BY_KEY.get(key)
     if word is None:
-        near = get_close_matches(key, BY_KEY, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise DeclareError(f"queue {name}: unknown argument {key!r}{hint}")
+        raise _unknown(name, key, BY_KEY)
     if key == SHARED_KEY:
         return (word.setting, "shared") if _is_true(value) else ("", None)
     if key == POLICY_KEY:
@@ -167,12 +166,19 @@ def _own_setting(name: str, key: str) -> str:
     setting = key.removeprefix(OWN_PREFIX)
     room, _, option = setting.rpartition(".")
     option = plain_name(option)
-    fields = QueueSettings.model_fields
+    known = {field: field for field in QueueSettings.model_fields if field not in ("id", "groups")}
     if room == "groups":
         fields = type(QueueSettings().groups).model_fields
-    if room not in ("", "groups") or option not in fields or option in ("id", "groups"):
-        raise DeclareError(f"queue {name}: unknown argument {key!r}")
-    return f"{room}.{option}" if room else option
+        known = {field: GROUP_PREFIX + field for field in fields}
+    if room not in ("", "groups") or option not in known:
+        raise _unknown(name, key, [OWN_PREFIX + setting for setting in known.values()])
+    return known[option]
+
+
+def _unknown(name: str, key: str, known: Iterable[str]) -> DeclareError:
+    near = get_close_matches(key, known, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return DeclareError(f"queue {name}: unknown argument {key!r}{hint}")
 
 
 def _policy(name: str, value: object) -> tuple[str, object]:

@@ -33,10 +33,11 @@ def _problem(error: ErrorDetails, tree: Tree) -> Problem:
     if error["type"] == REPEATED:
         path = (*path, error["ctx"]["index"], error["ctx"]["field"])
     place = tree.place(path)
-    return Problem(place.file, place.line, place.key, _text(error), _hint(error))
+    return Problem(place.file, place.line, place.key, cause(error), _hint(error))
 
 
-def _text(error: ErrorDetails) -> str:
+def cause(error: ErrorDetails) -> str:
+    """Say what is wrong with one value."""
     kind, given, path = error["type"], error["input"], error["loc"]
     context = error.get("ctx", {})
     if kind == "extra_forbidden":

@@ -91,6 +91,11 @@ def test_moving_keeps_order_groups_and_headers(terminal: Terminal) -> None:
     assert "JMSXGroupFirstForConsumer" not in headers
 
 
+def test_moving_a_queue_to_itself_would_never_end_and_is_refused(terminal: Terminal) -> None:
+    said = terminal.covey("message", "move", "mself", "/queue/mself")
+    assert (said.code, "mself is where they are" in said.err) == (2, True)
+
+
 def test_no_more_is_moved_than_was_asked_for(terminal: Terminal) -> None:
     terminal.covey("message", "send", "some", "x", "--count", "5")
     assert terminal.covey("message", "move", "some", "rest", "--count", "2").out == "2 moved\n"

@@ -144,6 +144,8 @@ def move(
     as_json: DoneAsJson = False,
 ) -> None:
     """Move messages to another destination, in order, as a consumer of the first one."""
+    if _destination(source) == _destination(target):
+        raise typer.BadParameter(f"{source} is where they are", param_hint="TARGET")
     with stomped(broker) as client:
         # A window that acknowledgements do not open again brings just as many as are wanted.
         window = ("credit", f"{count},0,false" if count else f"{MOVE_BATCH},0")
