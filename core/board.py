@@ -8,7 +8,8 @@ is valid only while the lane's head is that entry and the lane still stands wher
 others are dropped when they reach the top. Doubles are harmless.
 
 The head of a READY lane is in one of two heaps: `hot`, which the pump takes from, or `ready` of its
-target, until that can take it. Of a consumer that is willing at least the oldest is hot.
+target. Each starts hot; one that its target cannot take is kept there until it can. Of a consumer
+that is willing, the oldest of those it kept is hot.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Board:
         self.views: list[View] = [self.default_view]
         self.consumers: dict[int, Consumer] = {}
         self.browsers: list[Consumer] = []
-        self.hot: list[int] = []  # heads that a willing consumer may take, at least its oldest
+        self.hot: list[int] = []  # heads of READY lanes that are not kept by their target
         self.stale: deque[Lane] = deque()  # lanes to ask the strategy about again
         self.has_selectors = False  # any view but the default one
         self.holds: list[tuple[float, int, Lane]] = []  # heap: lanes to look at again at a time
@@ -80,13 +81,6 @@ class Board:
         for view in self.views:
             view.lower = [Level() for _ in self.levels[1:]]
 
-    def list_ready(self, consumer: Consumer, seq: int) -> None:
-        """Note a head that only this consumer may take: now, or when it is willing again."""
-        if consumer.is_willing():
-            heappush(self.hot, seq)
-        else:
-            self._keep_ready(consumer, seq)
-
     def show_best(self, consumer: Consumer) -> None:
         """Show the oldest head that was kept for a consumer to the pump, if it can take one."""
         ready = consumer.ready
@@ -95,16 +89,6 @@ class Board:
             if self._is_ready(consumer, seq):
                 heappush(self.hot, seq)
                 return
-
-    def _keep_ready(self, consumer: Consumer, seq: int) -> None:
-        ready = consumer.ready
-        heappush(ready, seq)
-        # Any lane may be lent to it where selectors are in play, else only its own are here.
-        living = len(self.lanes) if self.has_selectors else len(consumer.lanes)
-        if len(ready) > 2 * living + VOID_SPARED:
-            # A consumer without credit never pops: keep what is still true.
-            consumer.ready = [seq for seq in set(ready) if self._is_ready(consumer, seq)]
-            heapify(consumer.ready)
 
     def list_free(self, view: View, seq: int) -> None:
         """Note the head of an open lane for one view."""
@@ -138,6 +122,16 @@ class Board:
         """Look at the lane again at that time."""
         self.hold_count += 1
         heappush(self.holds, (until, self.hold_count, lane))
+
+    def _keep_ready(self, consumer: Consumer, seq: int) -> None:
+        ready = consumer.ready
+        heappush(ready, seq)
+        # Any lane may be lent to it where selectors are in play, else only its own are here.
+        living = len(self.lanes) if self.has_selectors else len(consumer.lanes)
+        if len(ready) > 2 * living + VOID_SPARED:
+            # A consumer without credit never pops: keep what is still true.
+            consumer.ready = [seq for seq in set(ready) if self._is_ready(consumer, seq)]
+            heapify(consumer.ready)
 
     def _is_open(self, seq: int) -> bool:
         entry = self.index.get(seq)

@@ -14,6 +14,7 @@ may take it; else the owner may, or anybody if there is none.
 
 from __future__ import annotations
 
+from heapq import heappush
 from typing import Final
 
 from covey.core.admission import Admission
@@ -62,9 +63,7 @@ class Placement:
             where = self._decide(lane, head)
             self._move(lane, where)
             if where == READY:
-                target = lane.target
-                assert target is not None
-                board.list_ready(target, head.seq)
+                heappush(board.hot, head.seq)
             elif where == OPEN and board.has_selectors:
                 self.admission.list_open(head)
             elif where == OPEN:
@@ -94,7 +93,7 @@ class Placement:
             lane.head = entry
             lane.target = owner
             lane.where = READY
-            board.list_ready(owner, entry.seq)
+            heappush(board.hot, entry.seq)
 
     def advance(self, lane: Lane, consumer: Consumer) -> None:
         """Resolve a lane whose head has just gone to a consumer: the common cases by hand."""
@@ -111,7 +110,7 @@ class Placement:
                 self.vanish(lane)
         elif lane.where == READY and self._is_free_to_go(lane, head):
             lane.head = head
-            board.list_ready(consumer, head.seq)
+            heappush(board.hot, head.seq)
         else:
             self.resolve(lane)
         if consumer.ready:

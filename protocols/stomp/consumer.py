@@ -68,7 +68,14 @@ class StompConsumer(Consumer):
         message = entry.message
         assert message is not None
         stomp = message if isinstance(message, StompMessage) else self._translated(message)
-        tag = self._hold(entry, stomp) if self.tracks else 0
+        engine = self.engine
+        tag = 0
+        if self.tracks and self.is_older:
+            tag = engine.hold(Held(self, entry, stomp.message_id()))
+        elif self.tracks:
+            tag = engine.last_tag + 1
+            engine.last_tag = tag
+            engine.held[tag] = Held(self, entry, "")
         if entry.deliveries or stomp.expires_ms or self.include_seq:
             extra = self._extra_lines(entry, stomp)
         else:
@@ -82,7 +89,7 @@ class StompConsumer(Consumer):
         else:
             prefix, number, lines = stomp.id_prefix, stomp.id_number, stomp.block.v1_2
             frame = USUAL % (self.head, prefix, number, extra, len(body), lines, body)
-        self.engine.send(frame)
+        engine.send(frame)
 
     def deliver_fan(self, fan: Fan) -> None:
         """Write messages of a topic as one piece, from what all like subscribers share."""
@@ -91,16 +98,6 @@ class StompConsumer(Consumer):
             self.engine.send(self.head.join(fan.written))
         else:
             super().deliver_fan(fan)
-
-    def _hold(self, entry: Entry, message: StompMessage) -> int:
-        """Remember what the client may acknowledge; return its number."""
-        engine = self.engine
-        if self.is_older:
-            return engine.hold(Held(self, entry, message.message_id()))
-        tag = engine.last_tag + 1
-        engine.last_tag = tag
-        engine.held[tag] = Held(self, entry, "")
-        return tag
 
     def _unusual_frame(self, message: StompMessage, tag: int, extra: bytes) -> bytes:
         """Write a MESSAGE line by line: for an older version, with the client's id, or bare."""

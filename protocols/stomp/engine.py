@@ -288,11 +288,10 @@ class StompEngine(Engine):
     # What the client holds.
 
     def hold(self, held: Held) -> int:
-        """Remember a message the client may acknowledge; return its number."""
+        """Remember a message a client of 1.0 or 1.1 may acknowledge; return its number."""
         self.last_tag += 1
         self.held[self.last_tag] = held
-        if self.version is not V1_2:
-            self.by_id.setdefault(held.message_id, []).append(self.last_tag)
+        self.by_id.setdefault(held.message_id, []).append(self.last_tag)
         return self.last_tag
 
     def release(self, tag: int) -> None:
