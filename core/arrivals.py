@@ -31,7 +31,7 @@ class Arrivals:
     def check(self, queue: Queue, message: Message) -> None:
         """Raise RefusedError if the queue can never take the message."""
         try:
-            queue.group_of(message)
+            queue.discipline.group_of(message)
         except GroupIdError as error:
             raise RefusedError(f"queue {queue.name}: {error}", "invalid") from error
         if not self._is_early(message):
@@ -77,7 +77,9 @@ class Arrivals:
         try:
             if message.due_ms and self._is_early(message):
                 values = queue.discipline.last_values
-                key = queue.group_of(message) if values is None else values.key_of(message)
+                key = (
+                    queue.discipline.group_of(message) if values is None else values.key_of(message)
+                )
                 self.commits.delay(queue, message, key)
                 queue.mark()
             elif queue.discipline.last_values is None:

@@ -92,7 +92,7 @@ def queue(queue: Queue, host: VirtualHost) -> Attributes:
         "groups_tracked": board.strategy.tracked(),
         "groups_over_size": board.strategy.over_size,
         "strategy": board.strategy.name,
-        "group_header": queue.key.header,
+        "group_header": queue.discipline.key.header,
         "durable": queue.is_durable,
         "declared": queue.name in host.declared,
         "arguments": {key: _plain(value) for key, value in arguments_of(queue.settings).items()},

@@ -1,5 +1,6 @@
 """Discipline: what a queue does with its messages besides keeping them in order.
 
+    groups         each in a lane of its own                           `core.lane`
     priorities     the highest first, oldest first within one          `core.level`
     last values    a newer message replaces the older one of its key   `core.last_value`
     duplicates     a message sent twice enters once                    `core.duplicates`
@@ -17,15 +18,17 @@ from covey.core.lane import Lane
 from covey.core.last_value import LastValues
 from covey.core.level import rank_of
 from covey.core.message import Message
+from covey.groups.key import GroupKey
 
 
 class Discipline:
     """The queueing discipline of one queue, as its policy asks for it."""
 
-    __slots__ = ("board", "duplicates", "has_groups", "is_usual", "last_values")
+    __slots__ = ("board", "duplicates", "has_groups", "is_usual", "key", "last_values")
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: Board, key: GroupKey) -> None:
         self.board = board
+        self.key = key  # finds a message's group
         self.duplicates: Duplicates | None = None
         self.last_values: LastValues | None = None
         self.has_groups = True
@@ -50,6 +53,21 @@ class Discipline:
             self.duplicates.resize(window)
         self.has_groups = levels == 1 and self.last_values is None
         self.is_usual = self.last_values is None and self.duplicates is None
+
+    def group_of(self, message: Message) -> str:
+        """Return the group a message belongs to here, "" for none."""
+        if not self.has_groups:
+            return ""
+        key = self.key
+        if key.header is not None:
+            found = message.lookup(key.header)
+            if isinstance(found, str) and 0 < len(found) <= key.safe_length:
+                return found
+        elif not message.group:
+            return key.default_group
+        elif len(message.group) <= key.safe_length:
+            return message.group
+        return key.resolve(message.group, message.lookup)
 
     def lane_of(self, message: Message) -> Lane:
         """Return where a new message without a group goes."""

@@ -53,7 +53,7 @@ def change_policy(
         getattr(old.groups, name) != getattr(settings.groups, name) for name in STRATEGY_OPTIONS
     ):
         change_strategy(queue, strategy_of(settings), now)
-    queue.key = key_of(settings, queue.board.strategy, limits)
+    queue.discipline.key = key_of(settings, queue.board.strategy, limits)
     queue.apply(settings)
     queue.is_durable = settings.durable
     queue.mark()

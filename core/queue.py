@@ -46,7 +46,6 @@ class Queue(Source):
         self, name: str, settings: QueueSettings, strategy: GroupStrategy, key: GroupKey
     ) -> None:
         self.name = name
-        self.key = key
         self.counts = Counts()
         self.ages = Ages()
         self.next_seq = 1
@@ -54,7 +53,7 @@ class Queue(Source):
         self.size = 0  # content bytes of all entries
         self.consumer_numbers = 0
         self.board = Board(name, strategy, rules_of(settings))
-        self.discipline = Discipline(self.board)
+        self.discipline = Discipline(self.board, key)
         self.placement = Placement(self.board)
         self.membership = Membership(self.board, self.placement)
         self.dispatch = Dispatch(self.board, self.placement, self.membership, self.expire_head)
@@ -91,9 +90,10 @@ class Queue(Source):
 
     def enqueue(self, message: Message, state: int = PENDING) -> Entry:
         """Give the message its number and its place; raises GroupIdError for a bad group id."""
-        group = self.group_of(message)
         board = self.board
-        lane = self.placement.lane_for(group) if group else self.discipline.lane_of(message)
+        discipline = self.discipline
+        group = discipline.group_of(message)
+        lane = self.placement.lane_for(group) if group else discipline.lane_of(message)
         seq = self.next_seq
         self.next_seq = seq + 1
         entry = Entry(seq, message, lane, state)
@@ -102,21 +102,6 @@ class Queue(Source):
         if board.events is not None:
             board.record(ENQUEUE, group, 0, seq)
         return entry
-
-    def group_of(self, message: Message) -> str:
-        """Return the group a message belongs to here, "" for none."""
-        if not self.discipline.has_groups:
-            return ""
-        key = self.key
-        if key.header is not None:
-            found = message.lookup(key.header)
-            if isinstance(found, str) and 0 < len(found) <= key.safe_length:
-                return found
-        elif not message.group:
-            return key.default_group
-        elif len(message.group) <= key.safe_length:
-            return message.group
-        return key.resolve(message.group, message.lookup)
 
     def insert(self, entry: Entry) -> None:
         """Put a new entry, whose number is above all others', at its place."""

@@ -56,7 +56,7 @@ def _change_queues(host: VirtualHost, now: float) -> list[str]:
     limits = host.policies.broker
     for queue in host.queues.values():
         queue.membership.selectors_max = limits.selectors_per_queue_max
-        queue.key = key_of(queue.settings, queue.board.strategy, limits)
+        queue.discipline.key = key_of(queue.settings, queue.board.strategy, limits)
         settings = host.policies.queue(queue.name)
         if queue.name in host.declared or settings == queue.settings:
             continue

@@ -149,7 +149,7 @@ class StompConsumer(Consumer):
 
     def _translated(self, message: Message) -> StompMessage:
         queue = self.queue
-        header = queue.key.header if isinstance(queue, Queue) else None
+        header = queue.discipline.key.header if isinstance(queue, Queue) else None
         return from_neutral(message.neutral(), self.wish.destination, header)
 
 

@@ -130,7 +130,7 @@ def test_limits_that_queues_keep_hold_at_once_too() -> None:
     ann.read("/queue/a", "one", selector="x = 1", credit=0)
     with pytest.raises(RefusedError, match="selectors"):
         ann.read("/queue/a", "two", selector="x = 2", credit=0)
-    assert room.broker.hosts[0].queue("a").key.id_bytes_max == 3
+    assert room.broker.hosts[0].queue("a").discipline.key.id_bytes_max == 3
     assert room.broker.publishing.arrivals.limits.delayed_max == 1
 
 
