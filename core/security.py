@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
+from cachetools import LRUCache
+
 from covey.config.permissions import PermissionSettings
 from covey.config.settings import UserSettings
 from covey.core.audit import Audit, Unheard
@@ -82,7 +84,7 @@ class Users:
         self._settings: dict[str, UserSettings] = {}
         self._records: dict[str, ScramRecord] = {}
         self._identities: dict[str, Identity] = {}
-        self._verified: dict[bytes, None] = {}
+        self._verified: LRUCache[bytes, None] = LRUCache(VERIFIED_MAX)
         self._defaults: set[str] = set()
         self.throttle = throttle or Throttle()
         self._clock = clock or Clock()
@@ -123,12 +125,10 @@ class Users:
         self.admit(name, remote)
         record = self.record(name)
         digest = hmac.digest(self._secret, f"{name}\0{password}".encode(), "sha256")
-        if digest not in self._verified:
-            if not record.matches(password) or name not in self._identities:
-                raise self.refused(name, remote)
-            if len(self._verified) >= VERIFIED_MAX:
-                self._verified.clear()
-            self._verified[digest] = None
+        is_verified = digest in self._verified
+        if not is_verified and (not record.matches(password) or name not in self._identities):
+            raise self.refused(name, remote)
+        self._verified[digest] = None  # the newest, whether it was here or not
         return self.identity(name, is_loopback=is_loopback, remote=remote)
 
     def admit(self, name: str, remote: str) -> None:

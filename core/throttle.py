@@ -14,9 +14,11 @@ from __future__ import annotations
 import ipaddress
 from typing import Final
 
+from cachetools import LRUCache
+
 from covey.config.settings import BrokerSettings
 
-TALLIES_MAX: Final = 10_000  # names and addresses that are counted; the oldest are forgotten
+TALLIES_MAX: Final = 10_000  # names and addresses that are counted; the longest quiet is forgotten
 KNOWN_MAX: Final = 10_000  # pairs of address and user that have logged in before
 SITE_BITS: Final = 64  # of an IPv6 address: what one site has
 
@@ -42,8 +44,8 @@ class Throttle:
         self.failures_max = failures_max
         self.window_s = window_s
         self.ban_s = ban_s
-        self._tallies: dict[Key, Tally] = {}
-        self._known: dict[Key, None] = {}
+        self._tallies: LRUCache[Key, Tally] = LRUCache(TALLIES_MAX)
+        self._known: LRUCache[Key, None] = LRUCache(KNOWN_MAX)
 
     def wait_s(self, address: str, user: str, now: float) -> float:
         """Return how long this user is banned at this address yet; 0: not at all."""
@@ -69,16 +71,13 @@ class Throttle:
         """Remember a pair that is no stranger."""
         pair = ("pair", site_of(address), user)
         self._tallies.pop(pair, None)
-        self._known.pop(pair, None)
         self._known[pair] = None
-        _forget_oldest(self._known, KNOWN_MAX)
 
     def _tally(self, key: Key, now: float) -> Tally:
         tally = self._tallies.get(key)
         if tally is None:
             tally = Tally(now)
             self._tallies[key] = tally
-            _forget_oldest(self._tallies, TALLIES_MAX)
         elif now - tally.since > self.window_s:
             tally.count = 0
             tally.since = now
@@ -101,8 +100,3 @@ def site_of(address: str) -> str:
     if found.ipv4_mapped is not None:
         return str(found.ipv4_mapped)
     return str(ipaddress.ip_network((int(found), SITE_BITS), strict=False))
-
-
-def _forget_oldest(table: dict[Key, Tally] | dict[Key, None], most: int) -> None:
-    if len(table) > most:
-        del table[next(iter(table))]

@@ -69,6 +69,17 @@ def test_strangers_cannot_fill_the_memory() -> None:
     assert len(throttle._known) == KNOWN_MAX
 
 
+def test_who_goes_on_guessing_is_not_forgotten_for_the_strangers_that_come_meanwhile() -> None:
+    throttle = Throttle(3, window_s=60.0, ban_s=30.0)
+    for turn in range(3):
+        throttle.failed(HERE, "ann", 0.0)
+        for number in range(TALLIES_MAX // 6):
+            throttle.failed(
+                f"10.{turn}.{number // 256}.{number % 256}", f"user{turn}.{number}", 0.0
+            )
+    assert throttle.wait_s(HERE, "ann", 0.0) > 0
+
+
 @pytest.mark.parametrize(
     ("address", "site"),
     [
