@@ -147,7 +147,7 @@ class HttpListener:
             limit_s = self.connector.http.idle_timeout_s
             for idle in list(self.connections.values()):
                 if idle.is_over(now, limit_s):
-                    idle.server.writer.close()
+                    idle.server.writer.transport.abort()  # nothing is left to say
 
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self.connections) >= self.connector.connections_max + SPARE:

@@ -63,6 +63,16 @@ class BrokerProcess:
         (line,) = [line for line in status.splitlines() if line.startswith("VmRSS:")]
         return int(line.split()[1]) * 1024
 
+    def open_files(self) -> int:
+        """How many files and sockets it has open."""
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def port_of(self, connector: int) -> int:
+        """The port of a connector, by its place in the welcome."""
+        listed = [line.split() for line in self.welcome.splitlines()]
+        ports = [words[1] for words in listed if words[0] in ("stomp", "amqp", "http")]
+        return int(ports[connector].rpartition(":")[2])
+
     def client(self, **headers: str) -> Client:
         """Connect and log in."""
         client = Client(self.port)

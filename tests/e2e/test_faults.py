@@ -21,6 +21,9 @@ QUEUE = "/queue/faults"
 SMALL_DISK = 24 * MIB
 FREE_MIN = 4 * MIB
 ROOM = f'[store]\ndisk_free_min = "{FREE_MIN}"\ndisk_free_percent = 0\n'
+UNWRITTEN_MAX = 4 * MIB
+FLOOD = 256 * MIB
+SOCKETS_AND_SLACK = 16 * MIB
 NO_ALARM = '[store]\ndisk_free_min = "0"\ndisk_free_percent = 0\n'
 
 
@@ -160,7 +163,7 @@ def until_logged(broker: BrokerProcess, text: str) -> None:
 
 @pytest.fixture
 def fsync_shim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the file whose presence makes every fsync of a broker fail."""
+    """Return the file whose presence makes every fsync of a broker fail, with `_stalls` wait."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("there is no C compiler")
@@ -169,6 +172,7 @@ def fsync_shim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     subprocess.run([compiler, "-shared", "-fPIC", "-o", shim, source, "-ldl"], check=True)
     monkeypatch.setenv("LD_PRELOAD", str(shim))
     monkeypatch.setenv("FSYNC_FAILS", str(flag))
+    monkeypatch.setenv("FSYNC_STALLS", f"{flag}_stalls")
     return flag
 
 
@@ -191,6 +195,36 @@ def test_after_a_failed_fsync_no_receipt_leaves_and_the_broker_ends(
         with broker.client() as consumer:
             consumer.subscribe(QUEUE)
             assert consumer.frame().body == b"before"
+
+
+def test_a_disk_that_hangs_holds_up_producers_and_costs_bounded_memory(
+    fsync_shim: Path, tmp_path: Path
+) -> None:
+    config = NO_ALARM + f'unwritten_max = "{UNWRITTEN_MAX}"\n'
+    frame = b"SEND\ndestination:%s\npersistent:true\n\n%s\0" % (QUEUE.encode(), BODY)
+    stalls = fsync_shim.with_name(f"{fsync_shim.name}_stalls")
+    with running_broker(tmp_path / "broker", config=config) as broker:
+        with broker.client() as producer, broker.client() as reader:
+            producer.socket.sendall(frame)
+            producer.sync()
+            reader.subscribe("/topic/beside")
+            before = broker.rss_bytes()
+            stalls.touch()
+            producer.socket.settimeout(2.0)
+            sent = 1
+            with pytest.raises(TimeoutError):
+                while sent * len(BODY) < FLOOD:
+                    producer.socket.sendall(frame)
+                    sent += 1
+            assert broker.rss_bytes() - before < UNWRITTEN_MAX + SOCKETS_AND_SLACK
+            # Others are served; only receipts promise something about the disk.
+            reader.send("SEND", {"destination": "/topic/beside"}, b"beside")
+            assert reader.frame().body == b"beside"
+            until_logged(broker, "the disk is behind")
+            stalls.unlink()
+            producer.socket.settimeout(TIMEOUT_S)
+        drain(broker, sent - 1)
+        assert "Traceback" not in broker.log
 
 
 def test_a_damaged_file_costs_its_own_messages_and_is_reported(tmp_path: Path) -> None:

@@ -30,6 +30,10 @@ H2_PING = bytes.fromhex("000008060000000000") + bytes(8)
 # GET / by http, a body to follow; then a RST_STREAM with CANCEL.
 H2_GET = bytes.fromhex("000003010400000001828684")
 H2_RESET = bytes.fromhex("00000403000000000100000008")
+UPGRADE = (
+    b"GET /stomp HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+    b"sec-websocket-key: MDEyMzQ1Njc4OWFiY2RlZg==\r\nsec-websocket-version: 13\r\n\r\n"
+)
 ENDED = (anyio.EndOfStream, anyio.BrokenResourceError)
 
 
@@ -180,12 +184,13 @@ def test_other_certificates_and_authorities_hold_from_the_next_connection_on(
 
 @pytest.mark.parametrize(
     "opening",
-    [H2_PREFACE + H2_SETTINGS, H2_PREFACE + H2_SETTINGS + H2_GET + H2_RESET],
-    ids=["no request", "a request taken back"],
+    [H2_PREFACE + H2_SETTINGS, H2_PREFACE + H2_SETTINGS + H2_GET + H2_RESET, UPGRADE + b"early"],
+    ids=["no request", "a request taken back", "words before the WebSocket"],
 )
-def test_an_http_2_connection_that_asks_for_nothing_is_closed(opening: bytes) -> None:
+def test_a_connection_that_asks_for_nothing_is_closed(opening: bytes) -> None:
     async def test() -> None:
-        async with served(http={"idle_timeout_s": 0.5}) as server:
+        stomp = {"login_timeout_s": 0.5}
+        async with served(http={"idle_timeout_s": 0.5}, stomp=stomp) as server:
             host, _, port = server.address.rpartition(":")
             async with await anyio.connect_tcp(host, int(port)) as stream:
                 await stream.send(opening)
