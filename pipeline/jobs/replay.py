@@ -8,6 +8,9 @@ what it is.
 Each sender is a task with a connection of its own and whole groups, so that a group's order is
 kept; it sends each message when its time has come, and tells how late it was at worst. A message
 without a time goes at once.
+
+Queues of another virtual host than the first are `host/name` in an event log. A connection speaks
+to one host, so these go where `--to` says, or are refused before anything is sent.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from covey.core.event_log import HOST_MARK
 from covey.core.events import EventKind
 from covey.pipeline.address import parse_address
 from covey.pipeline.client import QueueClient, connected
@@ -81,6 +85,8 @@ def run(task: Task) -> int:
     write = target(options.to)
     record = arrivals(task.spark, options.input, options.body_bytes)
     task.progress.step("reading the record")
+    if not write.queue:
+        refuse_other_hosts(record)
     first_at = record.agg(F.min("at")).first()
     pace = Pace((first_at and first_at[0]) or 0.0, options.speed)
     senders = min(options.senders or parallelism(task.spark), parallelism(task.spark))
@@ -115,6 +121,17 @@ def arrivals(spark: SparkSession, place: str, body_bytes: int) -> DataFrame:
         F.lit(bytes(body_bytes)).alias("value"),
         F.lit(None).cast("map<string,string>").alias("headers"),
     )
+
+
+def refuse_other_hosts(record: DataFrame) -> None:
+    """Raise PipelineError if the recorded queues are not all of the first virtual host."""
+    other = record.where(F.col("queue").contains(HOST_MARK)).select("queue").first()
+    if other is not None:
+        host, _, name = str(other[0]).partition(HOST_MARK)
+        raise PipelineError(
+            f"the record has the queue {name} of the virtual host {host}, and --to reaches the"
+            " first host only; name a destination for all of it in --to"
+        )
 
 
 def is_archive(place: str) -> bool:

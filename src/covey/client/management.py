@@ -85,7 +85,7 @@ class Management(Closing):
             names = [str(name) for name in answer["attributeNames"]]
             rows = [dict(zip(names, row, strict=True)) for row in answer["results"]]
             found += rows
-            if len(rows) < PAGE:
+            if not rows or len(found) >= int(answer.get("total", len(found))):
                 return found
 
     def read(self, type_name: str, name: str) -> Row:

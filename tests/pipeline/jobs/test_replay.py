@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
+from covey.pipeline.errors import PipelineError
 from covey.pipeline.jobs import archive
-from covey.pipeline.jobs.replay import JOB, Pace, due_times
+from covey.pipeline.jobs.replay import JOB, Pace, due_times, refuse_other_hosts
 from covey.pipeline.offsets import Range
 from covey.pipeline.options import read_options
 from covey.pipeline.reader import read_range
@@ -33,6 +34,17 @@ def groups_of(broker: BrokerProcess, queue: str) -> dict[str, list[tuple[str, by
         for row in batch.to_pylist():
             found.setdefault(row["group_id"], []).append((row["message_id"], row["value"]))
     return found
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_queues_of_another_virtual_host_are_refused_unless_a_destination_is_named(
+    spark: SparkSession,
+) -> None:
+    refuse_other_hosts(spark.createDataFrame([("orders",), ("a%2Fb",)], "queue string"))
+    with pytest.raises(PipelineError, match="the queue orders of the virtual host other"):
+        refuse_other_hosts(spark.createDataFrame([("a",), ("other/orders",)], "queue string"))
 
 
 @pytest.mark.spark
