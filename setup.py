@@ -84,6 +84,7 @@ HOT_MODULES = [
     "src/covey/groups/owner_map.py",
     "src/covey/groups/shared.py",
     "src/covey/groups/simple_map.py",
+    "src/covey/groups/tally.py",
     "src/covey/protocols/amqp/bodies.py",
     "src/covey/protocols/amqp/calls.py",
     "src/covey/protocols/amqp/checker.py",

@@ -19,17 +19,14 @@ for a lane without an owner. It is one of the modules that are compiled where a 
 
 from __future__ import annotations
 
-from array import array
 from heapq import heappop, heappush
-from typing import Final
 
 from mypy_extensions import mypyc_attr
 
 from covey.groups.base import FREE, GroupStrategy
 from covey.groups.load import PLAIN, Load, Result
 from covey.groups.model_parts import NEVER, Lane, Worker, is_older
-
-SAMPLE_EVERY: Final = 16  # waits and sizes are sampled: a percentile needs no more
+from covey.groups.tally import SAMPLE_EVERY, Tally
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -54,13 +51,7 @@ class Model:
         self.starts = 0
         self.turn = 0
         self.phase = 0
-        self.moved: tuple[set[str], set[str], set[str]] = (set(), set(), set())
-        self.moves = 0
-        self.redelivered = 0
-        self.order_lost = 0
-        self.entries_max = 0
-        self.wait_sum = 0.0
-        self.waits = array("d")
+        self.tally = Tally()
 
     def play(self, workers: int) -> Result:
         """Play all arrivals to the end."""
@@ -75,7 +66,7 @@ class Model:
             worker = self.first_to_finish()
             finish = worker.finishes_at
             if arrival == NEVER and finish == NEVER:
-                return self.result()
+                return self.tally.result(count, self.everybody, self.now)
             if self.phase < 2 and span * (self.phase + 1) / 3 <= min(arrival, finish):
                 self.now = span * (self.phase + 1) / 3
                 self.change()
@@ -250,10 +241,9 @@ class Model:
         if lane is not self.plain:
             self.note_worker(lane, worker.id)
         wait = self.now - self.times[message]
-        self.wait_sum += wait
+        self.tally.wait_sum += wait
         if message % SAMPLE_EVERY == 0:
-            self.waits.append(wait)
-            self.entries_max = max(self.entries_max, self.strategy.tracked())
+            self.tally.sample(wait, self.strategy.tracked())
         worker.hand.append(message)
         if worker.hand.count == 1:
             self.start(worker)
@@ -264,8 +254,7 @@ class Model:
             self.strategy.delivered(lane.name)
         if lane.last_worker != worker:
             if lane.last_worker != FREE:
-                self.moves += 1
-                self.moved[self.phase].add(lane.name)
+                self.tally.move(lane.name, self.phase)
             lane.last_worker = worker
 
     def start(self, worker: Worker) -> None:
@@ -289,7 +278,7 @@ class Model:
     def settle(self, lane: Lane, message: int) -> None:
         """Take a finished message off its lane."""
         if message < lane.done:
-            self.order_lost += 1
+            self.tally.order_lost += 1
         lane.done = message
         lane.unsettled -= 1
         if lane.unsettled:
@@ -334,7 +323,7 @@ class Model:
         leaver.finishes_at = NEVER
         leaver.present_s = self.now - leaver.began
         self.strategy.left(leaver.id)
-        self.redelivered += leaver.hand.count
+        self.tally.redelivered += leaver.hand.count
         touched = {lane.name: lane for lane in self.lanes if lane.owner == leaver.id}
         held = [leaver.hand.pop() for _ in range(leaver.hand.count)]
         for message in reversed(held):
@@ -353,27 +342,3 @@ class Model:
         for lane in touched.values():
             self.list_head(lane)
         self.fill_all()
-
-    def result(self) -> Result:
-        """Sum it up."""
-        count = len(self.times)
-        rates = []
-        for worker in self.everybody:
-            present_s = worker.present_s if worker.is_gone else self.now - worker.began
-            if present_s > 0:
-                rates.append(worker.served / present_s)
-        mean = sum(rates) / len(rates) if rates else 0.0
-        waits = sorted(self.waits)
-        return Result(
-            messages=count,
-            makespan_s=self.now,
-            wait_mean_s=self.wait_sum / count if count else 0.0,
-            wait_p95_s=waits[int(0.95 * (len(waits) - 1))] if waits else 0.0,
-            balance=max(rates) / mean if mean else 1.0,
-            moved_up=len(self.moved[1]),
-            moved_down=len(self.moved[2]),
-            moves=self.moves,
-            redelivered=self.redelivered,
-            order_lost=self.order_lost,
-            entries_max=self.entries_max,
-        )

@@ -30,12 +30,14 @@ from covey.core.stores.base import (
 )
 from covey.core.stores.changes import Changes, carry_out
 from covey.core.stores.disk import Disk
+from covey.core.stores.failure import is_damage, is_passing
 from covey.core.stores.journal import Journal, replay
 from covey.core.stores.lock import DirectoryLock
 from covey.core.stores.reader import read_durables, read_ids, read_messages, read_queues
+from covey.core.stores.report import Page
 from covey.core.stores.salvage import CHECK, finish_salvage, salvage
 from covey.core.stores.schema import QUEUES_MAX, SCRATCH, SEQ_MASK, place_of, prepare
-from covey.core.stores.writer import Notify, Page, Writer, is_damage, is_passing
+from covey.core.stores.writer import Notify, Writer
 
 FILE: Final = "covey.db"
 SCRATCH_FILE: Final = "scratch.db"

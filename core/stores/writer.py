@@ -2,7 +2,8 @@
 
 Group commit: it commits what has gathered while the last commit ran, and never waits to gather.
 Page reads go between two commits. Everything it has to say goes through `notify`, which runs a
-callable on the loop's own thread; reports wait in one list, so a busy loop is asked only once.
+callable on the loop's own thread; what is to be told waits in one report, so a busy loop is asked
+only once.
 
 What can go wrong with a commit:
 
@@ -28,42 +29,18 @@ from covey.core.errors import StoreError
 from covey.core.stores.base import BodyRecord
 from covey.core.stores.changes import Changes, carry_out
 from covey.core.stores.disk import Disk
+from covey.core.stores.failure import is_damage, is_passing
 from covey.core.stores.journal import Journal
 from covey.core.stores.reader import read_page
+from covey.core.stores.report import Page, Report
 from covey.core.stores.salvage import CHECK
 
 CHECKPOINT_BYTES: Final = 8 * 1024 * 1024  # of WAL: less syncs too often, more slows recovery
 LOOK_BYTES: Final = 1024 * 1024  # written between two looks at the disk
 COMMIT_BYTES: Final = 16 * 1024  # what a commit adds to the WAL beside bodies, about four pages
 RETRY_S: Final = 0.5  # how often a full disk is looked at again
-PRIMARY: Final = 0xFF  # the lower byte of an SQLite code; the rest says which sort of it
-DAMAGE: Final = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB))
-PASSING: Final = frozenset((sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED))
 
 Notify = Callable[[Callable[[], None]], None]
-
-
-class Page:
-    """Bodies somebody wants, and then the bodies."""
-
-    __slots__ = ("bodies", "places", "ticket")
-
-    def __init__(self, ticket: int, places: list[int]) -> None:
-        self.ticket = ticket
-        self.places = places
-        self.bodies: list[BodyRecord] = []
-
-
-class Report:
-    """What the thread has done since the loop last asked."""
-
-    __slots__ = ("error", "pages", "pressure", "tickets")
-
-    def __init__(self) -> None:
-        self.tickets: list[int] = []
-        self.pages: list[Page] = []
-        self.pressure: str | None = None  # None: nothing new
-        self.error: StoreError | None = None
 
 
 class Writer:
@@ -303,15 +280,3 @@ class Writer:
             except RuntimeError:
                 pass  # the loop has ended, so nobody is left to hear it; close() finishes the rest
         return self._report
-
-
-def is_damage(error: sqlite3.Error) -> bool:
-    """Say whether a page of the file is not what it should be."""
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-    return isinstance(code, int) and code & PRIMARY in DAMAGE
-
-
-def is_passing(error: sqlite3.Error) -> bool:
-    """Say whether the same may work later: there is no room, or somebody reads."""
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-    return isinstance(code, int) and code & PRIMARY in PASSING
