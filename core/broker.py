@@ -26,7 +26,7 @@ from covey.core.clock import Clock
 from covey.core.commit import Commits
 from covey.core.creation import check_made
 from covey.core.crowd import check_connection, check_subscription
-from covey.core.destination import Destination, Kind
+from covey.core.destination import Destination
 from covey.core.durable import Durable
 from covey.core.errors import RefusedError
 from covey.core.events import EventSink
@@ -36,25 +36,20 @@ from covey.core.paging import Decoder, Pager
 from covey.core.policies import Policies
 from covey.core.publishing import Publishing
 from covey.core.queue import Queue
+from covey.core.reading import check_reading, make_durable
 from covey.core.recovery import recover
-from covey.core.security import (
-    Identity,
-    Users,
-    Verb,
-    authorise,
-    authorise_forever,
-    authorise_pattern,
-)
+from covey.core.security import Identity, Users, Verb
 from covey.core.selector import Selector
 from covey.core.session import Session, nothing
 from covey.core.slowness import look_for_slow
 from covey.core.stores.base import MessageStore
 from covey.core.stores.memory import MemoryStore
 from covey.core.subscription import Subscription
-from covey.core.temporary import check_readable, delete_temporaries
+from covey.core.temporary import delete_temporaries
 from covey.core.throttle import throttle_of
 from covey.core.trace import Traces
 from covey.core.transaction import Transaction
+from covey.core.turns import Turns
 
 SWEEP_EVERY_S = 5.0  # how often empty queues are looked for
 
@@ -88,8 +83,7 @@ class Broker:
         self.commits = Commits(store or MemoryStore(), settings.store.unwritten_max)
         arrivals = Arrivals(self.commits, self.clock, self.limits)
         self.publishing = Publishing(self.commits, arrivals, settings.broker.id)
-        self.dirty: list[Queue] = []
-        self.timed: set[Queue] = set()
+        self.turns = Turns(self.clock, self.commits, self.publishing)
         self.sessions: dict[int, Session] = {}
         self.claims = Claims()
         self.traces = Traces(self.clock)
@@ -101,16 +95,25 @@ class Broker:
         policies = Policies(settings)
         self.hosts = [VirtualHost(entry, policies, self.clock) for entry in settings.virtual_hosts]
         for host in self.hosts:
-            host.dirty = self.dirty
+            host.dirty = self.turns.dirty
             host.put = self.publishing.fill
             host.prepare = self._prepare
-        self.pager: Pager | None = None
         if self.commits.is_durable:
             self.commits.wake = self._wake
-            self.pager = Pager(self.commits, self.limits, decoders or {})
+            self.turns.pager = Pager(self.commits, self.limits, decoders or {})
             for host in self.hosts:
                 host.ledger = self.commits.ledger
             recover(self.hosts, self.commits)
+
+    @property
+    def dirty(self) -> list[Queue]:
+        """Return the queues that the next run will look at."""
+        return self.turns.dirty
+
+    @property
+    def pager(self) -> Pager | None:
+        """Return what keeps bodies out of memory; None if there is no place for them."""
+        return self.turns.pager
 
     # Connections.
 
@@ -248,24 +251,7 @@ class Broker:
     ) -> Durable:
         """Make a durable subscription, or change what an existing one hears, for everybody."""
         self.turn(now)
-        for topic in topics:
-            if topic.kind is not Kind.TOPIC:
-                raise RefusedError(
-                    f"a durable subscription listens to topics, {topic} is not one", "invalid"
-                )
-        self.check_readable(session, topics, Verb.CONSUME)
-        for topic in topics:
-            if topic.is_pattern:
-                authorise_forever(session.identity, Verb.CONSUME, topic)
-            check_made(session, topic)
-        host = session.host
-        known = host.durables.get(name)
-        if known is None or not known.is_already(topics, selector):
-            authorise(session.identity, Verb.CREATE, str(Destination(Kind.DSUB, name)))
-        durable = host.make_durable(name)
-        durable.tap.selector = selector
-        host.bind(durable, topics)
-        return durable
+        return make_durable(session, name, topics, selector, self.limits.id)
 
     def unsubscribe(self, session: Session, name: str, now: float, *, counted: bool = True) -> None:
         """End a subscription; what it held returns."""
@@ -279,12 +265,7 @@ class Broker:
         self, session: Session, destinations: tuple[Destination, ...], verb: Verb
     ) -> None:
         """Raise RefusedError if one of them may not be read by this user or this connection."""
-        for destination in destinations:
-            if destination.is_pattern:
-                authorise_pattern(session.identity, verb, destination)
-            else:
-                authorise(session.identity, verb, str(destination))
-            check_readable(session, destination, self.limits.id)
+        check_reading(session, destinations, verb, self.limits.id)
 
     # Time.
 
@@ -301,49 +282,13 @@ class Broker:
         """Deliver what can be delivered, and hand the turn's changes to the store."""
         if now != self.clock.now:
             self.turn(now)
-        unfinished: list[Queue] = []
-        parking = self.publishing.parking
-        self._pump(unfinished)
-        while parking.freed:
-            self.publishing.retry()
-            self._pump(unfinished)
-        for queue in unfinished:
-            queue.mark()
-        if self.pager is not None:
-            self.pager.trim()
-        self.commits.flush()
-        if unfinished:
+        if self.turns.run(self.limits.dispatch_budget):
             self.wake()
-
-    def _pump(self, unfinished: list[Queue]) -> None:
-        """Pump every queue that something happened to; those that need more turns are listed."""
-        now = self.clock.now
-        wall_ms = self.clock.wall_ms
-        budget = self.limits.dispatch_budget
-        self.publishing.fan_out(now)
-        dirty = self.dirty
-        while dirty:
-            queue = dirty.pop()
-            if queue.pump(now, wall_ms, budget):
-                unfinished.append(queue)
-            elif queue.next_deadline(now, wall_ms):
-                self.timed.add(queue)
-            if self.pager is not None:
-                self.pager.serve(queue)
 
     def tick(self, now: float) -> float:
         """Do what is due by time alone; return when to be called again."""
         self.turn(now)
-        wall_ms = self.clock.wall_ms
-        deadline = now + SWEEP_EVERY_S
-        for queue in list(self.timed):
-            due = queue.next_deadline(now, wall_ms)
-            if due == 0.0:
-                self.timed.discard(queue)
-            elif due <= now:
-                queue.mark()
-            else:
-                deadline = min(deadline, due)
+        deadline = self.turns.mark_due(now + SWEEP_EVERY_S)
         if now - self.swept_at >= SWEEP_EVERY_S:
             self.swept_at = now
             for host in self.hosts:
@@ -352,7 +297,7 @@ class Broker:
             sessions = list(self.sessions.values())
             look_for_slow(sessions, self.limits, self.audit, now)
             look_for_blocked(sessions, self.audit, now)
-        if self.dirty or self.publishing.parking.freed:
+        if self.turns.is_due:
             self.run(now)
         return deadline
 

@@ -6,9 +6,9 @@ An entry of a backlog stays, its body goes. Rules:
   the pump had its chance to deliver them and there are enough for one write. Persistent ones are in
   the store already; others are spilled to the scratch file first.
 - Never an acquired one, and no lane's head while anybody reads the queue.
-- Bodies come back by number, ahead of the consumers: a lane is HELD while its head has none,
-  plain entries wait in order. Selectors and dead-letter queues need the body too, so it is read
-  before they are asked; nothing is ever decided about a message that is not there.
+- Bodies come back by number, ahead of the consumers (`core.page`): a lane is HELD while its head
+  has none, plain entries wait in order. Selectors and dead-letter queues need the body too, so it
+  is read before they are asked; nothing is ever decided about a message that is not there.
 - What came back and was passed over (a selector refused it) goes out again. What a browser looks at
   never comes back: it is read for the browser alone (`core.glances`).
 - Over the window still at least the head of each lane is read: the window may be exceeded by
@@ -20,28 +20,24 @@ A body that is damaged is reported in `damages` and leaves the queue, but not th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from covey.config.settings import BrokerSettings
 from covey.core.commit import Commits
 from covey.core.consumer import Consumer
-from covey.core.entry import ASIDE, GONE, KEPT, NOWHERE, PENDING, STORING, Entry
+from covey.core.entry import ASIDE, GONE, KEPT, NOWHERE, PENDING, Entry
 from covey.core.errors import BrokerError
 from covey.core.events import EventKind
 from covey.core.glances import Glances
-from covey.core.lane import Lane
 from covey.core.message import Message
+from covey.core.page import PAGE_MESSAGES, ahead_of, wanted
 from covey.core.queue import Queue
 from covey.core.shelf import Shelf
 from covey.core.stores.base import DAMAGES_MAX, BodyRecord
 
 # Not Final, so that a test of the compiled pager can make them small.
-PAGE_MESSAGES = 512  # read at a time: larger ones hold up the commits behind them
-PAGE_BYTES: Final = 512 * 1024
 PAGES_MAX: Final = 2  # of one queue under way: one being used up, one being read
-LANES_PER_PAGE: Final = 256
 SPILL_MESSAGES = 256  # put out at a time, or fewer of so many bytes: what the window is exceeded by
 SPILL_BYTES: Final = 256 * 1024
 LOADED_MIN = 2 * PAGE_MESSAGES  # stay whatever the window says, or reading would not end
@@ -110,9 +106,9 @@ class Pager:
         if shelf.loaded:
             self._trim_loaded(queue)
         if shelf.out and shelf.number and shelf.pages < PAGES_MAX:
-            wanted = self._wanted(queue)
-            if wanted:
-                self._ask_for_all(queue, wanted)
+            needed = wanted(queue, is_over=self._is_over(queue))
+            if needed:
+                self._ask_for_all(queue, needed)
         if shelf.out and shelf.number:
             for browser in queue.board.browsers:
                 self._read_ahead(queue, browser)
@@ -224,8 +220,8 @@ class Pager:
         queue.counts.dropped += 1
         queue.drop(entry, EventKind.DROP)
 
-    def _ask_for_all(self, queue: Queue, wanted: list[Entry]) -> None:
-        numbers = [entry.seq for entry in wanted]
+    def _ask_for_all(self, queue: Queue, entries: list[Entry]) -> None:
+        numbers = [entry.seq for entry in entries]
         queue.shelf.loading.update(numbers)
         queue.shelf.pages += 1
         self._ask(_Asked(queue, numbers, None))
@@ -233,63 +229,16 @@ class Pager:
     def _read_ahead(self, queue: Queue, browser: Consumer) -> None:
         """Ask for a browser's next page once it has seen half of the one before."""
         glances = browser.glances
-        if glances is None or glances.is_asked or len(glances) > PAGE_MESSAGES // 2:
-            return
-        if not browser.window.has_credit():
-            return
-        index = queue.board.index
-        page = _Page(set())
-        entry = index.at_or_after(max(glances.ahead, browser.cursor))
-        while entry is not None and entry.message is None and entry.state != STORING:
-            glances.ahead = entry.seq + 1
-            if not page.add(entry):
-                break
-            entry = index.at_or_after(glances.ahead)
-        if page.entries:
+        entries = [] if glances is None else ahead_of(queue, browser, glances)
+        if glances is not None and entries:
             glances.is_asked = True
-            self._ask(_Asked(queue, [entry.seq for entry in page.entries], glances))
+            self._ask(_Asked(queue, [entry.seq for entry in entries], glances))
 
     def _ask(self, asked: _Asked) -> None:
         self._ticket += 1
         self._asked[self._ticket] = asked
         number = asked.queue.shelf.number
         self.commits.store.page(self._ticket, [(number, seq) for seq in asked.numbers])
-
-    # What is needed next.
-
-    def _wanted(self, queue: Queue) -> list[Entry]:
-        board = queue.board
-        shelf = queue.shelf
-        page = _Page(shelf.loading)
-        shelf.overdue = [seq for seq in shelf.overdue if not page.add(board.index.get(seq))]
-        if board.consumers:
-            self._want_plain(queue, page)
-            self._want_lanes(queue, page)
-        return page.entries
-
-    def _want_plain(self, queue: Queue, page: _Page) -> None:
-        is_over = self._is_over(queue)
-        views = [view for view in queue.board.views if view.members]
-        for level in [level for view in views for level in view.levels()]:
-            todo = level.todo
-            if not todo:
-                continue
-            ahead = todo[min(len(todo) - 1, PAGE_MESSAGES // 2)]
-            if todo[0].message is None or (ahead.message is None and not is_over):
-                page.add_all(islice(todo, 2 * PAGE_MESSAGES))
-
-    def _want_lanes(self, queue: Queue, page: _Page) -> None:
-        board = queue.board
-        lanes = list(islice(board.unread, LANES_PER_PAGE))
-        if not lanes:
-            return
-        ahead = 1 if self._is_over(queue) else PAGE_MESSAGES // len(lanes)
-        for lane in lanes:
-            if page.is_full:
-                return
-            del board.unread[lane]
-            if board.lanes.get(lane.name) is lane:
-                page.add_all(islice(_line(lane), ahead))
 
 
 class _Asked:
@@ -303,42 +252,5 @@ class _Asked:
         self.glances = glances
 
 
-class _Page:
-    """Entries to be read together, none of them twice."""
-
-    __slots__ = ("asked", "entries", "is_full", "size")
-
-    def __init__(self, loading: set[int]) -> None:
-        self.entries: list[Entry] = []
-        self.asked = set(loading)
-        self.size = 0
-        self.is_full = False
-
-    def add(self, entry: Entry | None) -> bool:
-        """Read an entry's body too, if it is out and nobody asked; False if the page is full."""
-        if entry is None or entry.message is not None or entry.state in (GONE, STORING):
-            return True  # not there, not needed, or not at its place in the store yet
-        if entry.seq in self.asked or self.is_full:
-            return not self.is_full
-        self.asked.add(entry.seq)
-        self.entries.append(entry)
-        self.size += entry.size
-        self.is_full = len(self.entries) >= PAGE_MESSAGES or self.size >= PAGE_BYTES
-        return not self.is_full
-
-    def add_all(self, entries: Iterable[Entry]) -> None:
-        """Read these too, as far as the page goes."""
-        for entry in entries:
-            if not self.add(entry):
-                return
-
-
 def _seq(record: BodyRecord) -> int:
     return record.seq
-
-
-def _line(lane: Lane) -> Iterable[Entry]:
-    entry = lane.head
-    while entry is not None:
-        yield entry
-        entry = entry.next

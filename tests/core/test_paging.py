@@ -12,7 +12,7 @@ import pytest
 
 from covey.config.queues import GroupSettings, QueueSettings
 from covey.config.settings import BrokerSettings, Settings
-from covey.core import paging
+from covey.core import page, paging
 from covey.core.consumer import Window
 from covey.core.entrance import restore
 from covey.core.entry import Entry, Outcome
@@ -31,7 +31,7 @@ WINDOW = 10 * len(BODY)
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages so small that a short test turns many of them."""
-    monkeypatch.setattr(paging, "PAGE_MESSAGES", 8)
+    monkeypatch.setattr(page, "PAGE_MESSAGES", 8)
     monkeypatch.setattr(paging, "LOADED_MIN", 16)
     monkeypatch.setattr(paging, "SPILL_MESSAGES", 1)
 
@@ -148,7 +148,7 @@ def test_memory_stays_at_the_window_while_a_backlog_drains(tmp_path: Path) -> No
             house.settle(entry)
             reader.window.grant(1, 0)
     assert house.queue("a").board.index.count == 0
-    assert highest <= WINDOW + 3 * paging.PAGE_MESSAGES * (len(BODY) + 8)
+    assert highest <= WINDOW + 3 * page.PAGE_MESSAGES * (len(BODY) + 8)
     house.store.close()
 
 
