@@ -205,3 +205,21 @@ def test_many_that_are_due_at_once_come_in_portions(tmp_path: Path) -> None:
         wait(house, float(second))
     assert bodies(reader) == [b"%d" % number for number in range(2500)]
     house.store.close()
+
+
+def test_a_clock_that_is_set_back_makes_it_later_and_one_set_forward_brings_all_in_order(
+    tmp_path: Path,
+) -> None:
+    house = House(tmp_path)
+    reader = house.reader("a")
+    for due in (20.0, 10.0, 30.0):
+        house.publish("a", late(b"%d" % due, due))
+    house.rest()
+    house.broker.clock.offset = -3600.0
+    wait(house, 40.0)
+    assert bodies(reader) == []
+    assert house.broker.tick(41.0) <= 46.0  # it looks again though the time lies far ahead
+    house.broker.clock.offset = 3600.0
+    wait(house, 42.0)
+    assert bodies(reader) == [b"10", b"20", b"30"]
+    house.store.close()

@@ -99,3 +99,13 @@ def test_a_browser_does_not_see_what_ran_out() -> None:
     browser = bench.browse()
     bench.pump()
     assert browser.got == [2]
+
+
+def test_a_clock_that_is_set_back_expires_nothing_early_and_all_in_the_end() -> None:
+    expiry = Expiry()
+    for seq, expires_ms in enumerate((5_000, 6_000, 4_000_000), start=1):
+        expiry.add(entry(seq, expires_ms))
+    assert list(expiry.due(6_000)) == [1]
+    assert list(expiry.due(1_000)) == []
+    assert list(expiry.due(7_000)) == [2]
+    assert list(expiry.due(5_000_000)) == [3]
