@@ -215,7 +215,8 @@ class Connection(asyncio.BufferedProtocol):
         engine = self.engine
         try:
             now = time.monotonic()
-            deadline = self._next_look(now) if self._is_late(now) else engine.tick(now)
+            is_late = self._timer_at < now - LATE_S and self._timer_at != -math.inf
+            deadline = self._next_look(now) if is_late else engine.tick(now)
             if not self._is_blocked:
                 self._speak(self.transport)
         except Exception:  # as in `receive`, but it cannot even say good-bye
@@ -256,10 +257,6 @@ class Connection(asyncio.BufferedProtocol):
 
     # Time: a deadline mostly moves on before it comes, so a timer is left alone and looks again.
 
-    def _is_late(self, now: float) -> bool:
-        """Say whether a deadline was missed by us; the end's own steps have none."""
-        return -math.inf < self._timer_at < now - LATE_S
-
     def _next_look(self, now: float) -> float:
         """Put a missed deadline off until the sockets were looked at."""
         self._timer_at = math.inf
@@ -281,7 +278,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _time_has_come(self) -> None:
         self._timer = None
-        if not self._is_late(time.monotonic()):
+        if self._timer_at >= time.monotonic() - LATE_S:
             self._timer_at = math.inf
         self._turn()
 
