@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from cproton_ffi import lib
 from proton import Condition, ProtonException
 
-from covey.core.errors import BrokerError, ProtocolError
+from covey.core.errors import BrokerError, ProtocolError, RefusedError
 from covey.protocols.amqp.calls import (
     PN_DELIVERY,
     PN_LINK_FLOW,
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 SESSION_FRAMES: Final = 2048  # a session's window: twice the default credit of one link
 
+# A peer that asks for a sign of life more often would be sent little else: it is refused, as AMQP
+# 1.0 section 2.4.5 asks of whoever cannot support an idle time-out.
+IDLE_TIMEOUT_MIN_S: Final = 0.1
+
 # What proton raises for data that it cannot hand to Python.
 UNREADABLE: Final = (RecursionError, UnicodeError, ProtonException, ValueError, TypeError)
 
@@ -41,6 +45,7 @@ class Events:
         self.engine = engine
         self.wire = wire
         self.has_opened = False  # the peer has
+        self.sessions = 0
         self.handlers: dict[int, Callable[[Pointer], None]] = {
             lib.PN_CONNECTION_REMOTE_OPEN: self.on_open,
             lib.PN_SESSION_REMOTE_OPEN: self.on_session_open,
@@ -88,11 +93,27 @@ class Events:
         connection = self.wire.connection
         # Read before the session exists: either may be unreadable, and nobody would end it then.
         hostname, container = connection.remote_hostname, connection.remote_container
+        idle_s = self.wire.transport.remote_idle_timeout
+        if 0 < idle_s < IDLE_TIMEOUT_MIN_S:
+            least_ms = int(IDLE_TIMEOUT_MIN_S * 1000)
+            cause = (
+                f"an idle time-out of {int(idle_s * 1000)} ms: at least {least_ms} are supported"
+            )
+            raise RefusedError(cause, "invalid")
         self.engine.open_session(hostname or "", container or "")
         connection.open()
 
     def on_session_open(self, event: Pointer) -> None:
-        """Open a session."""
+        """Open a session.
+
+        Proton forgets the session that a channel had when another one begins there; it shows when
+        there are more of them than channels.
+        """
+        if self.engine.session is None:
+            raise ProtocolError("begin on a connection that is not open", "illegal-state")
+        self.sessions += 1
+        if self.sessions > self.engine.settings.channel_max + 1:
+            raise ProtocolError("begin on a channel that has a session already", "illegal-state")
         session = session_at(lib.pn_event_session(event))
         session.incoming_capacity = SESSION_FRAMES * self.engine.settings.max_frame_size
         session.open()
@@ -117,6 +138,7 @@ class Events:
         session = session_at(pointer)
         session.close()
         session.free()
+        self.sessions -= 1
 
     def on_close(self, event: Pointer) -> None:
         """End the connection as the peer asked."""
@@ -124,6 +146,7 @@ class Events:
 
     def on_transport_error(self, event: Pointer) -> None:
         """End the connection: proton has told the peer why."""
+        self.wire.has_failed = True
         condition = self.wire.transport.condition
         if condition is not None:
             name, cause = condition.name, condition.description

@@ -39,6 +39,7 @@ class Links:
     def __init__(self, engine: AmqpEngine) -> None:
         self.engine = engine
         self.open: dict[Pointer, AnyLink] = {}
+        self.leaving: set[Pointer] = set()  # ended here, which the peer has still to confirm
 
     def attach(self, link: Link) -> None:
         """Answer an attach: open the link, or refuse it."""
@@ -64,6 +65,7 @@ class Links:
     def detach(self, link: Link, *, is_closed: bool) -> None:
         """Hear that the peer ends a link, and end it here."""
         self._end(link._impl, is_closed=is_closed, counted=False)
+        self.leaving.discard(link._impl)
         if is_closed:
             link.close()
         else:
@@ -76,6 +78,7 @@ class Links:
             wrapped = link_at(link.pointer)
             wrapped.condition = condition_of(error)
             wrapped.close()
+            self._let_go(link.pointer)
             self.engine.has_news()
 
     def go_on(self) -> None:
@@ -88,6 +91,8 @@ class Links:
         """End every link of a session that ends."""
         for pointer in [each for each in self.open if lib.pn_link_session(each) == session]:
             self._end(pointer, is_closed=False, counted=False)
+        gone = [each for each in self.leaving if lib.pn_link_session(each) == session]
+        self.leaving.difference_update(gone)
 
     def end_all(self, *, counted: bool) -> None:
         """End every link: the connection ends."""
@@ -100,6 +105,14 @@ class Links:
             return False
         link.end(is_closed=is_closed, counted=counted)
         return True
+
+    def _let_go(self, pointer: Pointer) -> None:
+        """Wait for the peer to end a link, too: until then it costs memory."""
+        self.leaving.add(pointer)
+        limit = self.engine.settings.links_max
+        if len(self.leaving) > limit:
+            cause = f"{limit} links were ended, and no detach has come for one"
+            self.engine.fail(RefusedError(cause, "limit"))
 
     def _attach_incoming(self, link: Link) -> IncomingLink:
         engine = self.engine
@@ -165,3 +178,4 @@ class Links:
         link.open()
         link.condition = condition_of(error)
         link.close()
+        self._let_go(link._impl)

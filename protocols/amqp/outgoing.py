@@ -19,7 +19,7 @@ from cproton_ffi import lib
 
 from covey.core.consumer import Consumer, Window
 from covey.core.entry import ACCEPTED, Entry, Outcome
-from covey.core.errors import RefusedError
+from covey.core.errors import ProtocolError, RefusedError
 from covey.core.queue import Queue
 from covey.core.session import Session
 from covey.core.subscription import settle
@@ -160,7 +160,7 @@ class OutgoingLink:
                 if source is not None:
                     source.settle(entry, ACCEPTED, self.engine.now)
         elif delivery not in self.unsettled:
-            return
+            self._check_direction()
         elif state == transfer.TRANSACTIONAL:
             self.engine.coordinator.settle(self, delivery, is_settled=is_settled)
         elif is_settled or state in OUTCOMES:
@@ -195,6 +195,12 @@ class OutgoingLink:
             )
         if self.on_end is not None:
             self.on_end(is_closed)
+
+    def _check_direction(self) -> None:
+        """Refuse a peer's own transfer: it would be the current delivery, and take our next one."""
+        if lib.pn_link_current(self.pointer):
+            cause = f"link {self.name}: a transfer on a link on which the peer receives"
+            raise ProtocolError(cause, "illegal-state")
 
     def _settle(self, delivery: Pointer, state: int, *, is_settled: bool) -> None:
         entry = self.unsettled[delivery]

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from cproton_ffi import lib
 
+from covey.core.errors import RefusedError
+
 if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
     from covey.protocols.amqp.incoming import IncomingLink
@@ -72,7 +74,11 @@ class Pressure:
     # From the peer.
 
     def stall(self, link: IncomingLink) -> None:
-        """Note that a link has messages which wait for the session."""
+        """Note that a link has messages which wait for the session, no more than it has credit."""
+        if lib.pn_link_queued(link.pointer) > max(0, lib.pn_link_credit(link.pointer)):
+            cause = f"link {link.name}: more transfers than it has credit for"
+            self._engine.close_link(link, RefusedError(cause, "no-credit"))
+            return
         if link not in self._stalled:
             self._stalled.append(link)
         held: int = lib.pn_session_incoming_bytes(lib.pn_link_session(link.pointer))

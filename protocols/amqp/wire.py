@@ -24,6 +24,10 @@ CLOSE: Final = 0x18  # AMQP 1.0 section 2.7.9
 ERROR: Final = 0x1D  # AMQP 1.0 section 2.8.14
 FRAME_HEADER_SIZE: Final = 8
 
+# As proton has it in the close for a disposition it cannot place, and as it should read.
+MISSPELT: Final = b"amqp:not allowed"
+NOT_ALLOWED: Final = b"amqp:not-allowed"
+
 PEEK_SIZE: Final = 256 * 1024  # bytes taken from proton at a time; more would be copied again
 
 Pointer = Any  # a C pointer of cffi: hashed and compared by its address
@@ -48,6 +52,7 @@ class Wire:
         self.collector = Collector()
         self.connection.collect(self.collector)
         self.transport.bind(self.connection)
+        self.has_failed = False  # proton has found a fault, and closed
         # Kept apart: each is a call through the wrapper otherwise.
         self.events: Pointer = self.collector._impl
         self._transport: Pointer = self.transport._impl
@@ -69,7 +74,7 @@ class Wire:
         taken: int = lib.pn_transport_peek(self._transport, _buffer, size)
         data: bytes = _buffer_bytes[:taken]
         lib.pn_transport_pop(self._transport, taken)
-        return data
+        return data.replace(MISSPELT, NOT_ALLOWED) if self.has_failed else data
 
     @property
     def is_finished(self) -> bool:
