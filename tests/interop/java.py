@@ -58,16 +58,29 @@ def _built() -> Path:
     return Path(cache_home) / "covey-tests" / "java" / version
 
 
-def run_java(name: str, *arguments: str) -> str:
-    """Run a program to its end and return what it wrote; it must end well."""
+def start_java(name: str, *arguments: str) -> subprocess.Popen[str]:
+    """Start a program, whose input and output are the caller's."""
     if _problem():
         pytest.skip(_problem())
-    done = subprocess.run(
+    return subprocess.Popen(
         ["java", "-cp", f"{_built() / 'jars'}/*:{_built() / 'classes'}", name, *arguments],
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=RUN_S,
-        check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+
+
+def finish_java(program: subprocess.Popen[str], line: str = "") -> str:
+    """Tell a program a line and wait for its end; return what it wrote. It must end well."""
+    try:
+        said, complaints = program.communicate(line, RUN_S)
+    finally:
+        program.kill()
+    assert program.returncode == 0, said + complaints
+    return said
+
+
+def run_java(name: str, *arguments: str) -> str:
+    """Run a program to its end and return what it wrote; it must end well."""
+    return finish_java(start_java(name, *arguments))

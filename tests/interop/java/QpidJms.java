@@ -2,6 +2,7 @@
 // Each one checks what it must see and ends with "ok"; a failed check is an exception.
 
 import jakarta.jms.BytesMessage;
+import jakarta.jms.CompletionListener;
 import jakarta.jms.Connection;
 import jakarta.jms.DeliveryMode;
 import jakarta.jms.JMSException;
@@ -10,10 +11,13 @@ import jakarta.jms.MapMessage;
 import jakarta.jms.Message;
 import jakarta.jms.MessageConsumer;
 import jakarta.jms.MessageProducer;
+import jakarta.jms.ObjectMessage;
 import jakarta.jms.Queue;
 import jakarta.jms.QueueBrowser;
 import jakarta.jms.Session;
+import jakarta.jms.StreamMessage;
 import jakarta.jms.TemporaryQueue;
+import jakarta.jms.TemporaryTopic;
 import jakarta.jms.TextMessage;
 import jakarta.jms.Topic;
 import java.util.ArrayList;
@@ -21,6 +25,9 @@ import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
 import org.apache.qpid.jms.JmsConnectionFactory;
 
 public class QpidJms {
@@ -306,6 +313,249 @@ public class QpidJms {
       equal(request.getJMSMessageID(), got.getJMSCorrelationID());
       answers.close();
       replies.delete();
+    }
+  }
+
+  static void delayed() throws Exception {
+    try (Connection connection = connect()) {
+      Session session = automatic(connection);
+      Queue queue = session.createQueue("jms.delayed");
+      MessageConsumer consumer = session.createConsumer(queue);
+      MessageProducer producer = session.createProducer(queue);
+      producer.setDeliveryDelay(1_000);
+      long sentAt = System.currentTimeMillis();
+      producer.send(session.createTextMessage("later"));
+      producer.setDeliveryDelay(0);
+      producer.send(session.createTextMessage("now"));
+      equal("now", text(consumer));
+      Message later = consumer.receive(SOON_MS);
+      equal("later", ((TextMessage) later).getText());
+      long came = System.currentTimeMillis() - sentAt;
+      check(came >= 1_000, "came after " + came + " ms");
+      check(later.getJMSDeliveryTime() >= sentAt + 1_000, "its delivery time is too early");
+    }
+  }
+
+  static void selectsByHeaders() throws Exception {
+    try (Connection connection = connect()) {
+      Session session = automatic(connection);
+      Queue queue = session.createQueue("jms.headers");
+      MessageProducer producer = session.createProducer(queue);
+      for (int number = 0; number < 4; number++) {
+        Message message = session.createTextMessage("" + number);
+        message.setJMSType(number % 2 == 0 ? "even" : "odd");
+        message.setStringProperty("JMSXGroupID", "g" + number);
+        producer.send(message, DeliveryMode.NON_PERSISTENT, number + 4, 0);
+      }
+      String rest = " AND JMSDeliveryMode = 'NON_PERSISTENT'";
+      equal("3", text(session.createConsumer(queue, "JMSType = 'odd' AND JMSPriority > 6" + rest)));
+      equal("2", text(session.createConsumer(queue, "JMSXGroupID IN ('g2', 'g9')" + rest)));
+      equal("0", text(session.createConsumer(queue, "JMSMessageID IS NOT NULL" + rest)));
+    }
+  }
+
+  static void closesGroups() throws Exception {
+    try (Connection connection = connect()) {
+      Session session = automatic(connection);
+      Queue queue = session.createQueue("jms.close");
+      MessageConsumer consumer = session.createConsumer(queue);
+      MessageProducer producer = session.createProducer(queue);
+      for (int sequence : new int[] {1, 2, -1, 1}) {
+        Message message = session.createTextMessage("" + sequence);
+        message.setStringProperty("JMSXGroupID", "g");
+        message.setIntProperty("JMSXGroupSeq", sequence);
+        producer.send(message);
+      }
+      for (int sequence : new int[] {1, 2, -1, 1}) {
+        Message message = consumer.receive(SOON_MS);
+        equal("g", message.getStringProperty("JMSXGroupID"));
+        equal(sequence, message.getIntProperty("JMSXGroupSeq"));
+      }
+    }
+  }
+
+  static void listens() throws Exception {
+    try (Connection connection = connect()) {
+      Queue queue = automatic(connection).createQueue("jms.listens");
+      BlockingQueue<String> got = new LinkedBlockingQueue<>();
+      BlockingQueue<String> completed = new LinkedBlockingQueue<>();
+      automatic(connection)
+          .createConsumer(queue)
+          .setMessageListener(
+              message -> {
+                try {
+                  got.add(((TextMessage) message).getText());
+                } catch (JMSException error) {
+                  got.add(error.toString());
+                }
+              });
+      Session session = automatic(connection);
+      MessageProducer producer = session.createProducer(queue);
+      for (int number = 0; number < 50; number++) {
+        producer.send(
+            session.createTextMessage("" + number),
+            new CompletionListener() {
+              public void onCompletion(Message message) {
+                completed.add("done");
+              }
+
+              public void onException(Message message, Exception error) {
+                completed.add(error.toString());
+              }
+            });
+      }
+      for (int number = 0; number < 50; number++) {
+        equal("" + number, got.poll(SOON_MS, TimeUnit.MILLISECONDS));
+        equal("done", completed.poll(SOON_MS, TimeUnit.MILLISECONDS));
+      }
+    }
+  }
+
+  static void givesBack() throws Exception {
+    try (Connection connection = connect()) {
+      Session session = connection.createSession(false, Session.CLIENT_ACKNOWLEDGE);
+      Queue queue = session.createQueue("jms.back");
+      MessageProducer producer = session.createProducer(queue);
+      for (int number = 0; number < 6; number++) {
+        producer.send(session.createTextMessage("" + number));
+      }
+      MessageConsumer first = session.createConsumer(queue);
+      Message zero = first.receive(SOON_MS);
+      equal("0", ((TextMessage) zero).getText());
+      zero.acknowledge();
+      first.close(); // with the other five fetched in advance
+      MessageConsumer second = session.createConsumer(queue);
+      for (int number = 1; number < 6; number++) {
+        Message message = second.receive(SOON_MS);
+        equal("" + number, ((TextMessage) message).getText());
+        check(!message.getJMSRedelivered(), "nobody had seen it");
+      }
+    }
+  }
+
+  static final int NO_ACKNOWLEDGE = 100; // of Qpid JMS: sent settled
+  static final int INDIVIDUAL_ACKNOWLEDGE = 101;
+
+  static void otherModes() throws Exception {
+    try (Connection connection = connect()) {
+      Session settled = connection.createSession(NO_ACKNOWLEDGE);
+      Queue queue = settled.createQueue("jms.modes");
+      MessageProducer producer = settled.createProducer(queue);
+      MessageConsumer careless = settled.createConsumer(queue);
+      producer.send(settled.createTextMessage("once"));
+      equal("once", text(careless));
+      careless.close();
+      for (int number = 0; number < 3; number++) {
+        producer.send(settled.createTextMessage("" + number));
+      }
+      Session single = connection.createSession(INDIVIDUAL_ACKNOWLEDGE);
+      MessageConsumer careful = single.createConsumer(queue);
+      careful.receive(SOON_MS);
+      careful.receive(SOON_MS).acknowledge();
+      equal("2", text(careful));
+      single.close();
+      Session last = connection.createSession(Session.DUPS_OK_ACKNOWLEDGE);
+      MessageConsumer rest = last.createConsumer(queue);
+      equal("0", text(rest));
+      equal("2", text(rest));
+      empty(rest);
+    }
+  }
+
+  static void otherBodies() throws Exception {
+    try (Connection connection = connect()) {
+      Session session = automatic(connection);
+      Queue queue = session.createQueue("jms.bodies");
+      MessageProducer producer = session.createProducer(queue);
+      StreamMessage stream = session.createStreamMessage();
+      stream.writeInt(7);
+      stream.writeString("seven");
+      stream.writeBytes(new byte[] {7});
+      producer.send(stream);
+      producer.send(session.createObjectMessage(new ArrayList<>(List.of("a", "b"))));
+      producer.send(session.createMessage());
+      BytesMessage large = session.createBytesMessage();
+      large.writeBytes(new byte[3_000_000]);
+      producer.send(large);
+      MessageConsumer consumer = session.createConsumer(queue);
+      StreamMessage read = (StreamMessage) consumer.receive(SOON_MS);
+      equal(7, read.readInt());
+      equal("seven", read.readString());
+      equal(1, read.readBytes(new byte[8]));
+      equal(List.of("a", "b"), ((ObjectMessage) consumer.receive(SOON_MS)).getObject());
+      check(consumer.receive(SOON_MS) != null, "a message without a body did not come");
+      equal(3_000_000L, ((BytesMessage) consumer.receive(SOON_MS)).getBodyLength());
+    }
+  }
+
+  static void temporaryTopic() throws Exception {
+    try (Connection connection = connect();
+        Connection other = connect()) {
+      Session session = automatic(connection);
+      TemporaryTopic topic = session.createTemporaryTopic();
+      List<MessageConsumer> listeners =
+          List.of(session.createConsumer(topic), session.createConsumer(topic, "a = 1"));
+      Session sending = automatic(other);
+      MessageProducer producer = sending.createProducer(topic);
+      for (int number = 1; number <= 2; number++) {
+        Message message = sending.createTextMessage("" + number);
+        message.setIntProperty("a", number);
+        producer.send(message);
+      }
+      equal("1", text(listeners.get(0)));
+      equal("2", text(listeners.get(0)));
+      equal("1", text(listeners.get(1)));
+      empty(listeners.get(1));
+      for (MessageConsumer listener : listeners) listener.close();
+      topic.delete();
+    }
+  }
+
+  static void durableWithSelector() throws Exception {
+    for (int round = 0; round < 2; round++) {
+      try (Connection connection = connect("jms-choosy", "password")) {
+        Session session = automatic(connection);
+        Topic topic = session.createTopic("jms.choosy");
+        MessageConsumer choosy =
+            session.createDurableConsumer(topic, "choosy", "round = 1", false);
+        if (round == 1) {
+          equal("1", text(choosy));
+          empty(choosy);
+          choosy.close();
+          session.unsubscribe("choosy");
+          return;
+        }
+        choosy.close();
+        for (int number = 0; number < 2; number++) {
+          Message message = session.createTextMessage("" + number);
+          message.setIntProperty("round", number);
+          session.createProducer(topic).send(message);
+        }
+      }
+    }
+  }
+
+  static void lostConnection() throws Exception {
+    String uri = "failover:(amqp://127.0.0.1:" + port + ")?failover.reconnectDelay=50";
+    JmsConnectionFactory factory = new JmsConnectionFactory(uri);
+    try (Connection connection = factory.createConnection("admin", "password")) {
+      connection.start();
+      Session session = connection.createSession(false, Session.CLIENT_ACKNOWLEDGE);
+      Queue queue = session.createQueue("jms.failover");
+      MessageProducer producer = session.createProducer(queue);
+      MessageConsumer consumer = session.createConsumer(queue);
+      producer.send(session.createTextMessage("kept"));
+      producer.send(session.createTextMessage("done"));
+      equal("kept", text(consumer));
+      System.out.println("ready");
+      System.in.read(); // until the broker has been killed and started again
+      producer.send(session.createTextMessage("after"));
+      Message again = consumer.receive(SOON_MS);
+      equal("kept", ((TextMessage) again).getText());
+      equal("done", text(consumer));
+      Message last = consumer.receive(SOON_MS);
+      equal("after", ((TextMessage) last).getText());
+      last.acknowledge();
     }
   }
 }
