@@ -111,6 +111,17 @@ class Message(ABC):
     def neutral(self) -> Neutral:
         """Return the message in no protocol's words. Costs a full decode."""
 
+    def form(self) -> object:
+        """Return what this message shares with all that differ from it in `content` alone.
+
+        None if that is not known; else the same object for each of them and for no other.
+        """
+        return None
+
+    def content(self) -> bytes:
+        """Return the bytes in which messages of one form differ."""
+        return b""
+
     @abstractmethod
     def encode(self) -> tuple[bytes, bytes]:
         """Return head and body as a store keeps them; `kind` names the decoder."""

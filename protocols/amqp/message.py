@@ -98,6 +98,14 @@ class AmqpMessage(Message):
         copy.group_sequence = self.group_sequence
         return copy
 
+    def form(self) -> object:
+        """Return the sections, which only those share that `with_content` has made."""
+        return self.sections
+
+    def content(self) -> bytes:
+        """Return the content of the one data section that such a message ends with."""
+        return self.data[len(self.data) - self.size :]
+
     @classmethod
     def restore(cls, head: bytes, body: bytes) -> AmqpMessage:
         """Read a message back from a store; raises StoreError for one of another form."""

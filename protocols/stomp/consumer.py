@@ -62,6 +62,8 @@ class StompConsumer(Consumer):
         self.weight = wish.weight
         self.client_id = engine.client_id
         self.unsettled_max = engine.broker.limits.unsettled_max
+        self.pattern: StompMessage | None = None  # the last translation, and of which form
+        self.pattern_form: object = None
 
     def deliver(self, entry: Entry) -> None:
         """Write the message into the connection's outbox."""
@@ -148,9 +150,17 @@ class StompConsumer(Consumer):
         return lines
 
     def _translated(self, message: Message) -> StompMessage:
+        """Put another protocol's message into STOMP's words, those of one form but once."""
+        form = message.form()
+        pattern = self.pattern
+        if pattern is not None and form is not None and form is self.pattern_form:
+            return pattern.with_body(message.content())
         queue = self.queue
         header = queue.discipline.key.header if isinstance(queue, Queue) else None
-        return from_neutral(message.neutral(), self.wish.destination, header)
+        made = from_neutral(message.neutral(), self.wish.destination, header)
+        self.pattern = made
+        self.pattern_form = form
+        return made
 
 
 def _write(fan: Fan) -> bool:

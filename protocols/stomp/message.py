@@ -143,6 +143,17 @@ class StompMessage(Message):
         self.given_id = ""  # the client's own message-id
         self.timestamp_ms = 0
 
+    def with_body(self, body: bytes) -> StompMessage:
+        """Return a message of which everything but the body is as here."""
+        copy = StompMessage(self.block, body)
+        copy.given_id = self.given_id
+        copy.expires_ms = self.expires_ms
+        copy.group = self.group
+        copy.group_sequence = self.group_sequence
+        copy.priority = self.priority
+        copy.persistent = self.persistent
+        return copy
+
     def message_id(self) -> str:
         """Return the client's own id, else the one the broker made."""
         return self.given_id or f"{self.id_prefix.decode()}{self.id_number}"

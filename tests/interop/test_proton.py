@@ -11,6 +11,7 @@ from proton import ConnectionException, Message, symbol
 from proton.reactor import Container, Copy, DurableSubscription, Selector
 from proton.utils import LinkDetached, SendException, SyncRequestResponse
 
+from covey.protocols.stomp.rules import Version
 from tests.e2e.support import HOST, TIMEOUT_S, BrokerProcess
 from tests.interop.amqp import amqp_port, connected
 
@@ -166,6 +167,18 @@ def read_to_the_end(peer: socket.socket) -> None:
                 pass
         except ConnectionResetError:
             pass  # it closed with words of ours unread
+
+
+def test_stomp_reads_each_of_many_like_messages(broker: BrokerProcess) -> None:
+    with broker.client() as stomp, connected(broker) as connection:
+        stomp.subscribe("/queue/interop.alike")
+        sender = connection.create_sender("interop.alike")
+        for colour, body in (("red", b"1"), ("red", b"2"), ("blue", b"3"), ("red", b"4")):
+            sender.send(Message(body=body, inferred=True, properties={"colour": colour}))
+        frames = [stomp.frame() for _ in range(4)]
+    assert [frame.body for frame in frames] == [b"1", b"2", b"3", b"4"]
+    colours = [frame.headers(Version.V1_2)["colour"] for frame in frames]
+    assert colours == ["red", "red", "blue", "red"]
 
 
 def test_mutated_bytes_over_sockets_leave_the_broker_serving(broker: BrokerProcess) -> None:

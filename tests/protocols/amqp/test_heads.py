@@ -106,3 +106,12 @@ def test_a_time_to_live_counts_from_each_receipt() -> None:
     data = encoded(b"x", ttl=5.0)
     assert taken(heads, data).expires_ms == WALL_MS + 5000
     assert taken(heads, data, WALL_MS + 1).expires_ms == WALL_MS + 5001
+
+
+def test_messages_of_one_head_have_one_form_and_each_its_content() -> None:
+    heads = Heads()
+    one, two = [taken(heads, encoded(body)) for body in (b"one", b"two")]
+    other = taken(heads, encoded(b"one", subject="other"))
+    assert one.form() is two.form()
+    assert one.form() is not other.form()
+    assert [message.content() for message in (one, two, other)] == [b"one", b"two", b"one"]
