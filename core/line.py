@@ -41,8 +41,13 @@ class Line:
         consumer.places[self.slot] = place
         heappush(self.heap, (-consumer.priority, load, tie, place, consumer))
         if len(self.heap) > 2 * len(self.view.members) + VOID_SPARED:
-            # Void places with a high load would never reach the top.
-            self.heap = [top for top in self.heap if top[4].places[self.slot] == top[3]]
+            # Void places with a high load would never reach the top, and no place does while there
+            # is nothing to hand out: those who have left would be kept for ever.
+            self.heap = [
+                top
+                for top in self.heap
+                if top[4].places[self.slot] == top[3] and top[4].view is self.view
+            ]
             heapify(self.heap)
 
     def best(self) -> Consumer | None:

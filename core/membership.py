@@ -164,6 +164,8 @@ class Membership:
         view.members.remove(consumer)
         if view.members:
             return
+        view.lane_line.heap.clear()  # all places are void, and would keep those who had them
+        view.plain_line.heap.clear()
         if view is not self.board.default_view:
             self.board.views.remove(view)
             self.views_changed()

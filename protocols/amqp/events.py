@@ -2,7 +2,8 @@
 
 Deliveries and credit come first, they are nearly all; they go straight to their link. The others
 are the lives of connection, session and link. An event is taken off the list whatever happens to
-it, or the walk would never end; what a peer sent that nobody can read ends its connection.
+it, or the walk would never end; what a peer sent that nobody can read ends its connection. Once
+that has ended, for whatever reason, nothing begins on it: a link would outlive its memory.
 """
 
 from __future__ import annotations
@@ -46,17 +47,6 @@ class Events:
         self.wire = wire
         self.has_opened = False  # the peer has
         self.sessions = 0
-        self.handlers: dict[int, Callable[[Pointer], None]] = {
-            lib.PN_CONNECTION_REMOTE_OPEN: self.on_open,
-            lib.PN_SESSION_REMOTE_OPEN: self.on_session_open,
-            lib.PN_LINK_REMOTE_OPEN: self.on_link_open,
-            lib.PN_LINK_REMOTE_CLOSE: self.on_link_close,
-            lib.PN_LINK_REMOTE_DETACH: self.on_link_detach,
-            lib.PN_SESSION_REMOTE_CLOSE: self.on_session_close,
-            lib.PN_CONNECTION_REMOTE_CLOSE: self.on_close,
-            lib.PN_TRANSPORT_ERROR: self.on_transport_error,
-            lib.PN_TRANSPORT_TAIL_CLOSED: self.on_transport_end,
-        }
 
     def walk(self) -> None:
         """Handle all events there are."""
@@ -74,8 +64,8 @@ class Events:
                     link = links.get(pn_event_link(event))
                     if link is not None:
                         link.flowed()
-                elif kind in self.handlers:
-                    self.handlers[kind](event)
+                elif kind in HANDLERS and not self.engine.is_closed:
+                    HANDLERS[kind](self, event)
             except BrokerError as error:
                 self.engine.fail(error)
             except UNREADABLE as error:
@@ -156,3 +146,18 @@ class Events:
     def on_transport_end(self, event: Pointer) -> None:
         """End the connection: a frame was none, which proton itself does not answer."""
         self.engine.fail_with(Condition(FRAMING_ERROR, "a frame that is none of AMQP's"))
+
+
+# Of the class, not of each of its instances: those would hold themselves, and proton's buffers,
+# until the collector looks for such circles.
+HANDLERS: Final[dict[int, Callable[[Events, Pointer], None]]] = {
+    lib.PN_CONNECTION_REMOTE_OPEN: Events.on_open,
+    lib.PN_SESSION_REMOTE_OPEN: Events.on_session_open,
+    lib.PN_LINK_REMOTE_OPEN: Events.on_link_open,
+    lib.PN_LINK_REMOTE_CLOSE: Events.on_link_close,
+    lib.PN_LINK_REMOTE_DETACH: Events.on_link_detach,
+    lib.PN_SESSION_REMOTE_CLOSE: Events.on_session_close,
+    lib.PN_CONNECTION_REMOTE_CLOSE: Events.on_close,
+    lib.PN_TRANSPORT_ERROR: Events.on_transport_error,
+    lib.PN_TRANSPORT_TAIL_CLOSED: Events.on_transport_end,
+}

@@ -71,3 +71,17 @@ def test_void_places_do_not_pile_up() -> None:
         line.push(other, 1000.0 - place, 0, place)
     assert len(line.heap) <= 2 * len(view.members) + VOID_SPARED
     assert line.best() is best
+
+
+def test_those_who_have_left_do_not_pile_up_where_nothing_is_handed_out() -> None:
+    view = View(None, 0)
+    line = Line(view, LANES)
+    staying = reader_in(view)
+    line.push(staying, 0.0, 0, 1)
+    for place in range(2, 10 * VOID_SPARED):
+        leaving = reader_in(view)
+        line.push(leaving, 0.0, 0, place)
+        view.members.remove(leaving)
+        leaving.view = None
+    assert len(line.heap) <= VOID_SPARED + 4
+    assert line.best() is staying

@@ -30,6 +30,15 @@ def test_an_uncounted_leave_does_not_count_a_delivery() -> None:
     assert entry.deliveries == 0
 
 
+def test_a_queue_that_all_have_left_keeps_none_of_them() -> None:
+    bench = Bench()
+    for reader in [bench.join(), bench.join()]:
+        bench.leave(reader)
+    view = bench.queue.board.default_view
+    assert not view.lane_line.heap
+    assert not view.plain_line.heap
+
+
 def test_a_second_leave_changes_nothing() -> None:
     bench = Bench()
     reader = bench.join()

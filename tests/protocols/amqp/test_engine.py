@@ -13,6 +13,7 @@ from covey.core.broker import Broker
 from covey.protocols.amqp.engine import OUTGOING_MAX, AmqpEngine
 from covey.protocols.amqp.sasl import AMQP_HEADER, SASL_HEADER
 from covey.protocols.amqp.wire import PEEK_SIZE
+from tests.e2e.amqp_bytes import attaching, beginning, opening
 from tests.protocols.amqp.peer import OPEN_TO_ALL, Peer, make_broker
 
 FUZZED_SESSIONS = 50_000
@@ -235,6 +236,17 @@ def test_deeply_nested_link_properties_end_the_connection(broker: Broker) -> Non
     engine.lost(1.0)
     assert b"amqp:" in said or engine.is_closed
     assert Peer(broker).engine.session is not None
+
+
+def test_nothing_begins_on_a_connection_that_has_just_ended(broker: Broker) -> None:
+    engine = AmqpEngine(broker, OPEN_TO_ALL)
+    attach = attaching("late", 0, "late", sends=False)
+    engine.receive(AMQP_HEADER + opening() + beginning() + opening() + attach, 1.0)
+    assert engine.is_closed
+    assert not engine.links.open
+    engine.lost(1.0)
+    assert len(broker.claims) == 0
+    assert "late" not in broker.hosts[0].queues
 
 
 def record_session() -> list[bytes]:
