@@ -14,15 +14,22 @@ The shell's side of the contract:
 
 The engine's side: it calls `wake` whenever there is something new to do for the shell (bytes to
 send, reading again, closed). It may be called many times; the shell looks once. After `is_closed`
-the shell sends what is left and ends the connection.
+the shell sends what is left and ends the connection. What a peer did wrong is told to it and, by
+`report`, to the operator: a client's author is seldom the one who reads the broker's log.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Final
 
+import structlog
 from mypy_extensions import mypyc_attr
+
+Log = structlog.typing.FilteringBoundLogger
+
+FIELD_MAX: Final = 200  # characters of a field in the log: a cause may quote what the peer has sent
 
 
 def _nobody() -> None:
@@ -33,7 +40,9 @@ def _nobody() -> None:
 class Engine(ABC):
     """One connection's protocol, without its socket."""
 
-    def __init__(self) -> None:
+    def __init__(self, remote: str = "", log: Log | None = None) -> None:
+        self.remote = remote
+        self.log = log  # the port's: one bound to each peer would cost every idle one a kilobyte
         self.reading = True  # False: the shell must not read on (quota, receipts, outbox)
         self.is_closed = False
         self.is_stranger = True  # until the peer has logged in; an address may have only so many
@@ -60,6 +69,12 @@ class Engine(ABC):
     @abstractmethod
     def shut_down(self, reason: str, now: float) -> None:
         """Tell the peer that the broker ends the connection, and close."""
+
+    def report(self, event: str, **fields: str | None) -> None:
+        """Log what a peer did wrong."""
+        if self.log is not None:
+            clipped = {name: text and text[:FIELD_MAX] for name, text in fields.items()}
+            self.log.warning(event, remote=self.remote, **clipped)
 
     def when_done(self, call: Callable[[], None]) -> None:
         """Call back when everything received so far is done and safe; at once if it is."""

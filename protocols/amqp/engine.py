@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import Final
 
 from proton import Condition
-from structlog.typing import FilteringBoundLogger
 
 from covey.config.settings import AmqpSettings
 from covey.core.broker import Broker
@@ -31,7 +30,7 @@ from covey.protocols.amqp.nodes import Nodes
 from covey.protocols.amqp.pressure import Pressure
 from covey.protocols.amqp.sasl import SaslServer, SaslState
 from covey.protocols.amqp.wire import Wire, close_frame
-from covey.protocols.engine import Engine
+from covey.protocols.engine import Engine, Log
 
 OUTGOING_MAX: Final = 256 * 1024  # bytes given at a time, so that other connections get their turn
 CLOSE_DELAY_S: Final = 0.5  # for the peer to read why, before its socket is gone
@@ -53,15 +52,13 @@ class AmqpEngine(Engine):
         remote: str = "",
         is_loopback: bool = True,
         certificate_name: str | None = None,
-        log: FilteringBoundLogger | None = None,
+        log: Log | None = None,
         now: float = 0.0,
     ) -> None:
         """Start before login, with a stranger's limits."""
-        super().__init__()
+        super().__init__(remote, log)
         self.broker = broker
         self.settings = settings
-        self.remote = remote
-        self.log = log
         self.sasl = SaslServer(
             broker.users,
             settings.sasl_mechanisms,
@@ -189,11 +186,6 @@ class AmqpEngine(Engine):
         """End a link at the end of this turn: asked from inside the core."""
         self._to_close.append((link, error))
         self.has_news()
-
-    def report(self, event: str, **fields: str | None) -> None:
-        """Log what a peer did wrong."""
-        if self.log is not None:
-            self.log.warning(event, **fields)
 
     # Turns.
 

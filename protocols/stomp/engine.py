@@ -20,7 +20,7 @@ from covey.config.settings import StompSettings
 from covey.core.broker import Broker
 from covey.core.errors import BrokerError, ProtocolError, RefusedError
 from covey.core.session import Session
-from covey.protocols.engine import Engine
+from covey.protocols.engine import Engine, Log
 from covey.protocols.stomp import acks
 from covey.protocols.stomp.dialect import login_limits
 from covey.protocols.stomp.frame import Frame, encode
@@ -37,6 +37,9 @@ from covey.protocols.stomp.verbs import VERBS
 OUTBOX_FACTOR: Final = 2
 V1_2: Final = Version.V1_2
 
+# Ends that the operator wanted, or that the core has told already (`core.audit`).
+KNOWN_ENDS: Final = frozenset({"denied", "throttled", "shutdown", "cancelled"})
+
 
 class StompEngine(Engine):
     """What one STOMP client said, and what it is to hear."""
@@ -49,13 +52,13 @@ class StompEngine(Engine):
         remote: str = "",
         is_loopback: bool = True,
         socket_buffer: int = 65536,
+        log: Log | None = None,
         now: float = 0.0,
     ) -> None:
         """Start before login, with a stranger's limits."""
-        super().__init__()
+        super().__init__(remote, log)
         self.broker = broker
         self.settings = settings
-        self.remote = remote
         self.is_loopback = is_loopback
         self.socket_buffer = min(socket_buffer, settings.credit_bytes_max)
         self.names = Names(settings, broker)
@@ -178,6 +181,8 @@ class StompEngine(Engine):
         """End the connection with an ERROR that says why."""
         if self.is_closed:
             return
+        if error.code not in KNOWN_ENDS:
+            self.report("connection_refused", code=error.code, cause=error.text)
         headers = [("message", error.text), ("covey-code", error.code)]
         if error.code == "version":
             headers.append(("version", SUPPORTED_TEXT))

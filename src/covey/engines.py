@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import structlog
-
 from covey.config.settings import ConnectorSettings
 from covey.core.broker import Broker
 from covey.protocols.amqp.engine import AmqpEngine
-from covey.protocols.engine import Engine
+from covey.protocols.engine import Engine, Log
 from covey.protocols.peer import MakeEngine, Peer
 from covey.protocols.stomp.engine import StompEngine
-
-Log = structlog.typing.FilteringBoundLogger
 
 
 def engine_maker(broker: Broker, connector: ConnectorSettings, log: Log) -> MakeEngine:
     """Return what makes the engines of a port; a WebSocket on an HTTP port speaks STOMP."""
+    port_log = log.bind(connector=connector.id)
     if connector.protocol == "amqp":
-        return _amqp_maker(broker, connector, log)
-    return _stomp_maker(broker, connector)
+        return _amqp_maker(broker, connector, port_log)
+    return _stomp_maker(broker, connector, port_log)
 
 
 def _amqp_maker(broker: Broker, connector: ConnectorSettings, log: Log) -> MakeEngine:
     amqp = connector.amqp
-    port_log = log.bind(connector=connector.id)
 
     def make_amqp(peer: Peer, now: float) -> Engine:
         return AmqpEngine(
@@ -32,14 +28,14 @@ def _amqp_maker(broker: Broker, connector: ConnectorSettings, log: Log) -> MakeE
             remote=peer.remote,
             is_loopback=peer.is_loopback,
             certificate_name=peer.certificate_name,
-            log=port_log.bind(remote=peer.remote),
+            log=log,
             now=now,
         )
 
     return make_amqp
 
 
-def _stomp_maker(broker: Broker, connector: ConnectorSettings) -> MakeEngine:
+def _stomp_maker(broker: Broker, connector: ConnectorSettings, log: Log) -> MakeEngine:
     stomp = connector.stomp
 
     def make_stomp(peer: Peer, now: float) -> Engine:
@@ -49,6 +45,7 @@ def _stomp_maker(broker: Broker, connector: ConnectorSettings) -> MakeEngine:
             remote=peer.remote,
             is_loopback=peer.is_loopback,
             socket_buffer=peer.socket_buffer,
+            log=log,
             now=now,
         )
 

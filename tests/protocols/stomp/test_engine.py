@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import structlog
 from pydantic import SecretStr
+from structlog.testing import capture_logs
 
 from covey.config.settings import StompSettings, UserSettings, VirtualHostSettings
+from covey.protocols.engine import FIELD_MAX
 from tests.protocols.stomp.support import World, frame
 
 LOGIN = {"login": "admin", "passcode": "password"}
@@ -238,3 +241,36 @@ def test_a_subscription_whose_queue_is_deleted_ends_the_connection() -> None:
     world.broker.hosts[0].delete_queue("a", "queue a was deleted")
     world.settle_down()
     assert "queue a was deleted" in client.error()["message"]
+
+
+@pytest.mark.parametrize(
+    ("frame", "code", "cause"),
+    [
+        ("GRAB", "protocol-error", "GRAB"),
+        ("SEND\ndestination:/queue/a\nexpires:soon", "protocol-error", "expires"),
+        (f"SEND\ndestination:/nowhere/{'x' * 300}", "invalid", "/nowhere/"),
+    ],
+)
+def test_what_a_client_did_wrong_is_in_the_brokers_log_too(
+    frame: str, code: str, cause: str
+) -> None:
+    world = World()
+    with capture_logs() as logs:
+        client = world.connect()
+        client.engine.log = structlog.get_logger()
+        client.engine.remote = "192.0.2.1:4711"
+        client.feed(f"{frame}\n\n\0".encode())
+    (entry,) = logs
+    assert (entry["event"], entry["remote"]) == ("connection_refused", "192.0.2.1:4711")
+    assert entry["code"] == client.error()["covey-code"] == code
+    assert cause in entry["cause"]
+    assert len(entry["cause"]) <= FIELD_MAX
+
+
+def test_a_wrong_password_is_told_by_the_audit_alone() -> None:
+    client = World().stranger()
+    with capture_logs() as logs:
+        client.engine.log = structlog.get_logger()
+        client.send("CONNECT", {"login": "admin", "passcode": "wrong"})
+    assert client.error()["covey-code"] == "denied"
+    assert logs == []
