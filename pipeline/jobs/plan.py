@@ -34,6 +34,14 @@ from covey.pipeline.report import Report
 
 NOISE: Final = 0.05
 NOISE_S: Final = 0.01  # and no difference below this is felt by anybody
+PANELS: Final = {
+    "makespan_s": "all done, s",
+    "wait_p95_s": "wait p95, s",
+    "balance": "busiest / mean",
+    "moved_up": "moved: joined",
+    "moved_down": "moved: left",
+    "entries_max": "entries kept",
+}
 QUEUES_MAX: Final = 200  # a report nobody reads; name the queues that matter instead
 
 
@@ -140,9 +148,8 @@ def _show(report: Report, queue: str, ranking: list[Standing], rows: list[dict[s
     )
     report.heading(f"Queue {queue}")
     report.verdict(sentence, is_good=means["order_lost"] == 0)
-    columns = ("makespan_s", "wait_p95_s", "balance", "moved_up", "moved_down", "entries_max")
     names = [one.policy for one in ranking]
-    panels = {name: [one.means[name] for one in ranking] for name in columns}
+    panels = {title: [one.means[name] for one in ranking] for name, title in PANELS.items()}
     report.figure(compared(names, panels), "means over all scenarios, the recommended policy first")
     shown = ("policy", "consumers", "speed", *RESULT_FIELDS)
     report.table(shown, [[row[name] for name in shown] for row in rows])
