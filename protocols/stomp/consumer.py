@@ -7,6 +7,7 @@ body.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 from covey.core.consumer import Consumer, Window
 from covey.core.entry import FIRST, Entry
@@ -64,12 +65,14 @@ class StompConsumer(Consumer):
         self.unsettled_max = engine.broker.limits.unsettled_max
         self.pattern: StompMessage | None = None  # the last translation, and of which form
         self.pattern_form: object = None
+        self.id_prefix = b""  # of what is translated and has no id of its own
+        self.translated = 0
 
     def deliver(self, entry: Entry) -> None:
         """Write the message into the connection's outbox."""
         message = entry.message
         assert message is not None
-        stomp = message if isinstance(message, StompMessage) else self._translated(message)
+        stomp = message if isinstance(message, StompMessage) else self._translated(entry, message)
         engine = self.engine
         tag = 0
         if self.tracks and self.is_older:
@@ -149,18 +152,38 @@ class StompConsumer(Consumer):
             lines += b"\nexpires:%d" % message.expires_ms
         return lines
 
-    def _translated(self, message: Message) -> StompMessage:
-        """Put another protocol's message into STOMP's words, those of one form but once."""
+    def _translated(self, entry: Entry, message: Message) -> StompMessage:
+        """Put another protocol's message into STOMP's words, those of one form but once.
+
+        One without an id is known by its queue and number there, the same whenever it comes again;
+        a topic has no numbers, so its messages are counted for this reader.
+        """
+        queue = self.queue
         form = message.form()
         pattern = self.pattern
         if pattern is not None and form is not None and form is self.pattern_form:
-            return pattern.with_body(message.content())
-        queue = self.queue
-        header = queue.discipline.key.header if isinstance(queue, Queue) else None
-        made = from_neutral(message.neutral(), self.wish.destination, header)
-        self.pattern = made
-        self.pattern_form = form
+            made = pattern.with_body(message.content())
+        else:
+            header = queue.discipline.key.header if isinstance(queue, Queue) else None
+            made = from_neutral(message.neutral(), self.wish.destination, header)
+            self.pattern = made
+            self.pattern_form = form
+            self.id_prefix = self.id_prefix or self._new_id_prefix()
+        self.translated += 1
+        made.id_prefix = self.id_prefix
+        made.id_number = entry.seq if isinstance(queue, Queue) else self.translated
         return made
+
+    def _new_id_prefix(self) -> bytes:
+        engine = self.engine
+        queue = self.queue
+        if isinstance(queue, Queue):
+            kind = "dsub" if self.wish.durable_name else "queue"
+            host = engine.the_session.host.id
+            place = f"{engine.broker.limits.id}-{host}-{kind}-{queue.name}-"
+            return quote(place, safe="").encode()  # nothing in it needs an escape then
+        engine.readers += 1
+        return f"{engine.broker.instance}-{engine.the_session.id}-{engine.readers}-".encode()
 
 
 def _write(fan: Fan) -> bool:

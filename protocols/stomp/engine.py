@@ -72,6 +72,7 @@ class StompEngine(Engine):
         self.held: dict[int, Held] = {}
         self.by_id: dict[str, list[int]] = {}  # 1.0 and 1.1 acknowledge by message-id
         self.last_tag = 0
+        self.readers = 0  # of topics, to which messages of other protocols came
         self.producer: Producer | None = None  # until the login says whose messages these are
         self.redeliveries_header = b""
         self.receipts_max = settings.receipts_max

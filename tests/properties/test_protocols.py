@@ -323,3 +323,35 @@ def test_ids_keep_their_type_on_the_way(both: Both) -> None:
     both.amqp.send(both.there, Message(id=UUID(int=5)))
     both.quiet()
     assert both.stomp.take()["amqp-message-id"] == f"uuid:{UUID(int=5)}"
+
+
+@pytest.mark.parametrize("version", ["1.1", "1.2"])
+def test_a_message_without_an_id_has_one_of_its_own_for_stomp_readers(
+    both: Both, version: str
+) -> None:
+    reader = both.world.connect(version)
+    reader.send("SUBSCRIBE", {"id": "s", "destination": "/queue/there", "ack": "client-individual"})
+    for body in (b"a", b"b", "c"):  # the first two have one form, and share a translation
+        sent_on(both.there, Message(body=body, group_id="g").encode())
+    both.quiet()
+    first, second, third = reader.take_all()
+    ids = [frame["message-id"] for frame in (first, second, third)]
+    assert len(set(ids)) == 3
+    reader.ack(second, "NACK")
+    again = reader.take()
+    assert (again.body, again["message-id"], again["redelivered"]) == (b"b", ids[1], "true")
+
+
+def test_topics_give_such_messages_ids_too_also_after_a_new_subscription(both: Both) -> None:
+    link = both.amqp.sender("topic://news")
+    ids = []
+    for _ in range(2):
+        for name in ("one", "two"):
+            both.stomp.subscribe("/topic/news", id=name)
+        for body in (b"a", b"b"):
+            sent_on(link, Message(body=body).encode())
+        both.quiet()
+        ids += [frame["message-id"] for frame in both.stomp.take_all()]
+        for name in ("one", "two"):
+            both.stomp.send("UNSUBSCRIBE", {"id": name})
+    assert len(set(ids)) == len(ids) == 8
