@@ -1,12 +1,10 @@
-"""The engine: login, open, time, bad bytes, and that nothing is left behind."""
+"""The engine: login, open, time and bad bytes (what it leaves behind: test_engine_leaks)."""
 
 from __future__ import annotations
 
-import gc
 import random
 
 import pytest
-from proton import Described, Message, symbol
 
 from covey.config.settings import AmqpSettings
 from covey.core.broker import Broker
@@ -15,6 +13,7 @@ from covey.protocols.amqp.sasl import AMQP_HEADER, SASL_HEADER
 from covey.protocols.amqp.wire import PEEK_SIZE
 from tests.e2e.amqp_bytes import attaching, beginning, opening
 from tests.protocols.amqp.peer import OPEN_TO_ALL, Peer, make_broker
+from tests.protocols.amqp.recording import feed, record_session
 
 FUZZED_SESSIONS = 50_000
 FUZZ_SEEDS = 10
@@ -249,25 +248,6 @@ def test_nothing_begins_on_a_connection_that_has_just_ended(broker: Broker) -> N
     assert "late" not in broker.hosts[0].queues
 
 
-def record_session() -> list[bytes]:
-    """Return the bytes of a short session: attach, send, receive, settle."""
-    peer = Peer(make_broker(), container="recorded")
-    sender = peer.sender("fuzz")
-    peer.send(sender, Message(body={"n": 1}, group_id="g", properties={"p": "q"}))
-    described = Described(symbol("apache.org:selector-filter:string"), "p = 'q'")
-    peer.receiver("fuzz", filters={symbol("s"): described}, credit=1)
-    peer.settle(peer.messages[0][0])
-    return peer.sent
-
-
-def feed(engine: AmqpEngine, pieces: list[bytes]) -> None:
-    """Hand over a session as it was recorded."""
-    for piece in pieces:
-        if not engine.is_closed:
-            engine.receive(piece, 1.0)
-            engine.outgoing()
-
-
 def mutated(data: bytes, chance: random.Random) -> bytes:
     """Break a recorded session in one to four places."""
     broken = bytearray(data)
@@ -309,46 +289,3 @@ def test_mutated_sessions_leave_the_broker_serving(seed: int) -> None:
                     broker.hosts[0].delete_queue(queue, "start anew")
     assert len(neighbour.bodies()) == FUZZED_SESSIONS // FUZZ_SEEDS // 100
     assert len(broker.sessions) == 1
-
-
-# Nothing is left behind.
-
-
-def resident_kib() -> int:
-    """Return the memory of this process."""
-    gc.collect()
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[1]) * 4
-
-
-def test_attaching_and_detaching_leaves_memory_flat(broker: Broker) -> None:
-    peer = Peer(broker)
-    before = 0
-    for number in range(3_000):
-        if number == 500:
-            before = resident_kib()
-        link = peer.session.receiver(f"r{number}") if number % 2 else peer.session.sender("s")
-        (link.source if number % 2 else link.target).address = "q"
-        link.open()
-        peer.pump()
-        link.close()
-        peer.pump()
-        link.free()
-        peer.ended.clear()
-        peer.sent.clear()
-    assert not peer.engine.links.open
-    assert resident_kib() - before < 1_000
-
-
-def test_connections_leave_memory_flat(broker: Broker) -> None:
-    recorded = record_session()
-    before = 0
-    for number in range(1_000):
-        if number == 200:
-            before = resident_kib()
-        engine = AmqpEngine(broker, OPEN_TO_ALL)
-        feed(engine, recorded)
-        engine.lost(1.0)
-        broker.hosts[0].delete_queue("fuzz", "start anew")
-    assert not broker.sessions
-    assert resident_kib() - before < 1_000
