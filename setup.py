@@ -117,6 +117,7 @@ HOT_MODULES = [
     "src/covey/protocols/amqp/wishes.py",
     "src/covey/protocols/engine.py",
     "src/covey/protocols/stomp/acks.py",
+    "src/covey/protocols/stomp/block.py",
     "src/covey/protocols/stomp/consumer.py",
     "src/covey/protocols/stomp/engine.py",
     "src/covey/protocols/stomp/frame.py",

@@ -16,9 +16,9 @@ from typing import Final
 from covey.config.settings import StompSettings
 from covey.core.destination import Destination
 from covey.groups.key import DEFAULT_HEADERS
+from covey.protocols.stomp.block import NOT_KEPT, Block
 from covey.protocols.stomp.dialect import own_headers, typed_name
 from covey.protocols.stomp.headers import header_lines, parse_block
-from covey.protocols.stomp.message import NOT_KEPT, Block
 from covey.protocols.stomp.names import Names
 from covey.protocols.stomp.rules import Version, check
 from covey.protocols.stomp.send import SendPlan, read_integer, read_plan, read_time

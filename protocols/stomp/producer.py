@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from covey.core.errors import BrokerError, ProtocolError
 from covey.core.session import Session
+from covey.protocols.stomp.block import stamped
 from covey.protocols.stomp.frame import Frame
 from covey.protocols.stomp.heads import Head
-from covey.protocols.stomp.message import StompMessage, stamped
+from covey.protocols.stomp.message import StompMessage
 from covey.protocols.stomp.parser import FrameParser
 from covey.protocols.stomp.plans import Plans
 from covey.protocols.stomp.send import SendPlan

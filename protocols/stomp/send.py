@@ -15,8 +15,9 @@ from covey.core.destination import Destination
 from covey.core.errors import ProtocolError
 from covey.core.message import DEFAULT_PRIORITY, FORGET_RETAINED, KEEP_NOTHING, RETAIN
 from covey.groups.key import DEFAULT_HEADERS
+from covey.protocols.stomp.block import Block, make_block
 from covey.protocols.stomp.headers import is_true
-from covey.protocols.stomp.message import Block, StompMessage, make_block
+from covey.protocols.stomp.message import StompMessage
 
 TIME_DIGITS_MAX: Final = 15  # the year 33658; int() must not chew on a kilobyte of digits
 PRIORITY_MAX: Final = 9

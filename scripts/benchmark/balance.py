@@ -24,7 +24,8 @@ from covey.core.queue import Queue
 from covey.core.session import Session
 from covey.groups import APOLLO, make
 from covey.groups.key import GroupKey
-from covey.protocols.stomp.message import Block, StompMessage
+from covey.protocols.stomp.block import Block
+from covey.protocols.stomp.message import StompMessage
 
 CONSUMERS: Final = (2, 4, 8, 16, 32, 64)
 GROUPS: Final = 10_000

@@ -34,7 +34,8 @@ from covey.core.security import Identity
 from covey.core.session import Session
 from covey.groups import make
 from covey.groups.key import GroupKey
-from covey.protocols.stomp.message import Block, StompMessage
+from covey.protocols.stomp.block import Block
+from covey.protocols.stomp.message import StompMessage
 
 BACKLOGS: Final = (100, 1_000, 10_000, 100_000, 1_000_000)
 MESSAGES_PER_GROUP: Final = 10

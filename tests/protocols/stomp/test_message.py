@@ -5,27 +5,14 @@ from __future__ import annotations
 import pytest
 
 from covey.core.message import Neutral
-from covey.protocols.stomp.message import Block, StompMessage, decode, from_neutral, make_block
-from covey.protocols.stomp.rules import Version
+from covey.protocols.stomp.block import make_block
+from covey.protocols.stomp.message import StompMessage, decode, from_neutral
 
 
 def message(*headers: tuple[str, str], body: bytes = b"x") -> StompMessage:
     made = StompMessage(make_block(headers), body)
     made.id_prefix, made.id_number = b"covey-1-", 7
     return made
-
-
-def test_a_block_is_written_for_each_version() -> None:
-    block = make_block([("a", "b:c\\d\re")])
-    assert block.lines(Version.V1_2) == b"\na:b\\cc\\\\d\\re"
-    assert block.lines(Version.V1_1) == b"\na:b\\cc\\\\d\re"
-    assert block.lines(Version.V1_0) == b"\na:b:c\\d e"
-    assert block.headers() == {"a": "b:c\\d\re"}
-
-
-def test_a_plain_block_is_the_same_bytes_for_everybody() -> None:
-    block = make_block([("a", "b")])
-    assert block.lines(Version.V1_0) is block.lines(Version.V1_2)
 
 
 def test_lookup_finds_headers_and_what_jms_calls_them() -> None:
@@ -128,7 +115,3 @@ def test_a_sender_cannot_speak_for_the_broker(name: str) -> None:
 
 def test_what_topic_subscribers_share_begins_with_the_id() -> None:
     assert message(("a", "b")).from_id_on() == b"covey-1-7\ncontent-length:1\na:b\n\nx\0\n"
-
-
-def test_an_empty_block_has_no_headers() -> None:
-    assert Block(b"").headers() == {}
