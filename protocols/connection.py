@@ -15,16 +15,11 @@ How it ends:
   is left is sent if the peer only stopped writing. A stream that breaks is a normal end.
 - The peer takes nothing for too long: whoever holds all connections calls `watch`, because no call
   comes from a socket on which nothing happens.
-
-Nobody is judged by a clock that ran while the process did not (SIGSTOP, a paused machine): timers
-come before sockets in a turn of the loop, so a deadline that is met late counts only after what
-lay in the socket meanwhile was read.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -32,6 +27,7 @@ from typing import cast
 
 import structlog
 
+from covey.protocols.alarm import Alarm
 from covey.protocols.engine import Engine
 from covey.protocols.transport import Transport
 
@@ -42,16 +38,13 @@ TURN_S = 0.005
 # Bytes read and thrown away meanwhile, so that closing does not reset what the peer has yet to
 # read; one that goes on talking beyond it talks to a wall.
 DISCARD_MAX = 1024 * 1024
-# uvloop counts whole milliseconds: a call before the deadline would only have to be repeated.
-TIMER_SLACK_S = 0.001
-# A timer as late as this was not late because of its peer: the process was stopped, or busy.
-LATE_S = 0.1
 
 
 class Connection(asyncio.BufferedProtocol):
     """A transport and an engine, joined."""
 
     __slots__ = (
+        "_alarm",
         "_buffer",
         "_discarded",
         "_ended",
@@ -62,8 +55,6 @@ class Connection(asyncio.BufferedProtocol):
         "_is_reading",
         "_is_woken",
         "_loop",
-        "_timer",
-        "_timer_at",
         "_unsent",
         "_unsent_since",
         "engine",
@@ -89,8 +80,7 @@ class Connection(asyncio.BufferedProtocol):
         self._buffer = buffer
         self._ended = ended
         self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = math.inf
+        self._alarm = Alarm(self._loop, self._turn)
         self._is_woken = False
         self._is_reading = True
         self._is_blocked = False  # nothing may be written: the peer is slow, or has to wait
@@ -177,7 +167,7 @@ class Connection(asyncio.BufferedProtocol):
         self.engine.when_done(self._done)
         if not self._is_deaf:
             self._is_deaf = True
-            self._call_later(CLOSE_GRACE_S, self._end)
+            self._alarm.call_instead(CLOSE_GRACE_S, self._end)
         return True
 
     def pause_writing(self) -> None:
@@ -197,8 +187,7 @@ class Connection(asyncio.BufferedProtocol):
         """End it: the transport is gone, why does not matter."""
         self.transport = None
         self._is_deaf = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.cancel()
         self._lose()
         self._ended(self)
 
@@ -213,18 +202,21 @@ class Connection(asyncio.BufferedProtocol):
             self._steer()
             return
         engine = self.engine
+        alarm = self._alarm
         try:
             now = time.monotonic()
-            is_late = self._timer_at < now - LATE_S and self._timer_at != -math.inf
-            deadline = self._next_look(now) if is_late else engine.tick(now)
+            if alarm.is_late(now):
+                alarm.put_off(now)
+            else:
+                deadline = engine.tick(now)
+                if deadline is not None:
+                    alarm.set(deadline, now)
             if not self._is_blocked:
                 self._speak(self.transport)
         except Exception:  # as in `receive`, but it cannot even say good-bye
             self.log.exception("connection_failed")
             self.cut_off()
             return
-        if deadline is not None and deadline < self._timer_at:
-            self._call_at(deadline, now)
         if engine.reading is not self._is_reading or engine.is_closed:
             self._steer()
 
@@ -255,39 +247,12 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self.transport.pause_reading()
 
-    # Time: a deadline mostly moves on before it comes, so a timer is left alone and looks again.
-
-    def _next_look(self, now: float) -> float:
-        """Put a missed deadline off until the sockets were looked at."""
-        self._timer_at = math.inf
-        return now + TIMER_SLACK_S
-
-    def _call_at(self, deadline: float, now: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = max(deadline, now)
-        delay_s = self._timer_at - now + TIMER_SLACK_S
-        self._timer = self._loop.call_later(delay_s, self._time_has_come)
-
-    def _call_later(self, delay_s: float, step: Callable[[], None]) -> None:
-        """Have a step to the end done; no deadline of the engine's comes before it."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = -math.inf
-        self._timer = self._loop.call_later(delay_s, step)
-
-    def _time_has_come(self) -> None:
-        self._timer = None
-        if self._timer_at >= time.monotonic() - LATE_S:
-            self._timer_at = math.inf
-        self._turn()
-
     # The end.
 
     def _done(self) -> None:
         """Hear that no answer waits for the store any more."""
         if self._is_deaf:
-            self._call_later(TURN_S, self._end)
+            self._alarm.call_instead(TURN_S, self._end)
         else:
             self._end()
 
@@ -303,13 +268,13 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_deaf:
             self._close()
         elif self.engine.close_delay_s:
-            self._call_later(self.engine.close_delay_s, self._say_the_end)
+            self._alarm.call_instead(self.engine.close_delay_s, self._say_the_end)
         else:
             self._say_the_end()
 
     def _say_the_end(self) -> None:
         if self.transport is not None and not self.transport.is_closing():
-            self._call_later(CLOSE_GRACE_S, self.cut_off)
+            self._alarm.call_instead(CLOSE_GRACE_S, self.cut_off)
             with suppress(OSError):  # the peer has gone a moment ago
                 self.transport.write_eof()
 
