@@ -125,6 +125,7 @@ HOT_MODULES = [
     "src/covey/protocols/stomp/heads.py",
     "src/covey/protocols/stomp/heartbeat.py",
     "src/covey/protocols/stomp/held.py",
+    "src/covey/protocols/stomp/holding.py",
     "src/covey/protocols/stomp/limits.py",
     "src/covey/protocols/stomp/lines.py",
     "src/covey/protocols/stomp/message.py",

@@ -45,7 +45,7 @@ def accept(engine: StompEngine, tags: Sequence[int]) -> None:
 
     Those of one consumer that follow each other are settled in one go.
     """
-    known = engine.held
+    known = engine.holding.messages
     row: list[Entry] = []
     reader: StompConsumer | None = None  # whose the row is
     for tag in tags:
@@ -87,18 +87,19 @@ def _settle(engine: StompEngine, headers: Headers, outcome: Outcome) -> None:
 
 
 def _settle_held(engine: StompEngine, headers: Headers, tag: int, outcome: Outcome) -> None:
-    named = engine.held[tag]
+    holding = engine.holding
+    named = holding.messages[tag]
     wish = named.consumer.wish
     transaction = headers.get("transaction", "")
     count, size = 0, 0
-    for covered in _covered(engine, tag, named):
-        held = engine.held[covered]
+    for covered in holding.covered_by(tag):
+        held = holding.messages[covered]
         if not held.is_credited:
             held.is_credited = True
             count += 1
             size += held.entry.size
         if transaction:
-            _settle_later(engine, held, transaction, outcome)
+            _settle_later(engine, covered, held, transaction, outcome)
         else:
             _settle_now(engine, covered, held, outcome)
     if not wish.credit.is_raised_by_ack:
@@ -116,29 +117,17 @@ def _settle_now(engine: StompEngine, tag: int, held: Held, outcome: Outcome) -> 
     if held.consumer.wish.ack is not AckMode.AUTO and not held.consumer.is_browser:
         if source is not None:
             source.settle(held.entry, outcome, engine.now)
-    engine.release(tag)
+    engine.holding.release(tag)
 
 
-def _settle_later(engine: StompEngine, held: Held, transaction: str, outcome: Outcome) -> None:
+def _settle_later(
+    engine: StompEngine, tag: int, held: Held, transaction: str, outcome: Outcome
+) -> None:
     # Begun even by an ACK that only means credit: the client will end it.
     begun = engine.broker.transaction_or_new(engine.the_session, transaction)
-    held.transaction = transaction
+    engine.holding.enlist(tag, transaction)
     if held.consumer.wish.ack is not AckMode.AUTO and not held.consumer.is_browser:
         begun.settle(held.entry, outcome)
-
-
-def _covered(engine: StompEngine, tag: int, named: Held) -> list[int]:
-    """Return the numbers an acknowledgement covers, oldest first."""
-    wish = named.consumer.wish
-    if wish.ack is AckMode.INDIVIDUAL:
-        return [tag]
-    covered = []
-    for other, held in engine.held.items():
-        if other > tag:
-            break
-        if held.consumer.wish is wish and not held.transaction:
-            covered.append(other)
-    return covered
 
 
 def _find(engine: StompEngine, headers: Headers) -> int:
@@ -146,18 +135,15 @@ def _find(engine: StompEngine, headers: Headers) -> int:
     if engine.version is Version.V1_2:
         text = headers["id"]
         tag = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
-        held = engine.held.get(tag)
+        held = engine.holding.messages.get(tag)
         if held is None or held.transaction:
             raise RefusedError(f"id {text[:64]} names no message to acknowledge", "not-found")
         return tag
     message_id = headers["message-id"]
     subscription = headers.get("subscription")
-    for tag in engine.by_id.get(message_id, ()):
-        held = engine.held[tag]
-        if subscription in (None, held.consumer.wish.id) and not held.transaction:
-            return tag
-    if _is_auto(engine, subscription):
-        return 0
+    tag = engine.holding.number_of(message_id, subscription)
+    if tag or _is_auto(engine, subscription):
+        return tag
     raise RefusedError(f"message-id {message_id[:64]} names no message to acknowledge", "not-found")
 
 
@@ -172,24 +158,3 @@ def _only_credit(engine: StompEngine, headers: Headers) -> None:
     subscription = engine.the_session.subscriptions.get(headers.get("subscription", ""))
     if given is not None and subscription is not None:
         subscription.window.grant(*read_credit(given))
-
-
-def committed(engine: StompEngine, transaction: str) -> None:
-    """Forget what a transaction acknowledged for good."""
-    for tag, held in list(engine.held.items()):
-        if held.transaction == transaction:
-            engine.release(tag)
-
-
-def aborted(engine: StompEngine, transaction: str) -> None:
-    """Let what a transaction acknowledged be acknowledged again."""
-    for held in engine.held.values():
-        if held.transaction == transaction:
-            held.transaction = ""
-
-
-def forget(engine: StompEngine, subscription: str) -> None:
-    """Forget what a subscription that ended had delivered; open transactions keep theirs."""
-    for tag, held in list(engine.held.items()):
-        if held.consumer.wish.id == subscription and not held.transaction:
-            engine.release(tag)

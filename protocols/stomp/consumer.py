@@ -49,6 +49,8 @@ class StompConsumer(Consumer):
         self.tracks = wish.ack is not AckMode.AUTO or wish.credit.is_explicit
         self.include_seq = header_name(wish.include_seq, version) if wish.include_seq else b""
         self.is_older = version is not V1_2
+        self.holding = engine.holding
+        self.is_held_by_number = wish.ack is AckMode.INDIVIDUAL and not self.is_older
         self.is_presettled = wish.ack is AckMode.AUTO
         self.is_browser = wish.is_browser
         self.is_settled_alone = wish.ack is AckMode.INDIVIDUAL and not wish.is_browser
@@ -75,12 +77,14 @@ class StompConsumer(Consumer):
         stomp = message if isinstance(message, StompMessage) else self._translated(entry, message)
         engine = self.engine
         tag = 0
-        if self.tracks and self.is_older:
-            tag = engine.hold(Held(self, entry, stomp.message_id()))
+        if self.is_held_by_number:
+            holding = self.holding
+            tag = holding.last_tag + 1
+            holding.last_tag = tag
+            holding.messages[tag] = Held(self, entry, "")
         elif self.tracks:
-            tag = engine.last_tag + 1
-            engine.last_tag = tag
-            engine.held[tag] = Held(self, entry, "")
+            message_id = stomp.message_id() if self.is_older else ""
+            tag = self.holding.add(Held(self, entry, message_id))
         if entry.deliveries or stomp.expires_ms or self.include_seq:
             extra = self._extra_lines(entry, stomp)
         else:

@@ -25,7 +25,7 @@ from covey.protocols.stomp import acks
 from covey.protocols.stomp.dialect import login_limits
 from covey.protocols.stomp.frame import Frame, encode
 from covey.protocols.stomp.heartbeat import Heartbeat
-from covey.protocols.stomp.held import Held
+from covey.protocols.stomp.holding import Holding
 from covey.protocols.stomp.names import Names
 from covey.protocols.stomp.parser import FrameParser
 from covey.protocols.stomp.producer import Producer
@@ -69,9 +69,7 @@ class StompEngine(Engine):
         self.heartbeat: Heartbeat | None = None
         self.login_deadline = now + settings.login_timeout_s
         self.now = now
-        self.held: dict[int, Held] = {}
-        self.by_id: dict[str, list[int]] = {}  # 1.0 and 1.1 acknowledge by message-id
-        self.last_tag = 0
+        self.holding = Holding()
         self.readers = 0  # of topics, to which messages of other protocols came
         self.producer: Producer | None = None  # until the login says whose messages these are
         self.redeliveries_header = b""
@@ -230,7 +228,7 @@ class StompEngine(Engine):
         """Handle frames until there are no more, or the peer has to wait."""
         parser = self.parser
         self.reading = True
-        if self.held and self.version is V1_2 and not self._must_wait():
+        if self.holding.messages and self.version is V1_2 and not self._must_wait():
             self._accept_more()  # most often a consumer says nothing else
         try:
             while not self.is_closed:
@@ -290,22 +288,3 @@ class StompEngine(Engine):
             acks.accept(self, parser.next_acks())
         except BrokerError as error:
             self.fail(error, None)
-
-    # What the client holds.
-
-    def hold(self, held: Held) -> int:
-        """Remember a message a client of 1.0 or 1.1 may acknowledge; return its number."""
-        self.last_tag += 1
-        self.held[self.last_tag] = held
-        self.by_id.setdefault(held.message_id, []).append(self.last_tag)
-        return self.last_tag
-
-    def release(self, tag: int) -> None:
-        """Forget a message that was acknowledged for good."""
-        held = self.held.pop(tag, None)
-        if held is not None and self.by_id:
-            tags = self.by_id.get(held.message_id, [])
-            if tag in tags:
-                tags.remove(tag)
-            if not tags:
-                self.by_id.pop(held.message_id, None)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from covey.protocols.stomp.subscribe import AckMode
+
 if TYPE_CHECKING:
     from covey.core.entry import Entry
     from covey.protocols.stomp.consumer import StompConsumer
@@ -25,3 +27,8 @@ class Held:
         self.message_id = message_id  # "" in 1.2, where nobody acknowledges by it
         self.is_credited = False
         self.transaction = ""
+
+    @property
+    def is_cumulative(self) -> bool:
+        """An acknowledgement of it covers what its subscription got before."""
+        return self.consumer.wish.ack is not AckMode.INDIVIDUAL

@@ -197,7 +197,7 @@ def on_unsubscribe(engine: StompEngine, frame: Frame, headers: Headers) -> None:
         authorise(session.identity, Verb.DESTROY, str(durable))
     if name in session.subscriptions:
         engine.broker.unsubscribe(session, name, engine.now)
-        acks.forget(engine, name)
+        engine.holding.forget(name)
     elif not durable_name:
         raise RefusedError(f"there is no subscription {name}", "not-found")
     if durable_name:
@@ -217,14 +217,14 @@ def on_commit(engine: StompEngine, frame: Frame, headers: Headers) -> None:
     receipt = headers.get("receipt")
     done = None if receipt is None else engine.receipt(receipt)
     engine.broker.commit(engine.the_session, name, engine.now, done)
-    acks.committed(engine, name)
+    engine.holding.committed(name)
 
 
 def on_abort(engine: StompEngine, frame: Frame, headers: Headers) -> None:
     """Undo a transaction."""
     name = headers["transaction"]
     engine.broker.abort(engine.the_session, name, engine.now)
-    acks.aborted(engine, name)
+    engine.holding.aborted(name)
     _receipt_after(engine, headers)
 
 
