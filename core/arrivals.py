@@ -65,6 +65,8 @@ class Arrivals:
         duplicates = queue.discipline.duplicates
         if duplicates is not None and duplicates.holds(message):
             queue.counts.duplicates += 1
+            if self.commits.keeps(queue, message):
+                self.commits.follow()  # the first of them may be on its way to the disk
             return
         if queue.has_quota and not self._has_place(queue, message):
             return

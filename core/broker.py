@@ -251,7 +251,9 @@ class Broker:
     ) -> Durable:
         """Make a durable subscription, or change what an existing one hears, for everybody."""
         self.turn(now)
-        return make_durable(session, name, topics, selector, self.limits.id)
+        durable = make_durable(session, name, topics, selector, self.limits.id)
+        self.commits.follow()  # somebody else may have just made it
+        return durable
 
     def unsubscribe(self, session: Session, name: str, now: float, *, counted: bool = True) -> None:
         """End a subscription; what it held returns."""
@@ -278,8 +280,13 @@ class Broker:
         """Tell everybody what time it is; done before each batch of events."""
         self.clock.turn(now)
 
-    def run(self, now: float) -> None:
-        """Deliver what can be delivered, and hand the turn's changes to the store."""
+    def run(self, now: float, session: Session | None = None) -> None:
+        """Deliver what can be delivered, and hand the turn's changes to the store.
+
+        The session, if it was its turn, is the one that has made them.
+        """
+        if session is not None:
+            self.commits.claim(session)
         if now != self.clock.now:
             self.turn(now)
         if self.turns.run(self.limits.dispatch_budget):

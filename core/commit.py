@@ -4,6 +4,10 @@ A turn's changes go to the store as one batch. Entries of the batch become visib
 are sent, when the batch is on disk. With a store that promises nothing there is nothing to wait
 for, and everything happens at once.
 
+Whose a change is decides whose receipts wait for it: a session's wait for the last batch that holds
+something of its own, and for nobody else's. What happens in a turn is its session's (`claim`); what
+the broker does by itself, such as a delivery, an expiry or a body put out of memory, is nobody's.
+
 An entry waits for the disk if it is persistent, or if its sequence number is of a block that is
 not yet reserved there. What is on its way is counted; who sends too much of it waits (`core.dam`).
 After a failure nothing is ever promised again, and the server ends.
@@ -12,6 +16,7 @@ After a failure nothing is ever promised again, and the server ends.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from covey.core.dam import MESSAGE_COST, Dam
 from covey.core.delayed import Waiting
@@ -22,6 +27,9 @@ from covey.core.ledger import Ledger
 from covey.core.message import Message
 from covey.core.queue import Queue
 from covey.core.stores.base import MessageStore
+
+if TYPE_CHECKING:
+    from covey.core.session import Session
 
 
 class Batch:
@@ -45,10 +53,11 @@ class Commits:
         self.store = store
         self.dam = Dam(unwritten_max)
         self.is_durable = store.is_durable
-        self.ledger = Ledger(store)
+        self.ledger = Ledger(store, self._promise)
         self.batch = Batch()
         self.has_changes = False
-        self.ticket = 0
+        self.is_unclaimed = False  # it has changes of which nobody has said whose they are
+        self.ticket = 0  # of the last batch that was handed over
         self.in_flight: dict[int, Batch] = {}
         self.failure: Exception | None = None
         self.arrived: Callable[[Queue, Entry], None] = _nothing  # an entry became visible
@@ -81,7 +90,7 @@ class Commits:
             self.store.append(shelf.number, entry.seq, key or entry.lane.name, message)
             self._count(message.size)
         self.batch.entries.append((queue, entry))
-        self.has_changes = True
+        self._promise()
         return entry
 
     def delay(self, queue: Queue, message: Message, key: str) -> None:
@@ -91,7 +100,7 @@ class Commits:
         if is_kept:
             self.store.append(queue.shelf.number, waiting.place, key, message)
             self._count(message.size)
-            self.has_changes = True
+            self._promise()
 
     def enter(self, queue: Queue, waiting: Waiting) -> None:
         """Enqueue a message whose time has come; in the store it moves to its number."""
@@ -106,7 +115,7 @@ class Commits:
             entry.stored = KEPT
             self.store.move(shelf.number, waiting.place, entry.seq)
         self.batch.entries.append((queue, entry))
-        self.has_changes = True
+        self._promise()
 
     def give_up(self, queue: Queue) -> int:
         """Forget everything that waits for its time on a queue; return how much that was."""
@@ -114,7 +123,7 @@ class Commits:
         for waiting in gone:
             if waiting.is_kept and queue.shelf.number:
                 self.store.delete(queue.shelf.number, waiting.place)
-                self.has_changes = True
+                self._promise()
         return len(gone)
 
     def remember(self, queue: Queue, message: Message, duplicates: Duplicates) -> None:
@@ -127,7 +136,7 @@ class Commits:
         outdated = duplicates.outdated()
         if outdated:
             self.store.forget_ids(number, outdated)
-        self.has_changes = True
+        self._promise()
 
     def removed(self, queue: Queue, entry: Entry) -> None:
         """Forget a settled message on disk, too."""
@@ -138,15 +147,16 @@ class Commits:
             self.ledger.note_dropped(queue)
         if entry.stored == KEPT:
             self.store.delete(number, entry.seq)
+            self._promise()
         else:
             self.store.unspill(number, entry.seq)
-        self.has_changes = True
+            self.has_changes = True
 
     def retried(self, queue: Queue, entry: Entry) -> None:
         """Remember on disk how often a message came back."""
         if entry.stored == KEPT and queue.shelf.number:
             self.store.count_retry(queue.shelf.number, entry.seq, entry.deliveries)
-            self.has_changes = True
+            self._promise()
 
     def spill(self, queue: Queue, entry: Entry) -> None:
         """Write a body that memory has no room for to the scratch file."""
@@ -161,42 +171,69 @@ class Commits:
         self.batch.size += size + MESSAGE_COST
         self.dam.add(size)
 
-    def after(self, callback: Callable[[], None]) -> None:
-        """Call back when everything done so far is safe; at once if it is."""
-        waiting = self._waiting()
+    def _promise(self) -> None:
+        """Note a change that the receipt of whoever made it waits for."""
+        self.has_changes = True
+        self.is_unclaimed = True
+
+    # Whose the changes are, and who waits for them.
+
+    def claim(self, session: Session) -> None:
+        """Hear that what was done since somebody last said so was this session's doing."""
+        if self.is_unclaimed:
+            self.is_unclaimed = False
+            session.ticket = self.ticket + 1
+
+    def disclaim(self) -> None:
+        """Hear that it was nobody's."""
+        self.is_unclaimed = False
+
+    def follow(self) -> None:
+        """Let whoever acts now wait for what others have under way: it is confirmed by theirs."""
+        if self.in_flight or self.is_due:
+            self._promise()
+
+    def after(self, session: Session, callback: Callable[[], None]) -> None:
+        """Call back when what the session did so far is safe; at once if it is."""
+        waiting = self._waiting(session)
         if waiting is not None:
             waiting.append(callback)
         elif self.failure is None:
             callback()
 
-    def is_safe(self) -> bool:
-        """Say whether everything done so far is safe."""
-        return not (
-            self.has_changes
-            or self.in_flight
-            or self.ledger.has_changes
-            or self.failure is not None
-        )
+    def is_safe(self, session: Session) -> bool:
+        """Say whether what the session did so far is safe."""
+        return self._waiting(session) is None and self.failure is None
 
-    def is_last(self, callback: Callable[[], None] | None) -> bool:
-        """Say whether this is what will be called last when everything done so far is safe."""
-        waiting = self._waiting()
+    def is_last(self, session: Session, callback: Callable[[], None] | None) -> bool:
+        """Say whether this is what will be called last when what the session did is safe."""
+        waiting = self._waiting(session)
         return waiting is not None and len(waiting) > 0 and waiting[-1] is callback
 
-    def _waiting(self) -> list[Callable[[], None]] | None:
-        """Return those to be called when everything done so far is safe; None if it is."""
-        if self.has_changes or self.ledger.has_changes:
+    def _waiting(self, session: Session) -> list[Callable[[], None]] | None:
+        """Return those to be called when what the session did so far is safe; None if it is."""
+        if self.is_unclaimed:
+            self.claim(session)
+        if session.ticket > self.ticket:
             return self.batch.callbacks
-        if self.in_flight:
-            return next(reversed(self.in_flight.values())).callbacks
-        return None
+        if not session.is_answered_in_order:
+            return None
+        batch = self.in_flight.get(session.ticket)
+        return None if batch is None else batch.callbacks
+
+    # To the store and back.
+
+    @property
+    def is_due(self) -> bool:
+        """Say whether something is to be handed to the store."""
+        return self.has_changes or self.ledger.has_changes
 
     def flush(self) -> None:
         """Hand the turn's changes to the store."""
         ledger = self.ledger
         if not (self.has_changes or ledger.has_changes):
             return
-        self.has_changes = ledger.has_changes = False
+        self.has_changes = ledger.has_changes = self.is_unclaimed = False
         batch, self.batch = self.batch, Batch()
         batch.reserved, ledger.reserved = ledger.reserved, []
         self.ticket += 1
@@ -218,6 +255,7 @@ class Commits:
             self.spilled(queue, entry)
         for callback in batch.callbacks:
             callback()
+        self.disclaim()
         self.dam.written(batch.size, batch.spilled_size)
         self.wake()
 

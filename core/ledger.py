@@ -6,10 +6,14 @@ number is ever given twice, whatever became of the messages that had them, and a
 stream reader may keep one as a bookmark over a crash. A restart goes on after the last block.
 
 A queue that was swept away keeps its row, with its next number and nothing else.
+
+What somebody may rely on after a restart is a promise, for which a receipt waits: a declared queue,
+a durable subscription, the end of either. The row of any other queue, and its blocks, are not.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from covey.core.destination import TEMPORARY_ROOT, Syntax
@@ -31,9 +35,11 @@ Key = tuple[str, str, str]  # host, kind, name
 class Ledger:
     """The store's book of queues."""
 
-    def __init__(self, store: MessageStore) -> None:
+    def __init__(self, store: MessageStore, promise: Callable[[], None]) -> None:
+        """Tell the store; `promise` hears of what a receipt has to wait for."""
         self.store = store
-        self.has_changes = False
+        self.promise = promise
+        self.has_changes = False  # others than those
         self.reserved: list[tuple[Queue, int]] = []  # since the last flush
         self._numbers: dict[Key, int] = {}
         self._living: set[Key] = set()  # rows of queues that a restart brings back
@@ -74,6 +80,7 @@ class Ledger:
         """Remember the policy a queue was declared with."""
         settings = queue.settings.model_dump_json()
         self._define((host, QUEUE, queue.name), queue, queue.next_seq, settings)
+        self.promise()
 
     def close(self, host: str, kind: str, queue: Queue) -> None:
         """Hear that a queue was swept away or deleted with all it held."""
@@ -84,7 +91,7 @@ class Ledger:
         record = QueueRecord(number, host, kind, queue.name, queue.next_seq, False, "")
         self.store.define(record)
         self.store.empty(number)
-        self.has_changes = True
+        self.promise()
 
     def note_dropped(self, queue: Queue) -> None:
         """Remember how far a queue has dropped messages; asked when something else changes too.
@@ -118,7 +125,7 @@ class Ledger:
         if self._bound.get((host, durable.name)) != record:
             self._bound[host, durable.name] = record
             self.store.bind(record)
-            self.has_changes = True
+            self.promise()
 
     def unbind(self, host: str, durable: Durable) -> None:
         """Forget a durable subscription and its queue's messages."""

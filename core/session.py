@@ -51,6 +51,8 @@ class Session:
         self.paused_since = 0.0  # its peer does not read; 0: it does
         self.is_slow = False  # and has been told of
         self.sent = 0
+        self.ticket = 0  # of the commit that the last of its changes goes with
+        self.is_answered_in_order = True  # False: an answer waits for nothing of earlier turns
         self.is_gone = False
 
     @property

@@ -34,7 +34,7 @@ class Turns:
     @property
     def is_due(self) -> bool:
         """Say whether there is something to do."""
-        return bool(self.dirty or self._publishing.parking.freed)
+        return bool(self.dirty or self._publishing.parking.freed or self._commits.is_due)
 
     def run(self, budget: int) -> bool:
         """Deliver what can be delivered and hand the changes over; True: there is more to do."""

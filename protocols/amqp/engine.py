@@ -163,6 +163,7 @@ class AmqpEngine(Engine):
         session.protocol = "amqp 1.0"
         session.remote = self.remote
         session.client_id = container
+        session.is_answered_in_order = False  # a disposition names its deliveries
         session.resume = self.has_news  # `tick` reads on
         session.kick = self._kick
         self.container = container
@@ -195,7 +196,7 @@ class AmqpEngine(Engine):
         self.wall_ms = self.broker.clock.wall_ms
 
     def _end_turn(self) -> None:
-        self.broker.run(self.now)
+        self.broker.run(self.now, self.session)
         closing, self._to_close = self._to_close, []
         for link, error in closing:
             self.close_link(link, error)

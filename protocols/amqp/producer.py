@@ -80,7 +80,7 @@ class ProducerLink(IncomingLink):
             self._place(delivery, targets, message)
         elif pn_delivery_settled(delivery):
             pn_delivery_settle(delivery)
-        elif self._commits.is_safe():
+        elif self._commits.is_safe(session):
             self.answer(delivery, ACCEPTED)
         else:
             self._owe(delivery)
@@ -124,12 +124,12 @@ class ProducerLink(IncomingLink):
             pn_delivery_settle(delivery)
 
     def _owe(self, delivery: Pointer) -> None:
-        """Accept a message when everything done so far is safe."""
-        if self._answers is not None and self._commits.is_last(self._answers):
+        """Accept a message when it is safe."""
+        if self._answers is not None and self._commits.is_last(self.session, self._answers):
             self._answers.deliveries.append(delivery)
         else:
             self._answers = Answers(self, delivery)
-            self._commits.after(self._answers)
+            self._commits.after(self.session, self._answers)
 
     def _check_user(self, message: AmqpMessage) -> None:
         user = message.user_id()

@@ -83,7 +83,7 @@ def _settle(engine: StompEngine, headers: Headers, outcome: Outcome) -> None:
         _settle_held(engine, headers, tag, outcome)
     receipt = headers.get("receipt")
     if receipt is not None:
-        engine.broker.commits.after(engine.receipt(receipt))
+        engine.when_safe(engine.receipt(receipt))
 
 
 def _settle_held(engine: StompEngine, headers: Headers, tag: int, outcome: Outcome) -> None:

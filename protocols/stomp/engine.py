@@ -143,7 +143,10 @@ class StompEngine(Engine):
 
     def when_done(self, call: Callable[[], None]) -> None:
         """Call back when everything received so far is done and safe."""
-        self.broker.commits.after(call)
+        if self.session is None:
+            call()
+        else:
+            self.broker.commits.after(self.session, call)
 
     def shut_down(self, reason: str, now: float) -> None:
         """Tell the peer why it ends."""
@@ -211,6 +214,10 @@ class StompEngine(Engine):
         self.failure = self.failure or reason
         self.wake()
 
+    def when_safe(self, call: Callable[[], None]) -> None:
+        """Call back when everything this client did so far is safe."""
+        self.broker.commits.after(self.the_session, call)
+
     def receipt(self, receipt: str) -> Callable[[], None]:
         """Return what sends a receipt, once whatever it is for is safe."""
         return self.receipts.sender([self.receipts.written(receipt)])
@@ -251,7 +258,7 @@ class StompEngine(Engine):
                 self.fail(RefusedError(self.failure, "cancelled"), None)
         except ProtocolError as error:
             self.fail(error, None)
-        self.broker.run(self.now)
+        self.broker.run(self.now, self.session)
 
     def _must_wait(self) -> bool:
         session = self.session

@@ -92,7 +92,7 @@ class Producer:
             begun = self._broker.transaction_or_new(session, plan.transaction)
             begun.send(plan.targets, message)
             if answer:
-                receipts.sender([answer])()
+                receipts.owe(answer)
         elif not self._publishing.is_put(session, plan.targets, message):
             done = receipts.sender([answer]) if answer else None
             self._publishing.place(session, plan.targets, message, done)

@@ -1,8 +1,9 @@
 """Receipts: what a client is owed once the frames it sent are safe.
 
-A RECEIPT leaves when the store has everything that was done up to its frame, in the order of the
-frames. Those of neighbouring SENDs wait as one list and leave as one piece. They count as pending
-until the shell has taken them: a peer that asks and never reads must not fill the outbox.
+A RECEIPT leaves when the store has everything that this client did up to its frame, in the order of
+the frames; what other clients do it does not wait for. Those of neighbouring SENDs wait as one list
+and leave as one piece. They count as pending until the shell has taken them: a peer that asks and
+never reads must not fill the outbox.
 """
 
 from __future__ import annotations
@@ -43,15 +44,16 @@ class Receipts:
         return encode("RECEIPT", [("receipt-id", receipt)], b"", self._engine.version)
 
     def owe(self, frame: bytes) -> None:
-        """Send a RECEIPT when everything done so far is safe."""
+        """Send a RECEIPT when everything this client did so far is safe."""
         commits = self._engine.broker.commits
-        if commits.is_last(self._send_gathered):
+        session = self._engine.the_session
+        if commits.is_last(session, self._send_gathered):
             self._gathered.append(frame)
             self.pending += 1
         else:
             self._gathered = [frame]
             self._send_gathered = self.sender(self._gathered)
-            commits.after(self._send_gathered)
+            commits.after(session, self._send_gathered)
 
     def sender(self, frames: list[bytes]) -> Callable[[], None]:
         """Return what sends RECEIPTs, the first of which is asked for now."""

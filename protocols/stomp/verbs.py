@@ -146,7 +146,7 @@ def on_subscribe(engine: StompEngine, frame: Frame, headers: Headers) -> None:
         if wish.trim_to and isinstance(consumer.queue, Queue):
             commands.trim(consumer.queue, wish.trim_to, engine.now)
     _receipt_after(engine, headers)
-    engine.broker.commits.after(_opener(engine, subscription, wish))
+    engine.when_safe(_opener(engine, subscription, wish))
 
 
 def _opener(engine: StompEngine, subscription: Subscription, wish: Wish) -> Callable[[], None]:
@@ -241,14 +241,14 @@ def on_disconnect(engine: StompEngine, frame: Frame, headers: Headers) -> None:
         engine.say_good_bye()
 
     engine.is_leaving = True
-    engine.broker.commits.after(finish)
+    engine.when_safe(finish)
 
 
 def _receipt_after(engine: StompEngine, headers: Headers) -> None:
-    """Answer once everything done so far is safe: receipts leave in the order of their frames."""
+    """Answer once all this client did is safe: receipts leave in the order of their frames."""
     receipt = headers.get("receipt")
     if receipt is not None:
-        engine.broker.commits.after(engine.receipt(receipt))
+        engine.when_safe(engine.receipt(receipt))
 
 
 VERBS: dict[str, Callable[[StompEngine, Frame, Headers], None]] = {

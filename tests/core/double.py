@@ -85,7 +85,7 @@ class Person:
         broker = self.room.broker
         message = letter(name, size=size, **options)
         broker.publish(self.session, places(destination), message, lambda: done.append(name))
-        broker.run(self.room.now)
+        broker.run(self.room.now, self.session)
         return done
 
     def read(
@@ -98,7 +98,7 @@ class Person:
         subscription = Subscription(self.session, name, window, lambda: reader)
         broker = self.room.broker
         broker.subscribe(self.session, subscription, places(destination), self.room.now)
-        broker.run(self.room.now)
+        broker.run(self.room.now, self.session)
         return reader
 
     def settle(self, reader: Reader, outcome: Outcome = Outcome.ACCEPTED) -> None:
@@ -106,7 +106,7 @@ class Person:
         for entry in list(reader.unsettled.values()):
             assert reader.queue is not None
             reader.queue.settle(entry, outcome, self.room.now)
-        self.room.broker.run(self.room.now)
+        self.room.broker.run(self.room.now, self.session)
 
 
 class Room:

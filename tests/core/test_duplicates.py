@@ -11,6 +11,7 @@ from covey.core.destination import Destination, Kind
 from covey.core.duplicates import Duplicates
 from covey.core.message import Message
 from covey.core.policy import change_policy
+from tests.core.double import HeldStore, Room, places
 from tests.core.stores.support import House, Note, bodies
 
 
@@ -179,3 +180,20 @@ def test_an_id_of_any_length_costs_the_same() -> None:
     added = known.add(message)
     assert added is not None and len(added[1]) == module.DIGEST_BYTES
     assert known.holds(Named("x" * 10_000)) and not known.holds(Named("x" * 9_999))
+
+
+def test_a_duplicate_is_confirmed_after_the_first_of_them_is_on_disk() -> None:
+    store = HeldStore()
+    room = Room(QueueSettings(id="a", duplicate_window=10), store=store)
+    confirmed: list[str] = []
+    for name, person in (("first", room.enter()), ("again", room.enter())):
+
+        def confirm(name: str = name) -> None:
+            confirmed.append(name)
+
+        room.broker.publish(person.session, places("/queue/a"), Named("x"), confirm)
+        room.broker.run(room.now)
+    assert room.broker.hosts[0].queues["a"].counts.duplicates == 1
+    assert confirmed == [], "whoever sends it again has lost the answer, not the message"
+    store.write()
+    assert confirmed == ["first", "again"]

@@ -196,9 +196,9 @@ def test_after_a_failure_the_broker_sends_no_receipt_and_shows_no_message(tmp_pa
     assert isinstance(house.broker.commits.failure, StoreError)
     house.send("a", b"3", receipt="worse")
     house.settle(reader.entries[0])
-    house.broker.commits.after(lambda: house.receipts.append("ack"))
+    house.broker.commits.after(house.session, lambda: house.receipts.append("ack"))
     house.rest()
-    house.broker.commits.after(lambda: house.receipts.append("nothing to wait for"))
+    house.broker.commits.after(house.session, lambda: house.receipts.append("nothing to wait for"))
     assert house.receipts == ["good"]
     assert reader.got == [1]
     house.store.close()

@@ -8,7 +8,7 @@ from proton import Delivery, Link, Message, symbol
 from covey.config.settings import AmqpSettings, Settings
 from covey.core.broker import Broker
 from covey.core.queue import Queue
-from covey.core.stores.memory import MemoryStore
+from tests.core.double import HeldStore
 from tests.protocols.amqp.peer import Peer, make_broker
 
 
@@ -178,28 +178,8 @@ def test_the_bare_message_passes_bit_by_bit() -> None:
 # The store's word.
 
 
-class SlowStore(MemoryStore):
-    """A store that keeps its tickets until a test hands them out."""
-
-    is_durable = True
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tickets: list[int] = []
-
-    def flush(self, ticket: int) -> None:
-        """Take a batch, and say nothing."""
-        self.tickets.append(ticket)
-
-    def write(self) -> None:
-        """Say that all batches are on disk."""
-        tickets, self.tickets = self.tickets, []
-        for ticket in tickets:
-            self.finished(ticket, None)
-
-
 def test_a_persistent_message_is_accepted_after_its_commit_only() -> None:
-    store = SlowStore()
+    store = HeldStore()
     broker = Broker(Settings(), store)
     peer = Peer(broker)
     peer.receiver("q")
@@ -214,7 +194,7 @@ def test_a_persistent_message_is_accepted_after_its_commit_only() -> None:
 
 
 def test_an_answer_that_comes_after_its_link_is_gone_harms_nobody() -> None:
-    store = SlowStore()
+    store = HeldStore()
     broker = Broker(Settings(), store)
     peer = Peer(broker)
     sender = peer.sender("q")
@@ -223,3 +203,47 @@ def test_an_answer_that_comes_after_its_link_is_gone_harms_nobody() -> None:
     peer.pump()
     store.write()
     assert queue_of(broker).board.index.count == 1
+
+
+def test_an_answer_waits_for_no_commit_but_its_own() -> None:
+    store = HeldStore()
+    broker = Broker(Settings(), store)
+    peer, other = Peer(broker), Peer(broker)
+    sender, stranger = peer.sender("q"), other.sender("other")
+    peer.send(sender, "0")
+    other.send(stranger, "0")
+    store.write()  # both queues have numbers to give
+    kept = peer.send(sender, Message(body="1", durable=True))
+    assert peer.send(sender, "2").remote_state == Delivery.ACCEPTED, "not in the order of sending"
+    assert other.send(stranger, "3").remote_state == Delivery.ACCEPTED
+    assert kept.remote_state == 0
+    later = other.send(stranger, Message(body="4", durable=True))
+    store.finished(store.tickets.pop(0), None)
+    peer.pump()
+    other.pump()
+    assert (kept.remote_state, later.remote_state) == (Delivery.ACCEPTED, 0)
+    store.write()
+    other.pump()
+    assert later.remote_state == Delivery.ACCEPTED
+
+
+def test_a_settlement_that_is_answered_waits_for_no_commit_but_its_own() -> None:
+    store = HeldStore()
+    broker = Broker(Settings(), store)
+    peer, other = Peer(broker), Peer(broker)
+    sender = other.sender("q")
+    store.write()
+    other.send(sender, Message(body="1", durable=True))
+    other.send(sender, "2")
+    store.write()
+    broker.run(1.0)
+    peer.receiver("q", second=True)
+    kept, passing = [delivery for delivery, _ in peer.messages]
+    kept.update(Delivery.ACCEPTED)
+    peer.pump()
+    passing.update(Delivery.ACCEPTED)
+    peer.pump()
+    assert (kept.settled, passing.settled) == (False, True)
+    store.write()
+    peer.pump()
+    assert kept.settled

@@ -63,3 +63,65 @@ def test_after_a_failure_of_the_store_no_receipt_leaves() -> None:
     store.write()
     world.wait(0.0)
     assert client.receipts() == []
+
+
+def test_who_has_nothing_on_its_way_to_the_disk_waits_for_nobody() -> None:
+    store = HeldStore()
+    world = World(store=store)
+    busy, client = world.connect(), world.connect()
+    client.publish("/queue/b", "there")
+    client.publish("/queue/c", "there")
+    store.write()
+    busy.feed(persistent(0))
+    client.subscribe("/queue/b", ack="client-individual", receipt="subscribed")
+    assert client.take("RECEIPT")["receipt-id"] == "subscribed"
+    client.ack(client.take(), receipt="acknowledged")
+    client.publish("/queue/c", "more", receipt="sent")
+    client.subscribe("/queue/never-seen", id="new", receipt="a new queue")
+    client.send("BEGIN", {"transaction": "t", "receipt": "begun"})
+    client.publish("/queue/c", "in it", transaction="t", receipt="gathered")
+    client.send("COMMIT", {"transaction": "t", "receipt": "committed"})
+    client.send("DISCONNECT", {"receipt": "bye"})
+    given = ["acknowledged", "sent", "a new queue", "begun", "gathered", "committed"]
+    assert client.receipts() == [*given, "bye"]
+    assert busy.receipts() == []
+
+
+def test_a_receipt_waits_for_what_its_own_connection_sent_before_without_one() -> None:
+    store = HeldStore()
+    world = World(store=store)
+    client = world.connect()
+    client.publish("/queue/a", "first")
+    store.write()
+    client.publish("/queue/a", "kept", persistent="true")
+    client.publish("/queue/a", "not kept", receipt="later")
+    client.send("BEGIN", {"transaction": "t"})
+    client.publish("/queue/a", "in it", transaction="t", receipt="gathered")
+    client.send("DISCONNECT", {"receipt": "bye"})
+    assert client.receipts() == []
+    store.write()
+    world.wait(0.0)
+    assert client.receipts() == ["later", "gathered", "bye"]
+
+
+def test_a_message_that_cannot_be_seen_yet_has_no_receipt_though_it_is_not_persistent() -> None:
+    store = HeldStore()
+    world = World(store=store)
+    client = world.connect()
+    client.publish("/queue/new", "x", receipt="seen")
+    assert client.receipts() == [], "its number is not reserved yet"
+    store.write()
+    world.wait(0.0)
+    assert client.receipts() == ["seen"]
+
+
+def test_a_durable_subscription_is_confirmed_once_it_is_on_disk_whoever_made_it() -> None:
+    store = HeldStore()
+    world = World(store=store)
+    clients = [world.connect(), world.connect()]
+    for client in clients:
+        client.subscribe("/topic/t", id="d", persistent="true", receipt="durable")
+        assert client.receipts() == []
+    store.write()
+    world.wait(0.0)
+    assert [client.receipts() for client in clients] == [["durable"], ["durable"]]
