@@ -65,7 +65,7 @@ class Admin:
         if type_name == "queue":
             return [describe.queue(queue, host) for queue in host.queues.values()]
         if type_name == "topic":
-            return [describe.topic(topic) for topic in host.topics.values()]
+            return [describe.topic(host.topic(name)) for name in list(host.topics)]
         if type_name == "subscription":
             return [describe.subscription(durable) for durable in host.durables.values()]
         if type_name == "group":
@@ -252,9 +252,9 @@ class Admin:
         return describe.consumer(consumer, source)
 
     def _delete_topic(self, name: str, *, if_unused: bool) -> None:
-        topic = self.host.topics.get(name)
-        if topic is None:
+        if name not in self.host.topics:
             raise RefusedError(f"there is no topic {name}", "not-found")
+        topic = self.host.topic(name)
         if if_unused and topic.audience:
             raise RefusedError(f"topic {name} has {topic.audience} subscribers", "conflict")
         self.host.delete_topic(name)

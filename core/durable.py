@@ -24,7 +24,7 @@ class Durable:
         self.tap = tap
         self.destinations: tuple[Destination, ...] = ()
         self.patterns: list[Pattern] = []
-        self.topics: list[Topic] = []
+        self.topics: dict[Topic, None] = {}  # an ordered set: a pattern may mean very many
 
     def is_already(self, destinations: tuple[Destination, ...], selector: Selector | None) -> bool:
         """Say whether it hears just this."""
@@ -35,7 +35,7 @@ class Durable:
     def listen(self, topic: Topic) -> None:
         """Hear a topic, too."""
         topic.fill(self.tap)
-        self.topics.append(topic)
+        self.topics[topic] = None
 
     def unlisten(self) -> None:
         """Hear nothing any more."""

@@ -12,6 +12,7 @@ from typing import Final
 
 from covey.config.queues import QueueSettings
 from covey.config.settings import VirtualHostSettings
+from covey.core.audience import Audience
 from covey.core.clock import Clock
 from covey.core.destination import TEMPORARY_ROOT, Destination, Kind
 from covey.core.durable import Durable
@@ -48,8 +49,7 @@ class VirtualHost:
         self.durables: dict[str, Durable] = {}
         self.declared: set[str] = set()  # queues that stay though empty and unused
         self.queue_patterns: PatternIndex[Subscription] = PatternIndex()
-        self.topic_patterns: PatternIndex[Subscription] = PatternIndex()
-        self.durable_patterns: PatternIndex[Durable] = PatternIndex()
+        self.audience = Audience(policies, self.clock)
         self.dirty: list[Queue] = []
         self.events: EventSink | None = None
         self.ledger: Ledger | None = None  # the store's book, if there is a store
@@ -82,19 +82,16 @@ class VirtualHost:
         return queue
 
     def topic(self, name: str) -> Topic:
-        """Return the topic, made now if there is none."""
+        """Return the topic, made now if there is none; whoever means it by a pattern hears it."""
         known = self.topics.get(name)
         if known is not None:
+            if known.met != self.audience.newest:
+                self.audience.meet(known)
             return known
-        topic = Topic(name, self.policies.broker.topic_batch)
+        topic = Topic(name, self.policies.broker.topic_batch, self.audience.retaining)
         topic.touched_at = self.now
         self.topics[name] = topic
-        if not name.startswith(TEMPORARY_ROOT):
-            for subscription in self.topic_patterns.matching(name):
-                if subscription.may_read(Kind.TOPIC, name):
-                    self.listen(subscription, topic)
-            for durable in self.durable_patterns.matching(name):
-                durable.listen(topic)
+        self.audience.meet(topic)
         mirror = self.mirror_of(name)
         if mirror is not None:
             topic.fill(Tap(mirror, self.put))
@@ -147,7 +144,7 @@ class VirtualHost:
         Called again after its tap's selector changed, it remembers that, too.
         """
         if durable.destinations != destinations:
-            before = list(durable.topics)
+            before = set(durable.topics)
             self.unbind(durable)
             durable.destinations = destinations
             self._hear(durable)
@@ -162,17 +159,14 @@ class VirtualHost:
             if destination.is_pattern:
                 pattern = Pattern(destination)
                 durable.patterns.append(pattern)
-                self.durable_patterns.add(pattern, durable)
-                for topic in list(self.topics.values()):
-                    if _means(pattern, topic.name):
-                        durable.listen(topic)
+                self.audience.add_durable(durable, pattern)
             else:
                 durable.listen(self.topic(destination.name))
 
     def unbind(self, durable: Durable) -> None:
         """Let it hear nothing."""
         for pattern in durable.patterns:
-            self.durable_patterns.discard(pattern, durable)
+            self.audience.discard_durable(durable, pattern)
         durable.patterns.clear()
         durable.unlisten()
 
@@ -184,7 +178,7 @@ class VirtualHost:
         elif destination.kind is Kind.QUEUE:
             subscription.attach(self.queue(name), self.now)
         elif destination.kind is Kind.TOPIC:
-            self.listen(subscription, self.topic(name))
+            self.audience.listen(subscription, self.topic(name))
         else:
             subscription.attach(self.durable(name).queue, self.now)
 
@@ -192,17 +186,9 @@ class VirtualHost:
         """Let a subscription go."""
         for pattern in subscription.patterns:
             self.queue_patterns.discard(pattern, subscription)
-            self.topic_patterns.discard(pattern, subscription)
+            self.audience.discard(subscription, pattern)
         subscription.patterns.clear()
         subscription.detach(self.now, counted=counted)
-
-    def listen(self, subscription: Subscription, topic: Topic) -> None:
-        """Let a subscription hear a topic, with the topic's patience for slow ones."""
-        policy = self.policies.topic(topic.name)
-        buffer_size = subscription.buffer_size
-        if policy.slow_consumer_policy == "queue":
-            buffer_size = self.policies.broker.memory_window_queue
-        subscription.listen(topic, buffer_size, self.clock)
 
     def delete_queue(self, name: str, reason: str) -> None:
         """Remove a queue with all it holds."""
@@ -227,7 +213,9 @@ class VirtualHost:
 
     def delete_topic(self, name: str) -> None:
         """Forget a topic and what it retained; its subscribers hear it again when it is used."""
-        self.topics.pop(name, None)
+        topic = self.topics.pop(name, None)
+        if topic is not None:
+            topic.forget_retained()
 
     def sweep(self) -> None:
         """Remove what is empty, unused and was not declared."""
@@ -278,22 +266,16 @@ class VirtualHost:
     def _subscribe_pattern(self, subscription: Subscription, destination: Destination) -> None:
         pattern = Pattern(destination, descendant_matches_zero=subscription.matches_zero)
         subscription.patterns.append(pattern)
-        if destination.kind is Kind.QUEUE:
-            if subscription.is_lasting:
-                self.queue_patterns.add(pattern, subscription)
-            for queue in list(self.queues.values()):
-                if _means(pattern, queue.name) and subscription.may_read(Kind.QUEUE, queue.name):
+        if destination.kind is Kind.TOPIC:
+            self.audience.add(subscription, pattern)
+            return
+        if subscription.is_lasting:
+            self.queue_patterns.add(pattern, subscription)
+        for name, queue in list(self.queues.items()):
+            # None means a connection's own temporary ones.
+            if not name.startswith(TEMPORARY_ROOT) and pattern.matches(name):
+                if subscription.may_read(Kind.QUEUE, name):
                     subscription.attach(queue, self.now)
-        else:
-            self.topic_patterns.add(pattern, subscription)
-            for topic in list(self.topics.values()):
-                if _means(pattern, topic.name) and subscription.may_read(Kind.TOPIC, topic.name):
-                    self.listen(subscription, topic)
-
-
-def _means(pattern: Pattern, name: str) -> bool:
-    """Say whether a pattern means a name; none means a connection's own temporary ones."""
-    return not name.startswith(TEMPORARY_ROOT) and pattern.matches(name)
 
 
 def _is_idle(queue: Queue) -> bool:

@@ -94,7 +94,9 @@ class Publishing:
     def _is_fanned_out(self, session: Session, target: Destination, message: Message) -> bool:
         host = session.host
         topic = host.topics.get(target.name) if target.kind is TOPIC else None
-        if topic is None or host.mirror_of(target.name) is not None:
+        if topic is None or topic.met != host.audience.newest:
+            return False  # `VirtualHost.topic` makes it, or lets it meet its new listeners
+        if host.mirror_of(target.name) is not None:
             return False
         self._publish_topic(session, topic, message)
         return True

@@ -2,7 +2,7 @@
 
 One SUBSCRIBE or attach makes one of these. It has one credit window and, for each queue it reads,
 a consumer; topics all feed one consumer. A pattern keeps it open to destinations made later:
-the host calls `attach` and `listen` for those that its user may read.
+the host calls `attach` for queues and `listen` for topics, of those that its user may read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Subscription:
         self.make = make
         self.consumers: list[Consumer] = []
         self.patterns: list[Pattern] = []
-        self.topics: list[Topic] = []
+        self.topics: dict[Topic, None] = {}  # an ordered set: a pattern may mean very many
         self._queues: set[Queue] = set()  # a pattern may mean very many
         self.feed: Feed | None = None
         self.verb = Verb.CONSUME  # or BROWSE: what its user needs to be allowed
@@ -66,7 +66,7 @@ class Subscription:
             self.feed = Feed(self.name, consumer, buffer_size, clock)
             self.consumers.append(consumer)
         topic.hear(self.feed)
-        self.topics.append(topic)
+        self.topics[topic] = None
 
     def detach(self, now: float, *, counted: bool) -> None:
         """Let go of every queue and topic; what was held returns."""

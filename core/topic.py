@@ -28,9 +28,11 @@ class Topic:
     __slots__ = (
         "_batch_max",
         "_fan",
+        "_retaining",
         "_senders",
         "delivered",
         "feeds",
+        "met",
         "name",
         "published",
         "retained",
@@ -38,10 +40,15 @@ class Topic:
         "touched_at",
     )
 
-    def __init__(self, name: str, batch_max: int) -> None:
-        """Begin with nobody; no more than `batch_max` bytes are gathered."""
+    def __init__(self, name: str, batch_max: int, retaining: dict[Topic, None]) -> None:
+        """Begin with nobody; no more than `batch_max` bytes are gathered.
+
+        While it retains a message it is among those that are `retaining`.
+        """
         self.name = name
         self._batch_max = batch_max
+        self._retaining = retaining
+        self.met = 0  # the last listener it has asked about (`core.audience`)
         self.taps: list[Tap] = []
         self.feeds: dict[Feed, None] = {}  # an ordered set: there may be very many
         self.retained: Message | None = None
@@ -61,8 +68,9 @@ class Topic:
         self.touched_at = now
         if message.retain == RETAIN:
             self.retained = message
+            self._retaining[self] = None
         elif message.retain == FORGET_RETAINED:
-            self.retained = None
+            self.forget_retained()
         self.published += 1
         self.delivered += len(self.taps) + len(self.feeds)
         for tap in self.taps:
@@ -112,6 +120,11 @@ class Topic:
         """Let a queue take no more."""
         if tap in self.taps:
             self.taps.remove(tap)
+
+    def forget_retained(self) -> None:
+        """Have nothing for newcomers any more."""
+        self.retained = None
+        self._retaining.pop(self, None)
 
     def offer_retained(self, tap: Tap) -> None:
         """Give the retained message, if there is one, to a queue that is new here."""
