@@ -1,9 +1,10 @@
 """Changes: what differs between two configurations, in words, and what a reload can change.
 
 Entries of a list are told apart by their `id` or `name`, permissions by their place, counted from 0
-as in the mistakes that `load` tells. A secret's change is told, the secret is not. Where the broker
-listens, keeps its messages, what it is called and how its threads share the processor cannot change
-while it runs: a reload leaves those as they are and says so.
+as in the mistakes that `load` tells. The first `queue` or `topic` entry that matches a name is its
+policy, so entries that have changed places are told, too. A secret's change is told, the secret is
+not. Where the broker listens, keeps its messages, what it is called and how its threads share the
+processor cannot change while it runs: a reload leaves those as they are and says so.
 """
 
 from __future__ import annotations
@@ -27,10 +28,15 @@ def changes(old: Settings, new: Settings) -> list[str]:
     before = _flat(old.model_dump(by_alias=True), "")
     after = _flat(new.model_dump(by_alias=True), "")
     keys = [*before, *[key for key in after if key not in before]]
-    return [
+    values = [
         _line(key, before.get(key, ABSENT), after.get(key, ABSENT))
         for key in keys
         if before.get(key, ABSENT) != after.get(key, ABSENT)
+    ]
+    return [
+        *values,
+        *_order("queue", [entry.id for entry in old.queues], [entry.id for entry in new.queues]),
+        *_order("topic", [entry.id for entry in old.topics], [entry.id for entry in new.topics]),
     ]
 
 
@@ -51,6 +57,13 @@ def _connector(old: ConnectorSettings, new: Settings) -> ConnectorSettings:
             fixed = {name: getattr(old, name) for name in FIXED_IN_CONNECTOR}
             return entry.model_copy(update=fixed)
     return old
+
+
+def _order(table: str, before: list[str], after: list[str]) -> list[str]:
+    """Tell the new order of the entries that stay, if it is another one."""
+    stayed = [name for name in before if name in after]
+    placed = [name for name in after if name in before]
+    return [] if stayed == placed else [f"{table}: in the order {', '.join(placed)}"]
 
 
 def _flat(node: object, path: str) -> dict[str, object]:

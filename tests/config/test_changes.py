@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from covey.config.changes import changes, reloadable
 from covey.config.settings import Settings
 
@@ -25,7 +27,20 @@ def test_equal_settings_have_no_changes() -> None:
 
 def test_a_change_names_the_entry_the_key_and_both_values() -> None:
     new = settings(queue=[{"id": "**"}, {"id": "a.**", "quota": "1k"}], broker={"id": "two"})
-    assert changes(settings(), new) == ["broker.id: one -> two", "queue[a.**].quota: 5 -> 1024"]
+    assert changes(settings(), new) == [
+        "broker.id: one -> two",
+        "queue[a.**].quota: 5 -> 1024",
+        "queue: in the order **, a.**",
+    ]
+
+
+@pytest.mark.parametrize("table", ["queue", "topic"])
+def test_policies_that_changed_places_are_told_since_the_first_match_counts(table: str) -> None:
+    old = settings(**{table: [{"id": "a.*"}, {"id": "a.**"}, {"id": "**"}]})
+    swapped = settings(**{table: [{"id": "a.**"}, {"id": "a.*"}, {"id": "**"}]})
+    assert changes(old, swapped) == [f"{table}: in the order a.**, a.*, **"]
+    grown = settings(**{table: [{"id": "b"}, {"id": "a.*"}, {"id": "**"}]})
+    assert not [line for line in changes(old, grown) if line.startswith(f"{table}:")]
 
 
 def test_permissions_are_counted_as_in_the_mistakes_of_a_file() -> None:
