@@ -63,11 +63,13 @@ class Discipline:
             found = message.lookup(key.header)
             if isinstance(found, str) and 0 < len(found) <= key.safe_length:
                 return found
-        elif not message.group:
+            return key.resolve(message.group, message.lookup)
+        group = message.group
+        if not group:
             return key.default_group
-        elif len(message.group) <= key.safe_length:
-            return message.group
-        return key.resolve(message.group, message.lookup)
+        if len(group) <= key.safe_length:
+            return group
+        return key.checked(message.group_place(), group)
 
     def lane_of(self, message: Message) -> Lane:
         """Return where a new message without a group goes."""

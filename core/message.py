@@ -103,6 +103,10 @@ class Message(ABC):
         """Return the id the client gave, by which a duplicate is known; "" if it gave none."""
         return self.message_id()
 
+    def group_place(self) -> str:
+        """Return what the sender calls the place its group id stood in."""
+        return "group-id"
+
     @abstractmethod
     def lookup(self, name: str) -> Value:
         """Return the property called `name` as a selector sees it, None if absent."""

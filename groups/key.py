@@ -49,17 +49,18 @@ class GroupKey:
     def resolve(self, native: str | None, lookup: Callable[[str], Value]) -> str:
         """Give the message's group, "" for none; `native` is the AMQP group-id."""
         if self.header is not None:
-            return self._text(self.header, lookup(self.header)) or self.default_group
-        group = self._text("group-id", native)
+            return self.checked(self.header, lookup(self.header)) or self.default_group
+        group = self.checked("group-id", native)
         if group:
             return group
         for header in DEFAULT_HEADERS:
-            group = self._text(header, lookup(header))
+            group = self.checked(header, lookup(header))
             if group:
                 return group
         return self.default_group
 
-    def _text(self, place: str, value: Value) -> str:
+    def checked(self, place: str, value: Value) -> str:
+        """Give a group id as text, "" for none; raises GroupIdError that names where it stood."""
         if value is None:
             return ""
         text = value if isinstance(value, str) else _as_text(place, value)

@@ -51,7 +51,7 @@ from covey.protocols.amqp.splice import (
     unforged,
     without_field,
 )
-from covey.protocols.amqp.wishes import TIME_MAX_MS, due_time, group_and_sequence
+from covey.protocols.amqp.wishes import TIME_MAX_MS, due_time, group_and_sequence, group_place
 
 # What a store keeps before the sections: format, expiry, due time, and the user with its length.
 # Every change of this form raises the format: an older release must not misread a newer one.
@@ -133,6 +133,10 @@ class AmqpMessage(Message):
     def message_id(self) -> str:
         """Return the producer's id, "" if it gave none."""
         return id_text(field(self.data, self.sections.properties, MESSAGE_ID))
+
+    def group_place(self) -> str:
+        """Return the property that names the group."""
+        return group_place(self.data, self.sections)
 
     def to(self) -> str:
         """Return the address in the message itself, "" if there is none."""

@@ -13,7 +13,7 @@ from typing import Final
 
 from covey.core.errors import RefusedError
 from covey.core.selector import Value
-from covey.groups.key import GroupIdError, GroupKey
+from covey.groups.key import DEFAULT_HEADERS, GroupIdError, GroupKey
 from covey.protocols.amqp.decoder import pick
 from covey.protocols.amqp.fields import GROUP_ID, GROUP_SEQUENCE
 from covey.protocols.amqp.mapping import (
@@ -61,6 +61,16 @@ def group_and_sequence(data: bytes, sections: Sections) -> tuple[str, int]:
     if isinstance(given, int) and not sequence:
         sequence = given
     return group, sequence
+
+
+def group_place(data: bytes, sections: Sections) -> str:
+    """Return by which name a message's group was found."""
+    if not text_field(data, sections.properties, GROUP_ID):
+        named = pick(data, sections.application_properties, _GROUP_NAMES)
+        for name in DEFAULT_HEADERS:
+            if named.get(name):
+                return name
+    return "group-id"
 
 
 def due_time(data: bytes, sections: Sections, wall_ms: int) -> int:

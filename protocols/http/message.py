@@ -34,6 +34,10 @@ class HttpMessage(Message):
         """Return the sender's id, or the one the broker made."""
         return self._neutral.message_id
 
+    def group_place(self) -> str:
+        """Return the request's word for it."""
+        return "group"
+
     def lookup(self, name: str) -> Value:
         """Return a property, or what JMS and STOMP call one of the other fields."""
         neutral = self._neutral

@@ -13,6 +13,7 @@ from typing import Final
 
 from covey.core.message import Message, Neutral
 from covey.core.selector import Value
+from covey.groups.key import DEFAULT_HEADERS
 from covey.protocols.stomp.block import Block, make_block, stored_block
 from covey.protocols.stomp.headers import escape
 from covey.protocols.stomp.mapping import headers_of, property_headers, read_headers
@@ -48,6 +49,11 @@ class StompMessage(Message):
         self.id_number = 0
         self.given_id = ""  # the client's own message-id
         self.timestamp_ms = 0
+
+    def group_place(self) -> str:
+        """Return the header that names the group."""
+        headers = self.block.headers()
+        return next((name for name in DEFAULT_HEADERS if headers.get(name)), super().group_place())
 
     def with_body(self, body: bytes) -> StompMessage:
         """Return a message of which everything but the body is as here."""

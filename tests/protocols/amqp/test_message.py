@@ -323,3 +323,10 @@ def test_mutated_messages_are_refused_at_the_door_or_never() -> None:
     count = 50_000
     taken = sum(exercise(mutated(random.choice(seeds), random)) for _ in range(count))
     assert count // 20 < taken < count
+
+
+@pytest.mark.parametrize("name", ["group-id", "message_group", "JMSXGroupID", "JMSXGroupId"])
+def test_the_place_of_a_group_is_the_one_the_producer_wrote_it_to(name: str) -> None:
+    fields = {"group_id": "g"} if name == "group-id" else {"properties": {name: "g"}}
+    message = made(**fields)
+    assert (message.group, message.group_place()) == ("g", name)

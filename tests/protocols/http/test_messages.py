@@ -124,3 +124,10 @@ def test_a_message_lives_as_long_as_it_is_told_to(world: World) -> None:
     world.ask("POST", SEND, json={"ttl_ms": 60_000})
     (seen,) = world.get(SEND)["items"]
     assert abs(seen["expires_ms"] - time.time() * 1000 - 60_000) < 5_000
+
+
+def test_a_group_id_that_is_too_long_is_refused_by_its_field() -> None:
+    world = World(make_settings(broker={"group_id_length_max": 8}))
+    answer = world.ask("POST", SEND, json={"group": "123456789"})
+    assert answer.status_code == 400
+    assert answer.json()["text"] == "queue q: the group id in group has 9 bytes, the limit is 8"

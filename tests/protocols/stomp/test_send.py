@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from covey.config.connectors import UserHeaderSettings
+from covey.config.queues import GroupSettings, QueueSettings
 from covey.config.settings import StompSettings
 from covey.core.errors import ProtocolError
 from covey.core.message import FORGET_RETAINED, KEEP_NOTHING, RETAIN
@@ -194,3 +195,18 @@ def test_messages_of_one_head_keep_their_own_ids_and_receipts() -> None:
     ids = [frame["message-id"] for frame in reader.take_all()]
     assert ids[:3] == ["m0", "m1", "m2"]
     assert ids[3] not in ("", "m2")
+
+
+@pytest.mark.parametrize("header", ["message_group", "JMSXGroupID", "JMSXGroupId", "region"])
+@pytest.mark.parametrize("times", [1, 3])
+def test_an_id_that_is_too_long_is_refused_by_the_header_it_stood_in(
+    header: str, times: int
+) -> None:
+    groups = GroupSettings(header="region") if header == "region" else GroupSettings()
+    world = World(queues=[QueueSettings(groups=groups)], limits={"group_id_length_max": 8})
+    client = world.connect()
+    for _ in range(times - 1):
+        client.send("SEND", {"destination": "/queue/a", header: "fits"})
+    client.send("SEND", {"destination": "/queue/a", header: "123456789"})
+    text = client.error()["message"]
+    assert text == f"queue a: the group id in {header} has 9 bytes, the limit is 8"
