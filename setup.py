@@ -55,6 +55,7 @@ HOT_MODULES = [
     "src/covey/core/path.py",
     "src/covey/core/placement.py",
     "src/covey/core/plain.py",
+    "src/covey/core/promises.py",
     "src/covey/core/publishing.py",
     "src/covey/core/queue.py",
     "src/covey/core/quota.py",

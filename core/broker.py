@@ -81,6 +81,7 @@ class Broker:
             audit=self.audit,
         )
         self.commits = Commits(store or MemoryStore(), settings.store.unwritten_max)
+        self.promises = self.commits.promises
         arrivals = Arrivals(self.commits, self.clock, self.limits)
         self.publishing = Publishing(self.commits, arrivals, settings.broker.id)
         self.turns = Turns(self.clock, self.commits, self.publishing)
@@ -286,7 +287,7 @@ class Broker:
         The session, if it was its turn, is the one that has made them.
         """
         if session is not None:
-            self.commits.claim(session)
+            self.promises.claim(session)
         if now != self.clock.now:
             self.turn(now)
         if self.turns.run(self.limits.dispatch_budget):

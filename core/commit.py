@@ -1,22 +1,17 @@
-"""Commit: what waits for the store before a promise may leave.
+"""Commit: what goes to the store, and what can be seen once it is there.
 
 A turn's changes go to the store as one batch. Entries of the batch become visible, and receipts
-are sent, when the batch is on disk. With a store that promises nothing there is nothing to wait
-for, and everything happens at once.
-
-Whose a change is decides whose receipts wait for it: a session's wait for the last batch that holds
-something of its own, and for nobody else's. What happens in a turn is its session's (`claim`); what
-the broker does by itself, such as a delivery, an expiry or a body put out of memory, is nobody's.
+are sent (`core.promises`), when the batch is on disk. With a store that keeps nothing there is
+nothing to wait for, and everything happens at once.
 
 An entry waits for the disk if it is persistent, or if its sequence number is of a block that is
 not yet reserved there. What is on its way is counted; who sends too much of it waits (`core.dam`).
-After a failure nothing is ever promised again, and the server ends.
+After a failure nothing more is shown or promised, and the server ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from covey.core.dam import MESSAGE_COST, Dam
 from covey.core.delayed import Waiting
@@ -25,17 +20,15 @@ from covey.core.entrance import enter
 from covey.core.entry import KEPT, PENDING, SPILLED, STORING, Entry
 from covey.core.ledger import Ledger
 from covey.core.message import Message
+from covey.core.promises import Promises
 from covey.core.queue import Queue
 from covey.core.stores.base import MessageStore
-
-if TYPE_CHECKING:
-    from covey.core.session import Session
 
 
 class Batch:
     """The changes of one turn."""
 
-    __slots__ = ("callbacks", "entries", "reserved", "size", "spilled", "spilled_size")
+    __slots__ = ("entries", "reserved", "size", "spilled", "spilled_size")
 
     def __init__(self) -> None:
         self.size = 0  # as the dam counts it
@@ -43,7 +36,6 @@ class Batch:
         self.entries: list[tuple[Queue, Entry]] = []
         self.spilled: list[tuple[Queue, Entry]] = []
         self.reserved: list[tuple[Queue, int]] = []
-        self.callbacks: list[Callable[[], None]] = []
 
 
 class Commits:
@@ -52,14 +44,12 @@ class Commits:
     def __init__(self, store: MessageStore, unwritten_max: int) -> None:
         self.store = store
         self.dam = Dam(unwritten_max)
+        self.promises = Promises()
         self.is_durable = store.is_durable
         self.ledger = Ledger(store, self._promise)
         self.batch = Batch()
         self.has_changes = False
-        self.is_unclaimed = False  # it has changes of which nobody has said whose they are
-        self.ticket = 0  # of the last batch that was handed over
         self.in_flight: dict[int, Batch] = {}
-        self.failure: Exception | None = None
         self.arrived: Callable[[Queue, Entry], None] = _nothing  # an entry became visible
         self.spilled: Callable[[Queue, Entry], None] = _nothing  # its body is in the scratch file
         self.wake: Callable[[], None] = _nobody  # asks for another turn
@@ -174,52 +164,12 @@ class Commits:
     def _promise(self) -> None:
         """Note a change that the receipt of whoever made it waits for."""
         self.has_changes = True
-        self.is_unclaimed = True
-
-    # Whose the changes are, and who waits for them.
-
-    def claim(self, session: Session) -> None:
-        """Hear that what was done since somebody last said so was this session's doing."""
-        if self.is_unclaimed:
-            self.is_unclaimed = False
-            session.ticket = self.ticket + 1
-
-    def disclaim(self) -> None:
-        """Hear that it was nobody's."""
-        self.is_unclaimed = False
+        self.promises.is_unclaimed = True
 
     def follow(self) -> None:
         """Let whoever acts now wait for what others have under way: it is confirmed by theirs."""
         if self.in_flight or self.is_due:
             self._promise()
-
-    def after(self, session: Session, callback: Callable[[], None]) -> None:
-        """Call back when what the session did so far is safe; at once if it is."""
-        waiting = self._waiting(session)
-        if waiting is not None:
-            waiting.append(callback)
-        elif self.failure is None:
-            callback()
-
-    def is_safe(self, session: Session) -> bool:
-        """Say whether what the session did so far is safe."""
-        return self._waiting(session) is None and self.failure is None
-
-    def is_last(self, session: Session, callback: Callable[[], None] | None) -> bool:
-        """Say whether this is what will be called last when what the session did is safe."""
-        waiting = self._waiting(session)
-        return waiting is not None and len(waiting) > 0 and waiting[-1] is callback
-
-    def _waiting(self, session: Session) -> list[Callable[[], None]] | None:
-        """Return those to be called when what the session did so far is safe; None if it is."""
-        if self.is_unclaimed:
-            self.claim(session)
-        if session.ticket > self.ticket:
-            return self.batch.callbacks
-        if not session.is_answered_in_order:
-            return None
-        batch = self.in_flight.get(session.ticket)
-        return None if batch is None else batch.callbacks
 
     # To the store and back.
 
@@ -233,17 +183,17 @@ class Commits:
         ledger = self.ledger
         if not (self.has_changes or ledger.has_changes):
             return
-        self.has_changes = ledger.has_changes = self.is_unclaimed = False
+        self.has_changes = ledger.has_changes = False
         batch, self.batch = self.batch, Batch()
         batch.reserved, ledger.reserved = ledger.reserved, []
-        self.ticket += 1
-        self.in_flight[self.ticket] = batch
-        self.store.flush(self.ticket)
+        ticket = self.promises.hand_over()
+        self.in_flight[ticket] = batch
+        self.store.flush(ticket)
 
     def finished(self, ticket: int, error: Exception | None) -> None:
         """Hear from the store: let the batch be seen, or keep silent for ever."""
         batch = self.in_flight.pop(ticket)
-        if error is not None or self.failure is not None:
+        if error is not None or self.promises.failure is not None:
             self.fail(error)
             return
         for queue, limit in batch.reserved:
@@ -253,15 +203,13 @@ class Commits:
             self.arrived(queue, entry)
         for queue, entry in batch.spilled:
             self.spilled(queue, entry)
-        for callback in batch.callbacks:
-            callback()
-        self.disclaim()
+        self.promises.keep(ticket)
         self.dam.written(batch.size, batch.spilled_size)
         self.wake()
 
     def fail(self, error: Exception | None) -> None:
-        """Hear that the store can promise nothing any more; the first reason is kept."""
-        self.failure = self.failure or error
+        """Hear that the store can promise nothing any more."""
+        self.promises.fail(error)
         self.wake()
 
     def pressed(self, reason: str) -> None:

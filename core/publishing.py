@@ -40,6 +40,7 @@ class Publishing:
 
     def __init__(self, commits: Commits, arrivals: Arrivals, broker_id: str) -> None:
         self.commits = commits
+        self.promises = commits.promises
         self.arrivals = arrivals
         self.broker_id = broker_id
         self.parking = Parking()
@@ -56,7 +57,7 @@ class Publishing:
         if not self.is_put(session, targets, message):
             self.place(session, targets, message, done)
         elif done is not None:
-            self.commits.after(session, done)
+            self.promises.after(session, done)
 
     def is_put(self, session: Session, targets: tuple[Destination, ...], message: Message) -> bool:
         """Put one message where nothing can stand in its way; False: it is to be placed."""
@@ -155,7 +156,7 @@ class Publishing:
 
     def _attempt(self, work: Work) -> Queue | None:
         """Try parked work again; a refusal now is the sender's, not of whoever made room."""
-        self.commits.disclaim()
+        self.promises.disclaim()
         try:
             blocker = self._try(work, may_overtake=True)
         except RefusedError as error:
@@ -172,9 +173,9 @@ class Publishing:
     def _finish(self, work: Work) -> None:
         if work.taken is not None:
             work.taken()
-        self.commits.claim(work.session)
+        self.promises.claim(work.session)
         if work.done is not None:
-            self.commits.after(work.session, work.done)
+            self.promises.after(work.session, work.done)
         dam = self.commits.dam
         if dam.is_shut:
             is_persistent = any(message.persistent for _, message in work.sends)

@@ -213,7 +213,7 @@ class OutgoingLink:
             return
         # The peer waits for our settlement, which is a promise: it leaves after the store's.
         self.settle_entry(entry, outcome, reason)
-        self.engine.broker.commits.after(self.session, lambda: self.finish(delivery, state))
+        self.engine.broker.promises.after(self.session, lambda: self.finish(delivery, state))
 
     def _drain(self) -> None:
         self.draining = set(self.window.consumers)

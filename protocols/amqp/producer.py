@@ -60,7 +60,7 @@ class ProducerLink(IncomingLink):
         self.targets = targets
         self.user = self.session.identity.name
         self._publishing = engine.broker.publishing
-        self._commits = engine.broker.commits
+        self._promises = engine.broker.promises
         self._heads = engine.heads
         self._answers: Answers | None = None  # the last that wait for the store
         self.on_end: Callable[[], None] | None = None  # a delete policy, a dynamic node
@@ -80,7 +80,7 @@ class ProducerLink(IncomingLink):
             self._place(delivery, targets, message)
         elif pn_delivery_settled(delivery):
             pn_delivery_settle(delivery)
-        elif self._commits.is_safe(session):
+        elif self._promises.is_safe(session):
             self.answer(delivery, ACCEPTED)
         else:
             self._owe(delivery)
@@ -125,11 +125,11 @@ class ProducerLink(IncomingLink):
 
     def _owe(self, delivery: Pointer) -> None:
         """Accept a message when it is safe."""
-        if self._answers is not None and self._commits.is_last(self.session, self._answers):
+        if self._answers is not None and self._promises.is_last(self.session, self._answers):
             self._answers.deliveries.append(delivery)
         else:
             self._answers = Answers(self, delivery)
-            self._commits.after(self.session, self._answers)
+            self._promises.after(self.session, self._answers)
 
     def _check_user(self, message: AmqpMessage) -> None:
         user = message.user_id()

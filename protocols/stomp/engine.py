@@ -146,7 +146,7 @@ class StompEngine(Engine):
         if self.session is None:
             call()
         else:
-            self.broker.commits.after(self.session, call)
+            self.broker.promises.after(self.session, call)
 
     def shut_down(self, reason: str, now: float) -> None:
         """Tell the peer why it ends."""
@@ -216,7 +216,7 @@ class StompEngine(Engine):
 
     def when_safe(self, call: Callable[[], None]) -> None:
         """Call back when everything this client did so far is safe."""
-        self.broker.commits.after(self.the_session, call)
+        self.broker.promises.after(self.the_session, call)
 
     def receipt(self, receipt: str) -> Callable[[], None]:
         """Return what sends a receipt, once whatever it is for is safe."""

@@ -45,15 +45,15 @@ class Receipts:
 
     def owe(self, frame: bytes) -> None:
         """Send a RECEIPT when everything this client did so far is safe."""
-        commits = self._engine.broker.commits
+        promises = self._engine.broker.promises
         session = self._engine.the_session
-        if commits.is_last(session, self._send_gathered):
+        if promises.is_last(session, self._send_gathered):
             self._gathered.append(frame)
             self.pending += 1
         else:
             self._gathered = [frame]
             self._send_gathered = self.sender(self._gathered)
-            commits.after(session, self._send_gathered)
+            promises.after(session, self._send_gathered)
 
     def sender(self, frames: list[bytes]) -> Callable[[], None]:
         """Return what sends RECEIPTs, the first of which is asked for now."""

@@ -131,7 +131,7 @@ class Server:
         """Say why no message can be taken; "" if it can."""
         if self._is_stopping:
             return "the broker is shutting down"
-        return "the store failed" if self.broker.commits.failure is not None else ""
+        return "the store failed" if self.broker.promises.failure is not None else ""
 
     def reload(self) -> None:
         """Read the configuration again; log what changed, or why nothing did."""
@@ -216,13 +216,13 @@ class Server:
             self.broker.run(time.monotonic())
         except Exception:  # one queue's trouble must not end the others
             self.log.exception("run_failed")
-        if self.broker.commits.failure is not None:
+        if self.broker.promises.failure is not None:
             self._store_failed.set()
 
     async def _end_without_store(self) -> None:
         """Fail, and with it everything, once the store has."""
         await self._store_failed.wait()
-        failure = self.broker.commits.failure
+        failure = self.broker.promises.failure
         raise StoreError(f"the store failed, nothing more can be promised: {failure}")
 
     async def _stop(self) -> None:

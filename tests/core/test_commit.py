@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from covey.config.queues import QueueSettings
 from covey.core.destination import Destination, Kind
 from covey.core.entry import KEPT, Outcome
 from covey.core.ledger import BLOCK
 from covey.core.stores.memory import MemoryStore
-from tests.core.double import HeldStore, Room
+from tests.core.double import Room
 from tests.core.stores.support import House, Note, bodies
 
 
@@ -101,7 +100,7 @@ def test_receipt_of_an_acknowledgement_waits_for_the_delete(tmp_path: Path) -> N
     house.send("a", b"x")
     house.rest()
     house.settle(reader.entries[0])
-    house.broker.commits.after(house.session, lambda: house.receipts.append("ack"))
+    house.broker.promises.after(house.session, lambda: house.receipts.append("ack"))
     house.broker.run(0.0)
     assert house.receipts == []
     house.rest()
@@ -171,60 +170,6 @@ def test_pressure_blocks_who_sends_something_persistent_and_nobody_else(tmp_path
     house.rest()
     assert house.receipts == ["late"]
     house.store.close()
-
-
-def test_session_waits_for_the_batch_that_holds_its_own_changes_and_no_other() -> None:
-    store = HeldStore()
-    room = Room(store=store)
-    first, second, third = room.enter(), room.enter(), room.enter()
-    first.send("/queue/a")
-    store.write()
-    one = first.send("/queue/a", "1", persistent=1)
-    two = second.send("/queue/a", "2", persistent=1)
-    assert third.send("/queue/a", "3") == ["3"], "nothing of it goes to the disk"
-    four = first.send("/queue/a", "4")
-    assert (one, two, four) == ([], [], [])
-    store.finished(store.tickets.pop(0), None)
-    assert (one, two, four) == (["1"], [], ["4"])
-    store.write()
-    assert two == ["2"]
-
-
-def test_what_the_broker_does_by_itself_keeps_nobody_waiting() -> None:
-    store = HeldStore()
-    room = Room(store=store, limits={"memory_window_queue": 0, "memory_window_total": 0})
-    sender, reader = room.enter(), room.enter()
-    sender.send("/queue/a", "stored", persistent=1)
-    sender.send("/queue/b", "seen")
-    store.write()
-    reader.read("/queue/a").is_presettled = True
-    sender.send("/queue/a", "another", persistent=1)
-    store.write()
-    room.wait(0.0)
-    assert store.tickets, "the delivery has removed it, and is on its way"
-    done = reader.send("/queue/b", "x")
-    assert done == ["x"], "its body leaves memory for the disk, which no receipt is about"
-
-
-def test_work_that_waited_for_room_is_its_senders_and_waits_for_its_own_commit() -> None:
-    store = HeldStore()
-    room = Room(QueueSettings(id="a", quota_messages=1), store=store)
-    sender, other, reader = room.enter(), room.enter(), room.enter()
-    sender.send("/queue/a", "1", persistent=1)
-    sender.send("/queue/b", "seen")
-    store.write()
-    parked = sender.send("/queue/a", "2", persistent=1)
-    waiting = other.send("/queue/a", "3")
-    taker = reader.read("/queue/a")
-    reader.settle(taker)
-    assert reader.send("/queue/b", "x") == [], "its acknowledgement is on its way"
-    assert sender.send("/queue/b", "x") == [], "so is what had to wait"
-    assert other.send("/queue/b", "x") == ["x"]
-    store.write()
-    room.broker.run(room.now)
-    assert (parked, waiting) == (["2"], [])
-    reader.settle(taker)
-    assert waiting == ["3"], "the acknowledgement that made room is not its doing"
 
 
 def test_swept_queue_is_forgotten_on_disk_without_a_turn_of_anybody(tmp_path: Path) -> None:

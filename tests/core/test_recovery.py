@@ -116,12 +116,12 @@ def test_mark_of_dropped_messages_that_were_not_kept_rides_with_the_next_change(
     house.send("a", b"2")
     house.rest()
     queue = house.queue("a")
-    ticket = house.broker.commits.ticket
+    ticket = house.broker.promises.ticket
     dropped = queue.board.index.get(1)
     assert dropped is not None
     queue.drop(dropped, EventKind.DROP)
     house.rest()
-    assert house.broker.commits.ticket == ticket  # no commit for it alone
+    assert house.broker.promises.ticket == ticket  # no commit for it alone
     reader = house.reader("a")
     house.rest()
     house.settle(reader.entries[0])

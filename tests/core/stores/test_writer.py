@@ -193,12 +193,12 @@ def test_after_a_failure_the_broker_sends_no_receipt_and_shows_no_message(tmp_pa
     plan.is_armed = True
     house.send("a", b"2", receipt="bad")
     house.rest()
-    assert isinstance(house.broker.commits.failure, StoreError)
+    assert isinstance(house.broker.promises.failure, StoreError)
     house.send("a", b"3", receipt="worse")
     house.settle(reader.entries[0])
-    house.broker.commits.after(house.session, lambda: house.receipts.append("ack"))
+    house.broker.promises.after(house.session, lambda: house.receipts.append("ack"))
     house.rest()
-    house.broker.commits.after(house.session, lambda: house.receipts.append("nothing to wait for"))
+    house.broker.promises.after(house.session, lambda: house.receipts.append("nothing to wait for"))
     assert house.receipts == ["good"]
     assert reader.got == [1]
     house.store.close()
