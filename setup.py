@@ -73,6 +73,7 @@ HOT_MODULES = [
     "src/covey/core/timers.py",
     "src/covey/core/topic.py",
     "src/covey/core/transaction.py",
+    "src/covey/core/transactions.py",
     "src/covey/core/turns.py",
     "src/covey/core/view.py",
     "src/covey/groups/base.py",

@@ -4,7 +4,7 @@
     publish                 a message to one or many destinations, all or nothing
     subscribe / unsubscribe
     settle                  through the entry's own source (`core.subscription.settle`)
-    begin / commit / abort  transactions, named by the client
+    transactions            begun, committed, aborted; named by the client
     run                     at the end of every batch of events: deliver what can be delivered
 
 Nothing here waits. Work that finds no room is parked and done later, in order; the session is
@@ -20,7 +20,6 @@ from functools import partial
 from covey.config.settings import Settings
 from covey.core.arrivals import Arrivals
 from covey.core.audit import Audit, Unheard
-from covey.core.backpressure import look_for_blocked
 from covey.core.claims import Claims
 from covey.core.clock import Clock
 from covey.core.commit import Commits
@@ -38,20 +37,18 @@ from covey.core.publishing import Publishing
 from covey.core.queue import Queue
 from covey.core.reading import check_reading, make_durable
 from covey.core.recovery import recover
+from covey.core.rounds import EVERY_S, Rounds
 from covey.core.security import Identity, Users, Verb
 from covey.core.selector import Selector
 from covey.core.session import Session, nothing
-from covey.core.slowness import look_for_slow
 from covey.core.stores.base import MessageStore
 from covey.core.stores.memory import MemoryStore
 from covey.core.subscription import Subscription
 from covey.core.temporary import delete_temporaries
 from covey.core.throttle import throttle_of
 from covey.core.trace import Traces
-from covey.core.transaction import Transaction
+from covey.core.transactions import Transactions
 from covey.core.turns import Turns
-
-SWEEP_EVERY_S = 5.0  # how often empty queues are looked for
 
 
 class Broker:
@@ -84,14 +81,15 @@ class Broker:
         self.promises = self.commits.promises
         arrivals = Arrivals(self.commits, self.clock, self.limits)
         self.publishing = Publishing(self.commits, arrivals, settings.broker.id)
+        self.transactions = Transactions(self.publishing, self.clock, self.limits)
         self.turns = Turns(self.clock, self.commits, self.publishing)
+        self.rounds = Rounds(self)
         self.sessions: dict[int, Session] = {}
         self.claims = Claims()
         self.traces = Traces(self.clock)
         self.session_numbers = 0
         self.blocks_gone = 0  # how often producers that are gone had to wait
         self.instance = "covey"  # names this run in message ids; the server makes it unique
-        self.swept_at = 0.0
         self.wake: Callable[[], None] = nothing  # asks the server for another `run` soon
         policies = Policies(settings)
         self.hosts = [VirtualHost(entry, policies, self.clock) for entry in settings.virtual_hosts]
@@ -147,9 +145,7 @@ class Broker:
         del self.sessions[session.id]
         self.publishing.parking.forget(session)
         self.commits.dam.forget(session)
-        for transaction in list(session.transactions.values()):
-            transaction.abort(now)
-        session.transactions.clear()
+        self.transactions.abort_all(session, now)
         for subscription in list(session.subscriptions.values()):
             session.host.unsubscribe(subscription, counted=True)
         session.subscriptions.clear()
@@ -169,52 +165,6 @@ class Broker:
         Raises RefusedError if any target refuses it; then none has it.
         """
         self.publishing.publish(session, targets, message, done)
-
-    # Transactions.
-
-    def begin(self, session: Session, name: str) -> Transaction:
-        """Start a transaction under a name that is not in use."""
-        if name in session.transactions:
-            raise RefusedError(f"transaction {name} is running already", "exists")
-        if 0 < session.transactions_max <= len(session.transactions):
-            raise RefusedError(
-                f"the connection has {session.transactions_max} open transactions already,"
-                " the most that transactions_max allows",
-                "limit",
-            )
-        limits = self.limits
-        transaction = Transaction(limits.tx_operations_max, limits.tx_bytes_max)
-        session.transactions[name] = transaction
-        return transaction
-
-    def transaction(self, session: Session, name: str) -> Transaction:
-        """Return a running transaction."""
-        transaction = session.transactions.get(name)
-        if transaction is None:
-            raise RefusedError(f"there is no transaction {name}", "not-found")
-        return transaction
-
-    def transaction_or_new(self, session: Session, name: str) -> Transaction:
-        """Return a transaction, started now if the client never said BEGIN (as Apollo does)."""
-        return session.transactions.get(name) or self.begin(session, name)
-
-    def commit(
-        self, session: Session, name: str, now: float, done: Callable[[], None] | None = None
-    ) -> None:
-        """Carry a transaction out; raises RefusedError, and aborts it, if a send is refused.
-
-        `done` is called once it is safe; a full queue delays all of it.
-        """
-        transaction = self.transaction(session, name)
-        self.turn(now)
-        self.publishing.commit(session, name, transaction, done)
-
-    def abort(self, session: Session, name: str, now: float) -> None:
-        """Undo a transaction."""
-        transaction = self.transaction(session, name)
-        del session.transactions[name]
-        self.turn(now)
-        transaction.abort(now)
 
     # Subscriptions.
 
@@ -296,27 +246,11 @@ class Broker:
     def tick(self, now: float) -> float:
         """Do what is due by time alone; return when to be called again."""
         self.turn(now)
-        deadline = self.turns.mark_due(now + SWEEP_EVERY_S)
-        if now - self.swept_at >= SWEEP_EVERY_S:
-            self.swept_at = now
-            for host in self.hosts:
-                host.sweep()
-            self.traces.sweep(self.limits.trace_idle_s, now)
-            sessions = list(self.sessions.values())
-            look_for_slow(sessions, self.limits, self.audit, now)
-            look_for_blocked(sessions, self.audit, now)
+        deadline = self.turns.mark_due(now + EVERY_S)
+        self.rounds.make(now)
         if self.turns.is_due:
             self.run(now)
         return deadline
-
-    def weigh(self, used: int) -> None:
-        """Hear how many bytes of memory the process uses, and let producers wait if need be."""
-        limits = self.limits
-        allowed = limits.memory_limit * limits.memory_alarm_percent // 100
-        is_any = any(
-            queue.board.index.count for host in self.hosts for queue in host.queues.values()
-        )
-        self.commits.dam.weigh(used, allowed if is_any else 0)
 
     def listen(self, events: EventSink | None) -> None:
         """Send the events of all queues, present and future, to a sink."""

@@ -27,7 +27,6 @@ from covey.core.quota import has_room, is_kept_out_by_itself, why_full
 from covey.core.session import Session
 from covey.core.temporary import admitted
 from covey.core.topic import Topic
-from covey.core.transaction import Transaction
 from covey.groups.key import GroupIdError
 
 # Asked for each message: a look-up in an Enum is a search.
@@ -90,7 +89,7 @@ class Publishing:
     ) -> None:
         """Put one message wherever it belongs, when there is room everywhere."""
         session.sent += 1
-        self._start(Work(session, [(targets, message)], done))
+        self.start(Work(session, [(targets, message)], done))
 
     def _is_fanned_out(self, session: Session, target: Destination, message: Message) -> bool:
         host = session.host
@@ -101,33 +100,6 @@ class Publishing:
             return False
         self._publish_topic(session, topic, message)
         return True
-
-    def commit(
-        self,
-        session: Session,
-        name: str,
-        transaction: Transaction,
-        done: Callable[[], None] | None,
-    ) -> None:
-        """Carry a transaction out; it is the session's until all of it is done.
-
-        Raises RefusedError, and aborts it, if a send is refused.
-        """
-
-        def finish() -> None:
-            del session.transactions[name]
-            transaction.commit_settlements(session.host.now)
-
-        def undo() -> None:
-            del session.transactions[name]
-            transaction.abort(session.host.now)
-
-        work = Work(session, transaction.sends, done, undo, finish)
-        try:
-            self._start(work)
-        except RefusedError:
-            undo()
-            raise
 
     def retry(self) -> None:
         """Try what waited for queues that have room again."""
@@ -146,7 +118,8 @@ class Publishing:
 
     # All or nothing.
 
-    def _start(self, work: Work) -> None:
+    def start(self, work: Work) -> None:
+        """Carry work out, now or when there is room; raises RefusedError if it can never be."""
         blocker = self._try(work, may_overtake=False)
         if blocker is None:
             self._finish(work)

@@ -35,6 +35,7 @@ def reconfigure(broker: Broker, settings: Settings, now: float) -> list[str]:
     broker.settings = settings
     broker.limits = settings.broker
     broker.publishing.arrivals.limits = settings.broker
+    broker.transactions.limits = settings.broker
     throttle = broker.users.throttle
     throttle.failures_max = settings.broker.login_failures_max
     throttle.window_s = settings.broker.login_window_s

@@ -73,7 +73,7 @@ class Coordinator:
             raise RefusedError(cause, "limit")
         self.last_number += 1
         name = f"amqp-{self.last_number}"
-        self.engine.broker.begin(self.session, name)
+        self.engine.broker.transactions.begin(self.session, name)
         self.open[name.encode()] = OpenTransaction(name, control)
         return name.encode()
 
@@ -128,7 +128,7 @@ class Coordinator:
                 control.answer(delivery, transfer.ACCEPTED)
 
         try:
-            self.engine.broker.commit(self.session, ended.name, self.engine.now, done)
+            self.engine.broker.transactions.commit(self.session, ended.name, self.engine.now, done)
         except RefusedError as error:
             self._give_back(ended)
             raise RefusedError(f"rolled back: {error.text}", "rollback") from error
@@ -144,10 +144,10 @@ class Coordinator:
         transaction = self.open.get(id)
         if transaction is None:
             raise RefusedError(f"there is no transaction {id[:32]!r}", "no-transaction")
-        return self.engine.broker.transaction(self.session, transaction.name)
+        return self.engine.broker.transactions.running(self.session, transaction.name)
 
     def _roll_back(self, transaction: OpenTransaction) -> None:
-        self.engine.broker.abort(self.session, transaction.name, self.engine.now)
+        self.engine.broker.transactions.abort(self.session, transaction.name, self.engine.now)
         self._give_back(transaction)
 
     def _give_back(self, transaction: OpenTransaction) -> None:

@@ -124,7 +124,7 @@ def _settle_later(
     engine: StompEngine, tag: int, held: Held, transaction: str, outcome: Outcome
 ) -> None:
     # Begun even by an ACK that only means credit: the client will end it.
-    begun = engine.broker.transaction_or_new(engine.the_session, transaction)
+    begun = engine.broker.transactions.running_or_new(engine.the_session, transaction)
     engine.holding.enlist(tag, transaction)
     if held.consumer.wish.ack is not AckMode.AUTO and not held.consumer.is_browser:
         begun.settle(held.entry, outcome)

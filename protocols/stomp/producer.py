@@ -89,7 +89,7 @@ class Producer:
         if answer and plan.may_persist and self._is_receipt_a_wish_to_persist:
             message.persistent = True
         if plan.transaction:
-            begun = self._broker.transaction_or_new(session, plan.transaction)
+            begun = self._broker.transactions.running_or_new(session, plan.transaction)
             begun.send(plan.targets, message)
             if answer:
                 receipts.owe(answer)

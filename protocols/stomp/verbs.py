@@ -207,7 +207,7 @@ def on_unsubscribe(engine: StompEngine, frame: Frame, headers: Headers) -> None:
 
 def on_begin(engine: StompEngine, frame: Frame, headers: Headers) -> None:
     """Start a transaction."""
-    engine.broker.begin(engine.the_session, headers["transaction"])
+    engine.broker.transactions.begin(engine.the_session, headers["transaction"])
     _receipt_after(engine, headers)
 
 
@@ -216,14 +216,14 @@ def on_commit(engine: StompEngine, frame: Frame, headers: Headers) -> None:
     name = headers["transaction"]
     receipt = headers.get("receipt")
     done = None if receipt is None else engine.receipt(receipt)
-    engine.broker.commit(engine.the_session, name, engine.now, done)
+    engine.broker.transactions.commit(engine.the_session, name, engine.now, done)
     engine.holding.committed(name)
 
 
 def on_abort(engine: StompEngine, frame: Frame, headers: Headers) -> None:
     """Undo a transaction."""
     name = headers["transaction"]
-    engine.broker.abort(engine.the_session, name, engine.now)
+    engine.broker.transactions.abort(engine.the_session, name, engine.now)
     engine.holding.aborted(name)
     _receipt_after(engine, headers)
 

@@ -187,7 +187,7 @@ class Server:
             deadline = now + 1.0
             try:
                 if broker.limits.memory_limit:
-                    broker.weigh(resident_bytes())
+                    broker.rounds.weigh(resident_bytes())
                 deadline = broker.tick(now)
             except Exception:  # one queue's trouble must not end the others
                 self.log.exception("tick_failed")

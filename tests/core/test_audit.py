@@ -11,8 +11,9 @@ from covey.config.permissions import PermissionSettings
 from covey.config.settings import Settings, UserSettings
 from covey.core.admin import Admin
 from covey.core.audit import Audit
-from covey.core.broker import SWEEP_EVERY_S, Broker
+from covey.core.broker import Broker
 from covey.core.errors import RefusedError
+from covey.core.rounds import EVERY_S
 from covey.core.security import Verb, authorise
 from covey.core.session import Session
 
@@ -104,7 +105,7 @@ def test_a_client_that_does_not_read_is_told_of_once_and_shown() -> None:
     broker.tick(105.0)
     assert heard.all == []
     broker.tick(111.0)
-    broker.tick(111.0 + SWEEP_EVERY_S)
+    broker.tick(111.0 + EVERY_S)
     assert heard.all == [("slow", "ann", REMOTE, 11.0)]
     admin = Admin(broker, broker.hosts[0], broker.users.identity("root", is_loopback=True))
     assert admin.read("connection", str(session.id), 120.0)["unread_s"] == 20.0

@@ -50,7 +50,7 @@ def test_drop_gives_everything_back_once() -> None:
     reader = person.read("/queue/a")
     other.send("/queue/a", "1")
     other.send("/queue/a", "2")
-    transaction = room.broker.begin(person.session, "t")
+    transaction = room.broker.transactions.begin(person.session, "t")
     transaction.send(places("/queue/b"), letter("never"))
     for _ in range(2):
         room.broker.drop(person.session, room.now)

@@ -113,11 +113,13 @@ def test_transaction_is_one_batch_with_its_settlements(tmp_path: Path) -> None:
     reader = house.reader("in")
     house.send("in", b"request")
     house.rest()
-    transaction = house.broker.begin(house.session, "t")
+    transaction = house.broker.transactions.begin(house.session, "t")
     for name in ("out", "audit"):
         transaction.send((Destination(Kind.QUEUE, name),), Note(b"answer"))
     transaction.settle(reader.entries[0], Outcome.ACCEPTED)
-    house.broker.commit(house.session, "t", 0.0, lambda: house.receipts.append("committed"))
+    house.broker.transactions.commit(
+        house.session, "t", 0.0, lambda: house.receipts.append("committed")
+    )
     assert house.broker.commits.in_flight == {}
     house.broker.run(0.0)
     (batch,) = house.broker.commits.in_flight.values()

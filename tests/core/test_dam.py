@@ -67,16 +67,16 @@ def test_everybody_waits_while_memory_is_short_and_queues_hold_messages(tmp_path
     limits = BrokerSettings(memory_limit=1000, memory_alarm_percent=50)
     house = House(tmp_path, Settings(broker=limits))
     broker = house.broker
-    broker.weigh(900)
+    broker.rounds.weigh(900)
     house.send("a", BODY, persistent=False)
     assert not house.session.is_blocked  # waiting would have freed nothing
     house.rest()
-    broker.weigh(501)
+    broker.rounds.weigh(501)
     house.send("a", BODY, persistent=False)
     assert house.session.blocked_on == "memory: 501 bytes are used, 500 may be"
-    broker.weigh(600)
+    broker.rounds.weigh(600)
     assert house.session.is_blocked
-    broker.weigh(500)
+    broker.rounds.weigh(500)
     assert not house.session.is_blocked
     house.rest()
     house.store.close()

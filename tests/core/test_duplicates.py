@@ -89,10 +89,10 @@ def test_ids_of_persistent_messages_survive_a_restart(tmp_path: Path) -> None:
 
 def test_a_duplicate_in_one_transaction_is_found(tmp_path: Path) -> None:
     house = house_of(tmp_path)
-    transaction = house.broker.begin(house.session, "t")
+    transaction = house.broker.transactions.begin(house.session, "t")
     for _ in range(2):
         transaction.send(house_targets(), Named("x"))
-    house.broker.commit(house.session, "t", 0.0)
+    house.broker.transactions.commit(house.session, "t", 0.0)
     house.rest()
     assert house.queue("a").board.index.count == 1
     house.store.close()

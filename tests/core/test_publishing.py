@@ -32,13 +32,13 @@ def test_sends_and_settlements_of_a_transaction_are_one_batch() -> None:
     store.write()
     room.broker.run(room.now)
     store.write()
-    transaction = room.broker.begin(person.session, "t")
+    transaction = room.broker.transactions.begin(person.session, "t")
     transaction.settle(reader.entries[0], Outcome.ACCEPTED)
     transaction.send(places("/queue/out"), letter("out", persistent=True))
     done: list[str] = []
-    room.broker.commit(person.session, "t", room.now, lambda: done.append("t"))
+    room.broker.transactions.commit(person.session, "t", room.now, lambda: done.append("t"))
     assert (len(store.stored), len(store.deleted), done) == (2, 1, [])
-    room.broker.begin(person.session, "t")  # the name is free at once
+    room.broker.transactions.begin(person.session, "t")  # the name is free at once
     room.broker.run(room.now)
     assert len(store.tickets) == 1
     store.write()
@@ -86,10 +86,10 @@ def test_a_transaction_counts_as_a_whole_against_a_quota() -> None:
     room = Room(QueueSettings(id="a", quota_messages=2))
     person, other = room.enter(), room.enter()
     person.send("/queue/a", "0")
-    transaction = room.broker.begin(person.session, "t")
+    transaction = room.broker.transactions.begin(person.session, "t")
     for name in ("1", "2"):
         transaction.send(places("/queue/a"), letter(name))
-    room.broker.commit(person.session, "t", START_S)
+    room.broker.transactions.commit(person.session, "t", START_S)
     assert (room.depth("a"), person.session.is_blocked) == (1, True)
     other.settle(other.read("/queue/a"))
     assert not person.session.is_blocked

@@ -21,28 +21,16 @@ def test_operations_and_bytes_are_limited() -> None:
         transaction.send((), letter("2"))
 
 
-def test_a_name_is_begun_once_and_ended_once() -> None:
-    room = Room()
-    broker, session = room.broker, room.enter().session
-    transaction = broker.begin(session, "t")
-    assert broker.transaction_or_new(session, "t") is transaction
-    with pytest.raises(RefusedError, match="running already"):
-        broker.begin(session, "t")
-    broker.abort(session, "t", room.now)
-    with pytest.raises(RefusedError, match="no transaction t"):
-        broker.commit(session, "t", room.now)
-
-
 def test_a_settled_delivery_stays_acquired_until_the_commit() -> None:
     room = Room()
     person = room.enter()
     reader = person.read("/queue/a")
     person.send("/queue/a", "1")
-    transaction = room.broker.begin(person.session, "t")
+    transaction = room.broker.transactions.begin(person.session, "t")
     transaction.settle(reader.entries[0], Outcome.ACCEPTED)
     transaction.settle(reader.entries[0], Outcome.ACCEPTED)  # a second time is ignored
     assert (room.depth("a"), reader.unsettled) == (1, {})
-    room.broker.commit(person.session, "t", room.now)
+    room.broker.transactions.commit(person.session, "t", room.now)
     assert room.depth("a") == 0
 
 
@@ -51,9 +39,9 @@ def test_after_an_abort_a_delivery_is_its_consumers_again() -> None:
     person = room.enter()
     reader = person.read("/queue/a")
     person.send("/queue/a", "1")
-    transaction = room.broker.begin(person.session, "t")
+    transaction = room.broker.transactions.begin(person.session, "t")
     transaction.settle(reader.entries[0], Outcome.ACCEPTED)
-    room.broker.abort(person.session, "t", room.now)
+    room.broker.transactions.abort(person.session, "t", room.now)
     assert list(reader.unsettled) == [1]
     person.settle(reader)
     assert room.depth("a") == 0
@@ -65,10 +53,10 @@ def test_after_an_abort_a_gone_consumers_delivery_returns_to_its_place() -> None
     reader = person.read("/queue/a")
     person.send("/queue/a", "1")
     person.send("/queue/a", "2")
-    transaction = room.broker.begin(person.session, "t")
+    transaction = room.broker.transactions.begin(person.session, "t")
     transaction.settle(reader.entries[0], Outcome.ACCEPTED)
     room.broker.unsubscribe(person.session, "s", room.now)
-    room.broker.abort(person.session, "t", room.now)
+    room.broker.transactions.abort(person.session, "t", room.now)
     assert other.read("/queue/a").names == ["1", "2"]
 
 
@@ -77,11 +65,11 @@ def test_a_refused_commit_undoes_the_settlements_too() -> None:
     person = room.enter()
     reader = person.read("/queue/a")
     person.send("/queue/a", "1")
-    transaction = room.broker.begin(person.session, "t")
+    transaction = room.broker.transactions.begin(person.session, "t")
     transaction.settle(reader.entries[0], Outcome.ACCEPTED)
     transaction.send(places("/dsub/nowhere"), letter("x"))
     with pytest.raises(RefusedError, match="nowhere"):
-        room.broker.commit(person.session, "t", room.now)
+        room.broker.transactions.commit(person.session, "t", room.now)
     assert list(reader.unsettled) == [1]
     assert person.session.transactions == {}
 
@@ -94,18 +82,7 @@ def test_who_held_all_it_may_hold_gets_more_once_one_is_settled_in_a_transaction
     person.send("/queue/a", "1")
     person.send("/queue/a", "2")
     assert len(reader.entries) == 1
-    transaction = room.broker.begin(person.session, "t")
+    transaction = room.broker.transactions.begin(person.session, "t")
     transaction.settle(reader.entries[0], Outcome.ACCEPTED)
     room.broker.run(room.now)
     assert len(reader.entries) == 2
-
-
-def test_a_session_has_so_many_open_at_a_time() -> None:
-    room = Room()
-    broker, session = room.broker, room.enter().session
-    session.transactions_max = 1
-    broker.begin(session, "1")
-    with pytest.raises(RefusedError, match="transactions_max"):
-        broker.begin(session, "2")
-    broker.abort(session, "1", room.now)
-    broker.begin(session, "2")
