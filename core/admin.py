@@ -4,14 +4,13 @@ An `Admin` is bound to who asks and in which virtual host, so every verb is auth
 all of them, but `declare`, which any client may use that is allowed to create (an address string
 with a `create` policy, for one). Names are as clients write them and are read like destinations.
 
-    entities / read       any type of `core.describe.ATTRIBUTES`
+    entities / read       any type of `core.describe.ATTRIBUTES` (`core.catalogue`)
     trace                 what happens on a queue (`core.trace`)
     create / update       queue (by arguments), topic
     delete                queue, topic, subscription, connection
     purge, close_group, rebalance, park, retire     through `core.commands`
 
-A group's name is `queue/group`, a consumer's `source/id`, a connection's its number. Refusals are
-RefusedError with the codes not-found, exists, conflict, invalid, denied.
+Refusals are RefusedError with the codes not-found, exists, conflict, invalid, denied.
 """
 
 from __future__ import annotations
@@ -22,15 +21,14 @@ from covey.config.declare import DeclareError, declared
 from covey.config.queues import QueueSettings
 from covey.core import commands, describe
 from covey.core.broker import Broker
-from covey.core.consumer import Consumer
-from covey.core.describe import ATTRIBUTES, Attributes
+from covey.core.catalogue import Catalogue
+from covey.core.describe import Attributes
 from covey.core.destination import Destination, Kind, Syntax
 from covey.core.errors import RefusedError
 from covey.core.host import VirtualHost
 from covey.core.policy import change_policy
 from covey.core.queue import Queue
 from covey.core.security import Identity, Verb, authorise
-from covey.core.session import Session
 
 SYNTAX = Syntax()
 
@@ -50,58 +48,25 @@ class Admin:
         self.broker = broker
         self.host = host
         self.identity = identity
+        self.catalogue = Catalogue(broker, host)
 
     # Looking.
 
     def entities(self, type_name: str, now: float) -> list[Attributes]:
         """Describe everything of one type."""
         self._may_manage(type_name)
-        return self._entities(type_name, now)
-
-    def _entities(self, type_name: str, now: float) -> list[Attributes]:
-        host = self.host
-        if type_name == "broker":
-            return [describe.broker(self.broker, host)]
-        if type_name == "queue":
-            return [describe.queue(queue, host) for queue in host.queues.values()]
-        if type_name == "topic":
-            return [describe.topic(host.topic(name)) for name in list(host.topics)]
-        if type_name == "subscription":
-            return [describe.subscription(durable) for durable in host.durables.values()]
-        if type_name == "group":
-            return [
-                describe.group(queue, lane, now)
-                for queue in self._all_queues()
-                for lane in queue.board.lanes.values()
-            ]
-        if type_name == "connection":
-            return [describe.connection(session, now) for session in self._sessions()]
-        if type_name == "consumer":
-            return [self._describe(consumer) for consumer in self._consumers()]
-        raise RefusedError(
-            f"there is no type {type_name}; there are {', '.join(ATTRIBUTES)}", "invalid"
-        )
+        return self.catalogue.entities(type_name, now)
 
     def read(self, type_name: str, name: str, now: float) -> Attributes:
         """Describe one thing; raises RefusedError if there is none of that name."""
-        self._may_manage(type_name, name.partition("/")[0] if type_name == "group" else name)
-        if type_name == "queue":
-            return describe.queue(self.queue(name), self.host)
         if type_name == "group":
             queue_name, _, group = name.partition("/")
-            queue = self.queue(queue_name)
-            lane = queue.board.lanes.get(group)
-            if lane is None:
-                raise RefusedError(
-                    f"queue {queue.name} has no message of group {group}", "not-found"
-                )
-            return describe.group(queue, lane, now)
-        if type_name == "topic":
-            name = canonical(Kind.TOPIC, name)
-        for entity in self._entities(type_name, now):
-            if entity["name"] == name:
-                return entity
-        raise RefusedError(f"there is no {type_name} {name}", "not-found")
+            self._may_manage(type_name, queue_name)
+            return self.catalogue.group(canonical(Kind.QUEUE, queue_name), group, now)
+        self._may_manage(type_name, name)
+        if type_name in ("queue", "topic"):
+            name = canonical(DESTINATIONS[type_name], name)
+        return self.catalogue.read(type_name, name, now)
 
     def trace(self, name: str, after: int, now: float) -> Attributes:
         """Tell what happened on a queue since event `after`; the first question starts it."""
@@ -112,10 +77,7 @@ class Admin:
 
     def queue(self, name: str) -> Queue:
         """Return a queue that exists."""
-        queue = self.host.queues.get(canonical(Kind.QUEUE, name))
-        if queue is None:
-            raise RefusedError(f"there is no queue {name}", "not-found")
-        return queue
+        return self.catalogue.queue(canonical(Kind.QUEUE, name))
 
     # Making and changing.
 
@@ -181,7 +143,9 @@ class Admin:
             _refuse_in_use(durable.queue, if_empty=if_empty, if_unused=if_unused)
             self.host.delete_durable(name)
         elif type_name == "connection":
-            self._close_connection(name)
+            session = self.catalogue.session(name)
+            if session.kick is not None:
+                session.kick(f"closed by {self.identity.name}")
         else:
             raise RefusedError(f"a {type_name} cannot be deleted", "invalid")
 
@@ -234,23 +198,6 @@ class Admin:
             what = str(Destination(kind, name if kind is Kind.DSUB else canonical(kind, name)))
         authorise(self.identity, Verb.MANAGE, what)
 
-    def _all_queues(self) -> list[Queue]:
-        durables = [durable.queue for durable in self.host.durables.values()]
-        return [*self.host.queues.values(), *durables]
-
-    def _sessions(self) -> list[Session]:
-        sessions = self.broker.sessions.values()
-        return [session for session in sessions if session.host is self.host]
-
-    def _consumers(self) -> list[Consumer]:
-        subscriptions = [each for s in self._sessions() for each in s.subscriptions.values()]
-        return [consumer for each in subscriptions for consumer in each.consumers]
-
-    def _describe(self, consumer: Consumer) -> Attributes:
-        source = consumer.queue
-        assert source is not None, "a subscription keeps only consumers that read"
-        return describe.consumer(consumer, source)
-
     def _delete_topic(self, name: str, *, if_unused: bool) -> None:
         if name not in self.host.topics:
             raise RefusedError(f"there is no topic {name}", "not-found")
@@ -258,14 +205,6 @@ class Admin:
         if if_unused and topic.audience:
             raise RefusedError(f"topic {name} has {topic.audience} subscribers", "conflict")
         self.host.delete_topic(name)
-
-    def _close_connection(self, name: str) -> None:
-        for session in self._sessions():
-            if str(session.id) == name:
-                if session.kick is not None:
-                    session.kick(f"closed by {self.identity.name}")
-                return
-        raise RefusedError(f"there is no connection {name}", "not-found")
 
 
 def canonical(kind: Kind, name: str) -> str:
