@@ -24,6 +24,8 @@ from heapq import heappop, heappush
 from mypy_extensions import mypyc_attr
 
 from covey.groups.base import FREE, GroupStrategy
+from covey.groups.crew import Crew
+from covey.groups.heads import Heads
 from covey.groups.load import PLAIN, Load, Result
 from covey.groups.model_parts import NEVER, Lane, Worker, is_older
 from covey.groups.tally import SAMPLE_EVERY, Tally
@@ -45,9 +47,8 @@ class Model:
         self.followers = [0] * len(load.times)
         self.lanes = [Lane(name, self.followers) for name in load.names]
         self.plain = self.lanes[PLAIN]
-        self.workers: dict[int, Worker] = {}
-        self.everybody: list[Worker] = []
-        self.free: list[int] = []  # heads of lanes nobody owns; the dead die on top
+        self.heads = Heads(self.lanes, load.groups)
+        self.crew = Crew(strategy, credit, self.followers)
         self.starts = 0
         self.turn = 0
         self.phase = 0
@@ -63,10 +64,10 @@ class Model:
         at = 0
         while True:
             arrival = times[at] if at < count else NEVER
-            worker = self.first_to_finish()
+            worker = self.crew.first_to_finish()
             finish = worker.finishes_at
             if arrival == NEVER and finish == NEVER:
-                return self.tally.result(count, self.everybody, self.now)
+                return self.tally.result(count, self.crew.everybody, self.now)
             if self.phase < 2 and span * (self.phase + 1) / 3 <= min(arrival, finish):
                 self.now = span * (self.phase + 1) / 3
                 self.change()
@@ -77,16 +78,6 @@ class Model:
             else:
                 self.now = finish
                 self.finish(worker)
-
-    def first_to_finish(self) -> Worker:
-        """Return the worker whose message is done next; of two the one that began it first."""
-        first = self.everybody[-1]
-        for worker in self.everybody:
-            if worker.finishes_at < first.finishes_at or (
-                worker.finishes_at == first.finishes_at and worker.started < first.started
-            ):
-                first = worker
-        return first
 
     def change(self) -> None:
         """Let somebody come the first time, and somebody go the second."""
@@ -102,7 +93,7 @@ class Model:
         lane = self.lanes[number]
         lane.messages.append(message)
         if number == PLAIN:
-            willing = self.least_loaded()
+            willing = self.crew.least_loaded()
             if willing is not None:
                 self.fill(willing)
             return
@@ -116,7 +107,7 @@ class Model:
         """Offer a lane's head to whoever may take it."""
         if lane.owner == FREE:
             lane.owner = self.strategy.owner(lane.name)
-        worker = self.workers[lane.owner] if lane.owner else self.least_loaded()
+        worker = self.crew.present[lane.owner] if lane.owner else self.crew.least_loaded()
         if worker is not None and self.is_next(lane, worker):
             self.hand_over(lane, worker)
             return
@@ -130,7 +121,7 @@ class Model:
             lane.owner == worker.id
             and lane.messages.count == 1
             and not worker.ready
-            and not self.free
+            and not self.heads.free
             and not self.plain.messages.count
             and worker.hand.count < self.credit
             and (lane.unsettled == 0 or lane.holder == worker.id)
@@ -142,17 +133,16 @@ class Model:
             lane.owner = self.strategy.owner(lane.name)
         lane.is_draining = lane.unsettled > 0 and lane.holder != lane.owner
         if lane.messages.count and not lane.is_draining:
-            listed = self.workers[lane.owner].ready if lane.owner else self.free
-            heappush(listed, lane.messages.first)
+            self.heads.add(lane, self.crew.present[lane.owner] if lane.owner else None)
 
     def fill(self, worker: Worker) -> None:
         """Deliver, the oldest first, while this worker has credit and may take something."""
         while worker.hand.count < self.credit:
-            own = self.best_ready(worker) if worker.ready else None
-            free = self.best_free() if self.free else None
+            own = self.heads.best_ready(worker) if worker.ready else None
+            free = self.heads.best_free() if self.heads.free else None
             oldest = own if free is None or is_older(own, free) else free
             if self.plain.messages.count and not is_older(oldest, self.plain):
-                self.hand_over(self.plain, self.least_served(worker))
+                self.hand_over(self.plain, self.crew.least_served(worker))
             elif oldest is None:
                 return
             elif oldest is own:
@@ -161,16 +151,16 @@ class Model:
                 if own.messages.count:
                     heappush(worker.ready, own.messages.first)
             else:
-                self.take_free(oldest, self.least_loaded() or worker)
+                self.take_free(oldest, self.crew.least_loaded() or worker)
 
     def fill_all(self) -> None:
         """Deliver whatever can be delivered."""
-        for worker in self.workers.values():
+        for worker in self.crew.present.values():
             self.fill(worker)
 
     def take_free(self, lane: Lane, worker: Worker) -> None:
         """Give a lane nobody owns, and its head, to a worker."""
-        heappop(self.free)
+        heappop(self.heads.free)
         neighbours = self.strategy.took(lane.name, worker.id)
         self.strategy.evictions()
         lane.owner = worker.id
@@ -183,55 +173,6 @@ class Model:
             self.ask_again(self.lanes[self.numbers[name]])
         if neighbours:
             self.fill(worker)
-
-    def best_ready(self, worker: Worker) -> Lane | None:
-        """Return the lane with the oldest head that only this worker may take."""
-        ready = worker.ready
-        while ready:
-            head = ready[0]
-            lane = self.lanes[self.groups[head]]
-            if (
-                lane.owner == worker.id
-                and lane.messages.count
-                and lane.messages.first == head
-                and (lane.unsettled == 0 or lane.holder == worker.id)
-            ):
-                return lane
-            heappop(ready)
-        return None
-
-    def best_free(self) -> Lane | None:
-        """Return the free lane with the oldest head."""
-        free = self.free
-        while free:
-            head = free[0]
-            lane = self.lanes[self.groups[head]]
-            if lane.owner == FREE and lane.messages.count and lane.messages.first == head:
-                return lane
-            heappop(free)
-        return None
-
-    def least_loaded(self) -> Worker | None:
-        """Return the willing worker with the least load, longest without a new lane."""
-        best: Worker | None = None
-        least = 0
-        for worker in self.workers.values():
-            if worker.hand.count < self.credit:
-                load = self.strategy.load(worker.id)
-                if (
-                    best is None
-                    or load < least
-                    or (load == least and worker.assigned < best.assigned)
-                ):
-                    best, least = worker, load
-        return best
-
-    def least_served(self, willing: Worker) -> Worker:
-        """Return the willing worker with the fewest messages so far; there is one."""
-        for worker in self.workers.values():
-            if worker.hand.count < self.credit and worker.served < willing.served:
-                willing = worker
-        return willing
 
     def hand_over(self, lane: Lane, worker: Worker) -> None:
         """Deliver a lane's head."""
@@ -305,9 +246,7 @@ class Model:
 
     def join(self) -> None:
         """Let one more worker in."""
-        worker = Worker(len(self.everybody) + 1, self.now, self.followers)
-        self.everybody.append(worker)
-        self.workers[worker.id] = worker
+        worker = self.crew.join(self.now)
         if self.strategy.joined(worker.id, 1):
             for lane in self.lanes:
                 self.ask_again(lane)
@@ -315,13 +254,9 @@ class Model:
 
     def leave_first(self) -> None:
         """Let the first worker go, if another stays; what it held returns to its place."""
-        if len(self.workers) < 2:
+        leaver = self.crew.leave_first(self.now)
+        if leaver is None:
             return
-        leaver = next(iter(self.workers.values()))
-        del self.workers[leaver.id]
-        leaver.is_gone = True
-        leaver.finishes_at = NEVER
-        leaver.present_s = self.now - leaver.began
         self.strategy.left(leaver.id)
         self.tally.redelivered += leaver.hand.count
         touched = {lane.name: lane for lane in self.lanes if lane.owner == leaver.id}
