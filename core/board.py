@@ -43,6 +43,7 @@ class Board:
         self.wall_ms = 0  # the time of day, which expiry is told in
         self.index = Index()
         self.lanes: dict[str, Lane] = {}
+        self.parked: set[str] = set()  # groups an operator parked: they wait though empty
         self.unread: dict[Lane, None] = {}  # lanes whose head has its body in the store
         self.plain = Lane("", is_grouped=False)
         self.levels = [self.plain]  # a priority queue has a plain lane for each, highest first

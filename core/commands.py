@@ -56,13 +56,17 @@ def change_strategy(queue: Queue, strategy: GroupStrategy, now: float) -> None:
 
 
 def park(queue: Queue, group: str, now: float, *, parked: bool) -> bool:
-    """Stop one group, or let it go on; False if it has no message on the queue."""
+    """Stop one group until it is let go on, empty or not; False if there is no such group."""
     board = queue.board
     board.now = now
     lane = board.lanes.get(group)
     if lane is None:
         return False
     lane.is_parked = parked
+    if parked:
+        board.parked.add(group)
+    else:
+        board.parked.discard(group)
     lane.failures = 0
     board.record(EventKind.PARK if parked else EventKind.UNPARK, group, 0, 0)
     queue.placement.resolve(lane)

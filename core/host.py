@@ -281,7 +281,7 @@ class VirtualHost:
 def _is_idle(queue: Queue) -> bool:
     board = queue.board
     has_messages = board.index.count or queue.timers.delayed.count
-    is_used = board.consumers or board.browsers or queue.discipline.remembers
+    is_used = board.consumers or board.browsers or board.parked or queue.discipline.remembers
     return not (has_messages or is_used)
 
 

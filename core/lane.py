@@ -40,6 +40,7 @@ DRAINING: Final = 3
 HELD: Final = 4
 
 WHERE_NAMES: Final = ("idle", "open", "ready", "draining", "held")
+PARKED: Final = "parked"  # why a lane waits that was set aside
 
 
 class Lane:

@@ -22,7 +22,7 @@ from covey.core.board import Board
 from covey.core.consumer import Consumer
 from covey.core.entry import PENDING, STORING, Entry
 from covey.core.events import ASSIGN, REVOKE, EventKind
-from covey.core.lane import DRAINING, HELD, IDLE, OPEN, READY, Lane
+from covey.core.lane import DRAINING, HELD, IDLE, OPEN, PARKED, READY, Lane
 
 RELINK_MIN: Final = 64  # below this many dead entries a relink is not worth its walk
 
@@ -192,7 +192,7 @@ class Placement:
     def _hold_reason(self, lane: Lane, head: Entry) -> str:
         rules = self.board.rules
         if lane.is_parked:
-            return "parked"
+            return PARKED
         if head.state == STORING:
             return "its next message is being written to the store"
         if head.message is None:
@@ -240,5 +240,7 @@ class Placement:
             lane.owner = None
             if board.events is not None:
                 board.record(REVOKE, lane.name, owner.id, 0)
+        if lane.is_parked and lane.name in board.parked:
+            return  # an operator's word: what comes next waits, too
         if board.lanes.pop(lane.name, None) is not None and board.wants_presence:
             board.strategy.vanished(lane.name)

@@ -7,7 +7,7 @@ sentence names the consumer that could end the wait, by its number and its own n
 from __future__ import annotations
 
 from covey.core.consumer import Consumer
-from covey.core.lane import DRAINING, HELD, IDLE, OPEN, READY, Lane
+from covey.core.lane import DRAINING, HELD, IDLE, OPEN, PARKED, READY, Lane
 from covey.core.queue import Queue
 
 
@@ -22,6 +22,8 @@ def why_waits(queue: Queue, lane: Lane) -> str:
         return _why_unwilling(lane.target)
     if lane.where == OPEN:
         return _why_untaken(queue)
+    if lane.is_parked:
+        return PARKED
     if lane.where == IDLE and lane.aside:
         return f"{len(lane.aside)} messages set aside: no consumer here may take them"
     return ""

@@ -143,7 +143,7 @@ class Room:
         self.broker.tick(self.now)
 
 
-def letter(name: str, *, size: int = 1, **options: int) -> Letter:
+def letter(name: str, *, size: int = 1, **options: int | str) -> Letter:
     """Make a message; options are fields such as `expires_ms`, `retain`, `persistent`."""
     message = Letter(size, name=name)
     for field, value in options.items():

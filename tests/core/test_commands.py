@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from covey.core import commands
+from covey.core.reasons import why_waits
 from covey.groups import make
 from tests.core.support import Bench
 
@@ -30,6 +31,34 @@ def test_a_parked_group_waits_and_goes_on_in_order() -> None:
     commands.park(bench.queue, "a", bench.now, parked=False)
     bench.pump()
     assert reader.got == [3, 1, 2]
+
+
+def test_a_parked_group_waits_though_it_ran_empty() -> None:
+    bench = Bench()
+    reader = bench.join()
+    bench.send("a")
+    bench.pump()
+    assert commands.park(bench.queue, "a", bench.now, parked=True)
+    bench.settle(reader)
+    lane = bench.queue.board.lanes["a"]
+    assert (lane.count, lane.owner, why_waits(bench.queue, lane)) == (0, None, "parked")
+    bench.send_all("ab")
+    bench.pump()
+    assert reader.got == [1, 3]
+    assert commands.park(bench.queue, "a", bench.now, parked=False)
+    bench.pump()
+    assert reader.got == [1, 3, 2]
+
+
+def test_an_empty_group_is_gone_once_it_may_go_on() -> None:
+    bench = Bench()
+    reader = bench.join()
+    bench.send("a")
+    bench.pump()
+    commands.park(bench.queue, "a", bench.now, parked=True)
+    bench.settle(reader)
+    assert commands.park(bench.queue, "a", bench.now, parked=False)
+    assert (bench.queue.board.lanes, bench.queue.board.parked) == ({}, set())
 
 
 def test_a_rebalance_spreads_groups_over_those_who_came_late() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from covey.config.queues import QueueSettings, TopicSettings
 from covey.config.settings import Settings
+from covey.core.commands import park, purge
 from tests.core.double import Room, letter, make_host
 
 
@@ -62,6 +63,20 @@ def test_empty_unused_queues_and_topics_are_swept_and_declared_ones_stay() -> No
     room.wait(31)
     assert set(host.queues) == {"declared", "full", "used"}
     assert set(host.topics) == {"used"}
+
+
+def test_a_queue_with_a_parked_group_is_not_swept_though_it_is_empty() -> None:
+    room = Room()
+    host = room.broker.hosts[0]
+    queue = host.queue("a")
+    host.put(queue, letter("x", group="g"))
+    park(queue, "g", room.now, parked=True)
+    purge(queue, room.now)
+    room.wait(31)
+    assert set(host.queues) == {"a"}
+    park(queue, "g", room.now, parked=False)
+    room.wait(31)
+    assert host.queues == {}
 
 
 def test_a_queue_that_comes_back_goes_on_counting_unless_it_was_temporary() -> None:

@@ -286,9 +286,9 @@ class Driver:
         group = self.random.choice(self.groups)
         parked = self.random.random() < 0.5
         self.trace.append(f"    {group!r} {parked}")
+        expected = group in self.referee.groups
         self.referee.parked(group, parked)
-        known = commands.park(self.queue, group, self.now, parked=parked)
-        assert known == (group in self.referee.groups)
+        assert commands.park(self.queue, group, self.now, parked=parked) == expected
 
     def on_close(self) -> None:
         """Close a group by command."""

@@ -60,12 +60,13 @@ class Client:
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """A group that has messages on the queue."""
+    """A group that has messages on the queue, or was parked by command."""
 
     slips: dict[int, Slip] = field(default_factory=dict)  # in the order of their numbers
     owner: int = 0
     is_fresh: bool = False
     is_parked: bool = False
+    is_kept: bool = False  # parked by command: it stays when it is empty
     failures: int = 0
     hold_until: float = 0.0
 

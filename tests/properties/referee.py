@@ -178,9 +178,14 @@ class Referee(Law, QueueEvents):
             if not self.holder(group):
                 group.failures = 0
             if not group.slips:
-                del self.groups[slip.group]
-                self.memory.vanished(slip.group)
+                group.owner, group.is_fresh = 0, False
+                self._vanish(slip.group, group)
             self.bind_heads()
+
+    def _vanish(self, name: str, group: Group) -> None:
+        if not group.slips and not group.is_kept:
+            del self.groups[name]
+            self.memory.vanished(name)
 
     def purged(self) -> None:
         for slip in [slip for slip in self.slips.values() if slip.state != HELD]:
@@ -281,8 +286,9 @@ class Referee(Law, QueueEvents):
     def parked(self, name: str, parked: bool) -> None:
         group = self.groups.get(name)
         if group is not None:
-            group.is_parked = parked
+            group.is_parked = group.is_kept = parked
             group.failures = 0
+            self._vanish(name, group)
 
     def strategy_changed(self, memory: Ownership) -> None:
         self.memory = memory
