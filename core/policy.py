@@ -7,10 +7,13 @@ change while the queue is empty: the group header, the mirror, priorities and th
 
 from __future__ import annotations
 
+from typing import Final
+
 from covey.config.queues import QueueSettings
 from covey.config.settings import BrokerSettings
 from covey.core.commands import change_strategy
 from covey.core.errors import RefusedError
+from covey.core.path import encode
 from covey.core.queue import Queue
 from covey.groups import make
 from covey.groups.base import GroupStrategy
@@ -19,6 +22,7 @@ from covey.groups.key import GroupKey
 STRATEGY_OPTIONS = ("strategy", "bucket_count", "cache_size", "ring_points", "lru_strict_activemq")
 FIXED_WHILE_FULL = ("mirrored", "priorities", "lvq_key")
 GROUPS_FIXED_WHILE_FULL = ("header", "default_group")
+QUEUE_PREFIX: Final = "/queue/"  # may be written before the name of a dead-letter queue
 
 
 def strategy_of(settings: QueueSettings) -> GroupStrategy:
@@ -40,6 +44,11 @@ def key_of(settings: QueueSettings, strategy: GroupStrategy, limits: BrokerSetti
         given = settings.groups.default_group
         default_group = limits.default_message_group if given is None else given
     return GroupKey(settings.groups.header, default_group, limits.group_id_length_max)
+
+
+def dead_letter_name(template: str, queue: str) -> str:
+    """Return the name of a queue's dead-letter queue, in the one form that clients' names get."""
+    return encode(template.removeprefix(QUEUE_PREFIX).replace("*", queue), keep=".")
 
 
 def change_policy(

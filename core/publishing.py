@@ -22,6 +22,7 @@ from covey.core.errors import RefusedError
 from covey.core.host import VirtualHost
 from covey.core.message import Message
 from covey.core.parking import Parking, Send, Work
+from covey.core.policy import dead_letter_name
 from covey.core.queue import Queue
 from covey.core.quota import has_room, is_kept_out_by_itself, why_full
 from covey.core.session import Session
@@ -109,7 +110,7 @@ class Publishing:
         """Put a dead message where its queue's policy says; it never expires there."""
         name = queue.settings.dlq
         if name is not None:
-            dead = host.queue(name.replace("*", queue.name))
+            dead = host.queue(dead_letter_name(name, queue.name))
             self.arrivals.place(dead, message.as_dead_letter(reason))
 
     def fill(self, queue: Queue, message: Message) -> None:

@@ -137,3 +137,12 @@ def test_dead_letters_keep_the_name_of_their_queue() -> None:
     person = room.enter()
     person.send("/queue/a.b", "x", expires_ms=1)
     assert room.depth("dead.a.b") == 1
+
+
+@pytest.mark.parametrize("name", ["dead/letters", "/queue/dead%2fletters"])
+def test_a_dead_letter_queue_has_the_name_its_readers_use(name: str) -> None:
+    room = Room(QueueSettings(id="a", dlq=name, dlq_expired=True))
+    person = room.enter()
+    person.send("/queue/a", "x", expires_ms=1)
+    reader = person.read("/queue/dead/letters")
+    assert reader.names == ["x"]
