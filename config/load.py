@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -37,6 +37,9 @@ _SEEDS: dict[str, tuple[Record, ...]] = {
     "user": DEFAULT_USERS,
 }
 
+# Tells the path of each key whose value means nothing, and why; `core.flaws` is one.
+Examine = Callable[[Settings], Iterable[tuple[KeyPath, str]]]
+
 _SYNTAX_LINE = re.compile(r" \(at line (\d+), column \d+\)$")
 _LOOPBACK_HOSTS = ("localhost", "::1")
 
@@ -51,10 +54,16 @@ class Loaded:
     warnings: list[str]
 
 
-def load(path: Path | None, environ: Mapping[str, str], arguments: Mapping[str, object]) -> Loaded:
+def load(
+    path: Path | None,
+    environ: Mapping[str, str],
+    arguments: Mapping[str, object],
+    examine: Examine | None = None,
+) -> Loaded:
     """Return the settings in force, or raise ConfigError with every problem there is.
 
     `arguments` maps dotted keys (`store.path`, `stomp.bind`) to values; None is not given.
+    `examine` looks at settings that are well formed, and tells what else is wrong with them.
     """
     tree = Tree()
     for file in _files(path):
@@ -63,7 +72,7 @@ def load(path: Path | None, environ: Mapping[str, str], arguments: Mapping[str, 
         tree.seed(name, [entry.model_dump(exclude_unset=True) for entry in entries])
     apply(tree, _secrets_read(tree, from_environment(environ)))
     apply(tree, from_arguments(arguments))
-    settings = _checked(tree)
+    settings = _checked(tree, examine)
     return Loaded(settings, _origins(settings, tree), _warnings(settings))
 
 
@@ -109,12 +118,16 @@ def _secrets_read(tree: Tree, overrides: list[Override]) -> list[Override]:
     return read
 
 
-def _checked(tree: Tree) -> Settings:
+def _checked(tree: Tree, examine: Examine | None) -> Settings:
     problems = list(tree.problems)
     try:
         settings = Settings.model_validate(tree.root)
     except ValidationError as refusal:
         problems += explain(refusal, tree)
+    else:
+        for path, text in examine(settings) if examine is not None else ():
+            place = tree.place(path)
+            problems.append(Problem(place.file, place.line, place.key, text))
     if problems:
         # One override may reach several connectors; its mistake is told once.
         once = dict.fromkeys(problems)

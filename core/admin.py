@@ -25,6 +25,7 @@ from covey.core.catalogue import Catalogue
 from covey.core.describe import Attributes
 from covey.core.destination import Destination, Kind, Syntax
 from covey.core.errors import RefusedError
+from covey.core.flaws import dead_letter_flaw
 from covey.core.host import VirtualHost
 from covey.core.policy import change_policy
 from covey.core.queue import Queue
@@ -219,9 +220,13 @@ def canonical(kind: Kind, name: str) -> str:
 
 def _declared(name: str, arguments: Mapping[str, object], base: QueueSettings) -> QueueSettings:
     try:
-        return declared(name, arguments, base)
+        settings = declared(name, arguments, base)
     except DeclareError as error:
         raise RefusedError(str(error), "invalid") from error
+    flaw = dead_letter_flaw(settings)
+    if flaw:
+        raise RefusedError(f"queue {name}: the queue for its dead messages: {flaw}", "invalid")
+    return settings
 
 
 def _refuse_in_use(queue: Queue, *, if_empty: bool, if_unused: bool) -> None:

@@ -112,6 +112,11 @@ def test_a_declared_queue_groups_its_messages(world: World) -> None:
     assert groups == ["a", "qpid.no-group"]
 
 
+def test_a_queue_whose_dead_letters_nobody_could_read_is_refused(world: World) -> None:
+    with pytest.raises(RefusedError, match="queue q: the queue for its dead messages: "):
+        world.admin.declare("q", {"alternate-exchange": "a..b"}, NOW)
+
+
 def test_a_queue_is_declared_once(world: World) -> None:
     world.admin.create("queue", "q", {}, NOW)
     with pytest.raises(RefusedError) as error:

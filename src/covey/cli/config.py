@@ -17,6 +17,7 @@ from covey.cli.toml import to_toml
 from covey.config.connectors import SPOKEN
 from covey.config.load import Loaded, load
 from covey.config.settings import schema as settings_schema
+from covey.core.flaws import flaws
 
 SECRET = "**********"
 
@@ -90,7 +91,7 @@ def import_file(
 
 
 def _load(file: Path | None) -> Loaded:
-    loaded = load(file, os.environ, {})
+    loaded = load(file, os.environ, {}, flaws)
     for warning in loaded.warnings:
         complain(f"warning: {warning}")
     return loaded

@@ -16,6 +16,7 @@ from covey.config.load import Loaded, load
 from covey.config.settings import DEFAULT_CONNECTORS
 from covey.core import entry
 from covey.core.errors import BrokerError
+from covey.core.flaws import flaws
 from covey.server import Server, serve
 
 USAGE_ERROR = 2
@@ -74,7 +75,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     environ = dict(os.environ)
 
     def read() -> Loaded:
-        return load(arguments.config, environ, given)
+        return load(arguments.config, environ, given, flaws)
 
     try:
         loaded = read()

@@ -1,0 +1,68 @@
+"""Flaws: what only the core can find wrong with settings, names and patterns that mean nothing.
+
+`config` lies below and cannot read destinations, so `config.load` is handed `flaws` and adds what
+it finds to its own problems, each with file and line. A broker that starts or reloads without it
+refuses the same entries, but can name no place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from covey.config.queues import QueueSettings
+from covey.config.settings import Settings
+from covey.core.destination import TEMPORARY_ROOT, Kind, Syntax
+from covey.core.errors import RefusedError
+from covey.core.permissions import Permission
+from covey.core.policy import QUEUE_PREFIX
+from covey.core.wildcard import Pattern
+
+Flaw = tuple[tuple[str | int, ...], str]  # the path of the key, and what is wrong with its value
+
+SYNTAX: Final = Syntax()
+TOPIC_PREFIX: Final = "/topic/"
+
+
+def flaws(settings: Settings) -> Iterator[Flaw]:
+    """Tell every name and pattern of a configuration that means nothing."""
+    for at, queue in enumerate(settings.queues):
+        yield from _told(("queue", at, "id"), pattern_flaw(QUEUE_PREFIX, queue.id))
+        yield from _told(("queue", at, "dlq"), dead_letter_flaw(queue))
+    for at, topic in enumerate(settings.topics):
+        yield from _told(("topic", at, "id"), pattern_flaw(TOPIC_PREFIX, topic.id))
+    for at, permission in enumerate(settings.permissions):
+        try:
+            Permission(permission)
+        except RefusedError as error:
+            yield ("permission", at, "on"), error.text
+
+
+def pattern_flaw(prefix: str, text: str) -> str:
+    """Say what is wrong with the id of an entry; "" if nothing is."""
+    try:
+        (destination, *others) = SYNTAX.parse(prefix + text, allow_patterns=True)
+        Pattern(destination)
+    except RefusedError as error:
+        return error.text
+    return f"{text!r} is more than one name" if others else ""
+
+
+def dead_letter_flaw(queue: QueueSettings) -> str:
+    """Say what is wrong with the name of a dead-letter queue; "" if nothing is."""
+    if queue.dlq is None:
+        return ""
+    written = queue.dlq.removeprefix(QUEUE_PREFIX).replace("*", "x")
+    try:
+        found = SYNTAX.parse(QUEUE_PREFIX + written, allow_patterns=False)
+    except RefusedError as error:
+        return error.text
+    is_one_queue = len(found) == 1 and found[0].kind is Kind.QUEUE
+    if is_one_queue and not found[0].name.startswith(TEMPORARY_ROOT):
+        return ""
+    return f"{queue.dlq!r} is not the name of one queue that stays"
+
+
+def _told(path: tuple[str | int, ...], text: str) -> Iterator[Flaw]:
+    if text:
+        yield path, text

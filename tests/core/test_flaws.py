@@ -1,0 +1,52 @@
+"""Flaws: names and patterns that mean nothing are told with their place before a broker starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from covey.config.errors import ConfigError
+from covey.config.load import load
+from covey.config.queues import QueueSettings
+from covey.core.flaws import dead_letter_flaw, flaws
+
+WRONG = """\
+[[queue]]
+id = "{("
+dlq = "a..b"
+[[queue]]
+id = "a,b"
+[[topic]]
+id = "x..y"
+[[permission]]
+who = ["*"]
+may = ["send"]
+on = "queue:{("
+"""
+
+
+def test_patterns_that_mean_nothing_are_told_all_at_once_with_their_lines(tmp_path: Path) -> None:
+    file = tmp_path / "covey.toml"
+    file.write_text(WRONG, "utf-8")
+    with pytest.raises(ConfigError) as refusal:
+        load(file, {}, {}, flaws)
+    places = [(problem.line, problem.key) for problem in refusal.value.problems]
+    assert places == [
+        (2, "queue[0].id"),
+        (3, "queue[0].dlq"),
+        (5, "queue[1].id"),
+        (7, "topic[0].id"),
+        (11, "permission[0].on"),
+    ]
+    assert "has no '}'" in refusal.value.problems[0].text
+
+
+@pytest.mark.parametrize("name", ["dead", "dead.*", "/queue/dead", "dead/letters", "dlq.*.old"])
+def test_a_dead_letter_queue_may_be_written_as_clients_write_it(name: str) -> None:
+    assert dead_letter_flaw(QueueSettings(dlq=name)) == ""
+
+
+@pytest.mark.parametrize("name", ["x{", "/topic/x..y", "a,/topic/b", "temp.default.1.x", "a."])
+def test_a_dead_letter_queue_nobody_could_read_is_refused(name: str) -> None:
+    assert dead_letter_flaw(QueueSettings(dlq=name)) != ""
