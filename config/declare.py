@@ -65,7 +65,13 @@ OWN_OPTIONS: Final = {
 }
 STICKY: Final = "simple"
 # Both reorder messages or remove them from the middle, so the Qpid page excludes groups on them.
-GROUPLESS_KEYS: Final = ("qpid.last_value_queue_key", "qpid.priorities")
+GROUP_KEYS: Final = (HEADER_KEY, SHARED_KEY, "covey.groups.header", "covey.groups.strategy")
+GROUPLESS_KEYS: Final = (
+    "qpid.last_value_queue_key",
+    "qpid.priorities",
+    "covey.lvq_key",
+    "covey.priorities",
+)
 
 # Qpid's way of flow control, its clusters and its disk files have no counterpart here: a client
 # may ask for them, and loses nothing that a message's fate depends on.
@@ -198,14 +204,18 @@ def _refuse_impossible(
     base: QueueSettings,
 ) -> None:
     """Refuse in Qpid's words what Qpid refuses; the settings refuse the rest in ours."""
-    if groups.get("header"):
-        for key in GROUPLESS_KEYS:
-            if arguments.get(key):
-                raise DeclareError(
-                    f"queue {name}: message groups are not supported on last-value and priority"
-                    f" queues: {HEADER_KEY} and {key} exclude each other"
-                )
-    elif groups.get("strategy") == "shared" and base.groups.header is None:
+    asked = [key for key in GROUP_KEYS if arguments.get(key)]
+    groupless = [key for key in GROUPLESS_KEYS if arguments.get(key)]
+    if asked and groupless:
+        raise DeclareError(
+            f"queue {name}: message groups are not supported on last-value and priority"
+            f" queues: {asked[0]} and {groupless[0]} exclude each other"
+        )
+    if (
+        not groups.get("header")
+        and groups.get("strategy") == "shared"
+        and base.groups.header is None
+    ):
         raise DeclareError(f"queue {name}: {SHARED_KEY} needs {HEADER_KEY}")
 
 

@@ -22,6 +22,10 @@ Flaw = tuple[tuple[str | int, ...], str]  # the path of the key, and what is wro
 
 SYNTAX: Final = Syntax()
 TOPIC_PREFIX: Final = "/topic/"
+GROUPLESS: Final = (
+    "priorities",
+    "lvq_key",
+)  # they reorder messages, or take them out of the middle
 
 
 def flaws(settings: Settings) -> Iterator[Flaw]:
@@ -29,6 +33,7 @@ def flaws(settings: Settings) -> Iterator[Flaw]:
     for at, queue in enumerate(settings.queues):
         yield from _told(("queue", at, "id"), pattern_flaw(QUEUE_PREFIX, queue.id))
         yield from _told(("queue", at, "dlq"), dead_letter_flaw(queue))
+        yield from _told(("queue", at, "groups", "strategy"), strategy_flaw(queue))
     for at, topic in enumerate(settings.topics):
         yield from _told(("topic", at, "id"), pattern_flaw(TOPIC_PREFIX, topic.id))
     for at, permission in enumerate(settings.permissions):
@@ -46,6 +51,17 @@ def pattern_flaw(prefix: str, text: str) -> str:
     except RefusedError as error:
         return error.text
     return f"{text!r} is more than one name" if others else ""
+
+
+def strategy_flaw(queue: QueueSettings) -> str:
+    """Say which option leaves a strategy that was asked for without any group; "" if none does.
+
+    Not a rule of the record: a queue declared on top of a policy that names one may do without.
+    """
+    groupless = [name for name in GROUPLESS if getattr(queue, name)]
+    if not groupless or "strategy" not in queue.groups.model_fields_set:
+        return ""
+    return f"queue {queue.id}: a queue with {' and '.join(groupless)} has no message groups"
 
 
 def dead_letter_flaw(queue: QueueSettings) -> str:

@@ -199,3 +199,9 @@ FILES = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/hostname">]><queue id="&a;"
 def test_what_cannot_be_read_is_refused(text: str, cause: str) -> None:
     with pytest.raises(ImportRefused, match=cause):
         import_xml(text).text()
+
+
+def test_groups_of_a_queue_with_priorities_are_noted_and_left_out() -> None:
+    xml = '<policyEntry queue="a" prioritizedMessages="true" messageGroupMapFactoryType="simple"/>'
+    assert imported(xml)["queue"] == [{"id": "a", "priorities": 10}]
+    assert any("queue with priorities" in note for note in import_xml(xml).notes)

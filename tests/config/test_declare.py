@@ -52,6 +52,8 @@ def test_groups_are_refused_on_priority_and_last_value_queues(other: dict[str, o
     arguments = {"qpid.group_header_key": "G", "qpid.shared_msg_group": 1}
     with pytest.raises(DeclareError, match=r"queue q: message groups are not supported"):
         declared("q", arguments | other, BASE)
+    with pytest.raises(DeclareError, match=r"covey\.groups\.strategy and .* exclude each other"):
+        declared("q", {"covey.groups.strategy": "simple"} | other, BASE)
 
 
 def test_a_limit_without_a_policy_rejects_as_in_qpid() -> None:

@@ -11,6 +11,17 @@ from covey.config.load import load
 from covey.config.queues import QueueSettings
 from covey.core.flaws import dead_letter_flaw, flaws
 
+GROUPLESS = """\
+[[queue]]
+id = "urgent"
+priorities = 5
+[queue.groups]
+strategy = "simple"
+[[queue]]
+id = "prices"
+lvq_key = "symbol"
+"""
+
 WRONG = """\
 [[queue]]
 id = "{("
@@ -40,6 +51,17 @@ def test_patterns_that_mean_nothing_are_told_all_at_once_with_their_lines(tmp_pa
         (11, "permission[0].on"),
     ]
     assert "has no '}'" in refusal.value.problems[0].text
+
+
+def test_a_strategy_on_a_queue_that_has_no_groups_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "covey.toml"
+    file.write_text(GROUPLESS, "utf-8")
+    with pytest.raises(ConfigError) as refusal:
+        load(file, {}, {}, flaws)
+    assert str(refusal.value).endswith(
+        "covey.toml:5: queue[0].groups.strategy:"
+        " queue urgent: a queue with priorities has no message groups"
+    )
 
 
 @pytest.mark.parametrize("name", ["dead", "dead.*", "/queue/dead", "dead/letters", "dlq.*.old"])

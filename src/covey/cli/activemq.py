@@ -73,6 +73,9 @@ def _read_policy(element: Element, found: Imported) -> None:
         groups |= _factory_type(element.attrib[FACTORY_TYPE])
     for child in element:
         _read_part(child, queue, groups, found)
+    if "priorities" in queue and "strategy" in groups:
+        del groups["strategy"]
+        found.notes.append("message groups of a queue with priorities have no counterpart")
     entry = {"id": _pattern(element.get("queue", ">")), **queue}
     found.add("queue", {**entry, **({"groups": groups} if groups else {})})
 
