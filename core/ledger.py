@@ -78,7 +78,8 @@ class Ledger:
 
     def declare(self, host: str, queue: Queue) -> None:
         """Remember the policy a queue was declared with."""
-        settings = queue.settings.model_dump_json()
+        # What was not said stays unsaid: it may follow from what a later change says.
+        settings = queue.settings.model_dump_json(exclude_unset=True)
         self._define((host, QUEUE, queue.name), queue, queue.next_seq, settings)
         self.promise()
 

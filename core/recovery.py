@@ -8,8 +8,10 @@ is free. Rows of a virtual host that the configuration no longer has stay as the
 from __future__ import annotations
 
 import gc
+import json
+from typing import Final
 
-from covey.config.queues import QueueSettings
+from covey.config.queues import GroupSettings, QueueSettings
 from covey.core.commit import Commits
 from covey.core.delayed import PLACE
 from covey.core.entrance import restore
@@ -19,6 +21,9 @@ from covey.core.ledger import FLOOR, SYNTAX
 from covey.core.queue import Queue
 from covey.core.selector import compile_selector
 from covey.core.stores.base import DURABLE, DurableRecord, QueueRecord
+
+QUEUE_OPTIONS: Final = frozenset(QueueSettings.model_fields)
+GROUP_OPTIONS: Final = frozenset(GroupSettings.model_fields)
 
 
 def recover(hosts: list[VirtualHost], commits: Commits) -> int:
@@ -60,13 +65,21 @@ def _recover_queue(host: VirtualHost, record: QueueRecord) -> Queue:
     if not record.settings:
         return host.queue(record.name)
     try:
-        settings = QueueSettings.model_validate_json(record.settings)
-    except ValueError as error:
+        settings = _settings(record.settings)
+    except (ValueError, AttributeError) as error:  # not JSON, no table, or no such value
         raise StoreError(
             f"queue {record.name}: its stored settings cannot be read: {error}"
         ) from error
     host.declared.add(record.name)
     return host.queue(record.name, settings)
+
+
+def _settings(text: str) -> QueueSettings:
+    """Read a stored policy; an option that an earlier version had and this has not is left out."""
+    stored = {name: value for name, value in json.loads(text).items() if name in QUEUE_OPTIONS}
+    groups = stored.get("groups", {})
+    stored["groups"] = {name: value for name, value in groups.items() if name in GROUP_OPTIONS}
+    return QueueSettings.model_validate(stored)
 
 
 def _recover_durables(hosts: list[VirtualHost], commits: Commits) -> None:

@@ -9,12 +9,14 @@ import pytest
 from covey.config.queues import GroupSettings, QueueSettings
 from covey.config.settings import Settings, VirtualHostSettings
 from covey.core import numbers
+from covey.core.admin import Admin
 from covey.core.destination import Destination, Kind
 from covey.core.entry import Outcome
 from covey.core.events import EventKind
 from covey.core.policy import change_policy
 from covey.core.selector import compile_selector
-from tests.core.stores.support import House, Note, bodies
+from covey.core.stores.base import QueueRecord
+from tests.core.stores.support import ADMIN, House, Note, bodies
 
 
 def test_backlog_comes_back_in_order_with_its_groups(tmp_path: Path) -> None:
@@ -143,6 +145,34 @@ def test_declared_queue_comes_back_with_its_policy(tmp_path: Path) -> None:
     assert "a" in house.host.declared
     assert house.host.queues["a"].settings == policy
     assert house.host.queues["a"].has_quota
+    house.store.close()
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_change_means_the_same_before_and_after_a_restart(
+    tmp_path: Path, *, restarts: bool
+) -> None:
+    house = House(tmp_path)
+    Admin(house.broker, house.host, ADMIN).declare("a", {}, house.now)
+    house.rest()
+    house = house.restart() if restarts else house
+    wish = {"qpid.group_header_key": "G", "covey.groups.consumers_before_dispatch": 2}
+    Admin(house.broker, house.host, ADMIN).update("queue", "a", wish, house.now)
+    groups = house.host.queues["a"].settings.groups
+    assert (groups.strategy, groups.time_before_dispatch_ms) == ("simple", 1000)
+    house.store.close()
+
+
+def test_a_stored_option_that_is_no_more_says_nothing(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    queue = house.queue("a")
+    number = queue.shelf.number
+    old = '{"id":"a","nak_limit":3,"bygone":1,"groups":{"strategy":"lru","bygone":true}}'
+    house.store.define(QueueRecord(number, "default", "queue", "a", 1, True, old))
+    house.rest()
+    house = house.restart()
+    settings = house.host.queues["a"].settings
+    assert (settings.nak_limit, settings.groups.strategy) == (3, "lru")
     house.store.close()
 
 
