@@ -45,9 +45,8 @@ class Audience:
 
     def listen(self, subscription: Subscription, topic: Topic) -> None:
         """Let a subscription hear a topic, with the topic's patience for slow ones."""
-        policy = self.policies.topic(topic.name)
         buffer_size = subscription.buffer_size
-        if policy.slow_consumer_policy == "queue":
+        if self.policies.slow_consumer(topic.name) == "queue":
             buffer_size = self.policies.broker.memory_window_queue
         subscription.listen(topic, buffer_size, self._clock)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from covey.config.queues import QueueSettings, TopicSettings
+from covey.config.queues import QueueSettings, SlowConsumerPolicy, TopicSettings
 from covey.config.settings import Settings
 from covey.core.destination import Syntax
 from covey.core.wildcard import Pattern
@@ -30,6 +30,13 @@ class Policies:
             if pattern.matches(name):
                 return entry
         return TopicSettings()
+
+    def slow_consumer(self, topic: str) -> SlowConsumerPolicy:
+        """Return what a topic does with slow subscribers: its own word, or its mirror's."""
+        queue = self.queue(topic)
+        if queue.mirrored and queue.slow_consumer_policy == "queue":
+            return "queue"
+        return self.topic(topic).slow_consumer_policy
 
 
 def _pattern(syntax: Syntax, prefix: str, text: str) -> Pattern:

@@ -132,6 +132,15 @@ def test_a_slow_subscriber_blocks_its_own_producers_only() -> None:
     assert not producer.session.is_blocked
 
 
+@pytest.mark.parametrize("mirrored", [True, False])
+def test_a_mirrored_queues_policy_holds_for_its_topics_slow_subscribers(*, mirrored: bool) -> None:
+    room = Room(QueueSettings(id="a", mirrored=mirrored, slow_consumer_policy="queue"))
+    slow, producer = room.enter(), room.enter()
+    slow.read("/topic/a", credit=0)
+    producer.send("/topic/a", "1", size=700 * 1024)
+    assert producer.session.is_blocked is not mirrored
+
+
 def test_dead_letters_keep_the_name_of_their_queue() -> None:
     room = Room(QueueSettings(id="a.b", dlq="dead.*", dlq_expired=True))
     person = room.enter()
