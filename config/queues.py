@@ -13,8 +13,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from covey.config.record import NUMBER, Count, Millis, Record, Seconds, Size, SomeSize, Text
-from covey.config.units import KIB
+from covey.config.record import NUMBER, Count, Millis, Record, Seconds, Size, Text
 
 StrategyName = Literal["shared", "hash-buckets", "lru", "simple", "consistent-hash"]
 FullPolicy = Literal["block", "reject", "drop head", "drop tail"]
@@ -107,8 +106,6 @@ class GroupSettings(Record):
     """A group's next message that its owner's selector refuses: hand it to another, or wait."""
     first_for_consumer: bool = True
     """Flag the first message of a group to a consumer (JMSXGroupFirstForConsumer)."""
-    graceful_handoff: bool = True
-    """Move a group only when its unsettled messages are settled; false: at once, out of order."""
 
     @classmethod
     def implied(cls, given: dict[str, object]) -> dict[str, object]:
@@ -152,8 +149,6 @@ class QueueSettings(Record):
     """An empty, unused queue that was not declared vanishes after this; 0 = never."""
     durable: bool = True
     """Persistent messages are stored; false keeps all of this queue's messages in memory."""
-    tail_buffer: SomeSize = 640 * KIB
-    """Bytes of new messages kept in memory for consumers that keep up."""
     priorities: Annotated[int, Field(ge=0, le=10), NUMBER] = 0
     """Priority levels served highest first; 0 = arrival order. Not together with groups."""
     lvq_key: Text | None = None

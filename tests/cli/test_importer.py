@@ -99,7 +99,8 @@ APOLLO = """
     <host_name>localhost</host_name>
     <host_name>broker.example</host_name>
     <queue id="orders.**" dlq="dead.*" nak_limit="3" quota="10M" full_policy="drop head"
-           auto_delete_after="60" swap="true" message_group_graceful_handoff="false"/>
+           auto_delete_after="60" swap="true" tail_buffer="1M"
+           message_group_graceful_handoff="false"/>
     <topic id="news.**" slow_consumer_policy="queue"/>
     <leveldb_store directory="data"/>
   </virtual_host>
@@ -122,7 +123,6 @@ def test_a_whole_apollo_file() -> None:
         "quota": "10M",
         "full_policy": "drop head",
         "auto_delete_after_s": 60,
-        "groups": {"graceful_handoff": False},
     }
     assert found["virtual_host"] == [{"id": "mine", "host_names": ["localhost", "broker.example"]}]
     assert found["topic"] == [{"id": "news.**", "slow_consumer_policy": "queue"}]
@@ -130,7 +130,14 @@ def test_a_whole_apollo_file() -> None:
     assert connector["connections_max"] == 200
     assert connector["stomp"] == {"die_delay_ms": 1000, "queue_prefix": "/q/"}
     notes = import_xml(APOLLO).notes
-    for left_out in ("<queue swap>", "<leveldb_store>", "<access_rule>", "connector tls"):
+    for left_out in (
+        "<queue swap>",
+        "<queue tail_buffer>",
+        "graceful_handoff",
+        "<leveldb_store>",
+        "<access_rule>",
+        "connector tls",
+    ):
         assert any(left_out in note for note in notes)
 
 

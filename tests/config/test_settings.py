@@ -59,7 +59,8 @@ def keys(node: object) -> Iterator[str]:
 def test_every_option_is_read_somewhere() -> None:
     root = REFERENCE.parent.resolve().parent
     rooms = [root / name for name in ("core", "groups", "protocols", "config", "src/covey")]
-    files = [file for room in rooms for file in room.rglob("*.py")]
+    importers = ("apollo.py", "activemq.py")  # they write options, they do not follow them
+    files = [f for room in rooms for f in room.rglob("*.py") if f.name not in importers]
     text = "".join(file.read_text() for file in files)
     named = set(keys(schema()))
     assert len(named) > 100

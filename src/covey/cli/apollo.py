@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 from xml.etree.ElementTree import Element
 
-from covey.cli.imported import Imported, local_name, named, value_of
+from covey.cli.imported import Imported, local_name, named
 from covey.config.connectors import StompSettings
 from covey.config.record import plain_name
 
@@ -26,14 +26,16 @@ QUEUE_NAMES: Final = {
     "full_policy": "full_policy",
     "auto_delete_after": "auto_delete_after_s",
     "persistent": "durable",
-    "tail_buffer": "tail_buffer",
     "round_robin": "round_robin",
     "mirrored": "mirrored",
     "slow_consumer_policy": "slow_consumer_policy",
 }
 TOPIC_NAMES: Final = {"id": "id", "slow_consumer_policy": "slow_consumer_policy"}
 CONNECTOR_NAMES: Final = {"id": "id", "connection_limit": "connections_max"}
-HANDOFF: Final = "message_group_graceful_handoff"
+NEEDLESS: Final = {
+    "message_group_graceful_handoff": "a group never moves before its messages are settled",
+    "tail_buffer": "memory_window_queue bounds what a queue keeps in memory",
+}
 EVERYTHING: Final = "**"
 
 
@@ -115,9 +117,10 @@ def _user_header(element: Element) -> dict[str, Any]:
 
 
 def _read_queue(element: Element, found: Imported) -> None:
-    queue = {"id": EVERYTHING} | named(element, QUEUE_NAMES, found, skipped=(HANDOFF,))
-    if HANDOFF in element.attrib:
-        queue["groups"] = {"graceful_handoff": value_of(element.attrib[HANDOFF])}
+    queue = {"id": EVERYTHING} | named(element, QUEUE_NAMES, found, skipped=tuple(NEEDLESS))
+    for name in NEEDLESS:
+        if name in element.attrib:
+            found.notes.append(f"<queue {name}> is not needed: {NEEDLESS[name]}")
     found.add("queue", queue)
 
 
