@@ -10,7 +10,9 @@ with a `create` policy, for one). Names are as clients write them and are read l
     delete                queue, topic, subscription, connection
     purge, close_group, rebalance, park, retire     through `core.commands`
 
-Refusals are RefusedError with the codes not-found, exists, conflict, invalid, denied.
+A group's name is `queue/group`. What is done to a queue's messages and groups can be done to those
+of a durable subscription, `/dsub/NAME`. Refusals are RefusedError with the codes not-found, exists,
+conflict, invalid, denied.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from covey.core.describe import Attributes
 from covey.core.destination import Destination, Kind, Syntax
 from covey.core.errors import RefusedError
 from covey.core.flaws import dead_letter_flaw
-from covey.core.host import VirtualHost
+from covey.core.host import DURABLE_PREFIX, VirtualHost
 from covey.core.policy import change_policy
 from covey.core.queue import Queue
 from covey.core.security import Identity, Verb, authorise
@@ -63,22 +65,32 @@ class Admin:
         if type_name == "group":
             queue_name, _, group = name.partition("/")
             self._may_manage(type_name, queue_name)
-            return self.catalogue.group(canonical(Kind.QUEUE, queue_name), group, now)
+            return self.catalogue.group(self.backlog(queue_name), group, now)
         self._may_manage(type_name, name)
-        if type_name in ("queue", "topic"):
-            name = canonical(DESTINATIONS[type_name], name)
+        if type_name == "queue":
+            return describe.queue(self.backlog(name), self.host)
+        if type_name == "topic":
+            name = canonical(Kind.TOPIC, name)
         return self.catalogue.read(type_name, name, now)
 
     def trace(self, name: str, after: int, now: float) -> Attributes:
         """Tell what happened on a queue since event `after`; the first question starts it."""
         self._may_manage("queue", name)
-        name = canonical(Kind.QUEUE, name)
+        place = self._place(name)
+        name = str(place) if place.kind is Kind.DSUB else place.name
         broker = self.broker
         return describe.trace(broker.traces.ask(self.host, name, after, broker.limits, now))
 
     def queue(self, name: str) -> Queue:
         """Return a queue that exists."""
         return self.catalogue.queue(canonical(Kind.QUEUE, name))
+
+    def backlog(self, name: str) -> Queue:
+        """Return a queue that exists; `/dsub/NAME` is that of a durable subscription."""
+        place = self._place(name)
+        if place.kind is Kind.DSUB:
+            return self.host.durable(place.name).queue
+        return self.queue(place.name)
 
     # Making and changing.
 
@@ -162,28 +174,28 @@ class Admin:
     def purge(self, name: str, now: float) -> int:
         """Drop every message nobody has acquired, delayed ones too; return how many."""
         self._may_manage("queue", name)
-        queue = self.queue(name)
+        queue = self.backlog(name)
         return commands.purge(queue, now) + self.broker.commits.give_up(queue)
 
     def close_group(self, name: str, group: str, now: float) -> bool:
         """Take a group from its owner once its messages are settled."""
         self._may_manage("queue", name)
-        return commands.close_group(self.queue(name), group, now)
+        return commands.close_group(self.backlog(name), group, now)
 
     def rebalance(self, name: str, now: float) -> None:
         """Share out a queue's groups anew, each as it drains."""
         self._may_manage("queue", name)
-        commands.rebalance(self.queue(name), now)
+        commands.rebalance(self.backlog(name), now)
 
     def park(self, name: str, group: str, now: float, *, parked: bool) -> bool:
         """Stop one group, or let it go on; False if it has no message."""
         self._may_manage("queue", name)
-        return commands.park(self.queue(name), group, now, parked=parked)
+        return commands.park(self.backlog(name), group, now, parked=parked)
 
     def retire(self, name: str, consumer_id: int, now: float) -> None:
         """Give a consumer no new groups: a rolling deploy empties it in peace."""
         self._may_manage("queue", name)
-        queue = self.queue(name)
+        queue = self.backlog(name)
         consumer = queue.board.consumers.get(consumer_id)
         if consumer is None:
             raise RefusedError(f"queue {queue.name} has no consumer {consumer_id}", "not-found")
@@ -196,8 +208,24 @@ class Admin:
         what = type_name
         if name and type_name in DESTINATIONS:
             kind = DESTINATIONS[type_name]
-            what = str(Destination(kind, name if kind is Kind.DSUB else canonical(kind, name)))
+            if kind is Kind.QUEUE:
+                what = str(self._place(name))
+            else:
+                what = str(Destination(kind, name if kind is Kind.DSUB else canonical(kind, name)))
         authorise(self.identity, Verb.MANAGE, what)
+
+    def _place(self, name: str) -> Destination:
+        """Return whose messages a name means: a queue's, or a durable subscription's.
+
+        The latter's queue is listed as `dsub:NAME`; a queue that is really called so comes first.
+        """
+        if name.startswith(SYNTAX.dsub_prefix):
+            return SYNTAX.parse(name, allow_patterns=False)[0]
+        name = canonical(Kind.QUEUE, name)
+        durable = name.removeprefix(DURABLE_PREFIX)
+        if durable != name and name not in self.host.queues and durable in self.host.durables:
+            return Destination(Kind.DSUB, durable)
+        return Destination(Kind.QUEUE, name)
 
     def _delete_topic(self, name: str, *, if_unused: bool) -> None:
         if name not in self.host.topics:

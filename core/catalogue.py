@@ -51,16 +51,13 @@ class Catalogue:
 
     def read(self, type_name: str, name: str, now: float) -> Attributes:
         """Describe one thing; raises RefusedError if there is none of that name."""
-        if type_name == "queue":
-            return describe.queue(self.queue(name), self.host)
         for entity in self.entities(type_name, now):
             if entity["name"] == name:
                 return entity
         raise RefusedError(f"there is no {type_name} {name}", "not-found")
 
-    def group(self, queue_name: str, group: str, now: float) -> Attributes:
+    def group(self, queue: Queue, group: str, now: float) -> Attributes:
         """Describe one group of a queue; raises RefusedError if it has no message."""
-        queue = self.queue(queue_name)
         lane = queue.board.lanes.get(group)
         if lane is None:
             raise RefusedError(f"queue {queue.name} has no message of group {group}", "not-found")

@@ -22,7 +22,8 @@ from covey.core.board import Board
 from covey.core.clock import Clock
 from covey.core.errors import RefusedError
 from covey.core.events import QueueEvents
-from covey.core.host import VirtualHost
+from covey.core.host import DURABLE_PREFIX, VirtualHost
+from covey.core.queue import Queue
 
 EVENTS_PER_ANSWER: Final = 1000  # so that no answer takes a whole turn of the loop
 
@@ -98,7 +99,7 @@ class Traces:
     ) -> Page:
         """Tell a queue's events behind number `after`; the first question starts the trace."""
         key = (host.id, name)
-        queue = host.queues.get(name)
+        queue = _find(host, name)
         trace = self._traces.get(key)
         if queue is None and (trace is None or trace.last == after):
             raise RefusedError(f"there is no queue {name}", "not-found")
@@ -124,3 +125,11 @@ class Traces:
             if now - trace.asked_at >= idle_s:
                 trace.stop()
                 del self._traces[key]
+
+
+def _find(host: VirtualHost, name: str) -> Queue | None:
+    """Return a queue, or that of a durable subscription, which is called `dsub:NAME`."""
+    durable = host.durables.get(name.removeprefix(DURABLE_PREFIX))
+    if durable is not None and durable.queue.name == name and name not in host.queues:
+        return durable.queue
+    return host.queues.get(name)

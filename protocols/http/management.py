@@ -73,7 +73,7 @@ async def rebalance_queue(ask: Ask) -> Response:
 
 async def list_groups(ask: Ask) -> Response:
     """Show one page of a queue's groups, all or those that wait."""
-    queue = ask.admin.queue(ask.name)
+    queue = ask.admin.backlog(ask.name)
     lanes = queue.board.lanes
     total = len(lanes)
     chosen = iter(lanes.values())
@@ -88,7 +88,7 @@ async def list_groups(ask: Ask) -> Response:
 
 async def read_group(ask: Ask) -> Response:
     """Show one group."""
-    queue = ask.admin.queue(ask.name)
+    queue = ask.admin.backlog(ask.name)
     return json_answer(ask.admin.read("group", f"{queue.name}/{ask.names['group']}", ask.now))
 
 

@@ -212,6 +212,39 @@ def test_a_parked_group_stands_still(world: World) -> None:
     assert not world.admin.park("q", "nobody", NOW, parked=True)
 
 
+@pytest.mark.parametrize("name", ["/dsub/d", "dsub:d"])
+def test_the_groups_of_a_durable_subscription_are_managed_like_a_queues(
+    world: World, name: str
+) -> None:
+    queue = world.host.make_durable("d").queue
+    reader = world.read("d", kind=Kind.DSUB).consumers[0]
+    message = Note(10)
+    message.group = "a"
+    world.broker.publish(world.session, (Destination(Kind.DSUB, "d"),), message)
+    world.broker.run(NOW)
+    assert world.admin.read("queue", name, NOW)["name"] == "dsub:d"
+    assert world.admin.read("group", "dsub:d/a", NOW)["owner"] == reader.id
+    assert world.admin.park(name, "a", NOW, parked=True)
+    assert queue.board.lanes["a"].is_parked
+    assert world.admin.close_group(name, "a", NOW)
+    world.admin.rebalance(name, NOW)
+    world.admin.retire(name, reader.id, NOW)
+    assert reader.is_retiring
+    assert world.admin.purge(name, NOW) == 0
+    assert world.admin.trace(name, 0, NOW)["events"] == []
+    with pytest.raises(RefusedError):
+        world.admin.delete("queue", name, NOW)
+
+
+def test_managing_a_durable_subscription_asks_about_its_own_name(world: World) -> None:
+    world.host.make_durable("d")
+    guest = Admin(world.broker, world.host, GUEST)
+    with pytest.raises(RefusedError, match="may not manage dsub:d"):
+        guest.purge("/dsub/d", NOW)
+    with pytest.raises(RefusedError, match="there is no durable subscription nobody"):
+        world.admin.rebalance("/dsub/nobody", NOW)
+
+
 def test_a_retired_consumer_is_shown_as_retiring(world: World) -> None:
     world.read("q")
     world.admin.retire("q", 1, NOW)

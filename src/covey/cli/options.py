@@ -57,7 +57,7 @@ Watch = Annotated[
     float, typer.Option("--watch", min=0, metavar="SECONDS", help="look again at this interval")
 ]
 DoneAsJson = Annotated[bool, typer.Option("--json", help="say what was done, as JSON")]
-QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="a queue's name")]
+QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="a queue's name, or /dsub/NAME")]
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="a group's id")]
 
 
