@@ -13,8 +13,12 @@ from covey.core.queue import Queue
 
 def why_waits(queue: Queue, lane: Lane) -> str:
     """Say what has to happen before the group's next message can go."""
+    if lane.is_parked:
+        return PARKED
     if lane.where == HELD:
-        return lane.why
+        # Nothing is read from the store for nobody: then that is what it waits for.
+        is_unread = lane.head is not None and lane.head.message is None
+        return (is_unread and _why_untaken(queue)) or lane.why
     if lane.where == DRAINING:
         who = "its old owner" if lane.holder is None else named(lane.holder)
         return f"waiting for {who} to settle {lane.unsettled} messages"
@@ -22,8 +26,6 @@ def why_waits(queue: Queue, lane: Lane) -> str:
         return _why_unwilling(lane.target)
     if lane.where == OPEN:
         return _why_untaken(queue)
-    if lane.is_parked:
-        return PARKED
     if lane.where == IDLE and lane.aside:
         return f"{len(lane.aside)} messages set aside: no consumer here may take them"
     return ""

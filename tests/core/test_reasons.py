@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from covey.core.commands import close_group, park
 from covey.core.reasons import why_waits
+from tests.core.stores.support import House
 from tests.core.support import Bench, policy
 
 
@@ -16,6 +19,19 @@ def test_a_group_without_any_consumer_says_so() -> None:
     bench.send("A")
     bench.pump()
     assert _why(bench) == "no consumer reads this queue"
+
+
+def test_a_group_that_is_out_of_memory_waits_for_a_consumer_not_for_the_store(
+    tmp_path: Path,
+) -> None:
+    house = House(tmp_path)
+    house.send("q", b"x", "A")
+    house.rest()
+    house = house.restart()
+    house.rest()
+    queue = house.host.queues["q"]
+    assert why_waits(queue, queue.board.lanes["A"]) == "no consumer reads this queue"
+    house.store.close()
 
 
 def test_a_group_behind_consumers_without_credit_says_so() -> None:
