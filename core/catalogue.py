@@ -37,9 +37,9 @@ class Catalogue:
             return [describe.subscription(durable) for durable in host.durables.values()]
         if type_name == "group":
             return [
-                describe.group(queue, lane, now)
+                group
                 for queue in self._queues()
-                for lane in queue.board.lanes.values()
+                for group in describe.groups(queue, queue.board.lanes.values(), now)
             ]
         if type_name == "connection":
             return [describe.connection(session, now) for session in self.sessions()]

@@ -10,7 +10,8 @@ everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Final
 
 from covey.config.declare import arguments_of, options_of
@@ -26,6 +27,9 @@ from covey.core.session import Session
 from covey.core.source import Source
 from covey.core.topic import Topic
 from covey.core.trace import Page
+
+# Of what a consumer holds, the first delivered come first: the oldest is soon found.
+HELD_LOOKED_AT: Final = 1000
 
 Plain = None | bool | int | float | str | Sequence["Plain"] | dict[str, "Plain"]
 Attributes = dict[str, Plain]
@@ -63,18 +67,19 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
 
 def broker(broker: Broker, host: VirtualHost) -> Attributes:
     """Describe the whole broker, with the totals of one virtual host."""
-    queues = list(host.queues.values())
+    durables = [durable.queue for durable in host.durables.values()]
+    holding = [*host.queues.values(), *durables]
     return {
         "name": broker.limits.id,
         "type": "broker",
         "host": host.id,
         "hosts": [each.id for each in broker.hosts],
         "connections": len(broker.sessions),
-        "queues": len(queues),
+        "queues": len(host.queues),
         "topics": len(host.topics),
         "subscriptions": len(host.durables),
-        "messages": sum(queue.board.index.count for queue in queues),
-        "bytes": sum(queue.size for queue in queues),
+        "messages": sum(queue.board.index.count for queue in holding),
+        "bytes": sum(queue.size for queue in holding),
         "auto_create": broker.limits.auto_create,
     }
 
@@ -134,9 +139,30 @@ def subscription(durable: Durable) -> Attributes:
 
 
 def group(queue: Queue, lane: Lane, now: float) -> Attributes:
-    """Describe a message group that has messages on a queue, as the Qpid page's query does."""
+    """Describe a message group that has messages on a queue."""
+    return groups(queue, [lane], now)[0]
+
+
+def groups(queue: Queue, lanes: Iterable[Lane], now: float) -> list[Attributes]:
+    """Describe message groups of a queue, as the Qpid page's query does."""
+    shown = list(lanes)
+    held = _oldest_held(shown)
+    return [_group(queue, lane, held.get(lane, 0), now) for lane in shown]
+
+
+def _oldest_held(lanes: list[Lane]) -> dict[Lane, int]:
+    """Return the number of the oldest message that is out, of each group that has one out."""
+    oldest: dict[Lane, int] = {}
+    for holder in {lane.holder for lane in lanes if lane.holder is not None}:
+        for entry in islice(holder.unsettled.values(), HELD_LOOKED_AT):
+            oldest[entry.lane] = min(entry.seq, oldest.get(entry.lane, entry.seq))
+    return oldest
+
+
+def _group(queue: Queue, lane: Lane, held: int, now: float) -> Attributes:
     owner = lane.owner
-    oldest = lane.head
+    head = 0 if lane.head is None else lane.head.seq
+    oldest = min(head, held) if head and held else head or held
     return {
         "name": f"{queue.name}/{lane.name}",
         "type": "group",
@@ -149,8 +175,8 @@ def group(queue: Queue, lane: Lane, now: float) -> Attributes:
         "state": WHERE_NAMES[lane.where],
         "why": why_waits(queue, lane),
         "parked": lane.is_parked,
-        "oldest_seq": 0 if oldest is None else oldest.seq,
-        "oldest_s": 0.0 if oldest is None else queue.ages.age(oldest.seq, now),
+        "oldest_seq": oldest,
+        "oldest_s": queue.ages.age(oldest, now) if oldest else 0.0,
         "owned_s": 0.0 if owner is None else now - lane.owned_since,
         "blocked_s": now - lane.blocked_since if lane.blocked_since else 0.0,
         "draining_s": now - lane.blocked_since if lane.where == DRAINING else 0.0,

@@ -83,7 +83,7 @@ async def list_groups(ask: Ask) -> Response:
         chosen = iter(waiting)
     start = ask.number("offset")
     shown = islice(chosen, start, start + ask.number("limit"))
-    return _page([describe.group(queue, lane, ask.now) for lane in shown], total)
+    return _page(describe.groups(queue, shown, ask.now), total)
 
 
 async def read_group(ask: Ask) -> Response:

@@ -129,9 +129,7 @@ def _totals(ask: Ask, broker: Attributes, consumers: int) -> str:
 
 def _groups(ask: Ask) -> list[tuple[Queue, Lane]]:
     """Return the groups to show: the longest wait first, then the largest."""
-    found = [
-        (queue, lane) for queue in ask.host.queues.values() for lane in queue.board.lanes.values()
-    ]
+    found = [(queue, lane) for queue in _holding(ask) for lane in queue.board.lanes.values()]
     return nlargest(ROWS_MAX, found, key=lambda row: _urgency(row[1], ask.now))
 
 
@@ -140,7 +138,12 @@ def _urgency(lane: Lane, now: float) -> tuple[float, int]:
 
 
 def _group_count(ask: Ask) -> int:
-    return sum(len(queue.board.lanes) for queue in ask.host.queues.values())
+    return sum(len(queue.board.lanes) for queue in _holding(ask))
+
+
+def _holding(ask: Ask) -> list[Queue]:
+    durables = [durable.queue for durable in ask.host.durables.values()]
+    return [*ask.host.queues.values(), *durables]
 
 
 def _message_count(entity: Attributes) -> int:

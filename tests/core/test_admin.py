@@ -200,6 +200,23 @@ def test_a_group_shows_its_owner_and_what_is_unsettled(world: World) -> None:
     world.admin.rebalance("q", NOW)
 
 
+def test_a_groups_oldest_message_may_be_one_that_is_out(world: World) -> None:
+    world.read("q", credit=1)
+    world.send("q", "a")
+    (group,) = world.admin.entities("group", NOW + 50)
+    assert (group["unsettled"], group["oldest_seq"], group["oldest_s"]) == (1, 1, 50.0)
+    world.send("q", "a")
+    assert world.admin.read("group", "q/a", NOW)["oldest_seq"] == 1
+
+
+def test_the_brokers_messages_are_those_of_durable_subscriptions_too(world: World) -> None:
+    world.host.make_durable("d")
+    world.broker.publish(world.session, (Destination(Kind.DSUB, "d"),), Note(10))
+    world.send("q")
+    (broker,) = world.admin.entities("broker", NOW)
+    assert (broker["queues"], broker["messages"], broker["bytes"]) == (1, 2, 20)
+
+
 def test_a_parked_group_stands_still(world: World) -> None:
     world.send("q", "a")
     assert world.admin.park("q", "a", NOW, parked=True)
