@@ -6,6 +6,7 @@ amqp.py       in AMQP 1.0; amqp_wire.py: its bytes
 load.py       the generator: one process of its own, never the limit
 sink.py       what the generator is measured against: a broker that does nothing
 workloads.py  the table of workloads
+options.py    the command line; no more than Python is needed to print its help
 runner.py     one workload on everybody, turn by turn
 process.py    brokers as processes: start, stop, memory, processor time
 contender.py  Covey, and what a run must know of any broker

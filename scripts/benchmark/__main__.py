@@ -14,20 +14,20 @@ from types import FrameType
 
 from scripts.benchmark import backlog, balance, dispatch, memory, report
 from scripts.benchmark.contender import Contender, Covey, Sink
+from scripts.benchmark.options import parser
 from scripts.benchmark.peers import PEERS, cores
 from scripts.benchmark.process import StartError
 from scripts.benchmark.result import Result
 from scripts.benchmark.runner import Runner
 from scripts.benchmark.workloads import NAMES, Case, cases
 
-REPETITIONS = 5
 SINK_CASES = ("queue", "individual", "topic")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run what is asked for; the exit code is 1 if any run lost or reordered messages."""
     given = sys.argv[1:] if argv is None else list(argv)
-    arguments = _parser().parse_args(given)
+    arguments = parser().parse_args(given)
     signal.signal(signal.SIGTERM, _end)  # by `timeout`, say: the brokers must not outlive it
     results = [*_earlier(arguments.earlier), *_run(arguments)]
     if arguments.json:
@@ -36,40 +36,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.report:
         report.write(arguments.report, results, arguments=_shown(given), processor=cores())
     return int(any(result.failure for result in results if report.is_ours(result)))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="scripts/bench", description="Measure Covey, and its peers beside it."
-    )
-    parser.add_argument(
-        "workloads", nargs="*", metavar="workload", help=f"of {', '.join(NAMES)}; default all"
-    )
-    parser.add_argument("--peers", default="", help=f"comma-separated, of {', '.join(PEERS)}")
-    parser.add_argument(
-        "--build",
-        action="append",
-        default=[],
-        metavar="NAME=FOLDER",
-        help="also run the build of Covey in this folder (scripts/build's, if there is one)",
-    )
-    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
-    parser.add_argument("--size", type=int, action="append", help="bytes of a body")
-    parser.add_argument("--scale", type=float, default=1.0, help="messages per repetition, times")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures")
-    parser.add_argument(
-        "--earlier",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="put the figures of an earlier run (--json) into the report, too",
-    )
-    parser.add_argument("--report", type=Path, metavar="FILE.md", help="write the page and a plot")
-    parser.add_argument(
-        "--picture", type=Path, metavar="FILE.svg", help="draw what `balance` found"
-    )
-    return parser
 
 
 def _earlier(files: Sequence[Path]) -> list[Result]:
