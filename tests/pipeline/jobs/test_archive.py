@@ -38,7 +38,7 @@ def numbers(directory: Path) -> set[int]:
     return {int(file.name) for file in directory.glob("[0-9]*")}
 
 
-def unfinished(out: Path, process: subprocess.Popen[str]) -> Iterator[set[int]]:
+def unfinished(out: Path, process: subprocess.Popen[bytes]) -> Iterator[set[int]]:
     """Give, again and again, the batches that are planned and not done."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
@@ -52,36 +52,40 @@ def kill_mid_batch(broker: BrokerProcess, queue: str, out: Path) -> None:
     """Run the job as a process and kill it, Java and all, in a batch that is not its first."""
     command = [sys.executable, "-m", "covey.pipeline", "archive", "--trim", "--batch-rows", "400"]
     command += ["--input", f"covey://{at(broker)}/{queue}", "--out", str(out)]
-    process = subprocess.Popen(
-        [*command, "--master", "local[2]"],
-        text=True,
-        stderr=subprocess.DEVNULL,
-        env=dict(os.environ, PYTHONPATH=str(Path(covey.__file__).parent.parent)),
-        start_new_session=True,
-    )
+    out.mkdir()
+    with (out / "said").open("w") as said:
+        process = subprocess.Popen(
+            [*command, "--master", "local[2]"],
+            stderr=said,
+            env=dict(os.environ, PYTHONPATH=str(Path(covey.__file__).parent.parent)),
+            start_new_session=True,
+        )
     try:
         next(batches for batches in unfinished(out, process) if batches - {0})
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+    lines = (out / "said").read_text().splitlines()
+    assert [line for line in lines if not line.startswith("archive: ")] == []  # nothing of Java's
 
 
 def test_a_stream_killed_mid_batch_goes_on_and_has_every_message_once(
     spark: SparkSession, broker: BrokerProcess, tmp_path: Path
 ) -> None:
     fill(broker, "killed", 1200)
-    kill_mid_batch(broker, "killed", tmp_path)
-    done = numbers(tmp_path / "checkpoint/commits")
-    assert done and numbers(tmp_path / "checkpoint/offsets") - done  # killed within a batch
+    out = tmp_path / "out"
+    kill_mid_batch(broker, "killed", out)
+    done = numbers(out / "checkpoint/commits")
+    assert done and numbers(out / "checkpoint/offsets") - done  # killed within a batch
     assert 1 < figures_of(broker, "killed").first <= 1200  # the broker has forgotten some by now
     fill(broker, "killed", 100, first=1201)
-    said = archive(spark, broker, "killed", tmp_path)
+    said = archive(spark, broker, "killed", out)
     assert "1,300 in all" in said
-    rows = archived(spark, tmp_path).select("seq", "value", "group_id").collect()
+    rows = archived(spark, out).select("seq", "value", "group_id").collect()
     assert sorted(row.seq for row in rows) == list(range(1, 1301))
     assert all(int(row.value) == row.seq for row in rows)
     assert figures_of(broker, "killed").messages == 0  # the last batch is trimmed, too
-    assert "1,300 messages" in (tmp_path / "archive.html").read_text()
+    assert "1,300 messages" in (out / "archive.html").read_text()
 
 
 def test_a_topic_is_gathered_from_the_first_call_on(
