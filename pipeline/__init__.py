@@ -8,6 +8,7 @@
     rehearsal   arrivals played under policies
     session     Spark and its Java               progress one line that says what goes on
     report      a self-contained page            charts   its pictures
+    pace        a record sent when its time comes
     source      the data source `covey`: reader (offsets, filters), client, columns; sink,
                 frames; options
     jobs/       what `covey-pipeline JOB` runs

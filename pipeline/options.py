@@ -24,7 +24,8 @@ from covey.pipeline.offsets import EARLIEST, LATEST, Offsets, Spec
 
 ARROW_BATCH_ROWS: Final = 10_000
 
-SHARED: Final = ("brokers", "user", "password", "groupHeader")
+LOGIN: Final = ("brokers", "user", "password", "virtualHost")
+SHARED: Final = (*LOGIN, "groupHeader")
 READING: Final = (
     *SHARED,
     "subscribe",
@@ -226,7 +227,8 @@ class Given:
                 raise PipelineError(f"brokers={address}: {error}") from None
             if "@" in address:
                 raise PipelineError("brokers: the login goes into user and password")
-            found.append(replace(place, user=user, password=password))
+            host = self.text("virtualHost")
+            found.append(replace(place, user=user, password=password, virtual_host=host))
         return tuple(found)
 
 

@@ -32,7 +32,7 @@ from covey.pipeline.client import connected
 from covey.pipeline.columns import SCHEMA
 from covey.pipeline.errors import PipelineError, one_line
 from covey.pipeline.job import Job, Task
-from covey.pipeline.options import Given, read_options
+from covey.pipeline.options import ReadOptions, read_options
 from covey.pipeline.report import Report
 from covey.pipeline.source import CoveyDataSource
 
@@ -61,8 +61,9 @@ def run(task: Task) -> int:
     """Archive what is there, or what comes."""
     out: Path = task.options.out
     address = parse_address("--input", task.options.input)
-    options = source_options(address, trims=task.options.trim, rows=task.options.batch_rows)
-    options |= given_options(task.options.option)
+    given = given_options(task.options.option)
+    trims, rows = task.options.trim, task.options.batch_rows
+    options = source_options(address, given, trims=trims, rows=rows)
     read_options(options, is_stream=True)  # before Spark does, in one sentence
     task.spark.dataSource.register(CoveyDataSource)
     task.progress.step(f"archiving {address.destination}")
@@ -78,19 +79,21 @@ def run(task: Task) -> int:
     return 0
 
 
-def source_options(address: Address, *, trims: bool, rows: int) -> dict[str, str]:
+def source_options(
+    address: Address, given: dict[str, str], *, trims: bool, rows: int
+) -> dict[str, str]:
     """Return how to read a place; a topic's durable subscription is made if there is none."""
     options = address.options() | {
-        "subscribe": address.destination,
         "startingOffsets": "earliest",
         "maxOffsetsPerTrigger": str(rows),
+        "subscribe": address.destination,
     }
     if address.destination.startswith(TOPIC):
-        options["subscribe"] = _gathered(address)
-        trims = True
-    if trims:
+        options["subscribe"] = f"/dsub/archive.{address.destination.removeprefix(TOPIC)}"
+        _gather(address.destination, read_options(options | given, is_stream=True))
+    if trims or address.destination.startswith(TOPIC):
         options["commit"] = "trim"
-    return options
+    return options | given
 
 
 def given_options(texts: Iterable[str]) -> dict[str, str]:
@@ -102,16 +105,12 @@ def given_options(texts: Iterable[str]) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _gathered(address: Address) -> str:
-    """Let a durable subscription hear a topic from now on; return where it can be read."""
-    name = f"archive.{address.destination.removeprefix(TOPIC)}"
-    places = Given(address.options(), ("brokers", "user", "password")).places()
-    with connected(places, "--input", address.destination) as client:
+def _gather(topic: str, options: ReadOptions) -> None:
+    """Let the durable subscription that is read hear a topic from now on."""
+    name = options.subscribe[0].removeprefix("/dsub/")
+    with connected(options.places, "--input", topic) as client:
         # Without credit: it is there to be made, not to be read.
-        client.subscribe(
-            address.destination, [("durable-subscription-name", name), ("credit", "0,0")]
-        )
-    return f"/dsub/{name}"
+        client.subscribe(topic, [("durable-subscription-name", name), ("credit", "0,0")])
 
 
 def start(

@@ -5,59 +5,51 @@ which knows when messages came and of which group, but not what was in them: tho
 zeros. Ids are the recorded ones, so a queue with a `duplicate_window` takes a second replay for
 what it is.
 
-Each sender is a task with a connection of its own and whole groups, so that a group's order is
-kept; it sends each message when its time has come, and tells how late it was at worst. A message
-without a time goes at once.
+Each sender is a task with whole groups, so that a group's order is kept (`pace`). A message without
+a time goes at once.
 
 Queues of another virtual host than the first are `host/name` in an event log. A connection speaks
-to one host, so these go where `--to` says, or are refused before anything is sent.
+to one host, so a sender has one for each; all are tried before anything is sent. The log knows
+hosts by their ids and a login names a host name, so `--host` says which, where it is not the same.
+
+Nothing can be sent to a durable subscription: what was recorded of one is left out, unless `--to`
+names a destination.
 """
 
 from __future__ import annotations
 
-import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from covey.client.place import Place
 from covey.core.event_log import HOST_MARK
 from covey.core.events import EventKind
+from covey.core.host import DURABLE_PREFIX
 from covey.pipeline.address import parse_address
-from covey.pipeline.client import QueueClient, connected
+from covey.pipeline.client import connected
 from covey.pipeline.errors import PipelineError, one_line
 from covey.pipeline.job import Job, Task
 from covey.pipeline.jobs.archive import archived
 from covey.pipeline.log import kind_is, log_files, read_log
 from covey.pipeline.options import WriteOptions, write_options
+from covey.pipeline.pace import RECORDED, Pace, Target, send_paced
 from covey.pipeline.report import Report
 from covey.pipeline.session import parallelism
-from covey.pipeline.sink import send_rows
 
-COLUMNS: Final = ["at", "place", "queue", "group_id", "message_id", "value", "headers"]
-SLICE_ROWS: Final = 500  # sent at once by a sender that is late
-RECORDED: Final = "the recorded queues"
+COLUMNS: Final = ["at", "place", "host", "queue", "group_id", "message_id", "value", "headers"]
 DONE: Final = "rows long, seconds double, late_s double"
 
-Times = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """When the first message came, and how many times faster it all goes now; 0: no waiting."""
-
-    first_at: float
-    speed: float
+# As an event log and an archive name the queue of one.
+IS_DURABLE: Final = f"(startswith(queue, '{DURABLE_PREFIX}') or startswith(queue, '/dsub/'))"
 
 
 def check(options: Namespace) -> None:
@@ -68,54 +60,88 @@ def check(options: Namespace) -> None:
         raise PipelineError(f"--speed {options.speed}: 0 or a number above it is meant")
     if options.body_bytes < 0:
         raise PipelineError(f"--body-bytes {options.body_bytes}: 0 or a number above it is meant")
-    write = target(options.to)
+    if options.senders < 0:
+        raise PipelineError(f"--senders {options.senders}: 0 or a number above it is meant")
+    host_names(options.host)
+    write = write_options_of(options.to)
     with connected(write.places, "--to", write.queue or RECORDED):
         pass
 
 
-def target(to: str) -> WriteOptions:
-    """Return where to send, as `--to` says."""
+def write_options_of(to: str) -> WriteOptions:
+    """Return how to send, as `--to` says."""
     address = parse_address("--to", to)
     return write_options(address.options() | {"queue": address.destination}, COLUMNS)
+
+
+def host_names(texts: Iterable[str]) -> dict[str, str]:
+    """Read `--host ID=NAME`."""
+    pairs = [text.partition("=") for text in texts]
+    for given, (host, _, name) in zip(texts, pairs, strict=True):
+        if not host or not name:
+            raise PipelineError(f"--host {given}: ID=NAME is meant")
+    return {host: name for host, _, name in pairs}
 
 
 def run(task: Task) -> int:
     """Send a record."""
     options = task.options
-    write = target(options.to)
-    record = arrivals(task.spark, options.input, options.body_bytes)
+    write = write_options_of(options.to)
     task.progress.step("reading the record")
-    if not write.queue:
-        refuse_other_hosts(record)
-    first_at = record.agg(F.min("at")).first()
-    pace = Pace((first_at and first_at[0]) or 0.0, options.speed)
-    senders = min(options.senders or parallelism(task.spark), parallelism(task.spark))
-    lanes = record.repartition(senders, "queue", "group_id").sortWithinPartitions("at", "place")
+    record = arrivals(task.spark, options.input, options.body_bytes)
+    left_out = 0
+    if write.queue:
+        record = record.withColumn("host", F.lit(""))
+    else:
+        left_out = record.where(IS_DURABLE).count()
+        record = record.where(f"not {IS_DURABLE}")
+    hosts = [row.host for row in record.select("host").distinct().collect()]
+    if left_out and not hosts:
+        raise PipelineError(
+            "--to: the record is of durable subscriptions, to which nothing can be sent; name a"
+            " destination behind the address"
+        )
+    target = Target(write, places_of(write, hosts, host_names(options.host)))
     task.progress.step(f"sending to {write.places[0].address}")
-    try:
-        done = lanes.mapInArrow(partial(send_paced, write, pace), DONE).collect()
-    except PySparkException as error:
-        raise PipelineError(one_line(error)) from error
-    rows = sum(row.rows for row in done)
-    seconds = max((row.seconds for row in done), default=0.0)
-    late = max((row.late_s for row in done), default=0.0)
-    sentence = f"replay: {rows:,} messages in {seconds:.1f} s, at worst {late:.2f} s late"
-    _report(options.out, sentence, [(row.rows, row.seconds, row.late_s) for row in done])
+    done = send_all(task.spark, record, target, options)
+    sentence = _sentence(done, left_out)
+    _report(options.out, sentence, done)
     task.progress.answer(sentence)
     return 0
+
+
+def send_all(
+    spark: SparkSession, record: DataFrame, target: Target, options: Namespace
+) -> list[Row]:
+    """Send each message in its time; return how it went for each sender."""
+    first_at = record.agg(F.min("at")).first()
+    pace = Pace((first_at and first_at[0]) or 0.0, options.speed)
+    cores = parallelism(spark)
+    senders = min(options.senders or cores, cores)
+    lanes = record.repartition(senders, "host", "queue", "group_id")
+    paced = lanes.sortWithinPartitions("at", "place")
+    try:
+        return paced.mapInArrow(partial(send_paced, target, pace), DONE).collect()
+    except PySparkException as error:
+        raise PipelineError(one_line(error)) from error
 
 
 def arrivals(spark: SparkSession, place: str, body_bytes: int) -> DataFrame:
     """Return what came in, one row a message; `place` settles equal times."""
     if is_archive(place):
         return archived(spark, Path(place)).select(
-            (F.unix_micros("ts") / 1e6).alias("at"), F.col("seq").alias("place"), *COLUMNS[2:]
+            (F.unix_micros("ts") / 1e6).alias("at"),
+            F.col("seq").alias("place"),
+            F.lit("").alias("host"),
+            *COLUMNS[3:],
         )
     came = read_log(spark, place).where(kind_is(EventKind.ENQUEUE))
+    name = F.split("queue", HOST_MARK)  # [name], or [host, name]
     return came.select(
         (F.unix_micros("ts") / 1e6).alias("at"),
         F.col("eid").alias("place"),
-        "queue",
+        F.when(F.size(name) > 1, name[0]).otherwise("").alias("host"),
+        F.element_at(name, -1).alias("queue"),
         "group_id",
         F.concat_ws("-", "run", "eid").alias("message_id"),
         F.lit(bytes(body_bytes)).alias("value"),
@@ -123,15 +149,23 @@ def arrivals(spark: SparkSession, place: str, body_bytes: int) -> DataFrame:
     )
 
 
-def refuse_other_hosts(record: DataFrame) -> None:
-    """Raise PipelineError if the recorded queues are not all of the first virtual host."""
-    other = record.where(F.col("queue").contains(HOST_MARK)).select("queue").first()
-    if other is not None:
-        host, _, name = str(other[0]).partition(HOST_MARK)
-        raise PipelineError(
-            f"the record has the queue {name} of the virtual host {host}, and --to reaches the"
-            " first host only; name a destination for all of it in --to"
-        )
+def places_of(
+    write: WriteOptions, hosts: Iterable[str], names: dict[str, str]
+) -> dict[str, tuple[Place, ...]]:
+    """Return where each recorded host's messages go, after a login to each; "" is the first."""
+    found = {"": write.places}
+    for host in sorted(set(hosts) - {""}):
+        name = names.get(host, host)
+        found[host] = tuple(replace(place, virtual_host=name) for place in write.places)
+        try:
+            with connected(found[host], "--to", RECORDED):
+                pass
+        except PipelineError as error:
+            raise PipelineError(
+                f"the record has queues of the virtual host {host}: {error}; --host {host}=NAME"
+                " says by which of its host names to log in, a destination in --to sends all there"
+            ) from None
+    return found
 
 
 def is_archive(place: str) -> bool:
@@ -139,58 +173,18 @@ def is_archive(place: str) -> bool:
     return (Path(place) / "messages" / "_spark_metadata").is_dir()
 
 
-def send_paced(
-    options: WriteOptions, pace: Pace, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Send a partition's rows when their times come; give one row that says how it went."""
-    rows, late_s = 0, 0.0
-    with connected(options.places, "--to", options.queue or RECORDED) as client:
-        begun_at = time.time()
-        for batch in batches:
-            late_s = max(late_s, _send_batch(client, options, pace, batch, begun_at))
-            rows += batch.num_rows
-        client.confirm()
-    yield pa.RecordBatch.from_pydict(
-        {"rows": [rows], "seconds": [time.time() - begun_at], "late_s": [late_s]}
-    )
+def _sentence(done: list[Row], left_out: int) -> str:
+    rows = sum(row.rows for row in done)
+    seconds = max((row.seconds for row in done), default=0.0)
+    late_s = max((row.late_s for row in done), default=0.0)
+    without = f"; {left_out:,} of durable subscriptions left out" if left_out else ""
+    return f"replay: {rows:,} messages in {seconds:.1f} s, at worst {late_s:.2f} s late{without}"
 
 
-def _send_batch(
-    client: QueueClient,
-    options: WriteOptions,
-    pace: Pace,
-    batch: pa.RecordBatch,
-    begun_at: float,
-) -> float:
-    """Send one Arrow batch; return how late its latest message was."""
-    due = due_times(batch.column("at").to_numpy(zero_copy_only=False), pace, begun_at)
-    sent, late_s = 0, 0.0
-    while sent < len(due):
-        now = time.time()
-        wait_s = due[sent] - now
-        if wait_s > 0:
-            client.flush()
-            time.sleep(wait_s)
-            continue
-        late_s = max(late_s, -wait_s) if pace.speed else 0.0
-        ready = min(int(np.searchsorted(due, now, "right")), sent + SLICE_ROWS)
-        send_rows(client, options, batch.slice(sent, ready - sent))
-        sent = ready
-    return late_s
-
-
-def due_times(at: Times, pace: Pace, begun_at: float) -> Times:
-    """Return when each message goes; the times of a partition ascend, unknown ones first."""
-    if not pace.speed:
-        return np.full(len(at), begun_at)
-    known = np.nan_to_num(at, nan=pace.first_at)
-    due: Times = begun_at + (known - pace.first_at) / pace.speed
-    return due
-
-
-def _report(out: Path, sentence: str, senders: list[tuple[int, float, float]]) -> None:
+def _report(out: Path, sentence: str, done: list[Row]) -> None:
     page = Report("Replay")
     page.text(sentence)
+    senders = [(row.rows, row.seconds, row.late_s) for row in done]
     page.table(("messages of a sender", "seconds", "late at worst, s"), senders)
     page.write(out / "replay.html")
 
@@ -208,6 +202,13 @@ def add_options(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--senders", type=int, default=0, metavar="N", help="connections, at most one a core"
+    )
+    parser.add_argument(
+        "--host",
+        action="append",
+        default=[],
+        metavar="ID=NAME",
+        help="a host name of the virtual host that was recorded as ID (default: ID itself)",
     )
     parser.add_argument(
         "--body-bytes", type=int, default=100, metavar="N", help="of messages of an event log"

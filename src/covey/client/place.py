@@ -29,6 +29,7 @@ class Place:
     user: str
     password: str | None
     is_tls: bool = False
+    virtual_host: str = ""  # a host name of the one meant; "": the broker's address is one
 
     @property
     def address(self) -> str:

@@ -108,7 +108,8 @@ class StompClient(MessageClient):
     def _log_in(self) -> None:
         place = self.place
         login = [("login", place.user), ("passcode", place.password or "")]
-        self._write("CONNECT", [("accept-version", "1.2"), ("host", place.host), *login])
+        host = ("host", place.virtual_host or place.host)
+        self._write("CONNECT", [("accept-version", "1.2"), host, *login])
         frame = self._frame(self.timeout_s)
         if frame is None or frame.command != "CONNECTED":
             raise UnreachableError(f"{place.address} does not speak STOMP")
