@@ -27,7 +27,12 @@ from typing import Final
 import structlog
 from mypy_extensions import mypyc_attr
 
+from covey.core.errors import BrokerError
+
 Log = structlog.typing.FilteringBoundLogger
+
+# Ends that the operator wanted, or that the core has told already (`core.audit`).
+KNOWN_ENDS: Final = frozenset({"denied", "throttled", "shutdown", "cancelled"})
 
 FIELD_MAX: Final = 200  # characters of a field in the log: a cause may quote what the peer has sent
 
@@ -75,6 +80,11 @@ class Engine(ABC):
         if self.log is not None:
             clipped = {name: text and text[:FIELD_MAX] for name, text in fields.items()}
             self.log.warning(event, remote=self.remote, **clipped)
+
+    def report_end(self, error: BrokerError) -> None:
+        """Log why a connection is ended, unless that is known."""
+        if error.code not in KNOWN_ENDS:
+            self.report("connection_refused", code=error.code, cause=error.text)
 
     def when_done(self, call: Callable[[], None]) -> None:
         """Call back when everything received so far is done and safe; at once if it is."""

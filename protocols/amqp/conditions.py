@@ -14,8 +14,6 @@ from proton import Condition
 from covey.core.errors import BrokerError
 
 INTERNAL_ERROR: Final = "amqp:internal-error"
-DECODE_ERROR: Final = "amqp:decode-error"
-FRAMING_ERROR: Final = "amqp:connection:framing-error"
 
 CONDITIONS: Final[dict[str, str]] = {
     "invalid": "amqp:invalid-field",
@@ -26,7 +24,8 @@ CONDITIONS: Final[dict[str, str]] = {
     "full": "amqp:resource-limit-exceeded",
     "conflict": "amqp:precondition-failed",
     "protocol-error": "amqp:not-allowed",
-    "decode-error": DECODE_ERROR,
+    "decode-error": "amqp:decode-error",
+    "framing-error": "amqp:connection:framing-error",
     "illegal-state": "amqp:illegal-state",
     "not-implemented": "amqp:not-implemented",
     "timeout": "amqp:resource-limit-exceeded",

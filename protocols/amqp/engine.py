@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from proton import Condition
-
 from covey.config.settings import AmqpSettings
 from covey.core.broker import Broker
 from covey.core.errors import BrokerError, ProtocolError, RefusedError
@@ -236,13 +234,10 @@ class AmqpEngine(Engine):
 
     def fail(self, error: BrokerError) -> None:
         """End the connection, saying why."""
-        self.fail_with(condition_of(error))
-
-    def fail_with(self, condition: Condition) -> None:
-        """End the connection with a condition."""
         if self.is_closed:
             return
-        self.report("connection_refused", condition=condition.name, cause=condition.description)
+        self.report_end(error)
+        condition = condition_of(error)
         if self.wire is not None and self.events is not None:
             self.wire.close(condition)
             if not self.events.has_opened:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from cproton_ffi import lib
-from proton import Condition, ProtonException
+from proton import ProtonException
 
 from covey.core.errors import BrokerError, ProtocolError, RefusedError
 from covey.protocols.amqp.calls import (
@@ -23,7 +23,6 @@ from covey.protocols.amqp.calls import (
     pn_event_link,
     pn_event_type,
 )
-from covey.protocols.amqp.conditions import DECODE_ERROR, FRAMING_ERROR
 from covey.protocols.amqp.wire import Pointer, Wire, link_at, session_at
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ class Events:
                 self.engine.fail(error)
             except UNREADABLE as error:
                 cause = f"unreadable data: {type(error).__name__}"
-                self.engine.fail_with(Condition(DECODE_ERROR, cause))
+                self.engine.fail(ProtocolError(cause, "decode-error"))
             finally:
                 pn_collector_pop(events)
             event = pn_collector_peek(events)
@@ -145,7 +144,7 @@ class Events:
 
     def on_transport_end(self, event: Pointer) -> None:
         """End the connection: a frame was none, which proton itself does not answer."""
-        self.engine.fail_with(Condition(FRAMING_ERROR, "a frame that is none of AMQP's"))
+        self.engine.fail(ProtocolError("a frame that is none of AMQP's", "framing-error"))
 
 
 # Of the class, not of each of its instances: those would hold themselves, and proton's buffers,

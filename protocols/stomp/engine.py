@@ -37,9 +37,6 @@ from covey.protocols.stomp.verbs import VERBS
 OUTBOX_FACTOR: Final = 2
 V1_2: Final = Version.V1_2
 
-# Ends that the operator wanted, or that the core has told already (`core.audit`).
-KNOWN_ENDS: Final = frozenset({"denied", "throttled", "shutdown", "cancelled"})
-
 
 class StompEngine(Engine):
     """What one STOMP client said, and what it is to hear."""
@@ -183,8 +180,7 @@ class StompEngine(Engine):
         """End the connection with an ERROR that says why."""
         if self.is_closed:
             return
-        if error.code not in KNOWN_ENDS:
-            self.report("connection_refused", code=error.code, cause=error.text)
+        self.report_end(error)
         headers = [("message", error.text), ("covey-code", error.code)]
         if error.code == "version":
             headers.append(("version", SUPPORTED_TEXT))

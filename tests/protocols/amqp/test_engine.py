@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
+import structlog
+from structlog.testing import capture_logs
 
 from covey.config.settings import AmqpSettings
 from covey.core.broker import Broker
@@ -99,6 +101,19 @@ def test_shutting_down_tells_the_peer_why(broker: Broker) -> None:
     peer.pump()
     assert peer.conditions == ["amqp:connection:forced"]
     assert str(peer.errors[0].description) == "the broker stops"
+
+
+def test_the_log_tells_what_a_peer_did_wrong_and_not_that_the_broker_stops(broker: Broker) -> None:
+    with capture_logs() as logs:
+        for has_begun in (False, True):
+            engine = AmqpEngine(broker, OPEN_TO_ALL, log=structlog.get_logger())
+            if has_begun:
+                engine.receive(AMQP_HEADER + beginning(), 1.0)
+            else:
+                engine.shut_down("the broker stops", 1.0)
+            assert engine.is_closed
+    (entry,) = logs
+    assert (entry["event"], entry["code"]) == ("connection_refused", "illegal-state")
 
 
 def test_bytes_may_come_one_at_a_time(broker: Broker) -> None:
