@@ -80,7 +80,7 @@ class Commits:
             self.store.append(shelf.number, entry.seq, key or entry.lane.name, message)
             self._count(message.size)
         self.batch.entries.append((queue, entry))
-        self._promise()
+        self.has_changes = self.promises.is_unclaimed = True
         return entry
 
     def delay(self, queue: Queue, message: Message, key: str) -> None:
@@ -137,10 +137,10 @@ class Commits:
             self.ledger.note_dropped(queue)
         if entry.stored == KEPT:
             self.store.delete(number, entry.seq)
-            self._promise()
+            self.promises.is_unclaimed = True
         else:
             self.store.unspill(number, entry.seq)
-            self.has_changes = True
+        self.has_changes = True
 
     def retried(self, queue: Queue, entry: Entry) -> None:
         """Remember on disk how often a message came back."""

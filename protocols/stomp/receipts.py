@@ -45,8 +45,10 @@ class Receipts:
 
     def owe(self, frame: bytes) -> None:
         """Send a RECEIPT when everything this client did so far is safe."""
-        promises = self._engine.broker.promises
-        session = self._engine.the_session
+        engine = self._engine
+        promises = engine.broker.promises
+        session = engine.session
+        assert session is not None
         if promises.is_last(session, self._send_gathered):
             self._gathered.append(frame)
             self.pending += 1
