@@ -161,7 +161,7 @@ def _warnings(settings: Settings) -> list[str]:
             if not _is_loopback(connector)
         ]
     for kind, ids in (
-        ("queue", [queue.id for queue in settings.queues]),
+        ("queue", [queue.id for queue in settings.queues if not queue.id.startswith("dsub:")]),
         ("topic", [topic.id for topic in settings.topics]),
     ):
         unreached = ids[ids.index("**") + 1 :] if "**" in ids else []

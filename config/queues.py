@@ -122,7 +122,8 @@ class QueueSettings(Record):
     """The policy of the queues whose name matches `id`."""
 
     id: Text = "**"
-    """A queue name or a pattern (`*`, `**`, `{regex}`); the first matching entry wins."""
+    """A queue name or a pattern (`*`, `**`, `{regex}`); the first matching entry wins. After
+    `dsub:` it names durable subscriptions, which no other entry means."""
     quota: Size = 0
     """Bytes of messages a queue may hold; 0 = no limit."""
     quota_messages: Count = 0

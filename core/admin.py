@@ -25,10 +25,10 @@ from covey.core import commands, describe
 from covey.core.broker import Broker
 from covey.core.catalogue import Catalogue
 from covey.core.describe import Attributes
-from covey.core.destination import Destination, Kind, Syntax
+from covey.core.destination import DURABLE_PREFIX, Destination, Kind, Syntax
 from covey.core.errors import RefusedError
 from covey.core.flaws import dead_letter_flaw
-from covey.core.host import DURABLE_PREFIX, VirtualHost
+from covey.core.host import VirtualHost
 from covey.core.policy import change_policy
 from covey.core.queue import Queue
 from covey.core.security import Identity, Verb, authorise

@@ -272,6 +272,6 @@ class Broker:
             queue.retried = self.commits.retried
 
     def _dead_letter(self, queue: Queue, message: Message, reason: str) -> None:
-        host = next((host for host in self.hosts if host.queues.get(queue.name) is queue), None)
+        host = next((host for host in self.hosts if host.has(queue)), None)
         if host is not None:
             self.publishing.dead_letter(host, queue, message, reason)

@@ -26,6 +26,9 @@ from covey.core.path import CANONICAL, Atom, AtomKind, Marks, atoms, cut, encode
 TEMPORARY_ROOT = "temp."
 """Every real temporary destination's name starts so."""
 
+DURABLE_PREFIX = "dsub:"
+"""How the queue behind a durable subscription is called, before the subscription's name."""
+
 COMPAT_DESCENDANT_WILDCARDS = (">", "#")
 """How ActiveMQ and RabbitMQ clients write any-descendant."""
 

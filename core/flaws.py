@@ -12,7 +12,7 @@ from typing import Final
 
 from covey.config.queues import QueueSettings
 from covey.config.settings import Settings
-from covey.core.destination import TEMPORARY_ROOT, Kind, Syntax
+from covey.core.destination import DURABLE_PREFIX, TEMPORARY_ROOT, Kind, Syntax
 from covey.core.errors import RefusedError
 from covey.core.permissions import Permission
 from covey.core.policy import QUEUE_PREFIX
@@ -31,7 +31,10 @@ GROUPLESS: Final = (
 def flaws(settings: Settings) -> Iterator[Flaw]:
     """Tell every name and pattern of a configuration that means nothing."""
     for at, queue in enumerate(settings.queues):
-        yield from _told(("queue", at, "id"), pattern_flaw(QUEUE_PREFIX, queue.id))
+        pattern = queue.id.removeprefix(DURABLE_PREFIX)
+        yield from _told(("queue", at, "id"), pattern_flaw(QUEUE_PREFIX, pattern))
+        if queue.mirrored and pattern != queue.id:
+            yield ("queue", at, "mirrored"), "a durable subscription hears its topics anyway"
         yield from _told(("queue", at, "dlq"), dead_letter_flaw(queue))
         yield from _told(("queue", at, "groups", "strategy"), strategy_flaw(queue))
     for at, topic in enumerate(settings.topics):

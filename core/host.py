@@ -8,13 +8,12 @@ comes back under its old name goes on counting where it stopped (`core.numbers`)
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from covey.config.queues import QueueSettings
 from covey.config.settings import VirtualHostSettings
 from covey.core.audience import Audience
 from covey.core.clock import Clock
-from covey.core.destination import TEMPORARY_ROOT, Destination, Kind
+from covey.core.destination import DURABLE_PREFIX, TEMPORARY_ROOT, Destination, Kind
 from covey.core.durable import Durable
 from covey.core.errors import RefusedError
 from covey.core.events import EventKind, EventSink, QueueEvents
@@ -30,8 +29,6 @@ from covey.core.subscription import Subscription
 from covey.core.tap import Tap
 from covey.core.topic import Topic
 from covey.core.wildcard import Pattern
-
-DURABLE_PREFIX: Final = "dsub:"  # how the queue behind a durable subscription is called
 
 
 class VirtualHost:
@@ -123,10 +120,17 @@ class VirtualHost:
         """Return the durable subscription, made now if there is none."""
         durable = self.durables.get(name)
         if durable is None:
-            queue = self._make_queue(DURABLE_PREFIX + name, QueueSettings(), DURABLE)
+            settings = self.policies.durable(name)
+            queue = self._make_queue(DURABLE_PREFIX + name, settings, DURABLE)
             durable = Durable(name, queue, Tap(queue, self.put))
             self.durables[name] = durable
         return durable
+
+    def has(self, queue: Queue) -> bool:
+        """Say whether a queue is here, as one or behind a durable subscription."""
+        durable = self.durables.get(queue.name.removeprefix(DURABLE_PREFIX))
+        is_behind = durable is not None and durable.queue is queue
+        return is_behind or self.queues.get(queue.name) is queue
 
     def delete_durable(self, name: str) -> None:
         """Destroy a durable subscription with all it holds."""

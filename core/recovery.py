@@ -14,9 +14,10 @@ from typing import Final
 from covey.config.queues import GroupSettings, QueueSettings
 from covey.core.commit import Commits
 from covey.core.delayed import PLACE
+from covey.core.destination import DURABLE_PREFIX
 from covey.core.entrance import restore
 from covey.core.errors import RefusedError, StoreError
-from covey.core.host import DURABLE_PREFIX, VirtualHost
+from covey.core.host import VirtualHost
 from covey.core.ledger import FLOOR, SYNTAX
 from covey.core.queue import Queue
 from covey.core.selector import compile_selector

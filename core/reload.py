@@ -11,6 +11,7 @@ limits, users and permissions hold at once, for open connections as for new ones
 
 from __future__ import annotations
 
+from covey.config.queues import QueueSettings
 from covey.config.settings import Settings
 from covey.core.broker import Broker
 from covey.core.destination import Destination, Kind
@@ -55,11 +56,10 @@ def reconfigure(broker: Broker, settings: Settings, now: float) -> list[str]:
 def _change_queues(host: VirtualHost, now: float) -> list[str]:
     notes: list[str] = []
     limits = host.policies.broker
-    for queue in host.queues.values():
+    for queue, settings in _wanted(host):
         queue.membership.selectors_max = limits.selectors_per_queue_max
         queue.discipline.key = key_of(queue.settings, queue.board.strategy, limits)
-        settings = host.policies.queue(queue.name)
-        if queue.name in host.declared or settings == queue.settings:
+        if settings == queue.settings:
             continue
         try:
             if settings.mirrored != queue.settings.mirrored:
@@ -68,6 +68,16 @@ def _change_queues(host: VirtualHost, now: float) -> list[str]:
         except RefusedError as error:
             notes.append(error.text)
     return notes
+
+
+def _wanted(host: VirtualHost) -> list[tuple[Queue, QueueSettings]]:
+    """Return the policy each queue should have; a declared one's is its own."""
+    wanted = [
+        (queue, queue.settings if name in host.declared else host.policies.queue(name))
+        for name, queue in host.queues.items()
+    ]
+    durables = host.durables.items()
+    return wanted + [(durable.queue, host.policies.durable(name)) for name, durable in durables]
 
 
 def _check_session(session: Session, *, is_changed: bool) -> None:

@@ -20,9 +20,10 @@ from typing import Final
 from covey.config.settings import BrokerSettings
 from covey.core.board import Board
 from covey.core.clock import Clock
+from covey.core.destination import DURABLE_PREFIX
 from covey.core.errors import RefusedError
 from covey.core.events import QueueEvents
-from covey.core.host import DURABLE_PREFIX, VirtualHost
+from covey.core.host import VirtualHost
 from covey.core.queue import Queue
 
 EVENTS_PER_ANSWER: Final = 1000  # so that no answer takes a whole turn of the loop

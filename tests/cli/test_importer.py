@@ -208,6 +208,12 @@ def test_what_cannot_be_read_is_refused(text: str, cause: str) -> None:
         import_xml(text).text()
 
 
+def test_apollos_durable_subscriptions_become_queues_of_that_name() -> None:
+    xml = '<virtual_host id="v"><dsub id="bob" topic="news" quota="5M"/></virtual_host>'
+    assert imported(xml)["queue"] == [{"id": "dsub:bob", "quota": "5M"}]
+    assert any("<dsub topic>" in note for note in import_xml(xml).notes)
+
+
 def test_groups_of_a_queue_with_priorities_are_noted_and_left_out() -> None:
     xml = '<policyEntry queue="a" prioritizedMessages="true" messageGroupMapFactoryType="simple"/>'
     assert imported(xml)["queue"] == [{"id": "a", "priorities": 10}]

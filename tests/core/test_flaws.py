@@ -28,6 +28,9 @@ id = "{("
 dlq = "a..b"
 [[queue]]
 id = "a,b"
+[[queue]]
+id = "dsub:{("
+mirrored = true
 [[topic]]
 id = "x..y"
 [[permission]]
@@ -47,8 +50,10 @@ def test_patterns_that_mean_nothing_are_told_all_at_once_with_their_lines(tmp_pa
         (2, "queue[0].id"),
         (3, "queue[0].dlq"),
         (5, "queue[1].id"),
-        (7, "topic[0].id"),
-        (11, "permission[0].on"),
+        (7, "queue[2].id"),
+        (8, "queue[2].mirrored"),
+        (10, "topic[0].id"),
+        (14, "permission[0].on"),
     ]
     assert "has no '}'" in refusal.value.problems[0].text
 

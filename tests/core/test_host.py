@@ -21,6 +21,20 @@ def test_the_first_matching_policy_wins() -> None:
     assert not host.policies.topic("b").mirrored
 
 
+def test_durable_subscriptions_go_by_entries_of_their_own() -> None:
+    entries = (
+        QueueSettings(id="**", quota=1),
+        QueueSettings(id="dsub:news.*", quota=2),
+        QueueSettings(id="dsub:**", quota=3),
+    )
+    host = make_host(Settings.model_validate({"queue": entries}))
+    names = ("news.bob", "bob", "a.b.c")
+    assert [host.make_durable(name).queue.settings.quota for name in names] == [2, 3, 3]
+    assert host.queue("dsub:bob").settings.quota == 1
+    plain = make_host(Settings.model_validate({"queue": entries[:1]}))
+    assert plain.make_durable("bob").queue.settings.quota == 0
+
+
 def test_a_mirrored_queue_hears_its_topic_once() -> None:
     settings = Settings.model_validate({"queue": (QueueSettings(id="m", mirrored=True),)})
     for first in ("queue", "topic"):

@@ -161,3 +161,15 @@ def test_a_queue_whose_messages_stand_against_it_keeps_its_policy_and_that_is_to
     queues = room.broker.hosts[0].queues
     assert queues["full"].settings.groups.header is None
     assert queues["empty"].settings.groups.header == "key"
+
+
+def test_a_durable_subscription_takes_its_new_policy_and_limits() -> None:
+    room = make_room()
+    durable = room.broker.hosts[0].make_durable("d").queue
+    changed = settings(
+        queue=(queue("dsub:d", nak_limit=3, groups={"strategy": "simple"}),),
+        broker={"group_id_length_max": 5},
+    )
+    assert reconfigure(room.broker, changed, room.now) == []
+    assert (durable.nak_limit, durable.board.strategy.name) == (3, "simple")
+    assert durable.discipline.key.id_bytes_max == 5

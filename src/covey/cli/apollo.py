@@ -37,6 +37,7 @@ NEEDLESS: Final = {
     "tail_buffer": "memory_window_queue bounds what a queue keeps in memory",
 }
 EVERYTHING: Final = "**"
+DURABLE: Final = "dsub:"
 
 
 def read(root: Element, found: Imported) -> None:
@@ -46,6 +47,7 @@ def read(root: Element, found: Imported) -> None:
         "virtual_host": _read_host,
         "connector": _read_connector,
         "queue": _read_queue,
+        "dsub": _read_durable,
         "topic": _read_topic,
         "stomp": _read_bare_stomp,
     }
@@ -67,7 +69,7 @@ def _read_host(element: Element, found: Imported) -> None:
     name = element.get("id", "default")
     found.add("virtual_host", {"id": name, "host_names": names or [name]})
     for child in element:
-        if local_name(child) in ("queue", "topic"):
+        if local_name(child) in ("queue", "topic", "dsub"):
             read(child, found)
         elif local_name(child) != "host_name":
             found.notes.append(f"<{local_name(child)}> of virtual host {name} has no counterpart")
@@ -122,6 +124,11 @@ def _read_queue(element: Element, found: Imported) -> None:
         if name in element.attrib:
             found.notes.append(f"<queue {name}> is not needed: {NEEDLESS[name]}")
     found.add("queue", queue)
+
+
+def _read_durable(element: Element, found: Imported) -> None:
+    queue = named(element, QUEUE_NAMES, found, skipped=tuple(NEEDLESS))
+    found.add("queue", {**queue, "id": DURABLE + str(queue.get("id", EVERYTHING))})
 
 
 def _read_topic(element: Element, found: Imported) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from covey.config.queues import QueueSettings
 from tests.protocols.stomp.support import World
 
 
@@ -29,6 +30,30 @@ def test_an_unknown_dsub_is_an_error(world: World, command: str) -> None:
     error = client.error()
     assert "no durable subscription x" in error["message"]
     assert error["receipt-id"] == "r"
+
+
+def test_a_dsub_that_fails_often_goes_to_the_dead_letter_queue_of_its_policy() -> None:
+    policy = QueueSettings(id="dsub:**", nak_limit=2, dlq="dead.*")
+    world = World(queues=(policy,))
+    client = world.connect()
+    client.subscribe("/topic/a", id="d/1", persistent="true", ack="client-individual")
+    client.publish("/topic/a", "x")
+    for _ in range(2):
+        client.ack(client.take(), "NACK")
+    assert not client.inbox
+    client.subscribe("/queue/dead.dsub:d/1", id="look")
+    assert client.take()["covey-dead-reason"] == "failed 2 times"
+
+
+def test_a_full_dsub_does_as_its_policy_says() -> None:
+    policy = QueueSettings(id="dsub:d", quota_messages=2, full_policy="drop head")
+    world = World(queues=(policy,))
+    client = world.connect()
+    client.subscribe("/topic/a", id="d", persistent="true", credit="0,0")
+    for body in "123":
+        client.publish("/topic/a", body)
+    client.subscribe("/dsub/d", id="look")
+    assert [client.take().body for _ in range(2)] == [b"2", b"3"]
 
 
 def test_a_destroyed_dsub_refuses_a_sender_that_knew_it(world: World) -> None:
