@@ -97,7 +97,7 @@ class Publishing:
         topic = host.topics.get(target.name) if target.kind is TOPIC else None
         if topic is None or topic.met != host.audience.newest:
             return False  # `VirtualHost.topic` makes it, or lets it meet its new listeners
-        if host.mirror_of(target.name) is not None:
+        if not _is_taken_at_once(topic):
             return False
         self._publish_topic(session, topic, message)
         return True
@@ -172,7 +172,7 @@ class Publishing:
         counts: dict[Queue, int] = {}
         sizes: dict[Queue, int] = {}
         for targets, message in sends:
-            for queue in _queues(session.host, targets):
+            for queue in _queues(session.host, targets, message):
                 self.arrivals.check(queue, message)
                 count, size = self.arrivals.needed(queue, message)
                 counts[queue] = counts.get(queue, 0) + count
@@ -215,14 +215,22 @@ class Publishing:
             self._fanned = None
 
 
-def _queues(host: VirtualHost, targets: tuple[Destination, ...]) -> Iterator[Queue]:
+def _is_taken_at_once(topic: Topic) -> bool:
+    """Say whether no queue can refuse what others have taken, or keep its sender waiting."""
+    taps = topic.taps
+    return not taps or (len(taps) == 1 and taps[0].queue.takes_all)
+
+
+def _queues(
+    host: VirtualHost, targets: tuple[Destination, ...], message: Message
+) -> Iterator[Queue]:
     """Walk the queues that a send fills and whose quota the sender has to respect."""
     for target in targets:
-        if target.kind is Kind.QUEUE:
-            yield host.queue(target.name)
-        elif target.kind is Kind.DSUB:
+        if target.kind is Kind.DSUB:
             yield host.durable(target.name).queue
+        elif target.kind is Kind.TOPIC or host.queue(target.name).settings.mirrored:
+            for tap in host.topic(target.name).taps:
+                if tap.admits(message):
+                    yield tap.queue
         else:
-            mirror = host.mirror_of(target.name)
-            if mirror is not None:
-                yield mirror
+            yield host.queue(target.name)

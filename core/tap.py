@@ -23,7 +23,11 @@ class Tap:
         self.selector: Selector | None = None
         self._enqueue = enqueue
 
+    def admits(self, message: Message) -> bool:
+        """Say whether the selector lets the message through."""
+        return self.selector is None or self.selector.matches(message.lookup)
+
     def offer(self, message: Message) -> None:
         """Put the message into the queue if the selector admits it."""
-        if self.selector is None or self.selector.matches(message.lookup):
+        if self.admits(message):
             self._enqueue(self.queue, message)

@@ -65,6 +65,8 @@ class Topic:
 
     def publish(self, session: Session, message: Message, now: float) -> None:
         """Take a message for everybody who listens."""
+        for tap in self.taps:
+            tap.offer(message)  # may refuse it: then nothing has happened
         self.touched_at = now
         if message.retain == RETAIN:
             self.retained = message
@@ -73,8 +75,6 @@ class Topic:
             self.forget_retained()
         self.published += 1
         self.delivered += len(self.taps) + len(self.feeds)
-        for tap in self.taps:
-            tap.offer(message)
         if self.feeds:
             if session not in self._senders:
                 self._senders.append(session)

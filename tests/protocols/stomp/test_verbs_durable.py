@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from covey.config.queues import QueueSettings
+from covey.config.queues import GroupSettings, QueueSettings
 from tests.protocols.stomp.support import World
 
 
@@ -54,6 +54,32 @@ def test_a_full_dsub_does_as_its_policy_says() -> None:
         client.publish("/topic/a", body)
     client.subscribe("/dsub/d", id="look")
     assert [client.take().body for _ in range(2)] == [b"2", b"3"]
+
+
+def test_who_sends_to_a_topic_waits_for_a_full_dsub_that_would_get_the_message() -> None:
+    policy = QueueSettings(id="dsub:d", quota_messages=1)
+    world = World(queues=(policy,))
+    client, sender = world.connect(), world.connect()
+    client.subscribe("/topic/a", id="d", persistent="true", credit="0,0", selector="k = 1")
+    sender.publish("/topic/a", "1", k="1")
+    sender.publish("/topic/a", "other", k="2", receipt="other")
+    assert sender.take("RECEIPT")["receipt-id"] == "other"
+    sender.publish("/topic/a", "2", k="1", receipt="waits")
+    assert not sender.inbox
+    client.subscribe("/dsub/d", id="look")
+    assert client.take().body == b"1"
+    assert sender.take("RECEIPT")["receipt-id"] == "waits"
+
+
+def test_a_topics_message_is_taken_by_all_dsubs_or_by_none() -> None:
+    world = World(queues=(QueueSettings(id="dsub:one", groups=GroupSettings(header="G")),))
+    client, sender = world.connect(), world.connect()
+    client.subscribe("/topic/a", id="one", persistent="true")
+    client.subscribe("/topic/a", id="two", persistent="true")
+    sender.publish("/topic/a", "x", JMSXGroupID="g" * 1025, retain="set")
+    assert "queue dsub:two: the group id" in sender.error()["message"]
+    client.subscribe("/topic/a", id="three")
+    assert not client.inbox
 
 
 def test_a_destroyed_dsub_refuses_a_sender_that_knew_it(world: World) -> None:
