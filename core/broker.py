@@ -94,14 +94,14 @@ class Broker:
         policies = Policies(settings)
         self.hosts = [VirtualHost(entry, policies, self.clock) for entry in settings.virtual_hosts]
         for host in self.hosts:
-            host.dirty = self.turns.dirty
+            host.founding.dirty = self.turns.dirty
             host.put = self.publishing.fill
-            host.prepare = self._prepare
+            host.founding.prepare = self._prepare
         if self.commits.is_durable:
             self.commits.wake = self._wake
             self.turns.pager = Pager(self.commits, self.limits, decoders or {})
             for host in self.hosts:
-                host.ledger = self.commits.ledger
+                host.founding.ledger = self.commits.ledger
             recover(self.hosts, self.commits)
 
     @property

@@ -1,8 +1,7 @@
 """VirtualHost: a world of destinations of its own.
 
 Queues, topics and durable subscriptions by name, made on first use with the first policy that
-matches, and swept away when they are empty and unused (`auto_delete_after_s`). A queue that
-comes back under its old name goes on counting where it stopped (`core.numbers`).
+matches, and swept away when they are empty and unused (`auto_delete_after_s`).
 """
 
 from __future__ import annotations
@@ -16,13 +15,12 @@ from covey.core.clock import Clock
 from covey.core.destination import DURABLE_PREFIX, TEMPORARY_ROOT, Destination, Kind
 from covey.core.durable import Durable
 from covey.core.errors import RefusedError
-from covey.core.events import EventKind, EventSink, QueueEvents
+from covey.core.events import EventKind, EventSink
+from covey.core.founding import Founding
 from covey.core.ledger import Ledger
 from covey.core.message import Message
-from covey.core.numbers import Numbers
 from covey.core.pattern_index import PatternIndex
 from covey.core.policies import Policies
-from covey.core.policy import key_of, strategy_of
 from covey.core.queue import Queue
 from covey.core.stores.base import DURABLE, QUEUE
 from covey.core.subscription import Subscription
@@ -47,12 +45,8 @@ class VirtualHost:
         self.declared: set[str] = set()  # queues that stay though empty and unused
         self.queue_patterns: PatternIndex[Subscription] = PatternIndex()
         self.audience = Audience(policies, self.clock)
-        self.dirty: list[Queue] = []
-        self.events: EventSink | None = None
-        self.ledger: Ledger | None = None  # the store's book, if there is a store
+        self.founding = Founding(self.id, policies, self.clock)
         self.put: Callable[[Queue, Message], None] = _enqueue
-        self.prepare: Callable[[Queue], None] = _nothing  # the broker's hooks into a new queue
-        self.numbers = Numbers()
 
     @property
     def now(self) -> float:
@@ -63,12 +57,21 @@ class VirtualHost:
     def now(self, now: float) -> None:
         self.clock.now = now
 
+    @property
+    def ledger(self) -> Ledger | None:
+        """Return the store's book, if there is a store."""
+        return self.founding.ledger
+
+    def apply(self, policies: Policies) -> None:
+        """Let new policies hold for what is made from now on."""
+        self.policies = self.audience.policies = self.founding.policies = policies
+
     def queue(self, name: str, settings: QueueSettings | None = None) -> Queue:
         """Return the queue, made now if there is none; the policy of its name if none is given."""
         known = self.queues.get(name)
         if known is not None:
             return known
-        queue = self._make_queue(name, settings or self.policies.queue(name), QUEUE)
+        queue = self.founding.begin(name, settings or self.policies.queue(name), QUEUE)
         self.queues[name] = queue
         self.mirror(queue)
         # Temporary queues are their connection's alone: no pattern means them.
@@ -121,7 +124,7 @@ class VirtualHost:
         durable = self.durables.get(name)
         if durable is None:
             settings = self.policies.durable(name)
-            queue = self._make_queue(DURABLE_PREFIX + name, settings, DURABLE)
+            queue = self.founding.begin(DURABLE_PREFIX + name, settings, DURABLE)
             durable = Durable(name, queue, Tap(queue, self.put))
             self.durables[name] = durable
         return durable
@@ -137,8 +140,7 @@ class VirtualHost:
         durable = self.durable(name)
         self.unbind(durable)
         del self.durables[name]
-        self._remember(durable.queue)
-        _cancel_all(durable.queue, f"durable subscription {name} was destroyed", self.now)
+        self.founding.end(durable.queue, f"durable subscription {name} was destroyed")
         if self.ledger is not None:
             self.ledger.unbind(self.id, durable)
 
@@ -202,8 +204,7 @@ class VirtualHost:
         if mirror is not None:
             for tap in [tap for tap in mirror.taps if tap.queue is queue]:
                 mirror.stop_filling(tap)
-        self._remember(queue)
-        _cancel_all(queue, reason, self.now)
+        self.founding.end(queue, reason)
         queue.board.record(EventKind.DELETE, "", 0, 0)
         if self.ledger is not None:
             self.ledger.close(self.id, QUEUE, queue)
@@ -235,37 +236,11 @@ class VirtualHost:
 
     def report_to(self, events: EventSink | None) -> None:
         """Send the events of all queues, present and future, to a sink."""
-        self.events = events
+        self.founding.events = events
         for queue in self.queues.values():
-            queue.board.events = self._events_of(queue.name)
+            self.founding.report(queue)
         for durable in self.durables.values():
-            durable.queue.board.events = self._events_of(durable.queue.name)
-
-    def _events_of(self, name: str) -> QueueEvents | None:
-        return None if self.events is None else self.events.of_queue(name)
-
-    def _make_queue(self, name: str, settings: QueueSettings, kind: str) -> Queue:
-        limits = self.policies.broker
-        strategy = strategy_of(settings)
-        queue = Queue(name, settings, strategy, key_of(settings, strategy, limits))
-        queue.membership.selectors_max = limits.selectors_per_queue_max
-        queue.next_seq = self.numbers.take(name)
-        queue.dropped_to = queue.next_seq - 1  # what an earlier queue of the name still held
-        queue.dirty = self.dirty
-        queue.touched_at = self.now
-        queue.board.events = self._events_of(name)
-        self.prepare(queue)
-        if self.ledger is not None:
-            self.ledger.open(self.id, kind, queue)
-        return queue
-
-    def _remember(self, queue: Queue) -> None:
-        # Nobody else ever gets a connection's temporary name, and its readers are gone.
-        if queue.next_seq == 1 or queue.name.startswith(TEMPORARY_ROOT):
-            return
-        forgotten = self.numbers.keep(queue.name, queue.next_seq)
-        if forgotten and self.ledger is not None:
-            self.ledger.forget(self.id, forgotten, self.numbers.floor)
+            self.founding.report(durable.queue)
 
     def _subscribe_pattern(self, subscription: Subscription, destination: Destination) -> None:
         pattern = Pattern(destination, descendant_matches_zero=subscription.matches_zero)
@@ -289,18 +264,5 @@ def _is_idle(queue: Queue) -> bool:
     return not (has_messages or is_used)
 
 
-def _cancel_all(queue: Queue, reason: str, now: float) -> None:
-    queue.timers.delayed.clear()  # the store forgets the whole queue
-    for consumer in [*queue.board.consumers.values(), *queue.board.browsers]:
-        queue.leave(consumer, now)
-        consumer.cancelled(reason)
-    if queue.freed is not None:
-        queue.freed(queue)  # who waits for room in it goes on, to a new queue of its name
-
-
 def _enqueue(queue: Queue, message: Message) -> None:
     queue.enqueue(message)
-
-
-def _nothing(queue: Queue) -> None:
-    """Prepare nothing."""

@@ -49,7 +49,9 @@ def _recover_queues(hosts: list[VirtualHost], commits: Commits) -> dict[int, Que
         commits.ledger.recall(record)
         host = known.get(record.host)
         if host is not None:
-            host.numbers.recall(record.name, record.next_seq, is_floor=record.kind == FLOOR)
+            host.founding.numbers.recall(
+                record.name, record.next_seq, is_floor=record.kind == FLOOR
+            )
     queues: dict[int, Queue] = {}
     for record in records:
         host = known.get(record.host)

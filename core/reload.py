@@ -46,7 +46,7 @@ def reconfigure(broker: Broker, settings: Settings, now: float) -> list[str]:
         broker.pager.window_total = settings.broker.memory_window_total
     notes: list[str] = []
     for host in broker.hosts:
-        host.policies = host.audience.policies = policies
+        host.apply(policies)
         notes += _change_queues(host, now)
     for session in list(broker.sessions.values()):
         _check_session(session, is_changed=session.identity.name in changed_users)

@@ -31,9 +31,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from covey.client.place import Place
+from covey.core.destination import DURABLE_PREFIX
 from covey.core.event_log import HOST_MARK
 from covey.core.events import EventKind
-from covey.core.host import DURABLE_PREFIX
 from covey.pipeline.address import parse_address
 from covey.pipeline.client import connected
 from covey.pipeline.errors import PipelineError, one_line

@@ -91,19 +91,3 @@ def test_a_queue_with_a_parked_group_is_not_swept_though_it_is_empty() -> None:
     park(queue, "g", room.now, parked=False)
     room.wait(31)
     assert host.queues == {}
-
-
-def test_a_queue_that_comes_back_goes_on_counting_unless_it_was_temporary() -> None:
-    room = Room()
-    host = room.broker.hosts[0]
-    for name, number in (("a", 2), ("temp.default.1.x", 1)):
-        host.put(host.queue(name), letter("x"))
-        host.delete_queue(name, "gone")
-        assert host.queue(name).next_seq == number
-
-
-def test_deleting_a_queue_tells_its_consumers() -> None:
-    room = Room()
-    reader = room.enter().read("/queue/a")
-    room.broker.hosts[0].delete_queue("a", "queue a was deleted")
-    assert (reader.reason, reader.is_gone) == ("queue a was deleted", True)
