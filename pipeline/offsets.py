@@ -127,12 +127,23 @@ def _from(queue: str, start: Offsets, figures: Mapping[str, Figures]) -> int:
     return known.first if offset > known.end else max(offset, known.first)
 
 
-def split(parts: Iterable[Range], partitions_min: int, cores: int) -> list[Range]:
-    """Cut ranges into about as many pieces as asked for, by default one for each core."""
+def split(parts: Iterable[Range], partitions_min: int, cores: int) -> list[tuple[Range, ...]]:
+    """Deal ranges out to about as many tasks as asked for, by default one for each core.
+
+    A long range is cut into pieces; many short ones share a task, for each costs its time.
+    """
     known = list(parts)
     total = sum(one.rows for one in known)
     wanted = partitions_min or min(cores, -(-total // RANGE_ROWS_MIN))
-    return [piece for one in known for piece in _cut(one, -(-wanted * one.rows // total))]
+    pieces = [piece for one in known for piece in _cut(one, -(-wanted * one.rows // total))]
+    if len(pieces) <= wanted:
+        return [(piece,) for piece in pieces]
+    tasks: dict[int, list[Range]] = {}
+    before = 0
+    for piece in pieces:
+        tasks.setdefault(before * wanted // total, []).append(piece)
+        before += piece.rows
+    return [tuple(task) for task in tasks.values()]
 
 
 def _cut(one: Range, pieces: int) -> list[Range]:

@@ -43,6 +43,9 @@ READING: Final = (
     "pushFilters",
 )
 WRITING: Final = (*SHARED, "queue", "idColumn", "groupColumn", "orderColumn", "persistent")
+# A limit that limits nothing would pass for a promise, as a misspelt one would.
+STREAMS_ONLY: Final = ("maxOffsetsPerTrigger", "maxBytesPerTrigger")
+BATCHES_ONLY: Final = ("endingOffsets", "pushFilters")
 SPARKS_OWN: Final = frozenset(("checkpointlocation", "queryname", "path"))
 
 
@@ -83,6 +86,9 @@ class WriteOptions:
 def read_options(given: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
     """Read the options of a source; raises PipelineError that names the one that is wrong."""
     known = Given(given, READING)
+    for name in BATCHES_ONLY if is_stream else STREAMS_ONLY:
+        if known.has(name):
+            raise PipelineError(f"{name}: it is for a {'batch' if is_stream else 'stream'} only")
     trims = known.choice("commit", ("none", "trim")) == "trim"
     options = ReadOptions(
         places=known.places(),
@@ -158,6 +164,10 @@ class Given:
                 near = get_close_matches(key.lower(), list(names), 1)
                 hint = f"; is {names[near[0]]} meant?" if near else ""
                 raise PipelineError(f"{key}: there is no such option{hint}")
+
+    def has(self, name: str) -> bool:
+        """Say whether an option is given."""
+        return name in self._values
 
     def text(self, name: str, default: str = "") -> str:
         """Return a text."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections import deque
 from collections.abc import Iterator, Sequence
 from re import error as PatternError
 from re import fullmatch
@@ -79,7 +80,7 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Give the rows of a range."""
         selector = self.pushed.selector(self.options.selector)
-        return read_range(self.options, partition.value, selector)
+        return read_ranges(self.options, partition.value or (), selector)
 
 
 class FilteringReader(BatchReader):
@@ -147,7 +148,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Give the rows of a range."""
-        return read_range(self.options, partition.value, self.options.selector)
+        return read_ranges(self.options, partition.value or (), self.options.selector)
 
 
 def ask_all(
@@ -158,8 +159,7 @@ def ask_all(
         if trims and processed:
             for queue, offset in processed.items():
                 client.trim(queue, offset)
-        names = dict.fromkeys([*_queues(options, client), *(processed or ())])
-        return {queue: client.figures(queue) for queue in names}
+        return client.figures_of([*_queues(options, client), *(processed or ())])
 
 
 def _what_is_read(options: ReadOptions) -> tuple[str, str]:
@@ -197,19 +197,28 @@ def _partitions(options: ReadOptions, parts: list[Range]) -> list[InputPartition
     return [InputPartition(one) for one in split(parts, options.partitions_min, cores)]
 
 
-def read_range(options: ReadOptions, part: Range | None, selector: str) -> Iterator[pa.RecordBatch]:
-    """Browse one range; the connection ends with it.
+def read_ranges(
+    options: ReadOptions, parts: Sequence[Range], selector: str
+) -> Iterator[pa.RecordBatch]:
+    """Browse the ranges of a task, over one connection as long as it can be used again.
 
     Where there is nothing to read, Spark makes up a partition that has no range.
     """
-    if part is None:
-        return
+    waiting = deque(parts)
+    while waiting:
+        with connected(options.places, *_what_is_read(options)) as client:
+            while waiting and not client.is_spent:
+                yield from _read_range(client, options, waiting.popleft(), selector)
+
+
+def _read_range(
+    client: QueueClient, options: ReadOptions, part: Range, selector: str
+) -> Iterator[pa.RecordBatch]:
     maker = BatchMaker(
         part.queue, options.group_header, options.batch_rows, has_headers=options.has_headers
     )
-    with connected(options.places, "subscribe", part.queue) as client:
-        for rows in client.browse(part.queue, part.first, part.end, selector):
-            maker.add(rows)
-            if maker.is_full:
-                yield from maker.take()
-        yield from maker.take()
+    for rows in client.browse(part.queue, part.first, part.end, selector):
+        maker.add(rows)
+        if maker.is_full:
+            yield from maker.take()
+    yield from maker.take()

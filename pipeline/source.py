@@ -19,6 +19,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from covey.pipeline.columns import schema
+from covey.pipeline.errors import PipelineError
 from covey.pipeline.options import read_options
 from covey.pipeline.reader import BatchReader, FilteringReader, StreamReader
 from covey.pipeline.sink import BatchSink, StreamSink, sink_options
@@ -39,12 +40,23 @@ class CoveyDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads in one go."""
+        self._refuse_other(schema)
         options = read_options(self.options, is_stream=False)
         return FilteringReader(options) if options.pushes_filters else BatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return what reads batch by batch."""
+        self._refuse_other(schema)
         return StreamReader(read_options(self.options, is_stream=True))
+
+    def _refuse_other(self, asked: StructType) -> None:
+        """Raise PipelineError if a user asks for other columns than there are."""
+        own = self.schema()
+        if [(one.name, one.dataType) for one in asked] != [(one.name, one.dataType) for one in own]:
+            raise PipelineError(
+                f"schema: the columns are {', '.join(own.fieldNames())}, of their own types; leave"
+                " schema() out and select from them"
+            )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return what sends rows in one go."""

@@ -32,6 +32,47 @@ def test_a_trim_gives_up_what_lies_before_a_number(broker: BrokerProcess) -> Non
     assert found.retained_from == TRIM_STEP + 11
 
 
+def test_a_queue_whose_numbers_began_anew_is_not_trimmed_by_the_old_ones(
+    broker: BrokerProcess,
+) -> None:
+    fill(broker, "anew", 5)
+    with client_of(broker) as client:
+        client.trim("anew", 7)  # a reader had got so far when the broker lost its disk
+        assert client.figures("anew").messages == 5
+        client.trim("anew", 6)
+        assert client.figures("anew").messages == 0
+
+
+def test_a_thousand_queues_are_found_and_asked(broker: BrokerProcess) -> None:
+    names = [f"many.tenant-with-a-long-name-{number:04}" for number in range(1000)]
+    with client_of(broker) as client:
+        for name in names:
+            client.post(f"/queue/{name}", [], b"x")
+        client.confirm()
+        assert [name for name in client.queues() if name.startswith("many.")] == names
+        found = client.figures_of([*names, names[0]])
+    assert list(found) == names
+    assert {(one.first, one.end) for one in found.values()} == {(1, 2)}
+
+
+def test_a_connection_serves_browses_one_after_the_other_until_one_is_left(
+    broker: BrokerProcess,
+) -> None:
+    fill(broker, "serves", 5)
+    with client_of(broker) as client:
+        for end, found, is_spent in ((9, 5, False), (6, 5, False), (3, 2, True)):
+            assert not client.is_spent
+            rows = list(client.browse("serves", 1, end))
+            assert sum(len(some.seqs) for some in rows) == found
+            assert client.is_spent == is_spent
+
+
+def test_a_pattern_is_no_queue(broker: BrokerProcess) -> None:
+    with pytest.raises(PipelineError, match=r"^x=y: a\.\* is a pattern, the name of one queue"):
+        with connected((client_of(broker).place,), "x", "y") as client:
+            client.figures("a.*")
+
+
 def test_a_browse_starts_at_a_number_and_takes_nothing(broker: BrokerProcess) -> None:
     fill(broker, "browse", 5)
     with client_of(broker) as client:

@@ -73,15 +73,30 @@ def test_a_limit_of_bytes_goes_by_the_mean_size() -> None:
 
 
 def test_a_small_batch_is_one_range_and_a_large_one_is_cut_for_each_core() -> None:
-    assert split([Range("a", 1, 100)], 0, 8) == [Range("a", 1, 100)]
+    assert split([Range("a", 1, 100)], 0, 8) == [(Range("a", 1, 100),)]
     pieces = split([Range("a", 1, 20_001)], 0, 2)
-    assert pieces == [Range("a", 1, 10_001), Range("a", 10_001, 20_001)]
+    assert pieces == [(Range("a", 1, 10_001),), (Range("a", 10_001, 20_001),)]
     assert split([], 0, 2) == []
 
 
 def test_partitions_asked_for_cover_every_number_once() -> None:
     pieces = split([Range("a", 1, 8), Range("b", 3, 4)], 5, 1)
     for queue, numbers in (("a", range(1, 8)), ("b", range(3, 4))):
-        covered = [n for one in pieces if one.queue == queue for n in range(one.first, one.end)]
+        mine = [one for task in pieces for one in task if one.queue == queue]
+        covered = [number for one in mine for number in range(one.first, one.end)]
         assert covered == list(numbers)
-    assert len(pieces) >= 5
+    assert len(pieces) == 5
+
+
+def test_many_small_queues_share_a_task_and_a_large_one_is_cut_beside_them() -> None:
+    small = [Range(f"q{number}", 1, 2) for number in range(10_000)]
+    tasks = split(small, 0, 2)
+    assert [len(task) for task in tasks] == [5000, 5000]
+    assert [one for task in tasks for one in task] == small
+    mixed = split([*small, Range("large", 1, 30_001)], 0, 4)
+    assert [(len(task), sum(one.rows for one in task)) for task in mixed] == [
+        (10_000, 10_000),
+        (1, 10_000),
+        (1, 10_000),
+        (1, 10_000),
+    ]

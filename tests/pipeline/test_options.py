@@ -94,3 +94,25 @@ def test_what_a_sink_cannot_do_is_named(
 ) -> None:
     with pytest.raises(PipelineError, match=said):
         write_options(given, columns)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_stream"),
+    [
+        ("endingOffsets", "latest", True),
+        ("pushFilters", "true", True),
+        ("maxOffsetsPerTrigger", "5", False),
+        ("maxBytesPerTrigger", "5", False),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(name: str, value: str, is_stream: bool) -> None:
+    given = {"subscribe": "q", name: value}
+    read_options(given, is_stream=not is_stream)
+    with pytest.raises(PipelineError, match=f"^{name}: it is for a (batch|stream) only$"):
+        read_options(given, is_stream=is_stream)
+
+
+def test_a_virtual_host_is_named_by_its_option() -> None:
+    given = {"subscribe": "q", "brokers": "a,b", "virtualHost": "bank.example"}
+    places = read_options(given, is_stream=False).places
+    assert [place.virtual_host for place in places] == ["bank.example"] * 2

@@ -95,6 +95,10 @@ def test_what_goes_wrong_is_one_line_that_names_its_option(
         with pytest.raises(PySparkException) as raised:
             table(spark, broker, "lost", **options).count()
         assert one_line(raised.value).startswith(said)
+    reader = spark.read.format("covey").schema("value string")
+    with pytest.raises(PySparkException) as raised:
+        reader.options(brokers=at(broker), subscribe="lost").load().count()
+    assert one_line(raised.value).startswith("schema: the columns are value, queue, seq, ")
 
 
 def test_a_queue_is_never_overwritten(spark: SparkSession, broker: BrokerProcess) -> None:

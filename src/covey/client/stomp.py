@@ -38,14 +38,16 @@ DELIVERY_HEADERS: Final = frozenset(
 class StompClient(MessageClient):
     """A connection to one broker."""
 
-    def __init__(self, place: Place, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, place: Place, timeout_s: float = TIMEOUT_S, limits: Limits | None = None
+    ) -> None:
         """Connect and log in, or raise UnreachableError or DeniedError."""
         self.place = place
         self.timeout_s = timeout_s
         self._receipts = 0
         self._has_heard = False  # anything at all
         self._inbox: deque[Delivery] = deque()
-        self._parser = FrameParser(Limits())
+        self._parser = FrameParser(limits or Limits())
         self._parser.version = VERSION
         try:
             self._socket = _connect(place, timeout_s)
@@ -180,6 +182,8 @@ def _delivery(frame: Frame) -> Delivery:
 
 def _connect(place: Place, timeout_s: float) -> socket.socket:
     plain = socket.create_connection((place.host, place.port), timeout_s)
+    # Two short frames in a row: else the second waits for the first one's late acknowledgement.
+    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if not place.is_tls:
         return plain
     try:

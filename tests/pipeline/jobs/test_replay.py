@@ -12,7 +12,7 @@ from covey.pipeline.jobs import archive
 from covey.pipeline.jobs.replay import JOB, host_names
 from covey.pipeline.offsets import Range
 from covey.pipeline.options import read_options
-from covey.pipeline.reader import read_range
+from covey.pipeline.reader import read_ranges
 from tests.e2e.support import BrokerProcess, running_broker
 from tests.e2e.support import broker as broker
 from tests.pipeline.queues import at, client_of
@@ -26,7 +26,7 @@ def groups_of(
     given = {"brokers": at(broker), "subscribe": queue, "virtualHost": host}
     options = read_options(given, is_stream=False)
     found: dict[str, list[tuple[str, bytes]]] = {}
-    for batch in read_range(options, Range(queue, 0, 1 << 40), ""):
+    for batch in read_ranges(options, [Range(queue, 0, 1 << 40)], ""):
         for row in batch.to_pylist():
             found.setdefault(row["group_id"], []).append((row["message_id"], row["value"]))
     return found
