@@ -12,6 +12,7 @@ from html import escape
 from io import StringIO
 from pathlib import Path
 from typing import Final
+from warnings import catch_warnings, simplefilter
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
@@ -22,11 +23,14 @@ body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem
 table { border-collapse: collapse; font-size: 13px; margin: 1rem 0; display: block;
         overflow-x: auto }
 th, td { padding: .2rem .5rem; border-bottom: 1px solid #ddd; text-align: left;
-         white-space: nowrap }
+         white-space: nowrap; max-width: 20rem; overflow: hidden; text-overflow: ellipsis }
+h2, p, figcaption { overflow-wrap: anywhere }
 td.number { text-align: right; font-variant-numeric: tabular-nums }
 .good { color: #176b2c } .bad { color: #a61b1b } pre { background: #f5f5f5; padding: .7rem }
 svg { max-width: 100%; height: auto }
 """
+
+CELL_LENGTH: Final = 40  # characters that surely fit
 
 Cell = str | int | float | None
 
@@ -64,8 +68,11 @@ class Report:
     def figure(self, figure: Figure, caption: str) -> None:
         """Show a picture."""
         drawn = StringIO()
-        # Dates and random ids would make two reports of one log differ.
-        with mpl.rc_context({"svg.hashsalt": self._title}):
+        # Dates and random ids would make two reports of one log differ. Texts stay texts: a
+        # browser has the letters of every language, matplotlib's font has not, and says so.
+        settings = mpl.rc_context({"svg.hashsalt": self._title, "svg.fonttype": "none"})
+        with settings, catch_warnings():
+            simplefilter("ignore", UserWarning)
             figure.savefig(drawn, format="svg", bbox_inches="tight", metadata={"Date": None})
         svg = drawn.getvalue()
         self._pictures.append(svg)
@@ -93,6 +100,8 @@ def _cell(value: Cell) -> str:
     if value is None:
         return "<td></td>"
     if isinstance(value, str):
-        return f"<td>{escape(value)}</td>"
+        # What is too long for its column is seen whole when it is pointed at.
+        title = f' title="{escape(value)}"' if len(value) > CELL_LENGTH else ""
+        return f"<td{title}>{escape(value)}</td>"
     text = f"{value:.3g}" if isinstance(value, float) and abs(value) < 1000 else f"{value:,.0f}"
     return f'<td class="number">{text}</td>'

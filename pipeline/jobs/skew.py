@@ -23,7 +23,7 @@ from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from covey.core.events import EventKind
-from covey.pipeline.charts import Span, bars, holdings, ranked
+from covey.pipeline.charts import BARS_MAX, Span, bars, holdings, ranked
 from covey.pipeline.job import Job, Task
 from covey.pipeline.log import check_input, kind_is, read_log
 from covey.pipeline.messages import messages, with_service
@@ -143,7 +143,20 @@ def gini(values: Sequence[float]) -> float:
 
 def load_of(loads: Sequence[int]) -> str:
     """Say how evenly consumers were loaded."""
-    return f"load of {len(loads)} consumers: Gini {gini(loads):.2f}" if loads else "nobody read it"
+    if len(loads) < 2:
+        return "one consumer" if loads else "nobody read it"
+    return f"load of {len(loads)} consumers: Gini {gini(loads):.2f}"
+
+
+def spread_of(counts: Sequence[int]) -> str:
+    """Say how unevenly messages are spread over groups, as far as so many groups can tell."""
+    if len(counts) < 2:
+        return f"groups: {len(counts) or 'none'}"
+    spread = f"groups: Gini {gini(counts):.2f}"
+    if len(counts) < FIT_MIN:
+        return spread
+    slope, _, fit = zipf(counts)
+    return f"{spread}, Zipf s {-slope:.2f} (R2 {fit:.2f})"
 
 
 def zipf(counts: Sequence[float]) -> tuple[float, float, float]:
@@ -171,7 +184,10 @@ def run(task: Task) -> int:
     consumers = consumer_table(served).cache()
     consumers.coalesce(1).write.mode("overwrite").parquet(str(out / "consumers"))
     report = Report("Skew of an event log")
-    queues = groups.groupBy("queue").agg(F.sum("messages").alias("messages"))
+    report.text(f"Input: {task.options.input}")
+    queues = groups.groupBy("queue").agg(
+        F.sum("messages").alias("messages"), F.count_if(F.col("group_id") != "").alias("groups")
+    )
     for queue in queues.orderBy(F.desc("messages"), "queue").limit(QUEUES_SHOWN).collect():
         of_queue = F.col("queue") == queue.queue
         rows = groups.where(of_queue & (F.col("group_id") != ""))
@@ -188,12 +204,9 @@ def run(task: Task) -> int:
 
 def _show(report: Report, queue: Row, hot: list[Row], consumers: list[Row]) -> str:
     counts = [row.messages for row in hot]
-    slope, intercept, fit = zipf(counts)
-    even = gini(counts)
-    sentence = (
-        f"skew: {queue.queue}: {queue.messages:,} messages; groups: Gini {even:.2f},"
-        f" Zipf s {-slope:.2f} (R2 {fit:.2f}); {load_of([row.messages for row in consumers])}"
-    )
+    slope, intercept, _ = zipf(counts)
+    load = load_of([row.messages for row in consumers])
+    sentence = f"skew: {queue.queue}: {queue.messages:,} messages; {spread_of(counts)}; {load}"
     report.heading(f"Queue {queue.queue}")
     report.text(sentence)
     if hot:
@@ -227,14 +240,15 @@ def _show(report: Report, queue: Row, hot: list[Row], consumers: list[Row]) -> s
         )
         report.figure(
             bars([row.group_id for row in shown], counts[: len(shown)], "messages"),
-            "the hottest groups",
+            f"the hottest {len(shown)} of {queue.groups:,} groups",
         )
         if len(counts) >= FIT_MIN:
             report.figure(ranked(counts, slope, intercept), "messages of a group by its rank")
     if consumers:
         names = [f"{row.consumer} ({row.groups} groups)" for row in consumers]
         report.figure(
-            bars(names, [row.messages for row in consumers], "messages"), "load per consumer"
+            bars(names, [row.messages for row in consumers], "messages"),
+            f"load per consumer, the busiest {min(BARS_MAX, len(names))} of {len(names)}",
         )
     return sentence
 

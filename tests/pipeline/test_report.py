@@ -48,6 +48,14 @@ def test_numbers_are_short_and_large_ones_grouped(tmp_path: Path) -> None:
     assert "<td></td>" in page
 
 
+def test_a_text_too_long_for_its_column_is_seen_whole_when_pointed_at(tmp_path: Path) -> None:
+    report = Report("long")
+    report.table(("a",), [('"' * 50,), ("short",)])
+    page = page_of(report, tmp_path)
+    assert f'<td title="{"&quot;" * 50}">' in page
+    assert "<td>short</td>" in page
+
+
 def test_the_same_report_is_the_same_page(tmp_path: Path) -> None:
     pages = []
     for _ in range(2):

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from covey.core.events import EventKind
-from covey.pipeline.jobs.skew import GROUPS_SHOWN, JOB, gini, load_of, spans_of, zipf
+from covey.pipeline.jobs.skew import GROUPS_SHOWN, JOB, gini, load_of, spans_of, spread_of, zipf
 from covey.pipeline.log import read_log
 from covey.pipeline.messages import messages
 from tests.pipeline.support import log_in, run_job, tell
@@ -30,7 +30,15 @@ def test_zipf_finds_the_slope_of_a_power_law() -> None:
 
 def test_the_load_is_told_or_that_nobody_read() -> None:
     assert load_of([1, 3]) == "load of 2 consumers: Gini 0.25"
+    assert load_of([7]) == "one consumer"
     assert load_of([]) == "nobody read it"
+
+
+def test_what_few_groups_cannot_tell_is_not_told() -> None:
+    assert spread_of([]) == "groups: none"
+    assert spread_of([5]) == "groups: 1"
+    assert spread_of([9, 1]) == "groups: Gini 0.40"
+    assert spread_of([4, 2, 1]) == "groups: Gini 0.29, Zipf s 1.23 (R2 0.98)"
 
 
 @pytest.mark.spark
