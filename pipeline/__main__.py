@@ -3,27 +3,35 @@
     covey-pipeline JOB --input PATH --out DIR [--master M] [the job's own options]
 
 Exit codes: 0, 1 if a job found what must not be (see its help), 2 if it could not do its work;
-then one line on standard error says why. `spark-submit` may run this file as well.
+then one line on standard error says why; 130 if it was interrupted. `spark-submit` may run this
+file as well.
 """
 
 from __future__ import annotations
 
+import logging
+import os
+import signal
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
+from threading import Event
+from types import FrameType
 from typing import Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from covey import __version__
 from covey.pipeline.errors import PipelineError, one_line
 from covey.pipeline.job import Job, Task
 from covey.pipeline.jobs import archive, audit, plan, replay, skew
 from covey.pipeline.progress import Progress
-from covey.pipeline.session import LOCAL, open_session
+from covey.pipeline.session import LOCAL, check_master, open_session
 
 USAGE_ERROR: Final = 2
+INTERRUPTED: Final = 130  # as a shell says it of a command that Ctrl-C has ended
 
 JOBS: Final[dict[str, Job]] = {
     "archive": archive.JOB,
@@ -39,15 +47,18 @@ def main(argv: list[str] | None = None) -> int:
     try:
         options = parser().parse_args(argv)
         job = JOBS[options.job]
+        check_master(options.master)
         job.check(options)
         make_out(options.out)
-        spark = open_session(options.job, options.master)
-        spark.sparkContext.setLogLevel("OFF")  # what goes wrong is said once, by us
+        spark = start(options.job, options.master)
         try:
             with Progress(options.job, spark) as progress:
                 return job.run(Task(spark, options, progress))
         finally:
             spark.stop()
+    except KeyboardInterrupt:
+        _fail("interrupted")
+        return INTERRUPTED
     except (PipelineError, OSError) as error:
         return _fail(str(error))
     except (PySparkException, Py4JError) as error:
@@ -80,6 +91,31 @@ def make_out(out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise PipelineError(f"--out {out}: cannot be made: {error.strerror}") from error
+    if not os.access(out, os.W_OK | os.X_OK):
+        raise PipelineError(f"--out {out}: it cannot be written to")
+
+
+def start(job: str, master: str) -> SparkSession:
+    """Start Spark; an interrupt waits until it has, for Java would be left behind half-started."""
+    is_asked = Event()
+    signal.signal(signal.SIGINT, lambda number, frame: is_asked.set())
+    logging.disable()
+    try:
+        spark = open_session(job, master)
+    finally:
+        logging.disable(logging.NOTSET)
+        signal.signal(signal.SIGINT, _interrupt)
+    spark.sparkContext.setLogLevel("OFF")  # what goes wrong is said once, by us
+    if is_asked.is_set():
+        spark.stop()
+        raise KeyboardInterrupt
+    return spark
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """End the job: in Spark's place, who would ask Java for it in the middle of another call."""
+    logging.disable()  # what waits for Java would say so at length
+    raise KeyboardInterrupt
 
 
 def _fail(text: str) -> int:

@@ -1,7 +1,7 @@
 """PipelineError: what a job says when it cannot do its work, in one sentence for people.
 
 Raised in one of Spark's Python processes it comes back inside Spark's own error, between two
-traces; `one_line` finds it there, or at least what Python had to say.
+traces; `one_line` finds it there, or at least what Python or Java had to say.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ RAISED_FAR_AWAY: Final = re.compile(
 RAISED_BY_PYTHON: Final = re.compile(
     r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)+(\S.*)"
 )
+CAUSED_BY: Final = re.compile(r"^Caused by: (?:[\w$]+\.)*([\w$]+: .+)$", re.MULTILINE)
+CALLED: Final = "An error occurred while calling"  # names a method of Java's, and no more
 
 
 class PipelineError(Exception):
@@ -22,7 +24,17 @@ class PipelineError(Exception):
 
 
 def one_line(error: Exception) -> str:
-    """Return what an error of Spark is about: our own words, else Python's, else its first line."""
+    """Return what an error of Spark is about.
+
+    That are our own words, else Python's, else what Java names as the cause of it all, else the
+    first line.
+    """
     text = str(error).strip()
     said = RAISED_FAR_AWAY.search(text) or RAISED_BY_PYTHON.search(text)
-    return said.group(1) if said else text.partition("\n")[0]
+    if said:
+        return said.group(1)
+    causes = CAUSED_BY.findall(text)
+    if causes:
+        return str(causes[-1])
+    lines = text.split("\n")
+    return lines[1].lstrip(": ") if lines[0].startswith(CALLED) and lines[1:] else lines[0]

@@ -37,6 +37,14 @@ class Job:
     input: str = "an event log's directory"
 
 
+def whole_numbers_of(option: str, text: str) -> list[int]:
+    """Read `4,8`; raises PipelineError unless all of it are whole numbers above 0."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and int(part) for part in parts):
+        raise PipelineError(f"{option} {text}: whole numbers above 0 are meant, as in 4,8")
+    return [int(part) for part in parts]
+
+
 def numbers_of(option: str, text: str) -> list[float]:
     """Read `4,8`; raises PipelineError unless all of it are numbers above 0."""
     try:

@@ -28,6 +28,7 @@ from pyspark.sql import SparkSession
 from covey.pipeline.errors import PipelineError
 
 LOCAL: Final = "local[*]"
+MASTER: Final = re.compile(r"local(\[(\*|[1-9]\d*)(,[1-9]\d*)?\])?|(spark|k8s)://.+|yarn")
 JAVA_MIN: Final = 17
 VECTOR_MODULE: Final = "--add-modules=jdk.incubator.vector"
 ACTION_PACKAGE: Final = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
@@ -81,10 +82,11 @@ def open_session(name: str, master: str = "") -> SparkSession:
     settings = dict(SETTINGS)
     if master:
         settings["spark.master"] = master
-    if master.startswith("local"):
-        settings |= LOCAL_SETTINGS
-        options = f"-Dlog4j2.configurationFile={_quiet_log()} {LOCAL_JAVA}"
-        settings["spark.driver.extraJavaOptions"] = options
+        java = f"-Dlog4j2.configurationFile={_quiet_log()}"
+        if master.startswith("local"):
+            settings |= LOCAL_SETTINGS
+            java = f"{java} {LOCAL_JAVA}"
+        settings["spark.driver.extraJavaOptions"] = java
     for key, value in settings.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
@@ -92,6 +94,14 @@ def open_session(name: str, master: str = "") -> SparkSession:
         partitions = SHUFFLES_PER_CORE * parallelism(spark)
         spark.conf.set("spark.sql.shuffle.partitions", partitions)
     return spark
+
+
+def check_master(master: str) -> None:
+    """Raise PipelineError if Spark does not know such a master; "" is our default."""
+    if master and not MASTER.fullmatch(master):
+        raise PipelineError(
+            f"--master {master}: local[CORES], spark://HOST:PORT, k8s://URL or yarn is meant"
+        )
 
 
 def parallelism(spark: SparkSession) -> int:

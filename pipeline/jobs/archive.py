@@ -52,9 +52,13 @@ def check(options: Namespace) -> None:
         raise PipelineError(f"--batch-rows {options.batch_rows}: a number above 0 is meant")
     if not 0 <= options.every < inf:
         raise PipelineError(f"--every {options.every}: seconds are meant")
-    given = address.options() | {"subscribe": "any"} | given_options(options.option)
-    with connected(read_options(given, is_stream=True).places, "--input", address.destination):
-        pass
+    given = given_options(options.option)
+    read = source_options(address, given, trims=options.trim, rows=options.batch_rows)
+    source = read_options(read, is_stream=True)
+    with connected(source.places, "--input", address.destination) as client:
+        if not address.destination.startswith(TOPIC):
+            for queue in source.subscribe:
+                client.figures(queue)  # it is one queue, and we may look at it
 
 
 def run(task: Task) -> int:
@@ -64,7 +68,8 @@ def run(task: Task) -> int:
     given = given_options(task.options.option)
     trims, rows = task.options.trim, task.options.batch_rows
     options = source_options(address, given, trims=trims, rows=rows)
-    read_options(options, is_stream=True)  # before Spark does, in one sentence
+    if address.destination.startswith(TOPIC):
+        gather(address.destination, read_options(options, is_stream=True))
     task.spark.dataSource.register(CoveyDataSource)
     task.progress.step(f"archiving {address.destination}")
     try:
@@ -82,7 +87,7 @@ def run(task: Task) -> int:
 def source_options(
     address: Address, given: dict[str, str], *, trims: bool, rows: int
 ) -> dict[str, str]:
-    """Return how to read a place; a topic's durable subscription is made if there is none."""
+    """Return how to read a place: a topic by the durable subscription that gathers it."""
     options = address.options() | {
         "startingOffsets": "earliest",
         "maxOffsetsPerTrigger": str(rows),
@@ -90,8 +95,8 @@ def source_options(
     }
     if address.destination.startswith(TOPIC):
         options["subscribe"] = f"/dsub/archive.{address.destination.removeprefix(TOPIC)}"
-        _gather(address.destination, read_options(options | given, is_stream=True))
-    if trims or address.destination.startswith(TOPIC):
+        trims = True
+    if trims:
         options["commit"] = "trim"
     return options | given
 
@@ -105,8 +110,8 @@ def given_options(texts: Iterable[str]) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _gather(topic: str, options: ReadOptions) -> None:
-    """Let the durable subscription that is read hear a topic from now on."""
+def gather(topic: str, options: ReadOptions) -> None:
+    """Let the durable subscription that is read hear a topic from now on; made if not there."""
     name = options.subscribe[0].removeprefix("/dsub/")
     with connected(options.places, "--input", topic) as client:
         # Without credit: it is there to be made, not to be read.

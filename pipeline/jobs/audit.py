@@ -90,7 +90,8 @@ def run(task: Task) -> int:
     if gaps.num_rows:
         pq.write_table(gaps, table / "gaps.parquet")
     counts = _counts(table)
-    _report(runs, counts, _earliest(table)).write(task.options.out / "audit.html")
+    report = _report(task.options.input, runs, counts, _earliest(table))
+    report.write(task.options.out / "audit.html")
     task.progress.answer(_sentence(runs, counts))
     return 1 if counts else 0
 
@@ -109,15 +110,16 @@ def _earliest(table: Path) -> list[Proven]:
 
 
 def _sentence(runs: list[Run], counts: dict[str, int]) -> str:
-    judged = f"{sum(run.events for run in runs):,} events of {len(runs)} runs"
+    judged = f"{sum(run.events for run in runs):,} events of {len(runs)} run{'s' * (len(runs) > 1)}"
     if not counts:
         return f"audit: {judged}: every promise was kept"
     found = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
     return f"audit: {judged}: BROKEN: {found}"
 
 
-def _report(runs: list[Run], counts: dict[str, int], shown: list[Proven]) -> Report:
+def _report(place: str, runs: list[Run], counts: dict[str, int], shown: list[Proven]) -> Report:
     report = Report("Audit of an event log")
+    report.text(f"Input: {place}")
     report.verdict(_sentence(runs, counts), is_good=not counts)
     report.heading("Runs")
     report.table(

@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from covey.core.events import EventKind
 from covey.pipeline.charts import compared
 from covey.pipeline.errors import PipelineError
-from covey.pipeline.job import Job, Task, numbers_of
+from covey.pipeline.job import Job, Task, numbers_of, whole_numbers_of
 from covey.pipeline.log import check_input, kind_is, read_log
 from covey.pipeline.messages import messages, with_service
 from covey.pipeline.policy import DEFAULT_POLICIES, Policy
@@ -54,7 +54,7 @@ class Standing:
 
 
 def standings(rows: list[dict[str, Any]]) -> list[Standing]:
-    """Rank the policies of one queue, the best first."""
+    """Rank the policies of one queue, the best first; equal ones stay in their order."""
     found = []
     for policy in dict.fromkeys(row["policy"] for row in rows):
         mine = [row for row in rows if row["policy"] == policy]
@@ -97,13 +97,17 @@ def run(task: Task) -> int:
         raise PipelineError(f"--input has {len(queues)} queues, plan takes {QUEUES_MAX}")
     task.progress.step(f"{len(scenarios)} scenarios of {len(queues)} queues")
     results = rehearse(arrivals_of(events), queues, scenarios)
+    tried = [str(policy) for policy in options.policies]
+    results.sort(key=lambda row: tried.index(row["policy"]))  # Spark gives them in any order
     _write_table(results, options.out / "plan")
     report = Report("Plan: group policies compared")
+    report.text(f"Input: {options.input}")
     toml = []
     for queue in queues:
         rows = [row for row in results if row["queue"] == queue]
-        rows.sort(key=lambda row: (row["consumers"], row["speed"]))
         ranking = standings(rows)
+        places = {one.policy: place for place, one in enumerate(ranking)}
+        rows.sort(key=lambda row: (row["consumers"], row["speed"], places[row["policy"]]))
         toml.append(Policy.parse(ranking[0].policy).toml(queue))
         task.progress.answer(_show(report, queue, ranking, rows))
     text = "\n".join(dict.fromkeys(toml))  # two hosts may have a queue of one name
@@ -152,12 +156,13 @@ def _show(report: Report, queue: str, ranking: list[Standing], rows: list[dict[s
     panels = {title: [one.means[name] for one in ranking] for name, title in PANELS.items()}
     report.figure(compared(names, panels), "means over all scenarios, the recommended policy first")
     shown = ("policy", "consumers", "speed", *RESULT_FIELDS)
-    report.table(shown, [[row[name] for name in shown] for row in rows])
+    titles = [PANELS.get(name, name.replace("_s", ", s").replace("_", " ")) for name in shown]
+    report.table(titles, [[row[name] for name in shown] for row in rows])
     return sentence
 
 
 def _consumers(text: str) -> list[int]:
-    return [max(1, int(number)) for number in numbers_of("--consumers", text)]
+    return whole_numbers_of("--consumers", text)
 
 
 def _speeds(text: str) -> list[float]:
@@ -165,7 +170,10 @@ def _speeds(text: str) -> list[float]:
 
 
 def _credit(text: str) -> int:
-    return max(1, int(numbers_of("--credit", text)[0]))
+    found = whole_numbers_of("--credit", text)
+    if len(found) > 1:
+        raise PipelineError(f"--credit {text}: one number is meant")
+    return found[0]
 
 
 def _policies(text: str) -> list[Policy]:

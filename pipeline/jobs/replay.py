@@ -105,7 +105,7 @@ def run(task: Task) -> int:
     task.progress.step(f"sending to {write.places[0].address}")
     done = send_all(task.spark, record, target, options)
     sentence = _sentence(done, left_out)
-    _report(options.out, sentence, done)
+    _report(options, sentence, done)
     task.progress.answer(sentence)
     return 0
 
@@ -181,12 +181,13 @@ def _sentence(done: list[Row], left_out: int) -> str:
     return f"replay: {rows:,} messages in {seconds:.1f} s, at worst {late_s:.2f} s late{without}"
 
 
-def _report(out: Path, sentence: str, done: list[Row]) -> None:
+def _report(options: Namespace, sentence: str, done: list[Row]) -> None:
     page = Report("Replay")
+    page.text(f"Input: {options.input}")
     page.text(sentence)
     senders = [(row.rows, row.seconds, row.late_s) for row in done]
     page.table(("messages of a sender", "seconds", "late at worst, s"), senders)
-    page.write(out / "replay.html")
+    page.write(options.out / "replay.html")
 
 
 def add_options(parser: ArgumentParser) -> None:

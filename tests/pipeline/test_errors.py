@@ -19,6 +19,17 @@ def test_another_error_is_its_first_line() -> None:
     assert one_line(Exception("\n[PATH_NOT_FOUND] x\n\tat org.apache")) == "[PATH_NOT_FOUND] x"
 
 
+def test_java_s_cause_is_better_than_the_method_that_failed() -> None:
+    text = (
+        "An error occurred while calling o450.parquet.\n: org.apache.spark.SparkException: Job"
+        " aborted\n\tat x\nCaused by: org.apache.spark.SparkException: Task failed\n\tat y\n"
+        "Caused by: java.io.IOException: No space left on device\n\tat z\n"
+    )
+    assert one_line(Exception(text)) == "IOException: No space left on device"
+    bare = "An error occurred while calling o1.x.\n: java.lang.IllegalStateException: closed\n\tat"
+    assert one_line(Exception(bare)) == "java.lang.IllegalStateException: closed"
+
+
 def test_what_python_said_far_away_is_better_than_that_it_said_something() -> None:
     text = (
         "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"

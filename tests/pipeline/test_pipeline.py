@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from covey.pipeline.__main__ import JOBS, main, make_out
+from covey.pipeline.__main__ import JOBS, main, make_out, start
 from covey.pipeline.errors import PipelineError
 from covey.pipeline.schema import ARROW_SCHEMA, VERSION_KEY
 from tests.e2e.support import BrokerProcess
@@ -75,9 +79,13 @@ def test_an_input_that_cannot_be_read_is_one_line(
     ("words", "text"),
     [
         ("plan --input log --policies lru:x", "--policies: 'lru:x': the size must be a number"),
-        ("plan --input log --consumers 0", "--consumers 0: numbers above 0 are meant"),
+        ("plan --input log --consumers 0", "--consumers 0: whole numbers above 0 are meant"),
         ("plan --input log --speed fast", "--speed fast: numbers above 0 are meant"),
-        ("plan --input log --credit -1", "--credit -1: numbers above 0 are meant"),
+        ("plan --input log --consumers 1.5", "--consumers 1.5: whole numbers above 0 are meant"),
+        ("plan --input log --credit -1", "--credit -1: whole numbers above 0 are meant"),
+        ("plan --input log --credit 1,2", "--credit 1,2: one number is meant"),
+        ("audit --input log --master cluster", "--master cluster: local[CORES], spark://"),
+        ("audit --input log --master local[0]", "--master local[0]: local[CORES], spark://"),
         ("replay --input log --to localhost", "--to: covey://[user"),
         ("replay --input log --to covey://127.0.0.1:1", "brokers=127.0.0.1:1: no broker answers"),
         ("replay --input log --to covey://127.0.0.1:1 --speed -1", "--speed -1.0: "),
@@ -85,6 +93,7 @@ def test_an_input_that_cannot_be_read_is_one_line(
         ("archive --input covey://127.0.0.1:1/q", "brokers=127.0.0.1:1: no broker answers"),
         ("archive --input covey://127.0.0.1:1/q --batch-rows 0", "--batch-rows 0: "),
         ("archive --input covey://127.0.0.1:1/q --option x=1", "x: there is no such option"),
+        ("archive --input covey://127.0.0.1:1/q --trim --option selector=a", "selector: commit"),
     ],
 )
 def test_a_wrong_option_is_one_line_and_no_spark_is_started(
@@ -102,6 +111,77 @@ def test_an_out_that_cannot_be_made_is_told_before_the_work(
     (tmp_path / "file").write_text("")
     with pytest.raises(PipelineError, match=f"^--out .*/{out}: cannot be made: {cause}$"):
         make_out(tmp_path / out)
+
+
+class Started:
+    """As much of Spark as its start needs."""
+
+    def __init__(self) -> None:
+        self.sparkContext = self
+        self.is_stopped = False
+
+    def setLogLevel(self, level: str) -> None:
+        pass
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+
+@pytest.fixture
+def usual_signals() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
+    logging.disable(logging.NOTSET)
+
+
+def test_an_interrupt_waits_until_spark_has_started_and_then_ends_it(
+    monkeypatch: pytest.MonkeyPatch, usual_signals: None
+) -> None:
+    spark = Started()
+
+    def open_session(job: str, master: str) -> Started:
+        os.kill(os.getpid(), signal.SIGINT)
+        return spark  # it is come to, in spite of the signal
+
+    monkeypatch.setattr("covey.pipeline.__main__.open_session", open_session)
+    with pytest.raises(KeyboardInterrupt):
+        start("audit", "")
+    assert spark.is_stopped
+
+
+def test_an_interrupted_job_says_so_and_no_more(
+    bad: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    usual_signals: None,
+) -> None:
+    spark = Started()
+    monkeypatch.setattr("covey.pipeline.__main__.open_session", lambda job, master: spark)
+
+    def interrupted(job: str, started: Started) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        logging.error("what a library says of it")
+
+    monkeypatch.setattr("covey.pipeline.__main__.Progress", interrupted)
+    assert main(["audit", "--input", "log", "--out", "out"]) == 130
+    assert capsys.readouterr().err == "covey-pipeline: interrupted\n"
+    assert spark.is_stopped
+
+
+def test_an_out_that_cannot_be_written_to_is_told_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write everywhere
+    with pytest.raises(PipelineError, match=f"^--out {tmp_path}: it cannot be written to$"):
+        make_out(tmp_path)
+
+
+def test_a_place_that_is_no_single_queue_is_told_before_spark_starts(
+    bad: Path, broker: BrokerProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = said_of(capsys, "archive", "--input", f"covey://{at(broker)}/orders.*")
+    assert said == "--input=orders.*: orders.* is a pattern, the name of one queue is meant\n"
 
 
 def test_a_wrong_password_is_one_line(

