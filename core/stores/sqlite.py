@@ -1,8 +1,4 @@
-"""SqliteStore: the embedded store, one SQLite file in the data directory.
-
-    lock         held while a broker uses the directory
-    covey.db     everything that survives: WAL, synchronous=FULL
-    scratch.db   bodies of non-persistent messages that memory has no room for; dropped at start
+"""SqliteStore: the embedded store, one SQLite file in the data directory (`core.stores.database`).
 
 Changes are gathered here on the loop's thread and handed to the `Writer` thread by `flush`. A
 thread and not a child process: docs/decisions/010-store-thread.md has the figures.
@@ -11,7 +7,6 @@ thread and not a child process: docs/decisions/010-store-thread.md has the figur
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,21 +23,13 @@ from covey.core.stores.base import (
     Place,
     QueueRecord,
 )
-from covey.core.stores.changes import Changes, carry_out
+from covey.core.stores.changes import Changes
+from covey.core.stores.database import Database
 from covey.core.stores.disk import Disk
-from covey.core.stores.failure import is_damage, is_passing
-from covey.core.stores.journal import Journal, replay
-from covey.core.stores.lock import DirectoryLock
 from covey.core.stores.reader import read_durables, read_ids, read_messages, read_queues
 from covey.core.stores.report import Page
-from covey.core.stores.salvage import CHECK, finish_salvage, salvage
-from covey.core.stores.schema import QUEUES_MAX, SCRATCH, SEQ_MASK, place_of, prepare
+from covey.core.stores.schema import QUEUES_MAX, SEQ_MASK, place_of
 from covey.core.stores.writer import Notify, Writer
-
-FILE: Final = "covey.db"
-SCRATCH_FILE: Final = "scratch.db"
-CACHE_KIB: Final = 16 * 1024  # pages kept in memory: the right edges of the trees, and room to sort
-BUSY_MS: Final = 2000  # patience with a person who looks into the file
 
 DEFINE: Final = """
     insert into queues values (?, ?, ?, ?, ?, ?, ?, ?)
@@ -70,65 +57,20 @@ class SqliteStore(MessageStore):
     ) -> None:
         super().__init__()
         self._settings = settings
-        self._journal = Journal(settings.journal_size)
-        directory = Path(settings.path)
-        _make_directory(directory)
-        self._lock = DirectoryLock(directory)
-        try:
-            self._connection = self._open(directory, factory)
-        except (sqlite3.Error, OSError, StoreError) as error:
-            self._lock.release()
-            if isinstance(error, StoreError):
-                raise
-            raise StoreError(f"{directory / FILE} cannot be opened: {error}") from error
+        self._database = Database(Path(settings.path), settings.journal_size, factory)
+        self._connection = self._database.connection
+        self.damages = self._database.damages
         self._changes = Changes()
+        file = self._database.file
         self._writer = Writer(
             self._connection,
-            directory / FILE,
-            Disk(directory / FILE, self._disk_free_min),
-            self._journal,
+            file,
+            Disk(file, self._disk_free_min),
+            self._database.journal,
             notify,
             self._tell,
             self.damages,
         )
-
-    def _open(self, directory: Path, factory: type[sqlite3.Connection]) -> sqlite3.Connection:
-        """Open the database, and make it sound first if it is damaged."""
-        path = directory / FILE
-        finish_salvage(path)
-        check = path.with_name(FILE + CHECK)
-        connection = _connect(path, factory)
-        try:
-            found = prepare(connection, str(path), whole=check.exists())
-            found = found or self._replay(connection)
-            if found:
-                connection.close()
-                self.damages += salvage(path, found)
-                connection = _connect(path, factory)
-                prepare(connection, str(path), whole=True)
-                self._replay(connection)
-            check.unlink(missing_ok=True)
-            _attach_scratch(connection, directory / SCRATCH_FILE)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _replay(self, connection: sqlite3.Connection) -> list[str]:
-        """Fold the last run's journal into the tables; return the damage that is in its way."""
-        try:
-            self._journal = replay(connection, self._settings.journal_size, self.damages)
-            carry_out(connection, self._journal.fold(Changes()))
-            self._journal.written()
-        except sqlite3.DatabaseError as error:
-            if connection.in_transaction:
-                connection.execute("rollback")
-            if is_damage(error):
-                return [str(error)]
-            if not is_passing(error):
-                raise
-            # A full disk is no reason not to serve: the journal is used as it is.
-        return []
 
     def queues(self) -> list[QueueRecord]:
         """Return every queue, swept ones included."""
@@ -140,7 +82,7 @@ class SqliteStore(MessageStore):
 
     def messages(self) -> Iterator[MessageRecord]:
         """Walk all messages, queue by queue, ascending."""
-        return self._journal.messages(read_messages(self._connection))
+        return self._database.journal.messages(read_messages(self._connection))
 
     def ids(self) -> Iterator[IdRecord]:
         """Walk all remembered message ids, queue by queue, ascending."""
@@ -238,7 +180,7 @@ class SqliteStore(MessageStore):
     def close(self) -> None:
         """Finish what was handed over and let go of the disk."""
         self._writer.close()
-        self._lock.release()
+        self._database.release()
 
     def _disk_free_min(self, disk_bytes: int) -> int:
         share = disk_bytes * self._settings.disk_free_percent // 100
@@ -255,34 +197,3 @@ class SqliteStore(MessageStore):
             self.paged(page.ticket, page.bodies, report.error)
         if report.pressure is not None:
             self.pressed(report.pressure)
-
-
-def _connect(path: Path, factory: type[sqlite3.Connection]) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        path, isolation_level=None, check_same_thread=False, factory=factory
-    )
-    connection.execute(f"pragma busy_timeout = {BUSY_MS}")
-    connection.execute(f"pragma cache_size = -{CACHE_KIB}")
-    return connection
-
-
-def _attach_scratch(connection: sqlite3.Connection, scratch: Path) -> None:
-    connection.execute("pragma wal_autocheckpoint = 0")
-    scratch.unlink(missing_ok=True)
-    connection.execute("attach ? as scratch", (str(scratch),))
-    connection.execute("pragma scratch.journal_mode = memory")
-    connection.execute("pragma scratch.synchronous = off")
-    connection.execute(SCRATCH)
-
-
-def _make_directory(directory: Path) -> None:
-    """Make the directory, and make sure that its name survives a power loss too."""
-    if directory.is_dir():
-        return
-    try:
-        directory.mkdir(parents=True)
-        parent = os.open(directory.parent, os.O_RDONLY)
-        os.fsync(parent)
-        os.close(parent)
-    except OSError as error:
-        raise StoreError(f"data directory {directory} cannot be made: {error.strerror}") from error

@@ -12,7 +12,7 @@ QUEUES = (1, 2, 3)
 
 def main(directory: Path) -> None:
     bench = Bench(directory)
-    bench.store._journal.bytes_max = 50_000  # so that a short life folds it several times
+    bench.store._database.journal.bytes_max = 50_000  # so that a short life folds it several times
     places = bench.numbers()
     number = max((seq for _, seq in places), default=0)
     while True:

@@ -26,7 +26,7 @@ def body_of(queue: int, number: int) -> bytes:
 def main(directory: Path, batches: int) -> None:
     writer.CHECKPOINT_BYTES = 150_000  # type: ignore[misc]  # so that a short run has several; and folds
     bench = Bench(directory)
-    bench.store._journal.bytes_max = 20_000
+    bench.store._database.journal.bytes_max = 20_000
     promised = os.open(directory / PROMISED, os.O_CREAT | os.O_WRONLY)
     for queue in QUEUES:
         bench.store.define(queue_record(queue, f"q{queue}"))

@@ -200,7 +200,7 @@ def test_bodies_come_from_the_journal_and_the_tables_alike(tmp_path: Path) -> No
 
 def test_a_crash_loses_nothing_and_brings_nothing_back(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "running")
-    bench.store._journal.bytes_max = 2_000
+    bench.store._database.journal.bytes_max = 2_000
     for seq in range(1, 101):
         bench.store.append(1, seq, "g", Note(b"%d" % seq * 10))
         if seq > 5:

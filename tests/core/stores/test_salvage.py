@@ -13,10 +13,10 @@ import pytest
 
 from covey.core.entry import Entry
 from covey.core.errors import StoreError
+from covey.core.stores import database
 from covey.core.stores import salvage as module
-from covey.core.stores import sqlite
+from covey.core.stores.database import FILE
 from covey.core.stores.salvage import CHECK, DAMAGED, SALVAGED, SALVAGING
-from covey.core.stores.sqlite import FILE
 from tests.core.stores.support import Bench, House, Note, bodies, queue_record
 
 PAGE = 4096
@@ -197,7 +197,7 @@ def test_a_crash_in_the_middle_loses_nothing(
 def test_damage_met_while_serving_costs_the_damaged_bodies_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "CACHE_KIB", 8)  # or it would remember the page as it was
+    monkeypatch.setattr(database, "CACHE_KIB", 8)  # or it would remember the page as it was
     fill(tmp_path)
     torn = pages_of(tmp_path, "bodies")[2]
     house = House(tmp_path)

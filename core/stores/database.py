@@ -1,0 +1,124 @@
+"""Database: a data directory in use, with the SQLite file that everything is in.
+
+    lock         held while a broker uses the directory
+    covey.db     everything that survives: WAL, synchronous=FULL
+    scratch.db   bodies of non-persistent messages that memory has no room for; dropped at start
+
+Opening it brings it in order: a damaged file is salvaged, what the last run left in its journal is
+folded into the tables. Whatever is wrong beyond that is a StoreError that names the file.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+from covey.core.errors import StoreError
+from covey.core.stores.changes import Changes, carry_out
+from covey.core.stores.failure import is_damage, is_passing
+from covey.core.stores.journal import Journal, replay
+from covey.core.stores.lock import DirectoryLock
+from covey.core.stores.salvage import CHECK, finish_salvage, salvage
+from covey.core.stores.schema import SCRATCH, prepare
+
+FILE: Final = "covey.db"
+SCRATCH_FILE: Final = "scratch.db"
+CACHE_KIB: Final = 16 * 1024  # pages kept in memory: the right edges of the trees, and room to sort
+BUSY_MS: Final = 2000  # patience with a person who looks into the file
+
+
+class Database:
+    """An open connection, the journal that goes with it, and what was found damaged."""
+
+    def __init__(
+        self, directory: Path, journal_size: int, factory: type[sqlite3.Connection]
+    ) -> None:
+        """Make the directory if there is none, lock it, and open what is in it."""
+        self.file = directory / FILE
+        self.damages: list[str] = []  # texts, with their places
+        self.journal = Journal(journal_size)
+        self._journal_size = journal_size
+        _make_directory(directory)
+        self._lock = DirectoryLock(directory)
+        try:
+            self.connection = self._open(directory / SCRATCH_FILE, factory)
+        except (sqlite3.Error, OSError, StoreError) as error:
+            self._lock.release()
+            if isinstance(error, StoreError):
+                raise
+            raise StoreError(f"{self.file} cannot be opened: {error}") from error
+
+    def release(self) -> None:
+        """Let others use the directory; the connection is its writer's to close."""
+        self._lock.release()
+
+    def _open(self, scratch: Path, factory: type[sqlite3.Connection]) -> sqlite3.Connection:
+        """Open the database, and make it sound first if it is damaged."""
+        path = self.file
+        finish_salvage(path)
+        check = path.with_name(FILE + CHECK)
+        connection = _connect(path, factory)
+        try:
+            found = prepare(connection, str(path), whole=check.exists())
+            found = found or self._replay(connection)
+            if found:
+                connection.close()
+                self.damages += salvage(path, found)
+                connection = _connect(path, factory)
+                prepare(connection, str(path), whole=True)
+                self._replay(connection)
+            check.unlink(missing_ok=True)
+            _attach_scratch(connection, scratch)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _replay(self, connection: sqlite3.Connection) -> list[str]:
+        """Fold the last run's journal into the tables; return the damage that is in its way."""
+        try:
+            self.journal = replay(connection, self._journal_size, self.damages)
+            carry_out(connection, self.journal.fold(Changes()))
+            self.journal.written()
+        except sqlite3.DatabaseError as error:
+            if connection.in_transaction:
+                connection.execute("rollback")
+            if is_damage(error):
+                return [str(error)]
+            if not is_passing(error):
+                raise
+            # A full disk is no reason not to serve: the journal is used as it is.
+        return []
+
+
+def _connect(path: Path, factory: type[sqlite3.Connection]) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path, isolation_level=None, check_same_thread=False, factory=factory
+    )
+    connection.execute(f"pragma busy_timeout = {BUSY_MS}")
+    connection.execute(f"pragma cache_size = -{CACHE_KIB}")
+    return connection
+
+
+def _attach_scratch(connection: sqlite3.Connection, scratch: Path) -> None:
+    connection.execute("pragma wal_autocheckpoint = 0")
+    scratch.unlink(missing_ok=True)
+    connection.execute("attach ? as scratch", (str(scratch),))
+    connection.execute("pragma scratch.journal_mode = memory")
+    connection.execute("pragma scratch.synchronous = off")
+    connection.execute(SCRATCH)
+
+
+def _make_directory(directory: Path) -> None:
+    """Make the directory, and make sure that its name survives a power loss too."""
+    if directory.is_dir():
+        return
+    try:
+        directory.mkdir(parents=True)
+        parent = os.open(directory.parent, os.O_RDONLY)
+        os.fsync(parent)
+        os.close(parent)
+    except OSError as error:
+        raise StoreError(f"data directory {directory} cannot be made: {error.strerror}") from error
