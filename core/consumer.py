@@ -93,6 +93,7 @@ class Consumer(ABC):
         self.is_browser = False
         self.browse_ends = True
         self.sees_acquired = True
+        self.heeds_holders = False  # of shared groups it sees only what nobody has acquired
         self.cursor = 0
         self.glances: Glances | None = None
         # Kept by the queue.

@@ -292,6 +292,8 @@ class Queue(Source):
             consumer.from_seq = self.next_seq
         if consumer.is_browser:
             consumer.cursor = consumer.from_seq
+            if consumer.heeds_holders and self.board.wants_drained:
+                consumer.sees_acquired = False
             self.board.browsers.append(consumer)
         else:
             self.membership.join(consumer)

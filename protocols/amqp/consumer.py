@@ -25,6 +25,7 @@ class AmqpConsumer(Consumer):
         self.selector = selector
         self.is_browser = is_browser
         self.browse_ends = False
+        self.heeds_holders = True
         self.is_presettled = link.is_presettled
         self.client_id = link.session.client_id
         limits = link.engine.broker.limits

@@ -6,12 +6,13 @@ broker does better than its model the test says so.
 
 from __future__ import annotations
 
+from covey.core.consumer import Window
 from covey.core.entry import Outcome
 from covey.core.queue import Queue
 from covey.core.quota import oldest_available
 from covey.groups import make
 from covey.groups.key import GroupKey
-from tests.core.support import Bench, Letter, policy
+from tests.core.support import Bench, Letter, Reader, policy
 
 
 def bench() -> Bench:
@@ -165,6 +166,19 @@ def test_s16_a_browser_owns_nothing_and_need_not_see_what_is_acquired() -> None:
     work.pump()
     assert browser.got == [2]
     assert work.owner("b") is None
+
+
+def test_s16_one_that_heeds_holders_sees_what_is_acquired_on_other_queues_only() -> None:
+    for strategy, seen in (("shared", [2]), ("simple", [1, 2])):
+        work = Bench(strategy)
+        work.join(1)
+        work.send_all("ab")
+        work.pump()
+        browser = Reader(Window(9))
+        browser.is_browser = browser.heeds_holders = True
+        work.queue.join(browser, work.now)
+        work.pump()
+        assert browser.got == seen
 
 
 def test_s17_expired_messages_go_whoever_owns_the_group() -> None:

@@ -6,10 +6,13 @@ import pytest
 from proton import Described, Message, Terminus, symbol, ulong
 
 from covey.config.settings import AmqpSettings
+from covey.core.admin import Admin
 from covey.core.broker import Broker
+from covey.core.security import Identity, Principal
 from tests.protocols.amqp.peer import OPEN_TO_ALL, Peer, make_broker
 
 ADMIN = ("admin", "password")
+ROOT = Identity("root", (Principal("role", "admin"),))
 
 
 @pytest.fixture
@@ -207,6 +210,19 @@ def test_a_copying_link_browses_and_takes_nothing(broker: Broker) -> None:
     peer.receiver("q", name="consumer")
     assert peer.bodies() == ["1", "2", "3"] * 2
     assert broker.hosts[0].queues["q"].board.index.count == 3
+
+
+def test_a_copying_link_sees_of_shared_groups_what_nobody_holds(broker: Broker) -> None:
+    peer, other = Peer(broker), Peer(broker, container="other")
+    admin = Admin(broker, broker.hosts[0], ROOT)
+    admin.declare("q", {"qpid.group_header_key": "G", "qpid.shared_msg_group": 1}, 0.0)
+    sender = peer.sender("q")
+    peer.send(sender, "held")
+    other.receiver("q", credit=1)
+    assert other.bodies() == ["held"]
+    peer.send(sender, "free")
+    peer.receiver("q", copy=True)
+    assert peer.bodies() == ["free"]
 
 
 def test_browsing_never_settles_what_somebody_else_holds(broker: Broker) -> None:
