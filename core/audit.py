@@ -1,4 +1,4 @@
-"""Audit: what an operator must hear about security and waiting clients, as it happens.
+"""Audit: what an operator must hear about security, waiting clients and groups, as it happens.
 
 The core writes no log; it tells an `Audit`, and the server's writes the lines. No password, no
 body and no header ever comes through here.
@@ -28,6 +28,10 @@ class Audit(ABC):
     def producer_blocked(self, user: str, remote: str, reason: str, waited_s: float) -> None:
         """Hear that a producer has been waiting for a while, and for what."""
 
+    @abstractmethod
+    def group_trouble(self, queue: str, trouble: str, group: str) -> None:
+        """Hear that a group is in trouble, or with "" for its name all groups of a queue."""
+
 
 class Unheard(Audit):
     """Nobody listens: a broker in a test."""
@@ -42,4 +46,7 @@ class Unheard(Audit):
         """Tell nobody."""
 
     def producer_blocked(self, user: str, remote: str, reason: str, waited_s: float) -> None:
+        """Tell nobody."""
+
+    def group_trouble(self, queue: str, trouble: str, group: str) -> None:
         """Tell nobody."""

@@ -15,12 +15,13 @@ that is willing, the oldest of those it kept is hot.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Final
 
 from covey.core.consumer import Consumer
 from covey.core.entry import Entry
-from covey.core.events import QueueEvents
+from covey.core.events import KIND_NAMES, EventKind, QueueEvents
 from covey.core.index import Index
 from covey.core.lane import OPEN, READY, Lane
 from covey.core.level import Level
@@ -39,6 +40,7 @@ class Board:
         self.rules = rules
         self.use(strategy)
         self.events: QueueEvents | None = None
+        self.alarm: Callable[[str, str, str], None] | None = None  # an operator's ear
         self.now = 0.0
         self.wall_ms = 0  # the time of day, which expiry is told in
         self.index = Index()
@@ -71,6 +73,12 @@ class Board:
         """Report an event, if anybody listens."""
         if self.events is not None:
             self.events.record(kind, group, consumer, seq)
+
+    def record_trouble(self, kind: EventKind, group: str, consumer: int, seq: int) -> None:
+        """Report an event that an operator must hear of, whoever else listens."""
+        self.record(kind, group, consumer, seq)
+        if self.alarm is not None:
+            self.alarm(self.name, KIND_NAMES[kind], group)
 
     def set_levels(self, count: int) -> None:
         """Have so many priorities; the queue must be empty."""

@@ -64,7 +64,7 @@ class Broker:
         """Put the core together, and bring back what the store holds.
 
         `decoders` read a stored message back, one for each `Message.kind`; `audit` hears of
-        denials, failed logins and slow consumers.
+        denials, failed logins, slow consumers and groups in trouble.
         """
         self.settings = settings
         self.limits = settings.broker
@@ -266,6 +266,7 @@ class Broker:
 
     def _prepare(self, queue: Queue) -> None:
         queue.dead_letter = self._dead_letter
+        queue.board.alarm = self.audit.group_trouble
         queue.timers.let_in = partial(self.publishing.arrivals.come_due, queue)
         if self.commits.is_durable:
             queue.removed = self.commits.removed

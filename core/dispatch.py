@@ -278,7 +278,7 @@ class Dispatch:
         if strategy.over_size != self.is_over_size:
             self.is_over_size = strategy.over_size
             if self.is_over_size:
-                board.record(EventKind.GROUPS_OVER_SIZE, "", 0, 0)
+                board.record_trouble(EventKind.GROUPS_OVER_SIZE, "", 0, 0)
 
 
 def _is_better(

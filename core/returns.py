@@ -97,7 +97,7 @@ class Returns:
         is_poisoned = 0 < board.rules.park_after_failures <= lane.failures
         if lane.is_grouped and is_poisoned and not lane.is_parked:
             lane.is_parked = True
-            board.record(EventKind.PARK, lane.name, 0, entry.seq)
+            board.record_trouble(EventKind.PARK, lane.name, 0, entry.seq)
         delay = retry_delay(queue.settings, entry.deliveries)
         if delay and lane.is_grouped:
             # Order first: the whole group waits with its failed message.

@@ -127,7 +127,7 @@ class Timers:
         elif lane.where == DRAINING and board.rules.drain_limit_s:
             holder = 0 if lane.holder is None else lane.holder.id
             if board.now - lane.blocked_since >= board.rules.drain_limit_s:
-                board.record(EventKind.DRAIN_OVERDUE, lane.name, holder, 0)
+                board.record_trouble(EventKind.DRAIN_OVERDUE, lane.name, holder, 0)
 
 
 def _nobody(waiting: Waiting) -> None:

@@ -1,4 +1,4 @@
-"""Audit: denials, failed logins, slow consumers and blocked producers, as lines of the log.
+"""Audit: denials, failed logins, slow consumers, blocked producers, groups in trouble: log lines.
 
 What a client can repeat as fast as it can send must not become a flood: at most LINES_PER_S of
 these lines a second are written, and the rest is counted. Names that come from a peer are cut.
@@ -56,6 +56,12 @@ class LogAudit(Audit):
                 reason=reason,
                 waited_s=round(waited_s, 1),
             )
+
+    def group_trouble(self, queue: str, trouble: str, group: str) -> None:
+        """Write which group it is, and what is the matter."""
+        if self._has_room():
+            name = group[:NAME_LENGTH_MAX]
+            self._log.warning("group_trouble", queue=queue, trouble=trouble, group=name)
 
     def _has_room(self) -> bool:
         second = int(time.monotonic())

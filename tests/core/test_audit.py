@@ -12,10 +12,13 @@ from covey.config.settings import Settings, UserSettings
 from covey.core.admin import Admin
 from covey.core.audit import Audit
 from covey.core.broker import Broker
+from covey.core.commands import close_group
+from covey.core.entry import Outcome
 from covey.core.errors import RefusedError
 from covey.core.rounds import EVERY_S
 from covey.core.security import Verb, authorise
 from covey.core.session import Session
+from tests.core.support import Bench, policy
 
 REMOTE = "192.0.2.1:4711"
 ANN = UserSettings(name="ann", password=SecretStr("secret"))
@@ -39,6 +42,9 @@ class Heard(Audit):
 
     def producer_blocked(self, user: str, remote: str, reason: str, waited_s: float) -> None:
         self.all.append(("blocked", user, remote, reason, waited_s))
+
+    def group_trouble(self, queue: str, trouble: str, group: str) -> None:
+        self.all.append(("group", queue, trouble, group))
 
 
 def make(**limits: object) -> tuple[Broker, Heard]:
@@ -157,3 +163,26 @@ def test_who_manages_some_queues_manages_no_others_and_not_the_broker() -> None:
         with pytest.raises(RefusedError) as refusal:
             denied()
         assert refusal.value.code == "denied"
+
+
+def test_groups_in_trouble_are_told_though_nobody_traces_them() -> None:
+    broker, heard = make()
+    assert broker.hosts[0].queue("q").board.alarm == heard.group_trouble
+    alone = Bench("lru", policy(park_after_failures=1, cache_size=1, drain_limit_s=5.0))
+    alone.queue.board.alarm = heard.group_trouble
+    alone.queue.board.events = None
+    reader = alone.join()
+    alone.send_all("ab")
+    alone.pump()
+    alone.settle(reader, 1, outcome=Outcome.FAILED)
+    alone.send("b")
+    alone.join()
+    close_group(alone.queue, "b", alone.now)
+    alone.send("b")
+    alone.pump()
+    alone.wait(6)
+    assert [line[2:] for line in heard.all] == [
+        ("groups-over-size", ""),
+        ("park", "a"),
+        ("drain-overdue", "b"),
+    ]

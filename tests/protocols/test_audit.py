@@ -15,6 +15,7 @@ def test_each_line_names_who_what_and_where_from() -> None:
         audit.login_failed("", "192.0.2.1:2")
         audit.slow_consumer("ann", "192.0.2.1:3", 31.27)
         audit.producer_blocked("ann", "192.0.2.1:4", "queue a is full", 1.04)
+        audit.group_trouble("a", "park", "order-17")
     assert [{k: v for k, v in line.items() if k != "log_level"} for line in lines] == [
         {
             "event": "denied",
@@ -32,6 +33,7 @@ def test_each_line_names_who_what_and_where_from() -> None:
             "reason": "queue a is full",
             "waited_s": 1.0,
         },
+        {"event": "group_trouble", "queue": "a", "trouble": "park", "group": "order-17"},
     ]
 
 
