@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import signal
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from fcntl import LOCK_EX, LOCK_NB, flock
 from math import inf
 from pathlib import Path
 from threading import Event
@@ -73,8 +75,9 @@ def run(task: Task) -> int:
     task.spark.dataSource.register(CoveyDataSource)
     task.progress.step(f"archiving {address.destination}")
     try:
-        query = start(task.spark, options, out, task.options.every)
-        _wait(query)
+        with alone(out):
+            query = start(task.spark, options, out, task.options.every)
+            _wait(query)
     except PySparkException as error:
         raise PipelineError(one_line(error)) from error
     rows = sum(progress["numInputRows"] for progress in query.recentProgress)
@@ -99,6 +102,17 @@ def source_options(
     if trims:
         options["commit"] = "trim"
     return options | given
+
+
+@contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """Let one job at a time work in a directory: two would write one checkpoint."""
+    with (out / ".lock").open("w") as lock:  # its end frees it, however it comes
+        try:
+            flock(lock, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            raise PipelineError(f"--out {out}: another archive is at work in it") from None
+        yield
 
 
 def given_options(texts: Iterable[str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from pyspark.sql import SparkSession
 
 import covey
 from covey.pipeline.errors import PipelineError
-from covey.pipeline.jobs.archive import JOB, archived, given_options
+from covey.pipeline.jobs.archive import JOB, alone, archived, given_options
 from tests.e2e.support import BrokerProcess
 from tests.e2e.support import broker as broker
 from tests.pipeline.queues import at, client_of, figures_of, fill
@@ -70,11 +71,14 @@ def kill_mid_batch(broker: BrokerProcess, queue: str, out: Path) -> None:
 
 
 def test_a_stream_killed_mid_batch_goes_on_and_has_every_message_once(
-    spark: SparkSession, broker: BrokerProcess, tmp_path: Path
+    request: pytest.FixtureRequest, broker: BrokerProcess, tmp_path: Path
 ) -> None:
     fill(broker, "killed", 1200)
     out = tmp_path / "out"
-    kill_mid_batch(broker, "killed", out)
+    with ThreadPoolExecutor(1) as helper:  # two Sparks start in the time of one
+        killed = helper.submit(kill_mid_batch, broker, "killed", out)
+        spark: SparkSession = request.getfixturevalue("spark")
+        killed.result()
     done = numbers(out / "checkpoint/commits")
     assert done and numbers(out / "checkpoint/offsets") - done  # killed within a batch
     assert 1 < figures_of(broker, "killed").first <= 1200  # the broker has forgotten some by now
@@ -115,6 +119,15 @@ def test_messages_that_are_gone_end_the_job_in_one_line(
         archive(spark, broker, "purged", tmp_path)
     said = archive(spark, broker, "purged", tmp_path, "failOnDataLoss=false")
     assert "1 messages now, 4 in all" in said
+
+
+def test_two_jobs_at_once_do_not_share_a_directory(tmp_path: Path) -> None:
+    with alone(tmp_path):
+        with pytest.raises(PipelineError, match=r"another archive is at work in it$"):
+            with alone(tmp_path):
+                pass
+    with alone(tmp_path):
+        pass
 
 
 def test_an_option_without_a_value_is_named() -> None:
