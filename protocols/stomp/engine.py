@@ -272,11 +272,11 @@ class StompEngine(Engine):
         try:
             headers = frame.headers(Version.V1_2 if self.session is None else self.version)
             receipt = headers.get("receipt")
-            if self.session is None:
-                if frame.command not in ("CONNECT", "STOMP"):
-                    raise ProtocolError(f"{frame.command} before CONNECT")
+            if frame.command in ("CONNECT", "STOMP"):
                 VERBS["CONNECT"](self, frame, headers)
                 return
+            if self.session is None:
+                raise ProtocolError(f"{frame.command} before CONNECT")
             check(frame.command, headers, self.version)
             VERBS[frame.command](self, frame, headers)
         except BrokerError as error:

@@ -105,9 +105,10 @@ def test_a_frame_before_connect_is_refused() -> None:
     assert error["receipt-id"] == "r"
 
 
-def test_a_second_connect_is_refused() -> None:
+@pytest.mark.parametrize("headers", [{"accept-version": "1.2", "host": "localhost", **LOGIN}, {}])
+def test_a_second_connect_is_refused(headers: dict[str, str]) -> None:
     client = World().connect()
-    client.send("CONNECT", {"accept-version": "1.2", "host": "localhost", **LOGIN})
+    client.send("CONNECT", headers)
     assert "connected already" in client.error()["message"]
 
 
