@@ -61,8 +61,9 @@ class Promises:
 
     def _waiting(self, session: Session) -> list[Callable[[], None]] | None:
         """Return those to be called when what the session did so far is safe; None if it is."""
-        if self.is_unclaimed:
-            self.claim(session)
+        if self.is_unclaimed:  # as in `claim`; this is asked for each message with a receipt
+            self.is_unclaimed = False
+            session.ticket = self.ticket + 1
         if session.ticket > self.ticket:
             return self._gathered
         if not session.is_answered_in_order:
