@@ -24,11 +24,14 @@ Answers go to any address, such as a dynamic node's; or the client has a receivi
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from covey.core.admin import Admin
 from covey.core.describe import ATTRIBUTES, Plain
+from covey.core.destination import Destination
 from covey.core.errors import BrokerError, RefusedError
+from covey.core.session import Session
 from covey.protocols.amqp import transfer
 from covey.protocols.amqp.checker import VALUES_MAX
 from covey.protocols.amqp.incoming import IncomingLink
@@ -214,13 +217,26 @@ class RequestLink(IncomingLink):
 
 
 def serve(engine: AmqpEngine, message: AmqpMessage) -> None:
-    """Do what a request says and send the answer to where it asks."""
+    """Do what a request says and send the answer to where it asks, when it is safe."""
     assert engine.session is not None
     payload = engine.management.answer(Request(message), engine.now)
     reply_to = message.lookup("amqp.reply_to")
     if isinstance(reply_to, str) and reply_to:
         answer = AmqpMessage.decode(payload, engine.wall_ms)
-        engine.broker.publish(engine.session, engine.nodes.replies(reply_to), answer)
+        _reply_when_safe(engine, engine.session, engine.nodes.replies(reply_to), answer)
+
+
+def _reply_when_safe(
+    engine: AmqpEngine, session: Session, place: tuple[Destination, ...], answer: AmqpMessage
+) -> None:
+    """Answer once what was done is on disk, as a receipt would; at once if nothing was."""
+
+    def reply() -> None:
+        if not session.is_gone:
+            with suppress(RefusedError):  # its queue went meanwhile: there is nobody to tell
+                engine.broker.publish(session, place, answer)
+
+    engine.broker.promises.after(session, reply)
 
 
 def _page(rows: list[list[Plain]], values_max: int) -> list[list[Plain]]:

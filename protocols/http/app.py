@@ -3,7 +3,8 @@
 The order of the checks: is the host ours, who asks, is there such a route, is it a web page that
 may, may they, is the query right, is the body. Until a login is known nothing is told, not even
 which routes exist; only the health probes answer everybody. A body is counted while it comes in,
-never gathered beyond its limit, and everything has to be done within the request's time.
+never gathered beyond its limit, and everything has to be done within the request's time. What
+changes something is answered when the change is on disk.
 
 What a handler refuses is answered by `answer.refusal`; anything unforeseen is logged and a 500.
 """
@@ -27,6 +28,7 @@ from covey.core.broker import Broker
 from covey.core.errors import BrokerError
 from covey.core.host import VirtualHost
 from covey.core.security import Identity, Verb, authorise
+from covey.core.session import Session
 from covey.protocols.http.answer import HttpError, refusal
 from covey.protocols.http.ask import NOBODY, Ask
 from covey.protocols.http.auth import Auth
@@ -134,8 +136,15 @@ class App:
             self.broker.turn(ask.now)
         response = await route.handler(ask)
         if route.method != "GET":
-            self.broker.run(time.monotonic())
+            await self._keep(Session(0, ask.host, ask.identity))
         return response
+
+    async def _keep(self, asker: Session) -> None:
+        """Wait until what was changed is on disk, as a receipt does."""
+        safe = anyio.Event()
+        self.broker.promises.after(asker, safe.set)
+        self.broker.run(time.monotonic())
+        await safe.wait()
 
     def _route(self, scope: Scope, headers: Headers, remote: str) -> tuple[Route, dict[str, str]]:
         """Find the route; without a login nobody learns that there is none."""

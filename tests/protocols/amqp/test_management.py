@@ -8,8 +8,10 @@ from uuid import UUID
 import pytest
 from proton import Message, ulong
 
+from covey.config.settings import Settings
 from covey.core.broker import Broker
 from covey.core.describe import ATTRIBUTES
+from tests.core.double import HeldStore
 from tests.protocols.amqp.peer import Peer, make_broker
 
 ADMIN = ("admin", "password")
@@ -271,3 +273,20 @@ def test_a_long_table_comes_in_pages(manager: Manager) -> None:
         rows += table["results"]
         total = table["total"]
     assert [name for name, _ in rows if name.startswith("q")] == ["q0", "q1", "q2", "q3"]
+
+
+def test_a_change_is_answered_when_it_is_on_disk_and_a_question_at_once() -> None:
+    store = HeldStore()
+    broker = Broker(Settings(), store)
+    manager = Manager(broker)
+    store.write()
+    properties = {"operation": "CREATE", "type": "covey.queue", "name": "q"}
+    request = Message(body={}, id=1, reply_to=manager.reply_to, properties=properties)
+    manager.peer.send(manager.sender, request)
+    assert manager.peer.messages == []
+    assert [row["name"] for row in manager.query("queue", id=2) if row["name"] == "q"] == ["q"]
+    store.write()
+    manager.peer.pump()
+    ((_, answer),) = manager.peer.messages
+    assert answer.properties is not None
+    assert (answer.correlation_id, answer.properties["statusCode"]) == (1, 201)

@@ -22,6 +22,7 @@ from covey.core.entry import Entry
 from covey.core.message import Neutral
 from covey.core.security import Identity
 from covey.core.session import Session
+from covey.core.stores.base import MessageStore
 from covey.core.subscription import Subscription
 from covey.protocols.engine import Engine
 from covey.protocols.http.app import App
@@ -52,8 +53,13 @@ class Reader(Consumer):
 class World:
     """A broker and its HTTP application, without a socket."""
 
-    def __init__(self, settings: Settings | None = None, http: HttpSettings | None = None) -> None:
-        self.broker = Broker(settings or make_settings())
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        http: HttpSettings | None = None,
+        store: MessageStore | None = None,
+    ) -> None:
+        self.broker = Broker(settings or make_settings(), store)
         self.broker.clock.offset = time.time() - time.monotonic()
         self.host = self.broker.hosts[0]
         self.why_unready = ""

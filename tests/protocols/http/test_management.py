@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import anyio
+import httpx
 import pytest
 
+from tests.core.double import HeldStore
 from tests.protocols.http.support import World
 
 QUEUES = "/api/v1/queues"
@@ -24,6 +27,27 @@ def test_a_queue_is_declared_changed_and_deleted(world: World) -> None:
     assert world.get(f"{QUEUES}/q")["group_header"] == "G"
     assert world.ask("DELETE", f"{QUEUES}/q").status_code == 204
     assert world.ask("GET", f"{QUEUES}/q").status_code == 404
+
+
+def test_a_change_is_answered_when_it_is_on_disk_and_a_question_at_once() -> None:
+    store = HeldStore()
+    world = World(store=store)
+
+    async def main() -> None:
+        answers: list[httpx.Response] = []
+
+        async def declare() -> None:
+            answers.append(await client.put(f"{QUEUES}/q", json={}))
+
+        async with world.client() as client, anyio.create_task_group() as tasks:
+            tasks.start_soon(declare)
+            await anyio.wait_all_tasks_blocked()
+            assert store.tickets and not answers
+            assert (await client.get(f"{QUEUES}/q")).status_code == 200
+            store.write()
+        assert [answer.status_code for answer in answers] == [201]
+
+    anyio.run(main)
 
 
 @pytest.mark.parametrize("name", ["a,b", "a.*", "a..b", "%2Ftopic%2Fx"])
