@@ -59,8 +59,8 @@ class AmqpConsumer(Consumer):
 
     def drained(self) -> None:
         """Pass on that nothing more will come."""
-        self.link.drained(self)
+        self.link.drain.answered(self)
 
     def cancelled(self, reason: str) -> None:
         """End the link: what it reads from is gone."""
-        self.engine.close_link_later(self.link, RefusedError(reason, "deleted"))
+        self.engine.links.close_later(self.link, RefusedError(reason, "deleted"))

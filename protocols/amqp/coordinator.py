@@ -13,36 +13,31 @@ goes takes its open transactions with it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
-
-from cproton_ffi import lib
-from proton import Described, ulong
+from typing import TYPE_CHECKING, Final
 
 from covey.core.destination import Destination
 from covey.core.entry import Entry, Outcome
 from covey.core.errors import BrokerError, ProtocolError, RefusedError
 from covey.core.message import Message
 from covey.core.transaction import Transaction
-from covey.protocols.amqp import decoder, transfer
-from covey.protocols.amqp.conditions import DESCRIPTION_MAX
+from covey.protocols.amqp import decoder
 from covey.protocols.amqp.incoming import IncomingLink
 from covey.protocols.amqp.message import AmqpMessage
-from covey.protocols.amqp.outcomes import OUTCOMES, modified
 from covey.protocols.amqp.outgoing import OutgoingLink
 from covey.protocols.amqp.sections import VALUE
-from covey.protocols.amqp.wire import Pointer, delivery_at
+from covey.protocols.amqp.states import (
+    ACCEPTED_STATE,
+    State,
+    declared,
+    outcome_of,
+    transaction_of,
+)
 
 if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
 
 DECLARE: Final = (0x31, "amqp:declare:list")
 DISCHARGE: Final = (0x32, "amqp:discharge:list")
-OUTCOME_NAMES: Final = {
-    "amqp:accepted:list": transfer.ACCEPTED,
-    "amqp:rejected:list": transfer.REJECTED,
-    "amqp:released:list": transfer.RELEASED,
-    "amqp:modified:list": transfer.MODIFIED,
-}
 
 
 class OpenTransaction:
@@ -52,7 +47,7 @@ class OpenTransaction:
         self.name = name
         self.control = control
         self.settled: list[tuple[OutgoingLink, Entry | None]] = []  # by the peer, too
-        self.unsettled: list[tuple[OutgoingLink, Pointer]] = []  # the peer waits for us
+        self.unsettled: list[tuple[OutgoingLink, int]] = []  # the peer waits for us
 
 
 class Coordinator:
@@ -77,55 +72,43 @@ class Coordinator:
         self.open[name.encode()] = OpenTransaction(name, control)
         return name.encode()
 
-    def send(
-        self,
-        link: IncomingLink,
-        delivery: Pointer,
-        targets: tuple[Destination, ...],
-        message: Message,
-    ) -> None:
-        """Keep a message for the commit."""
-        wrapped = delivery_at(delivery)
-        id, _ = _transactional(wrapped.remote.data)
+    def send(self, state: State, targets: tuple[Destination, ...], message: Message) -> bytes:
+        """Keep a message for the commit; return the id of its transaction."""
+        id, _ = _named_in(state)
         self._core(id).send(targets, message)
-        if not lib.pn_delivery_settled(delivery):
-            state: Any = [id, Described(ulong(transfer.ACCEPTED), [])]
-            wrapped.local.data = state
-            wrapped.update(transfer.TRANSACTIONAL)
-        wrapped.settle()
+        return id
 
-    def settle(self, link: OutgoingLink, delivery: Pointer, *, is_settled: bool) -> None:
+    def settle(self, link: OutgoingLink, delivery: int, state: State, *, is_settled: bool) -> None:
         """Keep a settlement for the commit."""
-        id, state = _transactional(delivery_at(delivery).remote.data)
         try:
+            id, outcome = _named_in(state)
             transaction = self._core(id)
             entry = link.unsettled[delivery]
             if entry is not None:
-                transaction.settle(entry, *_outcome(state))
+                transaction.settle(entry, *outcome_of(outcome))
         except BrokerError as error:
-            self.engine.close_link(link, error)
+            self.engine.links.close(link, error)
             return
         if is_settled:
-            del link.unsettled[delivery]
-            lib.pn_delivery_settle(delivery)
+            link.forget(delivery)
             self.open[id].settled.append((link, entry))
         else:
             self.open[id].unsettled.append((link, delivery))
 
-    def discharge(self, control: ControlLink, delivery: Pointer, id: bytes, *, fail: bool) -> None:
+    def discharge(self, control: ControlLink, delivery: int, id: bytes, *, fail: bool) -> None:
         """End a transaction; the answer leaves when its end is safe."""
         self._core(id)
         ended = self.open.pop(id)
         if fail:
             self._roll_back(ended)
-            control.answer(delivery, transfer.ACCEPTED)
+            control.answer(delivery, ACCEPTED_STATE)
             return
 
         def done() -> None:
             for link, unsettled in ended.unsettled:
-                link.finish(unsettled, transfer.ACCEPTED)
+                link.finish(unsettled, ACCEPTED_STATE)
             if not control.is_ended:
-                control.answer(delivery, transfer.ACCEPTED)
+                control.answer(delivery, ACCEPTED_STATE)
 
         try:
             self.engine.broker.transactions.commit(self.session, ended.name, self.engine.now, done)
@@ -158,17 +141,13 @@ class Coordinator:
 class ControlLink(IncomingLink):
     """A link to the coordinator."""
 
-    def take(self, delivery: Pointer, data: bytes) -> None:
+    def take(self, delivery: int, data: bytes) -> None:
         """Declare or discharge."""
         coordinator = self.engine.coordinator
         command = _command(AmqpMessage.decode(data, self.engine.wall_ms))
         fields = command.value if isinstance(command.value, list) else []
         if command.descriptor in DECLARE:
-            wrapped = delivery_at(delivery)
-            state: Any = [coordinator.declare(self)]
-            wrapped.local.data = state
-            wrapped.update(transfer.DECLARED)
-            wrapped.settle()
+            self.answer(delivery, declared(coordinator.declare(self)))
         elif command.descriptor in DISCHARGE and fields and isinstance(fields[0], bytes):
             fail = len(fields) > 1 and fields[1] is True
             coordinator.discharge(self, delivery, fields[0], fail=fail)
@@ -189,24 +168,9 @@ def _command(message: AmqpMessage) -> decoder.Described:
     raise ProtocolError("the coordinator is sent declare and discharge only")
 
 
-def _transactional(data: object) -> tuple[bytes, object]:
+def _named_in(state: State) -> tuple[bytes, State]:
     """Read a transactional state: the transaction's id and the outcome in it."""
-    if isinstance(data, list) and data and isinstance(data[0], bytes | memoryview):
-        return bytes(data[0]), data[1] if len(data) > 1 else None
-    raise RefusedError("a transactional state without a transaction's id", "no-transaction")
-
-
-def _outcome(state: object) -> tuple[Outcome, str]:
-    """Read the outcome in a transactional state, and what a rejection says."""
-    if not isinstance(state, Described):
-        return Outcome.RELEASED, ""
-    number: Any = OUTCOME_NAMES.get(str(state.descriptor), state.descriptor)
-    fields = [*state.value, None, None] if isinstance(state.value, list) else [None, None]
-    if number == transfer.MODIFIED:
-        return modified(is_failed=fields[0] is True, is_undeliverable=fields[1] is True), ""
-    reason = ""
-    if number == transfer.REJECTED and isinstance(fields[0], Described):
-        error = fields[0].value
-        texts = [each for each in error[:2] if each] if isinstance(error, list) else []
-        reason = ": ".join([str(each) for each in texts])[:DESCRIPTION_MAX]
-    return OUTCOMES.get(number, Outcome.RELEASED), reason
+    id, outcome = transaction_of(state)
+    if id is None:
+        raise RefusedError("a transactional state without a transaction's id", "no-transaction")
+    return id, outcome

@@ -1,9 +1,9 @@
 """AmqpEngine: one AMQP 1.0 connection, bytes in and bytes out.
 
-Login first (`sasl`), then proton (`wire`) and what it reports (`events`); links and their messages
-have files of their own. Nothing is delivered from inside the core: consumers fill outboxes, and
-`outgoing` hands them to proton and takes the frames. Whatever a peer sends that makes no sense ends
-its link or its connection with a condition.
+Login first (`sasl`), then frames (`channels`): messages go to their links, all else to proton
+(`wire`), which reports it (`events`). Nothing is delivered from inside the core: consumers fill
+outboxes, and `outgoing` writes what is in them. Whatever a peer sends that makes no sense ends its
+link, its session or its connection with a condition.
 
 Limits that hold here: a stranger has `open_timeout_s` to log in and open; what waits for a slow
 peer, and what a blocked one may still send, is bounded by `pressure`.
@@ -18,11 +18,12 @@ from covey.core.broker import Broker
 from covey.core.errors import BrokerError, ProtocolError, RefusedError
 from covey.core.security import Verb, authorise
 from covey.core.session import Session
+from covey.protocols.amqp.channels import Channels
 from covey.protocols.amqp.conditions import condition_of
 from covey.protocols.amqp.coordinator import Coordinator
 from covey.protocols.amqp.events import Events
 from covey.protocols.amqp.heads import Heads
-from covey.protocols.amqp.links import AnyLink, Links
+from covey.protocols.amqp.links import Links
 from covey.protocols.amqp.management import Management
 from covey.protocols.amqp.nodes import Nodes
 from covey.protocols.amqp.pressure import Pressure
@@ -31,6 +32,7 @@ from covey.protocols.amqp.wire import Wire, close_frame
 from covey.protocols.engine import Engine, Log
 
 OUTGOING_MAX: Final = 256 * 1024  # bytes given at a time, so that other connections get their turn
+FRAME_SIZE_MIN: Final = 512  # what every peer takes (AMQP 1.0 section 2.8.19)
 CLOSE_DELAY_S: Final = 0.5  # for the peer to read why, before its socket is gone
 
 
@@ -71,6 +73,8 @@ class AmqpEngine(Engine):
         self.session: Session | None = None
         self.container = ""
         self.links = Links(self)
+        self.channels = Channels(self)
+        self.frame_max = FRAME_SIZE_MIN  # of what we write, until the peer has told its own
         self.heads = Heads()
         self.now = now
         self.wall_ms = broker.clock.wall_ms_at(now)
@@ -78,7 +82,6 @@ class AmqpEngine(Engine):
         self.pressure = Pressure(self)
         self._last_words = b""  # a close that proton would keep back until the peer has opened
         self.is_receiving = False  # the shell hands bytes in, and looks when that is done
-        self._to_close: list[tuple[AnyLink, BrokerError]] = []
 
     # The shell's side.
 
@@ -89,25 +92,30 @@ class AmqpEngine(Engine):
         try:
             if self.wire is None:
                 data = self._log_in(data)
-            if data:
-                self._push(data)
+            self.channels.receive(data)
             self._end_turn()
         finally:
             self.is_receiving = False
         self.wake()
 
     def outgoing(self) -> bytes:
-        """Give the bytes for the peer, a bounded piece at a time."""
+        """Give the bytes for the peer, a bounded piece at a time.
+
+        What is said on a link leaves after its attach, and before its detach; both are proton's.
+        """
         parts = [self.sasl.outgoing()]
         size = 0
         while self.wire is not None and size < OUTGOING_MAX:
-            self.pressure.flush()
+            count = len(parts)
+            self.channels.write(parts)
+            size += self.pressure.flush(parts, OUTGOING_MAX - size)
             data = self.wire.pull()
             self._walk()
-            if not data:
+            if data:
+                self.channels.learn(data)
+                parts.append(data)
+            if len(parts) == count:
                 break
-            parts.append(data)
-            size += len(data)
         if size >= OUTGOING_MAX:
             self.wake()  # for the next piece
         if self.is_closed:
@@ -152,8 +160,8 @@ class AmqpEngine(Engine):
 
     # For links and events.
 
-    def open_session(self, hostname: str, container: str) -> None:
-        """Let a peer in that has logged in and opened."""
+    def open_session(self, hostname: str, container: str, frame_max: int) -> None:
+        """Let a peer in that has logged in and opened; it takes frames of `frame_max`, 0: any."""
         identity = self.sasl.identity
         authorise(identity, Verb.CONNECT, "broker")
         host = self.broker.host_named(hostname or self.sasl.hostname or None)
@@ -165,6 +173,7 @@ class AmqpEngine(Engine):
         session.resume = self.has_news  # `tick` reads on
         session.kick = self._kick
         self.container = container
+        self.frame_max = max(FRAME_SIZE_MIN, min(frame_max or OUTGOING_MAX, OUTGOING_MAX))
         self.session = session
         self.is_stranger = False
         self.nodes = Nodes(self)
@@ -176,16 +185,6 @@ class AmqpEngine(Engine):
         if not self.is_receiving:
             self.wake()
 
-    def close_link(self, link: AnyLink, error: BrokerError) -> None:
-        """End a link, saying why."""
-        self.report("link_closed", link=link.name, cause=error.text)
-        self.links.close(link, error)
-
-    def close_link_later(self, link: AnyLink, error: BrokerError) -> None:
-        """End a link at the end of this turn: asked from inside the core."""
-        self._to_close.append((link, error))
-        self.has_news()
-
     # Turns.
 
     def _turn(self, now: float) -> None:
@@ -195,9 +194,7 @@ class AmqpEngine(Engine):
 
     def _end_turn(self) -> None:
         self.broker.run(self.now, self.session)
-        closing, self._to_close = self._to_close, []
-        for link, error in closing:
-            self.close_link(link, error)
+        self.links.close_due()
 
     def _walk(self) -> None:
         if self.events is not None:
@@ -221,7 +218,8 @@ class AmqpEngine(Engine):
         leftover, sasl.leftover = sasl.leftover, b""
         return leftover
 
-    def _push(self, data: bytes) -> None:
+    def push(self, data: bytes) -> None:
+        """Have proton handle bytes, and what they bring about."""
         rest = memoryview(data)
         while rest and self.wire is not None and not self.is_closed:
             taken = self.wire.push(rest)

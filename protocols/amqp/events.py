@@ -1,9 +1,10 @@
 """Events: what proton reports of a connection, walked in order.
 
-Deliveries and credit come first, they are nearly all; they go straight to their link. The others
-are the lives of connection, session and link. An event is taken off the list whatever happens to
-it, or the walk would never end; what a peer sent that nobody can read ends its connection. Once
-that has ended, for whatever reason, nothing begins on it: a link would outlive its memory.
+They are the lives of connection, session and link; which channel and which handle the peer has
+used is told by `channels`, which knows the frame at hand. An event is taken off the list whatever
+happens to it, or the walk would never end; what a peer sent that nobody can read ends its
+connection. Once that has ended, for whatever reason, nothing begins on it: a link would outlive
+its memory.
 """
 
 from __future__ import annotations
@@ -15,20 +16,11 @@ from cproton_ffi import lib
 from proton import ProtonException
 
 from covey.core.errors import BrokerError, ProtocolError, RefusedError
-from covey.protocols.amqp.calls import (
-    PN_DELIVERY,
-    PN_LINK_FLOW,
-    pn_collector_peek,
-    pn_collector_pop,
-    pn_event_link,
-    pn_event_type,
-)
+from covey.protocols.amqp.channel import SESSION_FRAMES
 from covey.protocols.amqp.wire import Pointer, Wire, link_at, session_at
 
 if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
-
-SESSION_FRAMES: Final = 2048  # a session's window: twice the default credit of one link
 
 # A peer that asks for a sign of life more often would be sent little else: it is refused, as AMQP
 # 1.0 section 2.4.5 asks of whoever cannot support an idle time-out.
@@ -45,25 +37,15 @@ class Events:
         self.engine = engine
         self.wire = wire
         self.has_opened = False  # the peer has
-        self.sessions = 0
 
     def walk(self) -> None:
         """Handle all events there are."""
         events = self.wire.events
-        links = self.engine.links.open
-        event = pn_collector_peek(events)
+        event = lib.pn_collector_peek(events)
         while event:
-            kind = pn_event_type(event)
+            kind = lib.pn_event_type(event)
             try:
-                if kind == PN_DELIVERY:
-                    link = links.get(pn_event_link(event))
-                    if link is not None:
-                        link.delivered(event)
-                elif kind == PN_LINK_FLOW:
-                    link = links.get(pn_event_link(event))
-                    if link is not None:
-                        link.flowed()
-                elif kind in HANDLERS and not self.engine.is_closed:
+                if kind in HANDLERS and not self.engine.is_closed:
                     HANDLERS[kind](self, event)
             except BrokerError as error:
                 self.engine.fail(error)
@@ -71,8 +53,8 @@ class Events:
                 cause = f"unreadable data: {type(error).__name__}"
                 self.engine.fail(ProtocolError(cause, "decode-error"))
             finally:
-                pn_collector_pop(events)
-            event = pn_collector_peek(events)
+                lib.pn_collector_pop(events)
+            event = lib.pn_collector_peek(events)
 
     def on_open(self, event: Pointer) -> None:
         """Let the peer in, once."""
@@ -89,36 +71,36 @@ class Events:
                 f"an idle time-out of {int(idle_s * 1000)} ms: at least {least_ms} are supported"
             )
             raise RefusedError(cause, "invalid")
-        self.engine.open_session(hostname or "", container or "")
+        frame_max = self.wire.transport.remote_max_frame_size
+        self.engine.open_session(hostname or "", container or "", frame_max)
         connection.open()
 
     def on_session_open(self, event: Pointer) -> None:
-        """Open a session.
-
-        Proton forgets the session that a channel had when another one begins there; it shows when
-        there are more of them than channels.
-        """
+        """Open a session."""
         if self.engine.session is None:
             raise ProtocolError("begin on a connection that is not open", "illegal-state")
-        self.sessions += 1
-        if self.sessions > self.engine.settings.channel_max + 1:
-            raise ProtocolError("begin on a channel that has a session already", "illegal-state")
-        session = session_at(lib.pn_event_session(event))
+        channel = self.engine.channels.current
+        assert channel is not None
+        channel.pointer = lib.pn_event_session(event)
+        self.engine.channels.open[channel.number] = channel
+        session = session_at(channel.pointer)
         session.incoming_capacity = SESSION_FRAMES * self.engine.settings.max_frame_size
         session.open()
 
     def on_link_open(self, event: Pointer) -> None:
         """Open a link, or refuse it."""
-        if self.engine.session is not None:
-            self.engine.links.attach(link_at(pn_event_link(event)))
+        channels = self.engine.channels
+        if self.engine.session is not None and channels.current is not None:
+            link = link_at(lib.pn_event_link(event))
+            self.engine.links.attach(link, channels.current, channels.handle)
 
     def on_link_close(self, event: Pointer) -> None:
         """End a link for good."""
-        self.engine.links.detach(link_at(pn_event_link(event)), is_closed=True)
+        self.engine.links.detach(link_at(lib.pn_event_link(event)), is_closed=True)
 
     def on_link_detach(self, event: Pointer) -> None:
         """End a link that may come back."""
-        self.engine.links.detach(link_at(pn_event_link(event)), is_closed=False)
+        self.engine.links.detach(link_at(lib.pn_event_link(event)), is_closed=False)
 
     def on_session_close(self, event: Pointer) -> None:
         """End a session and its links."""
@@ -127,7 +109,6 @@ class Events:
         session = session_at(pointer)
         session.close()
         session.free()
-        self.sessions -= 1
 
     def on_close(self, event: Pointer) -> None:
         """End the connection as the peer asked."""
@@ -135,7 +116,6 @@ class Events:
 
     def on_transport_error(self, event: Pointer) -> None:
         """End the connection: proton has told the peer why."""
-        self.wire.has_failed = True
         condition = self.wire.transport.condition
         if condition is not None:
             name, cause = condition.name, condition.description

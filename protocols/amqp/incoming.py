@@ -2,42 +2,40 @@
 
 A message may come in many frames; it is gathered here, within the link's largest size, and handed
 on whole. Messages that end up in queues, transaction commands and management requests differ only
-in `take`.
+in `take`. A delivery is known by its number in the session; one that came settled has none, since
+there is nothing to say of it.
 
-Credit is the flow control. A blocked session (a message of it waits for room) reads no further
-delivery: what comes stays in proton, bounded by the session's window, and no credit is renewed.
-Settlements and flow still get through on the same connection, so a client that has to acknowledge
-before there is room can do so.
+Credit is the flow control: whoever sends beyond it loses the link (AMQP 1.0 section 2.6.7). While
+its session is blocked (a message of it waits for room) what comes is held back, and no credit is
+renewed. Settlements and flow still get through on the same connection, so a client that has to
+acknowledge before there is room can do so.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, Final
 
-from cproton_ffi import lib
-
-from covey.core.errors import BrokerError, RefusedError
+from covey.core.errors import BrokerError, ProtocolError, RefusedError
 from covey.core.session import Session
-from covey.protocols.amqp import transfer
-from covey.protocols.amqp.calls import (
-    pn_delivery_partial,
-    pn_delivery_settle,
-    pn_delivery_settled,
-    pn_delivery_update,
-    pn_event_delivery,
-    pn_link_advance,
-    pn_link_current,
-)
-from covey.protocols.amqp.transfer import read
+from covey.protocols.amqp.encoder import uint
+from covey.protocols.amqp.performatives import ABSENT, MASK
+from covey.protocols.amqp.states import rejected
 from covey.protocols.amqp.wire import Pointer
 
 if TYPE_CHECKING:
+    from covey.protocols.amqp.channel import Channel
     from covey.protocols.amqp.engine import AmqpEngine
+    from covey.protocols.amqp.transfer import Transfer
+
+SETTLED: Final = ABSENT  # the number of a delivery that is to have no answer
 
 
 class IncomingLink(ABC):
     """Gathers the peer's transfers and gives it credit."""
+
+    channel: Channel  # given when it joins
 
     def __init__(self, engine: AmqpEngine, pointer: Pointer, name: str) -> None:
         assert engine.session is not None
@@ -45,128 +43,174 @@ class IncomingLink(ABC):
         self.session: Session = engine.session
         self.pointer = pointer
         self.name = name
+        self.handle = 0  # the peer's
+        self.own_handle = -1  # ours, once the attach has left
         self.credit = engine.settings.link_credit
         self.used = 0  # of the credit, since it was last renewed
+        self.delivery_count = 0  # the peer's: where its credit counts from
+        self.delivery_limit = 0  # how far it reaches, as far as the peer was told
+        self.granted = 0  # how far it is to reach
         self.size_max = engine.settings.max_message_size
-        self.chunks: list[bytes] = []  # of a message that is not complete yet
+        self.number = ABSENT  # of the delivery that is not complete yet
+        self.chunks: list[bytes] = []  # of it
         self.size = 0  # bytes of it so far
+        self.is_settled = False
+        self.state = b""  # what the peer says of the delivery at hand
+        self.held: deque[tuple[int, bytes, bytes]] = deque()  # number, state and message
         self.settles_second = False  # the peer settles after it has seen our answer
-        self.answered: set[Pointer] = set()  # those the peer has still to settle
+        self.unsettled: set[int] = set()  # on such a link: those the peer has still to settle
         self.is_ended = False
 
     @abstractmethod
-    def take(self, delivery: Pointer, data: bytes) -> None:
-        """Do what a whole message asks for, and settle its delivery now or later."""
+    def take(self, delivery: int, data: bytes) -> None:
+        """Do what a whole message asks for, and answer its delivery now or later."""
 
     def start(self) -> None:
-        """Give the peer its first credit."""
-        lib.pn_link_flow(self.pointer, self.credit)
+        """Give the peer its first credit; one that does not wait to be told may use it, too."""
+        self.granted = self.delivery_count + self.credit
+        self.delivery_limit = self.granted
+        self._tell_credit()
 
-    def flowed(self) -> None:  # noqa: B027 - credit for sending is the other direction's
-        """Hear that the peer, which sends here, has told its state: nothing to do."""
+    def attached(self, handle: int) -> None:
+        """Hear which handle the link has on our side."""
+        self.own_handle = handle
 
-    def delivered(self, event: Pointer) -> None:
-        """Hear that a delivery changed: it has come, or grown, or the peer has settled it.
+    def flow_fields(self) -> tuple[bytes, ...]:
+        """Return what a flow says of this link; from now on that holds."""
+        self.delivery_limit = self.granted
+        left = max(0, self.delivery_limit - self.delivery_count)
+        return uint(self.own_handle), uint(self.delivery_count & MASK), uint(left)
 
-        Every one has an event after its last frame, and each event reads the oldest that is there:
-        so all are read, and none is asked for by its pointer.
-        """
-        if self.answered and self._finish(pn_event_delivery(event)):
+    def transferred(self, transfer: Transfer) -> None:
+        """Take a transfer: nearly always a message, else a part of one."""
+        number = transfer.number
+        if number == ABSENT or self.number != ABSENT or transfer.has_more or transfer.is_aborted:
+            self._gather(transfer)
             return
-        session = self.session
-        if not session.blocked:
-            delivery = pn_link_current(self.pointer)
-            if delivery:
-                self._read_on(delivery)
-        if session.blocked:
-            self.engine.pressure.stall(self)
-        elif self.used * 2 >= self.credit:
-            self._renew_credit()
+        self.delivery_count += 1
+        payload = transfer.payload
+        if self.delivery_count > self.delivery_limit:
+            self._refuse_more()
+        elif len(payload) > self.size_max > 0:
+            self._refuse_size()
+        else:
+            self._arrived(SETTLED if transfer.is_settled else number, transfer.state, payload)
 
     def work(self) -> None:
         """Take what had to wait, unless the session has to wait again."""
-        while not self.is_ended:
+        while self.held and not self.is_ended:
             if self.session.blocked:
-                self.engine.pressure.stall(self)
-                return
-            delivery = pn_link_current(self.pointer)
-            if not delivery or not self._read_on(delivery):
                 break
-        if self.used * 2 >= self.credit:
-            self._renew_credit()
+            number, state, data = self.held.popleft()
+            self.engine.pressure.held_size -= len(data)
+            self._take(number, state, data)
+        self._look_after()
 
-    def answer(self, delivery: Pointer, state: int) -> None:
+    def answer(self, delivery: int, state: bytes) -> None:
         """Tell the peer what became of its message."""
-        pn_delivery_update(delivery, state)
-        if self.settles_second and not pn_delivery_settled(delivery):
-            self.answered.add(delivery)
-        else:
-            pn_delivery_settle(delivery)
-        if not self.engine.is_receiving:
-            self.engine.wake()
+        if delivery == SETTLED:
+            return
+        channel = self.channel
+        if not self.settles_second:
+            channel.answers.add(delivery, state, True)
+        elif delivery in self.unsettled:
+            channel.answers.add(delivery, state, False)
+        if not channel.is_due:
+            channel.touch()
 
-    def refuse(self, delivery: Pointer, error: BrokerError) -> None:
+    def refuse(self, delivery: int, error: BrokerError) -> None:
         """Say no to one message; a settled one has nobody to say it to."""
-        if pn_delivery_settled(delivery):
-            transfer.settle(delivery, transfer.REJECTED)
+        if delivery == SETTLED:
             self.engine.report("message_refused", link=self.name, cause=error.text)
         else:
-            transfer.reject(delivery, error)
-        self.engine.has_news()
+            self.answer(delivery, rejected(error))
 
     def end(self, *, is_closed: bool, counted: bool) -> None:
-        """Let go: the link is about to be freed, and its deliveries with it."""
+        """Let go of what has come and was not taken."""
         self.is_ended = True
-        self.answered.clear()
+        self.unsettled.clear()
         self._forget_chunks()
+        for _, _, data in self.held:
+            self.engine.pressure.held_size -= len(data)
+        self.held.clear()
 
-    def _finish(self, delivery: Pointer) -> bool:
-        """Settle what the peer has, having seen our answer; False: it has none yet."""
-        if delivery not in self.answered:
-            return False
-        if pn_delivery_settled(delivery):
-            self.answered.discard(delivery)
-            pn_delivery_settle(delivery)
-        return True
-
-    def _read_on(self, delivery: Pointer) -> bool:
-        """Read the current delivery; True once it is done with and the next may follow."""
-        data = read(self.pointer)
-        if not data and lib.pn_delivery_aborted(delivery):
+    def _gather(self, transfer: Transfer) -> None:
+        """Take a part of a message; hand it on with the last one."""
+        if self.number == ABSENT:
+            if transfer.number == ABSENT:
+                raise ProtocolError(f"link {self.name}: a transfer without a number", "invalid")
+            self.number = transfer.number
+            self.delivery_count += 1
+            if self.delivery_count > self.delivery_limit:
+                self._refuse_more()
+                return
+        elif transfer.number not in (ABSENT, self.number):
+            cause = f"link {self.name}: a delivery begins before the last one is complete"
+            raise ProtocolError(cause, "invalid")
+        if transfer.is_aborted:
             self._forget_chunks()
-            pn_delivery_settle(delivery)
             self.used += 1
-            return True
-        self.size += len(data)
+            self._look_after()
+            return
+        self.size += len(transfer.payload)
         if self.size > self.size_max > 0:
             self._refuse_size()
-            return False
-        if pn_delivery_partial(delivery):
-            if data:
-                self.chunks.append(data)
-            return False
-        if self.chunks:
-            data = b"".join([*self.chunks, data])
-            self.chunks = []
-        self.size = 0
-        pn_link_advance(self.pointer)
+            return
+        self.chunks.append(transfer.payload)
+        self.is_settled = self.is_settled or transfer.is_settled
+        self.state = transfer.state or self.state
+        if not transfer.has_more:
+            number = SETTLED if self.is_settled else self.number
+            data, state = b"".join(self.chunks), self.state
+            self._forget_chunks()
+            self._arrived(number, state, data)
+
+    def _arrived(self, number: int, state: bytes, data: bytes) -> None:
+        """Take a message, or hold it back."""
+        if self.session.blocked or self.held:
+            self.held.append((number, state, data))
+            self.engine.pressure.held_size += len(data)
+        else:
+            self._take(number, state, data)
+        if self.session.blocked or self.used * 2 >= self.credit:
+            self._look_after()
+
+    def _take(self, number: int, state: bytes, data: bytes) -> None:
+        if self.settles_second and number != SETTLED:
+            self.unsettled.add(number)
         self.used += 1
+        self.state = state
         try:
-            self.take(delivery, data)
+            self.take(number, data)
         except BrokerError as error:
-            self.refuse(delivery, error)
-        return True
+            self.refuse(number, error)
+
+    def _look_after(self) -> None:
+        """Wait with a session that is blocked; else renew the credit when half is used."""
+        if self.is_ended:
+            return
+        if self.session.blocked:
+            self.engine.pressure.stall(self)
+        elif self.used * 2 >= self.credit:
+            self.granted += self.used
+            self.used = 0
+            self._tell_credit()
+
+    def _tell_credit(self) -> None:
+        self.channel.flows.append(self)
+        self.channel.touch()
+
+    def _refuse_more(self) -> None:
+        cause = f"link {self.name}: more transfers than it has credit for"
+        self.engine.links.close(self, RefusedError(cause, "no-credit"))
 
     def _refuse_size(self) -> None:
-        self._forget_chunks()
         cause = f"link {self.name}: a message has more than {self.size_max} bytes"
-        self.engine.close_link(self, RefusedError(cause, "too-large"))
+        self.engine.links.close(self, RefusedError(cause, "too-large"))
 
     def _forget_chunks(self) -> None:
+        self.number = ABSENT
         self.chunks = []
         self.size = 0
-
-    def _renew_credit(self) -> None:
-        if not self.is_ended:
-            lib.pn_link_flow(self.pointer, self.used)
-            self.used = 0
+        self.is_settled = False
+        self.state = b""

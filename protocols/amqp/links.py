@@ -17,6 +17,7 @@ from proton import Link, Terminus
 
 from covey.core.errors import BrokerError, RefusedError
 from covey.core.security import Verb, authorise
+from covey.protocols.amqp.channel import AnyLink, Channel
 from covey.protocols.amqp.conditions import condition_of
 from covey.protocols.amqp.coordinator import ControlLink
 from covey.protocols.amqp.incoming import IncomingLink
@@ -30,8 +31,6 @@ from covey.protocols.amqp.wire import Pointer, link_at
 if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
 
-AnyLink = IncomingLink | OutgoingLink
-
 
 class Links:
     """The links of one connection, by proton's pointer."""
@@ -39,10 +38,12 @@ class Links:
     def __init__(self, engine: AmqpEngine) -> None:
         self.engine = engine
         self.open: dict[Pointer, AnyLink] = {}
+        self._to_close: list[tuple[AnyLink, BrokerError]] = []
         self.leaving: set[Pointer] = set()  # ended here, which the peer has still to confirm
 
-    def attach(self, link: Link) -> None:
+    def attach(self, link: Link, channel: Channel, handle: int) -> None:
         """Answer an attach: open the link, or refuse it."""
+        channel.links[handle] = None  # what is sent to a link that is refused goes nowhere
         try:
             if link.name is None:
                 raise RefusedError("an attach without the link's name", "invalid")
@@ -57,6 +58,7 @@ class Links:
             self._refuse(link, error)
             return
         self.open[link._impl] = made
+        channel.join(made, handle, self.engine.channels.delivery_count)
         link.snd_settle_mode = link.remote_snd_settle_mode
         link.rcv_settle_mode = link.remote_rcv_settle_mode
         link.open()
@@ -74,6 +76,7 @@ class Links:
 
     def close(self, link: AnyLink, error: BrokerError) -> None:
         """End a link from this side, saying why."""
+        self.engine.report("link_closed", link=link.name, cause=error.text)
         if self._end(link.pointer, is_closed=False, counted=False):
             wrapped = link_at(link.pointer)
             wrapped.condition = condition_of(error)
@@ -81,11 +84,22 @@ class Links:
             self._let_go(link.pointer)
             self.engine.has_news()
 
+    def close_later(self, link: AnyLink, error: BrokerError) -> None:
+        """End a link at the end of this turn: asked from inside the core."""
+        self._to_close.append((link, error))
+        self.engine.has_news()
+
+    def close_due(self) -> None:
+        """End the links that are to end with this turn."""
+        closing, self._to_close = self._to_close, []
+        for link, error in closing:
+            self.close(link, error)
+
     def go_on(self) -> None:
         """Hear that deliveries go on after the outbox was full."""
         for link in self.open.values():
             if isinstance(link, OutgoingLink):
-                link.go_on()
+                link.drain.go_on()
 
     def end_session(self, session: Pointer) -> None:
         """End every link of a session that ends."""
@@ -103,6 +117,7 @@ class Links:
         link = self.open.pop(pointer, None)
         if link is None:
             return False
+        link.channel.leave(link.handle)
         link.end(is_closed=is_closed, counted=counted)
         return True
 

@@ -32,7 +32,6 @@ from covey.core.describe import ATTRIBUTES, Plain
 from covey.core.destination import Destination
 from covey.core.errors import BrokerError, RefusedError
 from covey.core.session import Session
-from covey.protocols.amqp import transfer
 from covey.protocols.amqp.checker import VALUES_MAX
 from covey.protocols.amqp.incoming import IncomingLink
 from covey.protocols.amqp.message import AmqpMessage
@@ -43,7 +42,7 @@ from covey.protocols.amqp.request import (
     encode_answer,
     type_name_of,
 )
-from covey.protocols.amqp.wire import Pointer
+from covey.protocols.amqp.states import ACCEPTED_STATE
 
 if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
@@ -209,11 +208,11 @@ class Management:
 class RequestLink(IncomingLink):
     """A link to `$management`."""
 
-    def take(self, delivery: Pointer, data: bytes) -> None:
+    def take(self, delivery: int, data: bytes) -> None:
         """Do what a request says."""
         engine = self.engine
         serve(engine, AmqpMessage.decode(data, engine.wall_ms))
-        self.answer(delivery, transfer.ACCEPTED)
+        self.answer(delivery, ACCEPTED_STATE)
 
 
 def serve(engine: AmqpEngine, message: AmqpMessage) -> None:

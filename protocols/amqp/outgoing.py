@@ -1,49 +1,50 @@
 """OutgoingLink: a link on which the peer receives.
 
-The consumers behind it (`consumer`) put encoded messages into its outbox; `flush` hands them to
-proton when the shell asks for bytes. Credit is the peer's: the window of the core is what proton
-says minus what waits in the outbox.
+The consumers behind it (`consumer`) put encoded messages into its outbox; `flush` writes their
+transfers when the shell asks for bytes, as far as the session's window reaches. Credit is the
+peer's: the window of the core is what the peer has granted minus what waits in the outbox.
 
-A delivery's entry is kept under proton's pointer until the peer has settled it. What was still in
-the outbox when the link ends was never seen, so it goes back uncounted; what was sent counts as a
-try only if the connection was lost.
+A delivery's entry is kept under its number until the peer has settled it. What was still in the
+outbox when the link ends was never seen, so it goes back uncounted; what was sent counts as a try
+only if the connection was lost.
+
+Source: AMQP 1.0 sections 2.6.7, 2.6.12 and 2.7.5.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from cproton_ffi import lib
-
-from covey.core.consumer import Consumer, Window
-from covey.core.entry import ACCEPTED, Entry, Outcome
-from covey.core.errors import ProtocolError, RefusedError
-from covey.core.queue import Queue
+from covey.core.consumer import Window
+from covey.core.entry import Entry, Outcome
+from covey.core.errors import RefusedError
 from covey.core.session import Session
 from covey.core.subscription import settle
-from covey.protocols.amqp import transfer
-from covey.protocols.amqp.calls import (
-    pn_delivery_remote_state,
-    pn_delivery_settle,
-    pn_delivery_settled,
-    pn_event_delivery,
-    pn_link_advance,
+from covey.protocols.amqp.drain import Drain
+from covey.protocols.amqp.encoder import NULL, boolean, uint
+from covey.protocols.amqp.performatives import (
+    LAST,
+    MASK,
+    MORE,
+    TAG,
+    TRANSFER_HEAD,
+    later_by,
+    transfer_start,
 )
-from covey.protocols.amqp.outcomes import OUTCOMES, outcome_of
-from covey.protocols.amqp.transfer import ACCEPTED as ACCEPTED_STATE
-from covey.protocols.amqp.transfer import send
+from covey.protocols.amqp.states import OUTCOMES, TRANSACTIONAL, State, outcome_of, plain
 from covey.protocols.amqp.wire import Pointer
 
 if TYPE_CHECKING:
+    from covey.protocols.amqp.channel import Channel
     from covey.protocols.amqp.engine import AmqpEngine
-
-SESSION_SIZE_MAX: Final = 1024 * 1024  # bytes in proton while the peer's session window is closed
 
 
 class OutgoingLink:
     """One link's outbox, credit and unsettled deliveries."""
+
+    channel: Channel  # given when it joins
 
     def __init__(self, engine: AmqpEngine, pointer: Pointer, name: str) -> None:
         assert engine.session is not None
@@ -51,18 +52,24 @@ class OutgoingLink:
         self.pressure = engine.pressure
         self.session: Session = engine.session
         self.pointer = pointer
-        self.session_pointer: Pointer = lib.pn_link_session(pointer)
         self.name = name
+        self.handle = 0  # the peer's
+        self.own_handle = -1  # ours, once the attach has left
         self.window = Window(0)
         self.outbox: deque[tuple[bytes, Entry | None]] = deque()
-        self.unsettled: dict[Pointer, Entry | None] = {}
-        self.last_tag = 0
+        self.unsettled: dict[int, Entry | None] = {}
+        self.delivery_count = 0
+        self.delivery_limit = 0  # how far the credit reaches
+        self.number = 0  # of the delivery that needs several transfers
+        self.offset = (
+            0  # bytes of it that have been sent; it stays the outbox's first until all are
+        )
         self.is_presettled = False
         self.is_waiting = False  # in the engine's list of links to flush
-        self.draining: set[Consumer] = set()
-        self.is_drain_due = False
+        self.drain = Drain(self)
         self.is_ended = False
         self.on_end: Callable[[bool], None] | None = None
+        self._start = b""
         # Whose it is over connections; a container without an id has no claim to anything.
         container = engine.container
         self.claim = (self.session.host.id, self.session.identity.name, container, name)
@@ -77,9 +84,14 @@ class OutgoingLink:
         if self.engine.container:
             self.engine.broker.claims.hold(self.claim, self.stolen)
 
+    def attached(self, handle: int) -> None:
+        """Hear which handle the link has on our side."""
+        self.own_handle = handle
+        self._start = transfer_start(self.channel.own_number, handle)
+
     def stolen(self) -> None:
         """Hear that another connection of the same container has taken the link over."""
-        self.engine.close_link(self, RefusedError(f"link {self.name} was taken over", "stolen"))
+        self.engine.links.close(self, RefusedError(f"link {self.name} was taken over", "stolen"))
 
     # From the core.
 
@@ -91,80 +103,80 @@ class OutgoingLink:
         if not self.is_waiting or pressure.outbox_size > pressure.outbox_max:
             pressure.queued(self)
 
-    def drained(self, consumer: Consumer) -> None:
-        """Hear that a queue has nothing more for the credit given."""
-        if self.window.is_paused:
-            return  # the outbox is full, not the queue empty: `go_on` asks again
-        self.draining.discard(consumer)
-        if not self.draining:
-            self.is_drain_due = True
-            self.pressure.queued(self)
-
-    def go_on(self) -> None:
-        """Hear that deliveries go on after the outbox was full."""
-        if self.draining:
-            self._drain()
-
     # To the peer.
 
-    def flush(self) -> int:
-        """Hand messages to proton while it can pass them on; return the bytes handed over."""
+    def flush(self, parts: list[bytes], room: int) -> int:
+        """Write transfers while the session's window is open; return the bytes of messages."""
+        channel = self.channel
         outbox = self.outbox
-        pointer = self.pointer
-        is_presettled = self.is_presettled
         unsettled = self.unsettled
+        owners = channel.unsettled.links
+        is_presettled = self.is_presettled
+        payload_max = self.engine.frame_max - TRANSFER_HEAD.size
+        start, last = self._start, LAST[is_presettled]
+        first = number = channel.next_delivery
+        window = channel.peer_window if self.own_handle >= 0 else 0
         size = 0
-        room = SESSION_SIZE_MAX - lib.pn_session_outgoing_bytes(self.session_pointer)
-        tag = self.last_tag
-        while outbox and size < room:
-            payload, entry = outbox.popleft()
-            tag += 1
-            delivery = send(pointer, tag, payload)
-            if is_presettled:
-                pn_delivery_settle(delivery)  # which goes on to the next
-            else:
-                pn_link_advance(pointer)
-                unsettled[delivery] = entry
-            size += len(payload)
-        self.last_tag = tag
-        if self.is_drain_due and not outbox:
-            self.is_drain_due = False
-            transfer.give_back_credit(pointer)
-            self.window.count = 0
+        while outbox and size < room and window > 0 and not self.offset:
+            payload, entry = outbox[0]
+            length = len(payload)
+            if length > payload_max:
+                break
+            outbox.popleft()
+            parts.append(
+                TRANSFER_HEAD.pack(length + TRANSFER_HEAD.size, start, number, TAG, number, last)
+            )
+            parts.append(payload)
+            if not is_presettled:
+                unsettled[number] = entry
+                owners[number] = self
+            number = (number + 1) & MASK
+            window -= 1
+            size += length
+        count = (number - first) & MASK
+        channel.next_delivery = number
+        channel.next_outgoing = (channel.next_outgoing + count) & MASK
+        channel.peer_window -= count
+        self.delivery_count = (self.delivery_count + count) & MASK
+        if outbox and window > 0 and size < room:
+            size += self._flush_part(parts, payload_max)
+        if self.drain.is_due and not outbox and self.own_handle >= 0:
+            self.drain.give_back(parts)
         return size
+
+    def flow_fields(self) -> tuple[bytes, ...]:
+        """Return what a flow says of this link."""
+        credit = max(0, later_by(self.delivery_limit, self.delivery_count))
+        numbers = (uint(self.own_handle), uint(self.delivery_count), uint(credit), NULL)
+        return *numbers, boolean(self.drain.is_asked)
 
     # From the peer.
 
-    def flowed(self) -> None:
+    def flowed(self, delivery_count: int, credit: int, *, is_draining: bool) -> None:
         """Hear of the peer's credit: more, less, or to be used up now."""
         window = self.window
-        credit = lib.pn_link_credit(self.pointer) - len(self.outbox)
-        if credit > window.count:
-            window.grant(credit - window.count, 0)
+        self.delivery_limit = (delivery_count + credit) & MASK
+        self.drain.is_asked = is_draining
+        free = later_by(self.delivery_limit, self.delivery_count) - len(self.outbox)
+        if free > window.count:
+            window.grant(free - window.count, 0)
         else:
-            window.count = credit
-        if lib.pn_link_get_drain(self.pointer):
-            self._drain()
+            window.count = free
+        if is_draining:
+            self.drain.ask()
 
-    def delivered(self, event: Pointer) -> None:
-        """Hear what became of a delivery."""
-        delivery = pn_event_delivery(event)
-        state = pn_delivery_remote_state(delivery)
-        is_settled = bool(pn_delivery_settled(delivery))
-        if is_settled and state == ACCEPTED_STATE:  # nearly always
-            entry = self.unsettled.pop(delivery, None)
-            pn_delivery_settle(delivery)
-            holder = None if entry is None else entry.holder
-            if entry is not None and holder is not None and holder.window is self.window:
-                source = holder.queue
-                if source is not None:
-                    source.settle(entry, ACCEPTED, self.engine.now)
-        elif delivery not in self.unsettled:
-            self._check_direction()
-        elif state == transfer.TRANSACTIONAL:
-            self.engine.coordinator.settle(self, delivery, is_settled=is_settled)
-        elif is_settled or state in OUTCOMES:
-            self._settle(delivery, state, is_settled=is_settled)
+    def decided(self, number: int, state: State, *, is_settled: bool) -> None:
+        """Hear what became of a delivery that was not simply accepted."""
+        if state.code == TRANSACTIONAL:
+            self.engine.coordinator.settle(self, number, state, is_settled=is_settled)
+        elif is_settled:
+            entry = self.forget(number)
+            self.settle_entry(entry, *outcome_of(state))
+        elif state.code in OUTCOMES:
+            # The peer waits for our settlement, which is a promise: it leaves after the store's.
+            self.settle_entry(self.unsettled[number], *outcome_of(state))
+            answer = plain(state.code)
+            self.engine.broker.promises.after(self.session, lambda: self.finish(number, answer))
 
     def settle_entry(self, entry: Entry | None, outcome: Outcome, reason: str = "") -> None:
         """Settle with the core what this link still holds."""
@@ -172,11 +184,17 @@ class OutgoingLink:
         if entry is not None and holder is not None and holder.window is self.window:
             settle(entry, outcome, self.engine.now, reason)
 
-    def finish(self, delivery: Pointer, state: int) -> None:
+    def forget(self, number: int) -> Entry | None:
+        """Let go of a delivery that is settled on both sides."""
+        self.channel.unsettled.links.pop(number, None)
+        return self.unsettled.pop(number, None)
+
+    def finish(self, number: int, state: bytes) -> None:
         """Settle a delivery with the peer, unless the link has gone."""
-        if not self.is_ended and self.unsettled.pop(delivery, self) is not self:
-            transfer.settle(delivery, state)
-            self.engine.has_news()
+        if number in self.unsettled:
+            self.forget(number)
+            self.channel.releases.add(number, state, True)
+            self.channel.touch()
 
     def end(self, *, is_closed: bool, counted: bool) -> None:
         """Give back what the peer did not settle, and leave the queues."""
@@ -184,8 +202,11 @@ class OutgoingLink:
             return
         self.is_ended = True
         self.engine.broker.claims.release(self.claim, self.stolen)
+        for number in self.unsettled:
+            self.channel.unsettled.links.pop(number, None)
         self.unsettled.clear()
         outbox, self.outbox = self.outbox, deque()
+        self.pressure.outbox_size += self.offset  # of the first one only the rest is there
         for payload, entry in outbox:
             self.pressure.outbox_size -= len(payload)
             self.settle_entry(entry, Outcome.RELEASED)
@@ -196,34 +217,31 @@ class OutgoingLink:
         if self.on_end is not None:
             self.on_end(is_closed)
 
-    def _check_direction(self) -> None:
-        """Refuse a peer's own transfer: it would be the current delivery, and take our next one."""
-        if lib.pn_link_current(self.pointer):
-            cause = f"link {self.name}: a transfer on a link on which the peer receives"
-            raise ProtocolError(cause, "illegal-state")
-
-    def _settle(self, delivery: Pointer, state: int, *, is_settled: bool) -> None:
-        entry = self.unsettled[delivery]
-        outcome = outcome_of(delivery, state)
-        reason = transfer.rejection(delivery) if outcome is Outcome.REJECTED else ""
-        if is_settled:
-            del self.unsettled[delivery]
-            pn_delivery_settle(delivery)
-            self.settle_entry(entry, outcome, reason)
-            return
-        # The peer waits for our settlement, which is a promise: it leaves after the store's.
-        self.settle_entry(entry, outcome, reason)
-        self.engine.broker.promises.after(self.session, lambda: self.finish(delivery, state))
-
-    def _drain(self) -> None:
-        self.draining = set(self.window.consumers)
-        for consumer in self.window.consumers:
-            queue = consumer.queue
-            if isinstance(queue, Queue):
-                queue.draining.append(consumer)
-                queue.mark()
-            else:
-                self.draining.discard(consumer)  # a topic keeps nothing back
-        if not self.draining:
-            self.is_drain_due = True
-            self.pressure.queued(self)
+    def _flush_part(self, parts: list[bytes], payload_max: int) -> int:
+        """Write one transfer of a message that needs several; return how many bytes it has."""
+        channel = self.channel
+        payload, entry = self.outbox[0]
+        if not self.offset:
+            self.number = channel.next_delivery
+            channel.next_delivery = (self.number + 1) & MASK
+            if not self.is_presettled:
+                self.unsettled[self.number] = entry
+                channel.unsettled.links[self.number] = self
+        number = self.number
+        part = payload[self.offset : self.offset + payload_max]
+        self.offset += len(part)
+        is_last = self.offset == len(payload)
+        if is_last:
+            self.outbox.popleft()
+            self.offset = 0
+            self.delivery_count = (self.delivery_count + 1) & MASK
+        ending = (LAST if is_last else MORE)[self.is_presettled]
+        parts.append(
+            TRANSFER_HEAD.pack(
+                len(part) + TRANSFER_HEAD.size, self._start, number, TAG, number, ending
+            )
+        )
+        parts.append(part)
+        channel.next_outgoing = (channel.next_outgoing + 1) & MASK
+        channel.peer_window -= 1
+        return len(part)

@@ -4,17 +4,13 @@ To the peer: messages wait in their links' outboxes until the shell asks for byt
 `outbox_max` bytes in all links together nothing more is delivered to the peer, until half of that
 is left.
 
-From the peer: while its session is blocked (a message of it waits for room) its links read no
-further delivery. What comes stays in proton, and beyond `held_max` bytes its socket is not read.
+From the peer: while its session is blocked (a message of it waits for room) its links hold back
+what comes, and beyond `held_max` bytes its socket is not read.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-from cproton_ffi import lib
-
-from covey.core.errors import RefusedError
 
 if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
@@ -25,12 +21,21 @@ if TYPE_CHECKING:
 class Pressure:
     """The full outboxes and the stalled links of one connection."""
 
-    __slots__ = ("_engine", "_stalled", "_unflushed", "is_paused", "outbox_max", "outbox_size")
+    __slots__ = (
+        "_engine",
+        "_stalled",
+        "_unflushed",
+        "held_size",
+        "is_paused",
+        "outbox_max",
+        "outbox_size",
+    )
 
     def __init__(self, engine: AmqpEngine) -> None:
         self._engine = engine
         self._unflushed: list[OutgoingLink] = []
         self._stalled: list[IncomingLink] = []
+        self.held_size = 0  # bytes that links hold back
         self.outbox_size = 0  # bytes, in all links
         self.outbox_max = engine.settings.outbox_max
         self.is_paused = False  # the outbox is full: nothing is delivered to this peer
@@ -49,16 +54,20 @@ class Pressure:
             self.is_paused = True
             engine.session.pause()
 
-    def flush(self) -> None:
-        """Hand to proton what it can pass on."""
+    def flush(self, parts: list[bytes], room: int) -> int:
+        """Write the transfers that may leave now; return the bytes of their messages."""
         waiting, self._unflushed = self._unflushed, []
+        written = 0
         for link in waiting:
             if link.is_ended:
                 continue
-            self.outbox_size -= link.flush()
-            link.is_waiting = bool(link.outbox)
+            size = link.flush(parts, room - written)
+            self.outbox_size -= size
+            written += size
+            link.is_waiting = bool(link.outbox) or link.drain.is_due
             if link.is_waiting:
-                self._unflushed.append(link)  # its session's window is closed
+                self._unflushed.append(link)  # its session's window is closed, or all the room used
+        return written
 
     def ease(self) -> None:
         """Let deliveries go on when the peer has taken enough."""
@@ -74,15 +83,10 @@ class Pressure:
     # From the peer.
 
     def stall(self, link: IncomingLink) -> None:
-        """Note that a link has messages which wait for the session, no more than it has credit."""
-        if lib.pn_link_queued(link.pointer) > max(0, lib.pn_link_credit(link.pointer)):
-            cause = f"link {link.name}: more transfers than it has credit for"
-            self._engine.close_link(link, RefusedError(cause, "no-credit"))
-            return
+        """Note that a link has to wait for the session, with what it holds back and its credit."""
         if link not in self._stalled:
             self._stalled.append(link)
-        held: int = lib.pn_session_incoming_bytes(lib.pn_link_session(link.pointer))
-        self._engine.reading = held < self._engine.settings.held_max
+        self._engine.reading = self.held_size < self._engine.settings.held_max
 
     def go_on(self) -> None:
         """Read what had to wait while the session was blocked."""
@@ -93,3 +97,4 @@ class Pressure:
         stalled, self._stalled = self._stalled, []
         for link in stalled:
             link.work()
+        engine.channels.renew()

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING
 
 from covey.core.destination import Destination
 from covey.core.errors import RefusedError
-from covey.protocols.amqp.calls import (
-    pn_delivery_remote_state,
-    pn_delivery_settle,
-    pn_delivery_settled,
-)
-from covey.protocols.amqp.incoming import IncomingLink
+from covey.protocols.amqp.incoming import SETTLED, IncomingLink
 from covey.protocols.amqp.management import MANAGEMENT_ADDRESS, serve
 from covey.protocols.amqp.message import AmqpMessage
-from covey.protocols.amqp.transfer import ACCEPTED, TRANSACTIONAL
+from covey.protocols.amqp.states import (
+    ACCEPTED_STATE,
+    NO_STATE,
+    TRANSACTIONAL,
+    accepted_in,
+    read_state,
+)
 from covey.protocols.amqp.wire import Pointer
 
 if TYPE_CHECKING:
@@ -33,16 +34,16 @@ class Answers:
 
     __slots__ = ("deliveries", "link")
 
-    def __init__(self, link: IncomingLink, delivery: Pointer) -> None:
+    def __init__(self, link: IncomingLink, delivery: int) -> None:
         self.link = link
-        self.deliveries: list[Pointer] = [delivery]
+        self.deliveries: list[int] = [delivery]
 
     def __call__(self) -> None:
         """Accept the messages, unless their link has gone."""
         link = self.link
         for delivery in self.deliveries:
             if not link.is_ended:
-                link.answer(delivery, ACCEPTED)
+                link.answer(delivery, ACCEPTED_STATE)
 
 
 class ProducerLink(IncomingLink):
@@ -65,7 +66,7 @@ class ProducerLink(IncomingLink):
         self._answers: Answers | None = None  # the last that wait for the store
         self.on_end: Callable[[], None] | None = None  # a delete policy, a dynamic node
 
-    def take(self, delivery: Pointer, data: bytes) -> None:
+    def take(self, delivery: int, data: bytes) -> None:
         """Publish a message, at once or with its transaction."""
         message = self._heads.repeated(data)
         if message is None:
@@ -74,14 +75,14 @@ class ProducerLink(IncomingLink):
         message.sender = session.id
         message.user = self.user
         targets = self.targets
-        if targets is None or pn_delivery_remote_state(delivery) == TRANSACTIONAL:
+        if targets is None or self.state:
             self._take_elsewhere(delivery, message)
         elif not self._publishing.is_put(session, targets, message):
             self._place(delivery, targets, message)
-        elif pn_delivery_settled(delivery):
-            pn_delivery_settle(delivery)
+        elif delivery == SETTLED:
+            return
         elif self._promises.is_safe(session):
-            self.answer(delivery, ACCEPTED)
+            self.answer(delivery, ACCEPTED_STATE)
         else:
             self._owe(delivery)
 
@@ -99,31 +100,29 @@ class ProducerLink(IncomingLink):
         self._heads.learn(message)
         return message
 
-    def _take_elsewhere(self, delivery: Pointer, message: AmqpMessage) -> None:
+    def _take_elsewhere(self, delivery: int, message: AmqpMessage) -> None:
         """Take a message that is sent in a transaction, or to wherever it says itself."""
-        is_transactional = pn_delivery_remote_state(delivery) == TRANSACTIONAL
+        state = read_state(self.state, 0) if self.state else NO_STATE
+        is_transactional = state.code == TRANSACTIONAL
         targets = self.targets
         if targets is None:
             if message.to() == MANAGEMENT_ADDRESS and not is_transactional:
                 serve(self.engine, message)
-                self.answer(delivery, ACCEPTED)
+                self.answer(delivery, ACCEPTED_STATE)
                 return
             targets = self._named_by(message)
         if is_transactional:
-            self.engine.coordinator.send(self, delivery, targets, message)
+            id = self.engine.coordinator.send(state, targets, message)
+            self.answer(delivery, accepted_in(id))
         else:
             self._place(delivery, targets, message)
 
-    def _place(
-        self, delivery: Pointer, targets: tuple[Destination, ...], message: AmqpMessage
-    ) -> None:
+    def _place(self, delivery: int, targets: tuple[Destination, ...], message: AmqpMessage) -> None:
         """Publish a message that may have to wait for room, or goes to several places."""
-        done = None if pn_delivery_settled(delivery) else Answers(self, delivery)
+        done = None if delivery == SETTLED else Answers(self, delivery)
         self.engine.broker.publish(self.session, targets, message, done)
-        if done is None:
-            pn_delivery_settle(delivery)
 
-    def _owe(self, delivery: Pointer) -> None:
+    def _owe(self, delivery: int) -> None:
         """Accept a message when it is safe."""
         if self._answers is not None and self._promises.is_last(self.session, self._answers):
             self._answers.deliveries.append(delivery)

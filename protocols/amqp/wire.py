@@ -3,32 +3,23 @@
 Bytes go in by `push`, bytes come out by `pull`; the engine walks the events between. Proton makes
 frames when it is asked what is pending, so `pull` is called once per batch, never per message.
 
-The wrapper classes cost about 10 us a message; they are used for set-up only. Everything on the
-path of a message goes through `lib`, with plain C pointers (`protocols.amqp.transfer`).
+Proton opens and closes connections, sessions and links, and keeps their time. Messages, credit and
+settlements never reach it (`protocols.amqp.channels`).
 """
 
 from __future__ import annotations
 
-from struct import pack
 from typing import Any, Final
 
 from cproton_ffi import ffi, lib
-from proton import Collector, Condition, Connection, Delivery, Link, Session, Transport
+from proton import Collector, Condition, Connection, Link, Session, Transport
 
 from covey import __version__
 from covey.config.settings import AmqpSettings
-from covey.protocols.amqp import encoder
+from covey.protocols.amqp.performatives import CLOSE, error_of, frame, performative
 
 CAPABILITIES: Final = ("ANONYMOUS-RELAY", "DELAYED_DELIVERY", "SHARED-SUBS")
-CLOSE: Final = 0x18  # AMQP 1.0 section 2.7.9
-ERROR: Final = 0x1D  # AMQP 1.0 section 2.8.14
-FRAME_HEADER_SIZE: Final = 8
-
-# As proton has it in the close for a disposition it cannot place, and as it should read.
-MISSPELT: Final = b"amqp:not allowed"
-NOT_ALLOWED: Final = b"amqp:not-allowed"
-
-PEEK_SIZE: Final = 256 * 1024  # bytes taken from proton at a time; more would be copied again
+PEEK_SIZE: Final = 64 * 1024  # bytes taken from proton at a time; mostly there are far fewer
 
 Pointer = Any  # a C pointer of cffi: hashed and compared by its address
 
@@ -52,7 +43,6 @@ class Wire:
         self.collector = Collector()
         self.connection.collect(self.collector)
         self.transport.bind(self.connection)
-        self.has_failed = False  # proton has found a fault, and closed
         # Kept apart: each is a call through the wrapper otherwise.
         self.events: Pointer = self.collector._impl
         self._transport: Pointer = self.transport._impl
@@ -66,20 +56,17 @@ class Wire:
         return int(lib.pn_transport_push(self._transport, ffi.from_buffer(data[:size]), size))
 
     def pull(self) -> bytes:
-        """Give the next bytes for the peer; b"" when there are none now."""
+        """Give the frames for the peer that there are now, all of them whole."""
         size: int = lib.pn_transport_pending(self._transport)
         if size <= 0:
             return b""
-        size = min(size, PEEK_SIZE)
-        taken: int = lib.pn_transport_peek(self._transport, _buffer, size)
-        data: bytes = _buffer_bytes[:taken]
-        lib.pn_transport_pop(self._transport, taken)
-        return data.replace(MISSPELT, NOT_ALLOWED) if self.has_failed else data
-
-    @property
-    def is_finished(self) -> bool:
-        """Say whether the last byte for the peer has been given."""
-        return bool(lib.pn_transport_pending(self._transport) < 0)
+        pieces: list[bytes] = []
+        while size > 0:
+            taken: int = lib.pn_transport_peek(self._transport, _buffer, min(size, PEEK_SIZE))
+            pieces.append(_buffer_bytes[:taken])
+            lib.pn_transport_pop(self._transport, taken)
+            size = lib.pn_transport_pending(self._transport)
+        return b"".join(pieces)
 
     def tick(self, now: float) -> float:
         """Run proton's own timers; return their next deadline, 0.0 for none."""
@@ -92,11 +79,6 @@ class Wire:
         self.connection.open()  # a close frame without an open one is malformed
         self.connection.close()
 
-    def end_input(self) -> None:
-        """Hear that the peer will send nothing more."""
-        if lib.pn_transport_capacity(self._transport) >= 0:
-            self.transport.close_tail()
-
     def release(self) -> None:
         """Let go of all C memory: wrappers and C objects hold each other."""
         self.transport.unbind()
@@ -106,10 +88,8 @@ class Wire:
 
 def close_frame(condition: Condition) -> bytes:
     """Encode a close: proton sends none before the peer has opened."""
-    text = encoder.string(condition.description or "")
-    error = encoder.section(ERROR, encoder.compound([encoder.symbol(condition.name), text]))
-    body = encoder.section(CLOSE, encoder.compound([error]))
-    return pack(">IBBH", len(body) + FRAME_HEADER_SIZE, 2, 0, 0) + body
+    error = error_of(condition.name, condition.description or "")
+    return frame(0, performative(CLOSE, error))
 
 
 # Proton's `wrap` functions have no types.
@@ -125,9 +105,3 @@ def session_at(pointer: Pointer) -> Session:
     """Return a session's wrapper."""
     session: Session = Session.wrap(pointer)  # type: ignore[no-untyped-call]
     return session
-
-
-def delivery_at(pointer: Pointer) -> Delivery:
-    """Return a delivery's wrapper."""
-    delivery: Delivery = Delivery.wrap(pointer)  # type: ignore[no-untyped-call]
-    return delivery

@@ -94,7 +94,6 @@ WRONG = {
     "a second open": ("amqp:not-allowed", [opening()]),
     "a second end": ("amqp:not-allowed", [says(END), says(END)]),
     "a channel begun again and again": ("amqp:illegal-state", [beginning()] * 300),
-    "a transfer on no link": ("amqp:invalid-field", [transferring(9, 0, b"")]),
     "a detach of no link": ("amqp:invalid-field", [says(DETACH, uint(9), TRUE)]),
     "a name for two links": ("amqp:invalid-field", [SENDER, attaching("odd", 1, "q", sends=True)]),
     "a transfer where it receives": ("amqp:illegal-state", [RECEIVER, transferring(0, 0, b"x")]),
@@ -106,8 +105,17 @@ WRONG = {
     ),
     "links whose end it never confirms": (
         "amqp:resource-limit-exceeded",
-        [attaching(f"odd-{n}", 0, "odd.q", sends=True) for n in range(2 * LINKS_MAX + 1)],
+        [attaching(f"odd-{n}", n, "odd.q", sends=True) for n in range(2 * LINKS_MAX + 1)],
     ),
+}
+
+WRONG_IN_A_SESSION = {
+    "a handle for two links": (
+        "amqp:session:handle-in-use",
+        [SENDER, attaching("other", 0, "odd.other", sends=False)],
+    ),
+    "a transfer on no link": ("amqp:session:unattached-handle", [transferring(9, 0, b"")]),
+    "credit for no link": ("amqp:session:unattached-handle", [granting(9)]),
 }
 
 
@@ -116,6 +124,17 @@ def test_what_is_wrong_ends_the_connection_with_its_condition(client: AmqpBytes,
     condition, frames = WRONG[what]
     client.say(*frames)
     assert client.condition() == condition
+
+
+@pytest.mark.parametrize("what", WRONG_IN_A_SESSION)
+def test_what_is_wrong_in_a_session_ends_that_and_no_other(client: AmqpBytes, what: str) -> None:
+    condition, frames = WRONG_IN_A_SESSION[what]
+    client.say(beginning(channel=1), *frames, transferring(0, 0, b"x"), says(END))
+    assert client.until(END).condition == condition
+    client.say(beginning(), SENDER, transferring(0, 0, b"x"))
+    assert client.until(DISPOSITION).fields[1] == 0
+    client.say(says(END, channel=1))
+    assert client.until(END).condition == ""
 
 
 def test_a_range_far_too_large_takes_no_time(client: AmqpBytes) -> None:

@@ -65,10 +65,11 @@ def test_a_sender_that_settles_second_sees_the_outcome_unsettled() -> None:
     peer.pump()
     delivery = peer.send(link, "1")
     assert (delivery.remote_state, delivery.settled) == (Delivery.ACCEPTED, False)
+    assert [each.unsettled for each in peer.engine.links.open.values()] == [{0}]
     delivery.settle()
     peer.pump()
     (incoming,) = peer.engine.links.open.values()
-    assert not getattr(incoming, "answered", None)
+    assert incoming.unsettled == set()
 
 
 # What is refused.

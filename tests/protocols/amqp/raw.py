@@ -1,0 +1,51 @@
+"""Raw: a client that says frames to an engine and hears those it answers with."""
+
+from __future__ import annotations
+
+import struct
+
+from covey.config.settings import AmqpSettings
+from covey.core.broker import Broker
+from covey.protocols.amqp import decoder
+from covey.protocols.amqp.engine import AmqpEngine
+from tests.e2e.amqp_bytes import AMQP_HEADER, HEADER_SIZE, Heard, beginning, opening
+from tests.protocols.amqp.peer import OPEN_TO_ALL
+
+
+class Raw:
+    """A connection that has opened and begun a session on channel 0."""
+
+    def __init__(
+        self, broker: Broker, settings: AmqpSettings = OPEN_TO_ALL, *, frame_size: int = 65536
+    ) -> None:
+        self.now = 1.0
+        self.engine = AmqpEngine(broker, settings, now=self.now)
+        self.say(AMQP_HEADER + opening(frame_size=frame_size), beginning())
+        self.frame_sizes: list[int] = []
+
+    def say(self, *frames: bytes) -> list[Heard]:
+        """Send frames in one piece; return the answers."""
+        self.engine.receive(b"".join(frames), self.now)
+        return self.hear()
+
+    def hear(self) -> list[Heard]:
+        """Return what the engine has to say."""
+        self.engine.tick(self.now)
+        data = self.engine.outgoing().removeprefix(AMQP_HEADER)
+        self.frame_sizes = []
+        heard = []
+        while data:
+            (size,) = struct.unpack(">I", data[:4])
+            self.frame_sizes.append(size)
+            if size > HEADER_SIZE:  # else it is a heart-beat
+                found = decoder.decode(data, HEADER_SIZE)
+                assert isinstance(found, decoder.Described) and isinstance(found.descriptor, int)
+                assert isinstance(found.value, list)
+                heard.append(Heard(found.descriptor, found.value))
+            data = data[size:]
+        return heard
+
+
+def only(code: int, heard: list[Heard]) -> list[list[object]]:
+    """Return the fields of all frames of one kind."""
+    return [each.fields for each in heard if each.code == code]
