@@ -107,6 +107,7 @@ def source_options(
 @contextmanager
 def alone(out: Path) -> Iterator[None]:
     """Let one job at a time work in a directory: two would write one checkpoint."""
+    out.mkdir(parents=True, exist_ok=True)
     with (out / ".lock").open("w") as lock:  # its end frees it, however it comes
         try:
             flock(lock, LOCK_EX | LOCK_NB)

@@ -14,7 +14,7 @@ from tests.core.stores.support import House, Note, bodies
 
 def test_without_a_store_everything_is_safe_at_once() -> None:
     room = Room(store=MemoryStore())
-    assert room.enter().send("/queue/a", "first", persistent=1) == ["first"]
+    assert room.enter().send("/queue/a", "first", persistent=True) == ["first"]
 
 
 def test_persistent_message_is_seen_and_receipted_only_after_its_commit(tmp_path: Path) -> None:

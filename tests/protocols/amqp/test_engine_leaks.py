@@ -18,8 +18,8 @@ from tests.protocols.amqp.peer import OPEN_TO_ALL, Peer, make_broker
 from tests.protocols.amqp.recording import feed, record_session
 
 WARM_UP = 500
-ROUNDS = 4_000
-GROWTH_MAX = 1_000 * 1024  # a quarter of a kilobyte a round; a forgotten link or session is more
+ROUNDS = 2_000
+GROWTH_MAX = 1_000 * 1024  # half a kilobyte a round; a forgotten link or session is more
 
 
 def resident_bytes() -> int:
