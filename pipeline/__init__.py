@@ -9,8 +9,8 @@
     session     Spark and its Java               progress one line that says what goes on
     report      a self-contained page            charts   its pictures
     pace        a record sent when its time comes
-    source      the data source `covey`: reader (offsets, filters), client, columns; sink,
-                frames; options
+    source      the data source `covey`: reader (offsets, filters), client, columns; sink
+                (frames, spread); options
     jobs/       what `covey-pipeline JOB` runs
 
 Nothing of the broker imports this package, and nothing heavy is imported by it: the writer

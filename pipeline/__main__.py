@@ -76,13 +76,21 @@ def parser() -> ArgumentParser:
         sub = jobs.add_parser(name, help=job.help, description=job.help)
         sub.add_argument("--input", required=True, metavar="PATH", help=job.input)
         sub.add_argument(
-            "--out", required=True, type=Path, metavar="DIR", help="for the report and its tables"
+            "--out", required=True, type=_out, metavar="DIR", help="for the report and its tables"
         )
         sub.add_argument(
             "--master", default="", metavar="M", help=f"Spark master (default {LOCAL})"
         )
         job.add_options(sub)
     return parser
+
+
+def _out(text: str) -> Path:
+    if "://" in text:
+        raise PipelineError(
+            f"--out {text}: a directory is meant, which on a cluster all of its machines see"
+        )
+    return Path(text)
 
 
 def make_out(out: Path) -> None:

@@ -11,11 +11,13 @@ written again after a failure sends the same ids, so a queue with a `duplicate_w
 longer than a batch takes each message once; without ids it may be there twice.
 
 Order: the broker keeps a group in the order it comes in, and two tasks come in as they like. So a
-group's rows must be in one partition (`in_groups`), where they are sent by `orderColumn`.
+group's rows must be in one partition (`in_groups`), where they are sent by `orderColumn`; whoever
+forgets it is warned when the batch is done (`spread`).
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -32,13 +34,15 @@ from covey.pipeline.client import QueueClient, connected
 from covey.pipeline.errors import PipelineError
 from covey.pipeline.frames import frames_of
 from covey.pipeline.options import WriteOptions, write_options
+from covey.pipeline.spread import NO_GROUPS, Groups, complaint, groups_in, sampled
 
 
 @dataclass(frozen=True)
 class Sent(WriterCommitMessage):
-    """What a task has done."""
+    """What a task has done: how many rows, of which groups (of very many, a sample)."""
 
     rows: int
+    groups: Groups = NO_GROUPS
 
 
 class BatchSink(DataSourceArrowWriter):
@@ -51,6 +55,10 @@ class BatchSink(DataSourceArrowWriter):
         """Send one partition."""
         return send_partition(self.options, iterator)
 
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Look at what the tasks have done."""
+        warn_of_spread(messages)
+
 
 class StreamSink(DataSourceStreamArrowWriter):
     """Sends the batches of a stream."""
@@ -61,6 +69,10 @@ class StreamSink(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Sent:
         """Send one partition of a batch."""
         return send_partition(self.options, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Look at what the tasks of a batch have done."""
+        warn_of_spread(messages)
 
 
 def sink_options(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> WriteOptions:
@@ -83,12 +95,30 @@ def in_groups(frame: DataFrame, group_column: str = "group_id") -> DataFrame:
 def send_partition(options: WriteOptions, batches: Iterable[pa.RecordBatch]) -> Sent:
     """Send rows in their order and wait until the broker has them."""
     rows = 0
+    groups = NO_GROUPS
     with connected(options.places, "queue", options.queue or "the column's") as client:
         for batch in _in_order(options, batches):
             send_rows(client, options, batch)
             rows += batch.num_rows
+            if options.group_column:
+                groups = sampled(groups | _groups_of(options, batch))
         client.confirm()
-    return Sent(rows)
+    return Sent(rows, groups)
+
+
+def warn_of_spread(messages: Iterable[WriterCommitMessage | None]) -> None:
+    """Warn if rows of one group were sent by several tasks."""
+    found = complaint(message.groups for message in messages if isinstance(message, Sent))
+    if found:
+        warnings.warn(found, stacklevel=2)
+
+
+def _groups_of(options: WriteOptions, batch: pa.RecordBatch) -> Groups:
+    if options.queue:
+        queues = pa.repeat(options.queue, batch.num_rows)
+    else:
+        queues = batch.column("queue").cast(pa.string())
+    return groups_in(queues, batch.column(options.group_column))
 
 
 def _in_order(options: WriteOptions, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:

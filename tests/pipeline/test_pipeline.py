@@ -84,6 +84,7 @@ def test_an_input_that_cannot_be_read_is_one_line(
         ("plan --input log --consumers 1.5", "--consumers 1.5: whole numbers above 0 are meant"),
         ("plan --input log --credit -1", "--credit -1: whole numbers above 0 are meant"),
         ("plan --input log --credit 1,2", "--credit 1,2: one number is meant"),
+        ("audit --input log --out s3://bucket/x", "--out s3://bucket/x: a directory is meant"),
         ("audit --input log --master cluster", "--master cluster: local[CORES], spark://"),
         ("audit --input log --master local[0]", "--master local[0]: local[CORES], spark://"),
         ("replay --input log --to localhost", "--to: covey://[user"),

@@ -9,7 +9,7 @@ from pyspark.sql.types import LongType, StructType
 from covey.client.stomp import VERSION
 from covey.pipeline.errors import PipelineError
 from covey.pipeline.options import write_options
-from covey.pipeline.sink import send_partition, sink_options
+from covey.pipeline.sink import send_partition, sink_options, warn_of_spread
 from covey.protocols.stomp.headers import parse_block
 from tests.e2e.support import BrokerProcess
 from tests.e2e.support import broker as broker
@@ -53,6 +53,19 @@ def test_a_column_says_where_each_row_goes(broker: BrokerProcess) -> None:
     send_partition(write_options({"brokers": at(broker)}, batch.schema.names), iter([batch]))
     assert bodies_of(broker, "to.x") == [b"x"]
     assert bodies_of(broker, "to.y") == [b"y"]
+
+
+def test_a_group_that_two_tasks_have_sent_is_warned_of(broker: BrokerProcess) -> None:
+    given = {"brokers": at(broker)}
+    rows = {"value": ["x", "y"], "queue": ["spread", "spread"], "group_id": ["g", "h"]}
+    options = write_options(given, list(rows))
+    sent = [
+        send_partition(options, iter([pa.RecordBatch.from_pydict(rows | {"group_id": names})]))
+        for names in (["g", None], ["h", "i"], ["g", "k"])
+    ]
+    warn_of_spread([*sent[:2], None])
+    with pytest.warns(UserWarning, match="order is not kept: g of spread"):
+        warn_of_spread(sent)
 
 
 def test_nothing_to_send_is_no_trouble(broker: BrokerProcess) -> None:
