@@ -17,6 +17,8 @@ from pyarrow import fs
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from covey.core.destination import TEMPORARY_ROOT
+from covey.core.event_log import HOST_MARK
 from covey.core.events import SCHEMA_VERSION
 from covey.pipeline.errors import PipelineError
 from covey.pipeline.schema import SPARK_SCHEMA, VERSION_KEY
@@ -29,6 +31,12 @@ def read_log(spark: SparkSession, place: str) -> DataFrame:
     files = log_files(place)
     scheme = f"{place.partition('://')[0]}://" if "://" in place else "file://"
     return spark.read.schema(SPARK_SCHEMA).parquet(*[scheme + file for file in files])
+
+
+def lasting(events: DataFrame) -> DataFrame:
+    """Return the events of queues that outlive a connection: of these there is something to say."""
+    name = F.substring_index("queue", HOST_MARK, -1)
+    return events.where(~name.startswith(TEMPORARY_ROOT))
 
 
 def log_files(place: str) -> list[str]:

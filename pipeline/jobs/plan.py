@@ -26,7 +26,7 @@ from covey.core.events import EventKind
 from covey.pipeline.charts import compared
 from covey.pipeline.errors import PipelineError
 from covey.pipeline.job import Job, Task, numbers_of, whole_numbers_of
-from covey.pipeline.log import check_input, kind_is, read_log
+from covey.pipeline.log import check_input, kind_is, lasting, read_log
 from covey.pipeline.messages import messages, with_service
 from covey.pipeline.policy import DEFAULT_POLICIES, Policy
 from covey.pipeline.rehearsal import PLAN_ARROW, RESULT_FIELDS, Scenario, rehearse
@@ -42,6 +42,7 @@ PANELS: Final = {
     "moved_down": "moved: left",
     "entries_max": "entries kept",
 }
+UNGROUPED_SHOWN: Final = 10
 QUEUES_MAX: Final = 200  # a report nobody reads; name the queues that matter instead
 
 
@@ -89,14 +90,15 @@ def run(task: Task) -> int:
         for policy, consumers, speed in product(options.policies, options.consumers, options.speed)
     ]
     task.progress.step("reading the log")
-    events = read_log(task.spark, options.input)
-    queues = queues_of(events)
+    events = lasting(read_log(task.spark, options.input))
+    queues, ungrouped = queues_of(events)
     if not queues:
-        raise PipelineError(f"--input {options.input}: no message was enqueued in this log")
+        raise PipelineError(f"--input {options.input}: no message of a group came in this log")
     if len(queues) > QUEUES_MAX:
         raise PipelineError(f"--input has {len(queues)} queues, plan takes {QUEUES_MAX}")
     task.progress.step(f"{len(scenarios)} scenarios of {len(queues)} queues")
-    results = rehearse(arrivals_of(events), queues, scenarios)
+    grouped = events.where(F.col("queue").isin(*queues))
+    results = rehearse(arrivals_of(grouped), queues, scenarios)
     tried = [str(policy) for policy in options.policies]
     results.sort(key=lambda row: tried.index(row["policy"]))  # Spark gives them in any order
     _write_table(results, options.out / "plan")
@@ -110,6 +112,10 @@ def run(task: Task) -> int:
         rows.sort(key=lambda row: (row["consumers"], row["speed"], places[row["policy"]]))
         toml.append(Policy.parse(ranking[0].policy).toml(queue))
         task.progress.answer(_show(report, queue, ranking, rows))
+    if ungrouped:
+        sentence = f"plan: no policy is needed where no message has a group: {_listed(ungrouped)}"
+        report.text(sentence)
+        task.progress.answer(sentence)
     text = "\n".join(dict.fromkeys(toml))  # two hosts may have a queue of one name
     report.heading("Configuration")
     report.code(text)
@@ -118,10 +124,17 @@ def run(task: Task) -> int:
     return 0
 
 
-def queues_of(events: DataFrame) -> dict[str, int]:
-    """Return the queues to which something came, with how much, by name."""
-    arrived = events.where(kind_is(EventKind.ENQUEUE)).groupBy("queue").count()
-    return {row[0]: row[1] for row in sorted(arrived.collect())}
+def queues_of(events: DataFrame) -> tuple[dict[str, int], list[str]]:
+    """Return the queues to which groups came, with how many messages, and the others, by name."""
+    arrived = events.where(kind_is(EventKind.ENQUEUE)).groupBy("queue")
+    counted = arrived.agg(F.count("*"), F.count_if(F.col("group_id") != ""))
+    rows = sorted(counted.collect())
+    return {row[0]: row[1] for row in rows if row[2]}, [row[0] for row in rows if not row[2]]
+
+
+def _listed(queues: list[str]) -> str:
+    more = f" and {len(queues) - UNGROUPED_SHOWN:,} more" if queues[UNGROUPED_SHOWN:] else ""
+    return ", ".join(queues[:UNGROUPED_SHOWN]) + more
 
 
 def _write_table(results: list[dict[str, Any]], directory: Path) -> None:

@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from covey.core.events import EventKind
 from covey.pipeline.charts import BARS_MAX, Span, bars, holdings, ranked
 from covey.pipeline.job import Job, Task
-from covey.pipeline.log import check_input, kind_is, read_log
+from covey.pipeline.log import check_input, kind_is, lasting, read_log
 from covey.pipeline.messages import messages, with_service
 from covey.pipeline.report import Report
 
@@ -175,7 +175,7 @@ def run(task: Task) -> int:
     """Measure a log's skew."""
     out = task.options.out
     task.progress.step("reading the log")
-    events = read_log(task.spark, task.options.input)
+    events = lasting(read_log(task.spark, task.options.input))
     served = with_service(messages(events)).cache()
     task.progress.step("measuring groups")
     groups = group_table(served, events).cache()

@@ -51,6 +51,8 @@ def test_a_plan_is_made_for_each_queue(spark: SparkSession, tmp_path: Path) -> N
         group = f"g{seq % 7}"
         for queue in ("orders", "bills"):
             tell(log, queue, group, f"in {seq}, out {seq} to 1, ack {seq} by 1")
+    for queue in ("plain", "temp.default.3.replies", "other/temp.default.4.replies"):
+        tell(log, queue, "", "in 1, out 1 to 1, ack 1 by 1")
     log.close()
     options = {
         "policies": [Policy.parse(text) for text in ("simple", "lru:3", "consistent-hash")],
@@ -64,6 +66,8 @@ def test_a_plan_is_made_for_each_queue(spark: SparkSession, tmp_path: Path) -> N
     assert {row["messages"] for row in rows} == {199}
     assert {row["order_lost"] for row in rows} == {0}
     sentences, toml = said.split("\n\n", 1)
-    assert [line.split(": ")[1] for line in sentences.splitlines()] == ["bills", "orders"]
+    *planned, last = sentences.splitlines()
+    assert [line.split(": ")[1] for line in planned] == ["bills", "orders"]
+    assert last == "plan: no policy is needed where no message has a group: plain"
     assert [queue["id"] for queue in tomllib.loads(toml)["queue"]] == ["bills", "orders"]
     assert "[[queue]]" in (tmp_path / "out/plan.html").read_text()

@@ -56,12 +56,14 @@ def test_a_hot_group_its_consumer_and_its_wait_are_found(
     tell(log, "q", "cold", "out 10 to 2, ack 10 by 2")
     for seq in range(1, 1 + 2 * GROUPS_SHOWN):
         tell(log, "many", f"g{seq}", f"in {seq}")
+    tell(log, "temp.default.3.replies", "", "in 1, out 1 to 1, ack 1 by 1")
     log.record(EventKind.DRAIN_START, "q", "cold", 2, 0)
     log.record(EventKind.DRAIN_END, "q", "cold", 0, 0)
     log.close()
     _, said = run_job(spark, JOB, input=str(tmp_path / "log"), out=tmp_path / "out")
     assert "skew: q: 10 messages; groups: Gini 0.40" in said
     assert f"skew: many: {2 * GROUPS_SHOWN} messages; groups: Gini 0.00" in said
+    assert "temp." not in said
     groups = {row["group_id"]: row for row in pq.read_table(tmp_path / "out/groups").to_pylist()}
     assert (groups["hot"]["messages"], groups["hot"]["share"]) == (9, 0.9)
     # The hot ones waited 10 to 18 ms, 2 of them at the head; the cold one for its consumer.
