@@ -1,16 +1,8 @@
 """Fold: one group's events in their order, judged by the broker's promises.
 
-| violation     | what was promised                                                             |
-|---------------|-------------------------------------------------------------------------------|
-| two-holders   | unsettled messages of a group are with one consumer                           |
-| order         | of a group's waiting messages the one with the smallest number goes next      |
-| lost          | a message that was passed by, or held by one who left, is delivered again     |
-| duplicate     | a message is delivered again only after it came back                          |
-| zombie        | only the consumer that holds a message settles it, while it is there          |
-| phantom       | what is delivered was enqueued                                                |
-
-A message that was passed by is one violation: `order` if it was seen again, else `lost`. Messages
-without a group promise no order, and any number of consumers may have them; all else holds.
+`PROMISES` lists what was promised, by the name of the violation. A message that was passed by is
+one violation: `order` if it was seen again, else `lost`. Messages without a group promise no order,
+and any number of consumers may have them; all else holds.
 
     (none) --enqueue--> waiting --deliver--> held --ack, reject--> (none)
                           ^ |                |
@@ -36,6 +28,15 @@ LOST: Final = "lost"
 DUPLICATE: Final = "duplicate"
 ZOMBIE: Final = "zombie"
 PHANTOM: Final = "phantom"
+
+PROMISES: Final = {
+    TWO_HOLDERS: "unsettled messages of a group are with one consumer",
+    ORDER: "of a group's waiting messages the one with the smallest number goes next",
+    LOST: "a message that was passed by, or held by one who left, is delivered again",
+    DUPLICATE: "a message is delivered again only after it came back",
+    ZOMBIE: "only the consumer that holds a message settles it, while it is there",
+    PHANTOM: "what is delivered was enqueued",
+}
 
 ENQUEUE: Final = int(EventKind.ENQUEUE)
 DELIVER: Final = int(EventKind.DELIVER)

@@ -23,7 +23,7 @@ body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem
 table { border-collapse: collapse; font-size: 13px; margin: 1rem 0; display: block;
         overflow-x: auto }
 th, td { padding: .2rem .5rem; border-bottom: 1px solid #ddd; text-align: left;
-         white-space: nowrap; max-width: 20rem; overflow: hidden; text-overflow: ellipsis }
+         white-space: nowrap; max-width: 32rem; overflow: hidden; text-overflow: ellipsis }
 h2, p, figcaption { overflow-wrap: anywhere }
 td.number { text-align: right; font-variant-numeric: tabular-nums }
 .good { color: #176b2c } .bad { color: #a61b1b } pre { background: #f5f5f5; padding: .7rem }
@@ -31,6 +31,7 @@ svg { max-width: 100%; height: auto }
 """
 
 CELL_LENGTH: Final = 40  # characters that surely fit
+LEAST: Final = 0.001  # what is less is of no interest: a millisecond, a part of a thousand
 
 Cell = str | int | float | None
 
@@ -103,5 +104,12 @@ def _cell(value: Cell) -> str:
         # What is too long for its column is seen whole when it is pointed at.
         title = f' title="{escape(value)}"' if len(value) > CELL_LENGTH else ""
         return f"<td{title}>{escape(value)}</td>"
-    text = f"{value:.3g}" if isinstance(value, float) and abs(value) < 1000 else f"{value:,.0f}"
-    return f'<td class="number">{text}</td>'
+    return f'<td class="number">{escape(_number(value))}</td>'
+
+
+def _number(value: float) -> str:
+    if isinstance(value, int) or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    if 0 < value < LEAST:
+        return f"< {LEAST}"
+    return f"{value:.3g}"

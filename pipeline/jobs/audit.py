@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from covey.pipeline.evidence import Event, Proven, draw, show
+from covey.pipeline.fold import PROMISES
 from covey.pipeline.job import Job, Task
 from covey.pipeline.judge import FOUND_ARROW, judge
 from covey.pipeline.log import check_input
@@ -29,6 +30,7 @@ from covey.pipeline.session import parallelism
 from covey.pipeline.share import Dealt, deal
 
 GAP: Final = "gap"
+JUDGED: Final = PROMISES | {GAP: "the log itself is whole"}
 
 SHARES_PER_CORE: Final = 2  # groups are not alike, and a core that is done early takes another
 EVENTS_PER_SHARE: Final = 1_000_000  # some 150 MB of a Python worker
@@ -121,6 +123,9 @@ def _report(place: str, runs: list[Run], counts: dict[str, int], shown: list[Pro
     report = Report("Audit of an event log")
     report.text(f"Input: {place}")
     report.verdict(_sentence(runs, counts), is_good=not counts)
+    report.heading("Promises")
+    promises = [(text, kind, counts.get(kind, 0)) for kind, text in JUDGED.items()]
+    report.table(("what was promised", "violation", "found"), promises)
     report.heading("Runs")
     report.table(
         ("run", "first event", "last event", "events", "from", "to"),

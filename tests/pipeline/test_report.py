@@ -40,12 +40,14 @@ def test_a_page_asks_for_nothing_else(tmp_path: Path) -> None:
 
 def test_numbers_are_short_and_large_ones_grouped(tmp_path: Path) -> None:
     report = Report("numbers")
-    report.table(("a", "b", "c", "d"), [(1234567, 0.123456, 98765.4, None)])
+    report.table(("a", "b", "c", "d"), [(1234567, 0.123456, 98765.4, None), (0.0, 2e-7, 1, 2)])
     page = page_of(report, tmp_path)
     assert ">1,234,567<" in page
     assert ">0.123<" in page
     assert ">98,765<" in page
     assert "<td></td>" in page
+    assert ">0<" in page
+    assert ">&lt; 0.001<" in page
 
 
 def test_a_text_too_long_for_its_column_is_seen_whole_when_pointed_at(tmp_path: Path) -> None:

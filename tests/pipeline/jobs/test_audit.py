@@ -83,6 +83,8 @@ def test_each_labelled_violation_is_found_with_its_evidence_and_nothing_else(
     page = (tmp_path / "out/audit.html").read_text()
     assert page.count("two-holders: queue q") == 2
     assert "consumer 7 still held 1 of its group" in page
+    assert '<td>lost</td><td class="number">4</td>' in page
+    assert '<td>gap</td><td class="number">0</td>' in page
     assert "<svg" in page
 
 
