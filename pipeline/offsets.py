@@ -106,6 +106,15 @@ def limited(start: Offsets, figures: Mapping[str, Figures], end: Offsets, rows: 
     }
 
 
+def not_beyond(target: Offsets, end: Offsets, start: Offsets) -> Offsets:
+    """Return how far to go where a target is set: queues that came since stay where they are.
+
+    One that was there when the target was set, and is neither there now nor begun, is left out.
+    """
+    reachable = {queue: min(end[queue], last) for queue, last in target.items() if queue in end}
+    return reachable | {queue: at for queue, at in start.items() if queue not in target}
+
+
 def rows_of_bytes(figures: Iterable[Figures], size_bytes: int) -> int:
     """Return how many messages of the queues' mean size have so many bytes; at least one."""
     known = list(figures)

@@ -47,6 +47,7 @@ from covey.pipeline.offsets import (
     Range,
     limited,
     losses,
+    not_beyond,
     ranges,
     resolve,
     rows_of_bytes,
@@ -126,9 +127,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         figures = ask_all(self.options, start, trims=self.options.is_trimming)
         end = {queue: known.end for queue, known in figures.items()}
         if self._target is not None:
-            end = {queue: min(end[queue], now) for queue, now in self._target.items()} | {
-                queue: offset for queue, offset in start.items() if queue not in self._target
-            }
+            end = not_beyond(self._target, end, start)
         if isinstance(limit, ReadMaxRows):
             return limited(start, figures, end, limit.max_rows)
         if isinstance(limit, ReadMaxBytes):

@@ -12,6 +12,7 @@ from covey.pipeline.offsets import (
     Range,
     limited,
     losses,
+    not_beyond,
     ranges,
     resolve,
     rows_of_bytes,
@@ -24,6 +25,15 @@ def figures(first: int, end: int, retained_from: int = 1, size_bytes: int = 0) -
 
 
 KNOWN = {"a": figures(5, 11), "b": figures(1, 1)}
+
+
+def test_a_target_is_not_passed_and_a_queue_that_vanished_before_it_was_begun_is_left_out() -> None:
+    target = {"a": 5, "b": 5, "gone": 9}
+    assert not_beyond(target, {"a": 8, "b": 3, "new": 4}, {"a": 1, "c": 2}) == {
+        "a": 5,
+        "b": 3,
+        "c": 2,
+    }
 
 
 def test_words_and_their_numbers_mean_the_ends_of_each_queue() -> None:
