@@ -11,7 +11,7 @@
     pace        a record sent when its time comes
     source      the data source `covey`: reader (offsets, filters), client, columns; sink
                 (frames, spread); options
-    jobs/       what `covey-pipeline JOB` runs
+    jobs/       what `covey-pipeline JOB` runs (command, __main__)
 
 Nothing of the broker imports this package, and nothing heavy is imported by it: the writer
 starts with the broker and must not pay for Spark. So `CoveyDataSource` is looked up when asked for.

@@ -1,0 +1,28 @@
+"""The installed command `covey-pipeline`: a job, or what is missing for one.
+
+Covey is installed without Spark unless its extra `pipeline` is asked for. Then the command is
+there, but what it needs is not: it says so in one line, before anything of it is imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from typing import Final
+
+PACKAGES: Final = ("pyspark", "pyarrow", "numpy", "pandas", "matplotlib")
+CANNOT: Final = 2  # as a job ends that cannot do its work
+
+
+def main() -> int:
+    """Run a job; return its exit code."""
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing:
+        sys.stderr.write(
+            f"covey-pipeline: {', '.join(missing)} is missing; install Covey with its extra:"
+            " pip install 'covey[pipeline]', or scripts/setup pipeline in a checkout\n"
+        )
+        return CANNOT
+    from covey.pipeline.__main__ import main as run
+
+    return run()
