@@ -113,9 +113,9 @@ class Writer:
         self._parquet.close()
         self._sink.close()
         unfinished = self.directory / unfinished_name(self.run, self._first_eid)
-        with unfinished.open("rb") as file:
-            os.fsync(file.fileno())
+        _sync(unfinished)
         unfinished.rename(self.directory / finished_name(self.run, self._first_eid))
+        _sync(self.directory)  # or the machine's end might take the name away again
         self._parquet = None
         self._sink = None
         self._first_eid = 0
@@ -159,6 +159,15 @@ class Writer:
             pa.array(events.seq.astype("i8")),
         ]
         return pa.Table.from_arrays(columns, schema=ARROW_SCHEMA)
+
+
+def _sync(path: Path) -> None:
+    """Make a file, or the names in a directory, safe from the machine's end."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _columns(data: bytes, codes: tuple[str, ...], count: int) -> list[Column]:
