@@ -208,10 +208,20 @@ def feed(writer: Writer, data: bytearray, now: float) -> None:
     del data[:at]
 
 
-def main(arguments: list[str]) -> None:
-    """Write what standard input brings until it ends."""
+def main(arguments: list[str]) -> int:
+    """Write what standard input brings until it ends; return the exit code."""
     directory, run, rotate_bytes, rotate_age_s = arguments
     writer = Writer(Path(directory), run, int(rotate_bytes), float(rotate_age_s))
+    try:
+        write_all(writer)
+    except (OSError, pa.ArrowException) as error:  # a full disk, a directory that went away
+        sys.stderr.write(f"covey: the event log in {directory} ends here: {error}\n")
+        return 1
+    return 0
+
+
+def write_all(writer: Writer) -> None:
+    """Hand chunks from standard input to the writer until it ends."""
     pipe = sys.stdin.fileno()
     data = bytearray()
     while True:
@@ -228,4 +238,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

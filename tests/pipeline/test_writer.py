@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -30,6 +32,24 @@ def test_a_file_has_its_name_only_once_it_is_whole(tmp_path: Path) -> None:
     assert names_in(tmp_path) == ["_events-r-0000000000000001.parquet.part"]
     direct.writer.finish()
     assert names_in(tmp_path) == ["events-r-0000000000000001.parquet"]
+
+
+def test_a_directory_that_went_away_ends_the_log_in_one_line(tmp_path: Path) -> None:
+    chunks: list[bytes] = []
+
+    class Kept(Direct):
+        def take(self, chunk: bytes) -> bool:
+            chunks.append(chunk)
+            return True
+
+    log = Diary(Kept(tmp_path, "r"))
+    events(log, 3)
+    log.flush()
+    words = ["-m", "covey.pipeline.writer", str(tmp_path / "gone"), "r", "1000", "60"]
+    child = subprocess.run([sys.executable, *words], input=b"".join(chunks), capture_output=True)
+    assert child.returncode == 1
+    assert child.stderr.startswith(b"covey: the event log in ")
+    assert child.stderr.count(b"\n") == 1
 
 
 def test_a_file_is_finished_by_age(tmp_path: Path) -> None:
