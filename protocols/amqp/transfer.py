@@ -31,6 +31,7 @@ _SHORT_LIST: Final = 0xC0
 _LONG_LIST: Final = 0xD0
 
 _USUAL: Final = 6  # fields; few transfers have more
+_NO_SHAPE: Final = b"\xff"  # which no list begins with
 
 
 class Transfer:
@@ -59,7 +60,7 @@ class Transfer:
         self.state = b""  # encoded, and found to be well formed
         self.payload = b""
         # The shape of the last one.
-        self._start = b"\xff"  # which no list begins with
+        self._start = _NO_SHAPE
         self._length = b""
         self._tag_size = 0
         self._ending = b""
@@ -105,15 +106,16 @@ class Transfer:
         if at > stop or stop > end:
             raise malformed("a transfer that is cut short")
         self.payload = data[stop:end]
-        self._learn(data, first, stop)
+        self._start = _NO_SHAPE
+        if count > 2 and self.number != ABSENT:
+            self._learn(data, first, stop)
 
     def _learn(self, data: bytes, at: int, stop: int) -> None:
         """Remember the shape of the transfer that was read, if the next one may have it, too."""
-        self._start = b"\xff"
         start = at + (3 if data[at] == _SHORT_LIST else 9)
         start += 1 + WIDTHS[data[start]]  # the handle
         tag = start + 5
-        if self.number == ABSENT or data[start] != _UINT or data[tag] == NULL:
+        if data[start] != _UINT or data[tag] == NULL:
             return
         self._start = data[at : start + 1]
         self._length = data[tag : tag + (2 if data[tag] == _SHORT_BINARY else 5)]

@@ -117,6 +117,22 @@ def test_transfers_of_another_shape_than_the_last_are_read(
     assert enqueued(broker) == 4 * len(tags)
 
 
+@pytest.mark.parametrize("cut", [0, 3, len(PART)])
+@pytest.mark.parametrize("fields", [(), (NULL,), (uint(7000),), (uint(7000), NULL)])
+def test_later_transfers_of_a_message_may_leave_its_tag_out(
+    broker: Broker, raw: Raw, fields: tuple[bytes, ...], cut: int
+) -> None:
+    first = (uint(0), uint(7000), binary(b"t"), uint(0), FALSE, TRUE)
+    raw.say(SENDER, READER, granting(1))
+    heard = raw.say(
+        says(TRANSFER, *first, payload=PART[:cut]),
+        says(TRANSFER, uint(0), *fields, payload=PART[cut:]),
+        transferring(0, 7001, b"next"),
+    )
+    assert [each[1:3] for each in only(DISPOSITION, heard)] == [[7000, 7001]]
+    assert enqueued(broker) == 2
+
+
 def test_a_peers_frames_are_no_larger_than_it_takes(broker: Broker) -> None:
     raw = Raw(broker, frame_size=512)
     raw.say(attaching("in", 0, "q", sends=True), transferring(0, 0, b"x" * 5000))
