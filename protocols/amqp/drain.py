@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from covey.core.consumer import Consumer
 from covey.core.queue import Queue
-from covey.protocols.amqp.performatives import later_by
 
 if TYPE_CHECKING:
     from covey.protocols.amqp.outgoing import OutgoingLink
@@ -32,21 +31,31 @@ class Drain:
 
     def ask(self) -> None:
         """Have everybody behind the link deliver what there is."""
+        self.is_asked = True
+        self.is_due = False
         consumers = self.link.window.consumers
         self._waiting = {each for each in consumers if isinstance(each.queue, Queue)}
         for consumer in self._waiting:
             queue = consumer.queue
             assert isinstance(queue, Queue)
-            queue.draining.append(consumer)
+            if consumer not in queue.draining:
+                queue.draining.append(consumer)
             queue.mark()
         self._look()
+
+    def cancel(self) -> None:
+        """Hear that the credit is to last again."""
+        self.is_asked = False
+        self.is_due = False
+        self._waiting = set()
 
     def answered(self, consumer: Consumer) -> None:
         """Hear that a queue has nothing more for the credit given."""
         if self.link.window.is_paused:
             return  # the outbox is full, not the queue empty: `go_on` asks again
-        self._waiting.discard(consumer)
-        self._look()
+        if consumer in self._waiting:
+            self._waiting.remove(consumer)
+            self._look()
 
     def go_on(self) -> None:
         """Hear that deliveries go on after the outbox was full."""
@@ -57,10 +66,8 @@ class Drain:
         """Write the answer: no credit is left, whether or not some had to be given back."""
         link = self.link
         self.is_due = False
-        if self.is_asked:
-            if later_by(link.delivery_limit, link.delivery_count) > 0:
-                link.delivery_count = link.delivery_limit
-            parts.append(link.channel.flow(link.flow_fields()))
+        link.delivery_count = max(link.delivery_count, link.delivery_limit)
+        parts.append(link.channel.flow(link.flow_fields()))
         link.window.count = 0
 
     def _look(self) -> None:

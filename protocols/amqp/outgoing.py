@@ -5,8 +5,8 @@ transfers when the shell asks for bytes, as far as the session's window reaches.
 peer's: the window of the core is what the peer has granted minus what waits in the outbox.
 
 A delivery's entry is kept under its number until the peer has settled it. What was still in the
-outbox when the link ends was never seen, so it goes back uncounted; what was sent counts as a try
-only if the connection was lost.
+outbox when the link ends, or when the peer takes its credit back, was never seen, so it goes back
+uncounted; what was sent counts as a try only if the connection was lost.
 
 Source: AMQP 1.0 sections 2.6.7, 2.6.12 and 2.7.5.
 """
@@ -58,6 +58,7 @@ class OutgoingLink:
         self.window = Window(0)
         self.outbox: deque[tuple[bytes, Entry | None]] = deque()
         self.unsettled: dict[int, Entry | None] = {}
+        # Neither wraps around but on the wire, so that any credit is a plain difference.
         self.delivery_count = 0
         self.delivery_limit = 0  # how far the credit reaches
         self.number = 0  # of the delivery that needs several transfers
@@ -106,7 +107,7 @@ class OutgoingLink:
     # To the peer.
 
     def flush(self, parts: list[bytes], room: int) -> int:
-        """Write transfers while the session's window is open; return the bytes of messages."""
+        """Write transfers as far as window and credit reach; return the bytes of messages."""
         channel = self.channel
         outbox = self.outbox
         unsettled = self.unsettled
@@ -115,7 +116,8 @@ class OutgoingLink:
         payload_max = self.engine.frame_max - TRANSFER_HEAD.size
         start, last = self._start, LAST[is_presettled]
         first = number = channel.next_delivery
-        window = channel.peer_window if self.own_handle >= 0 else 0
+        credit = self.delivery_limit - self.delivery_count
+        window = min(channel.peer_window, credit) if self.own_handle >= 0 else 0
         size = 0
         while outbox and size < room and window > 0 and not self.offset:
             payload, entry = outbox[0]
@@ -137,17 +139,17 @@ class OutgoingLink:
         channel.next_delivery = number
         channel.next_outgoing = (channel.next_outgoing + count) & MASK
         channel.peer_window -= count
-        self.delivery_count = (self.delivery_count + count) & MASK
-        if outbox and window > 0 and size < room:
+        self.delivery_count += count
+        if outbox and size < room and channel.peer_window > 0 and (self.offset or window > 0):
             size += self._flush_part(parts, payload_max)
-        if self.drain.is_due and not outbox and self.own_handle >= 0:
+        if self.drain.is_due and self.own_handle >= 0 and self._is_spent():
             self.drain.give_back(parts)
         return size
 
     def flow_fields(self) -> tuple[bytes, ...]:
         """Return what a flow says of this link."""
-        credit = max(0, later_by(self.delivery_limit, self.delivery_count))
-        numbers = (uint(self.own_handle), uint(self.delivery_count), uint(credit), NULL)
+        credit = max(0, self.delivery_limit - self.delivery_count)
+        numbers = (uint(self.own_handle), uint(self.delivery_count & MASK), uint(credit), NULL)
         return *numbers, boolean(self.drain.is_asked)
 
     # From the peer.
@@ -155,15 +157,18 @@ class OutgoingLink:
     def flowed(self, delivery_count: int, credit: int, *, is_draining: bool) -> None:
         """Hear of the peer's credit: more, less, or to be used up now."""
         window = self.window
-        self.delivery_limit = (delivery_count + credit) & MASK
-        self.drain.is_asked = is_draining
-        free = later_by(self.delivery_limit, self.delivery_count) - len(self.outbox)
+        on_the_way = later_by(self.delivery_count & MASK, delivery_count)
+        self.delivery_limit = self.delivery_count - on_the_way + credit
+        free = self.delivery_limit - self.delivery_count - len(self.outbox) + (self.offset > 0)
         if free > window.count:
             window.grant(free - window.count, 0)
         else:
             window.count = free
+            self._give_back(-free)
         if is_draining:
             self.drain.ask()
+        else:
+            self.drain.cancel()
 
     def decided(self, number: int, state: State, *, is_settled: bool) -> None:
         """Hear what became of a delivery that was not simply accepted."""
@@ -205,6 +210,7 @@ class OutgoingLink:
         for number in self.unsettled:
             self.channel.unsettled.links.pop(number, None)
         self.unsettled.clear()
+        self.window.count = 0  # a topic would send again at once what it gets back
         outbox, self.outbox = self.outbox, deque()
         self.pressure.outbox_size += self.offset  # of the first one only the rest is there
         for payload, entry in outbox:
@@ -217,6 +223,25 @@ class OutgoingLink:
         if self.on_end is not None:
             self.on_end(is_closed)
 
+    def _is_spent(self) -> bool:
+        """Say whether nothing more is to be sent for the credit there is."""
+        return not self.outbox or (self.delivery_count >= self.delivery_limit and not self.offset)
+
+    def _give_back(self, count: int) -> None:
+        """Return the outbox's last messages: the peer has taken back its credit for them.
+
+        What a browser is shown, or is settled as it is sent, has nowhere to go back to: it waits.
+        """
+        outbox = self.outbox
+        for _ in range(min(count, len(outbox) - (self.offset > 0))):
+            payload, entry = outbox[-1]
+            if entry is None or self.is_presettled:
+                return
+            outbox.pop()
+            self.pressure.outbox_size -= len(payload)
+            self.settle_entry(entry, Outcome.RELEASED)
+            self.window.count += 1
+
     def _flush_part(self, parts: list[bytes], payload_max: int) -> int:
         """Write one transfer of a message that needs several; return how many bytes it has."""
         channel = self.channel
@@ -224,6 +249,7 @@ class OutgoingLink:
         if not self.offset:
             self.number = channel.next_delivery
             channel.next_delivery = (self.number + 1) & MASK
+            self.delivery_count += 1
             if not self.is_presettled:
                 self.unsettled[self.number] = entry
                 channel.unsettled.links[self.number] = self
@@ -234,7 +260,6 @@ class OutgoingLink:
         if is_last:
             self.outbox.popleft()
             self.offset = 0
-            self.delivery_count = (self.delivery_count + 1) & MASK
         ending = (LAST if is_last else MORE)[self.is_presettled]
         parts.append(
             TRANSFER_HEAD.pack(

@@ -7,9 +7,23 @@ import struct
 from covey.config.settings import AmqpSettings
 from covey.core.broker import Broker
 from covey.protocols.amqp import decoder
+from covey.protocols.amqp.encoder import uint
 from covey.protocols.amqp.engine import AmqpEngine
-from tests.e2e.amqp_bytes import AMQP_HEADER, HEADER_SIZE, Heard, beginning, opening
+from tests.e2e.amqp_bytes import (
+    AMQP_HEADER,
+    FLOW,
+    HEADER_SIZE,
+    WINDOW,
+    Heard,
+    attaching,
+    beginning,
+    opening,
+    says,
+)
 from tests.protocols.amqp.peer import OPEN_TO_ALL
+
+SENDER = attaching("in", 0, "q", sends=True)
+READER = attaching("out", 1, "q", sends=False)
 
 
 class Raw:
@@ -49,3 +63,21 @@ class Raw:
 def only(code: int, heard: list[Heard]) -> list[list[object]]:
     """Return the fields of all frames of one kind."""
     return [each.fields for each in heard if each.code == code]
+
+
+def flow(
+    window: int,
+    *,
+    next_id: int = 0,
+    count: int = 0,
+    credit: int = 100,
+    rest: tuple[bytes, ...] = (),
+) -> bytes:
+    """Write a flow of the session and of the reading link."""
+    session = (uint(next_id), uint(window), uint(0), WINDOW)
+    return says(FLOW, *session, uint(1), uint(count), uint(credit), *rest)
+
+
+def enqueued(broker: Broker) -> int:
+    """Return how many messages have come into the queue."""
+    return broker.hosts[0].queues["q"].counts.enqueued

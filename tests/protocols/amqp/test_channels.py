@@ -31,11 +31,9 @@ from tests.e2e.amqp_bytes import (
     transferring,
 )
 from tests.protocols.amqp.peer import make_broker
-from tests.protocols.amqp.raw import Raw, only
+from tests.protocols.amqp.raw import READER, SENDER, Raw, enqueued, flow, only
 
 CREDIT = 1000  # of a link, by default
-SENDER = attaching("in", 0, "q", sends=True)
-READER = attaching("out", 1, "q", sends=False)
 PART = section(DATA, binary(b"x"))
 
 
@@ -49,23 +47,11 @@ def raw(broker: Broker) -> Raw:
     return Raw(broker)
 
 
-def enqueued(broker: Broker) -> int:
-    return broker.hosts[0].queues["q"].counts.enqueued
-
-
 def part(number: int, *, more: bool = True, aborted: bool = False) -> bytes:
     """Write a transfer that is one of several."""
     flags = (FALSE, TRUE if more else FALSE, NULL, NULL, NULL, TRUE if aborted else FALSE)
     fields = (uint(0), uint(number), binary(b"tag"), uint(0), *flags)
     return says(TRANSFER, *fields, payload=PART)
-
-
-def flow(
-    window: int, *, next_id: int = 0, credit: int = 100, rest: tuple[bytes, ...] = ()
-) -> bytes:
-    """Write a flow of the session and of the reading link."""
-    numbers = (uint(next_id), uint(window), uint(0), WINDOW, uint(1), uint(0), uint(credit))
-    return says(FLOW, *numbers, *rest)
 
 
 # Frames.
