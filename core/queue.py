@@ -155,9 +155,8 @@ class Queue(Source):
         self.is_dirty = False
         self.ages.note(self.next_seq, now)
         self.timers.run()
-        if not (self.start.has_begun or self.start.begins()):
-            return False
-        more = self.dispatch.pump(budget)
+        is_open = self.start.has_begun or self.start.begins()
+        more = is_open and self.dispatch.pump(budget)
         if not more and self.draining:
             resting, self.draining = self.draining, []
             for consumer in resting:

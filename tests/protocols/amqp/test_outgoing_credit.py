@@ -140,3 +140,11 @@ def test_a_drain_is_answered_once_however_often_it_is_asked_for(raw: Raw) -> Non
     asked = [flow(100, credit=credit, rest=DRAINING) for credit in (5, 6, 7)]
     assert link_flows(raw.say(*asked)) == [[7, 0, None, True]]
     assert tags(raw.say(flow(100, credit=2, count=7), *sending(3))) == [0, 1]
+
+
+def test_a_queue_that_has_not_begun_answers_a_drain() -> None:
+    policy = {"id": "**", "groups": {"consumers_before_dispatch": 2}}
+    raw = Raw(make_broker(queue=(policy,)))
+    raw.say(SENDER, READER, *sending(1))
+    heard = raw.say(flow(100, credit=5, rest=DRAINING))
+    assert (tags(heard), link_flows(heard)) == ([], [[5, 0, None, True]])
