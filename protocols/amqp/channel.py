@@ -21,7 +21,7 @@ from covey.protocols.amqp.dispositions import Dispositions
 from covey.protocols.amqp.encoder import uint
 from covey.protocols.amqp.incoming import IncomingLink
 from covey.protocols.amqp.outgoing import OutgoingLink
-from covey.protocols.amqp.performatives import FLOW, HALF, MASK, frame, numbers, performative
+from covey.protocols.amqp.performatives import FLOW, HALF, MASK, frame_of, numbers, performative
 from covey.protocols.amqp.states import ACCEPTED, NO_STATE, read_state
 from covey.protocols.amqp.transfer import Transfer
 from covey.protocols.amqp.unsettled import Unsettled
@@ -41,7 +41,6 @@ class Channel:
 
     __slots__ = (
         "answers",
-        "attaching",
         "engine",
         "flows",
         "incoming",
@@ -68,8 +67,6 @@ class Channel:
         self.pointer: Pointer = None
         self.links: dict[int, AnyLink | None] = {}  # by the peer's handle; None: it has ended here
         self.incoming: dict[int, IncomingLink] = {}  # those of them on which the peer sends
-        # Those whose own handle is not known yet, by name and whether we receive there.
-        self.attaching: dict[tuple[str, bool], AnyLink] = {}
         self.is_ended = False
         # From the peer.
         self.next_incoming = next_incoming
@@ -82,7 +79,7 @@ class Channel:
         # What is to be said.
         self.answers = Dispositions(receives=True)
         self.releases = Dispositions(receives=False)
-        self.flows: list[AnyLink] = []
+        self.flows: dict[AnyLink, None] = {}  # to be told of their credit
         self.is_flow_due = False
         self.is_due = False  # in the connection's list of those with something to say
 
@@ -92,7 +89,7 @@ class Channel:
             link.delivery_count = delivery_count
             self.incoming[handle] = link
         self.links[handle] = link
-        self.attaching[(link.name, handle in self.incoming)] = link
+        self.engine.channels.joining = link
         link.channel = self
         link.handle = handle
 
@@ -120,7 +117,7 @@ class Channel:
             cause = f"channel {self.number}: a transfer on a link on which the peer receives"
             raise ProtocolError(cause, "illegal-state")
         elif transfer.handle not in self.links:
-            self._miss(transfer.handle)
+            self.miss(transfer.handle)
 
     def on_flow(self, data: bytes, at: int, end: int) -> None:
         """Hear of the peer's windows, and of the credit of one link."""
@@ -132,14 +129,16 @@ class Channel:
         if handle < 0:
             self.is_flow_due = self.is_flow_due or echo == 1
         elif handle not in self.links:
-            self._miss(handle)
+            self.miss(handle)
             return
         else:
             link = self.links[handle]
             if isinstance(link, OutgoingLink):
                 link.flowed(max(0, count), max(0, credit), is_draining=drain == 1)
+            elif link is not None and count >= 0:
+                link.flowed(count)
             if link is not None and echo == 1:
-                self.flows.append(link)
+                self.flows[link] = None
         if echo == 1:
             self.touch()
 
@@ -173,7 +172,7 @@ class Channel:
 
     def touch(self) -> None:
         """Have what there is to say written at the end of this turn."""
-        if not self.is_due:
+        if not self.is_due and not self.is_ended:
             self.is_due = True
             self.engine.channels.due.append(self)
             self.engine.has_news()
@@ -182,18 +181,14 @@ class Channel:
         """Write what there is to say, but for messages."""
         self.answers.write(self.own_number, parts)
         self.releases.write(self.own_number, parts)
+        if self.is_ended:
+            return
         is_blocked = self.engine.session is None or self.engine.session.blocked > 0
         if not is_blocked and self.incoming_window * 2 < SESSION_FRAMES:
             self.is_flow_due = True
             self.incoming_window = SESSION_FRAMES
-        flows, self.flows = self.flows, []
-        for link in flows:
-            if link.is_ended:
-                continue
-            if link.own_handle < 0:
-                self.flows.append(link)  # its attach is yet to leave
-                continue
-            parts.append(self.flow(link.flow_fields()))
+        flows, self.flows = self.flows, {}
+        parts += [self.flow(link.flow_fields()) for link in flows if not link.is_ended]
         if self.is_flow_due:
             parts.append(self.flow(()))
 
@@ -206,7 +201,7 @@ class Channel:
             uint(self.next_outgoing),
             uint(OUTGOING_WINDOW),
         )
-        return frame(self.own_number, performative(FLOW, *session, *fields))
+        return frame_of(self.own_number, performative(FLOW, *session, *fields))
 
     def _forget(self, first: int, last: int) -> None:
         """Hear that the peer has settled what it sent."""
@@ -216,6 +211,7 @@ class Channel:
                 gone = [each for each in link.unsettled if (each - first) & MASK < count]
                 link.unsettled.difference_update(gone)
 
-    def _miss(self, handle: int) -> None:
+    def miss(self, handle: int) -> None:
+        """End the session: the peer has named a link that there is none of."""
         cause = f"channel {self.number}: no link has the handle {handle}"
         self.engine.channels.end(self, RefusedError(cause, "unattached-handle"))

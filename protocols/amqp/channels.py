@@ -4,7 +4,7 @@ Transfers, flows and dispositions go to their session (`channel`), and never to 
 nearly all there is, and a call of its library for each step of each of them costs more than the
 rest of the way. All other frames are proton's, one at a time, so that an event tells of the frame
 at hand; from them it is noted here which channel and which handle the peer uses for what. Which
-ones proton uses is read from what it writes.
+ones proton uses is read from what it answers at once.
 
 A frame that is none is left to proton, and all that follows it: proton says what is wrong. What
 went past proton, or is not complete yet, counts as a sign of life: it is shown a heart-beat.
@@ -14,10 +14,11 @@ Source: AMQP 1.0 sections 2.3, 2.5 and 2.6.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from covey.core.errors import BrokerError, ProtocolError, RefusedError
-from covey.protocols.amqp.channel import Channel
+from covey.protocols.amqp import encoder
+from covey.protocols.amqp.channel import AnyLink, Channel
 from covey.protocols.amqp.conditions import condition_of
 from covey.protocols.amqp.performatives import (
     ATTACH,
@@ -30,11 +31,13 @@ from covey.protocols.amqp.performatives import (
     HEAD,
     HEAD_SIZE,
     HEART_BEAT,
+    NUMBER_SIZE,
     TRANSFER,
     TRANSFER_STARTS,
     USUAL,
     WORD,
     code_of,
+    frame_of,
     numbers,
     read_attach,
 )
@@ -45,6 +48,9 @@ from covey.protocols.amqp.wire import session_at
 if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
 
+LIVES: Final = (BEGIN, ATTACH, DETACH, END)  # of sessions and links
+UNREAD_MAX: Final = 1024 * 1024  # bytes of answers to them; clients read what they have asked for
+
 
 class Channels:
     """The sessions of one connection, by the peer's numbers."""
@@ -54,10 +60,13 @@ class Channels:
         self.open: dict[int, Channel] = {}
         self.due: list[Channel] = []  # have something to say
         self.frame_max = engine.settings.max_frame_size
+        self.said: list[bytes] = []  # frames that wait to be written
+        self._unread = 0  # bytes of proton's among them
         # Of the frame that proton is told of.
         self.current: Channel | None = None
         self.handle = 0
         self.delivery_count = 0
+        self.joining: AnyLink | None = None  # the link that it has made
         self._transfer = Transfer()
         self._rest = b""  # of a frame that is not complete yet
         self._has_begun = False  # the protocol's header has come
@@ -140,6 +149,9 @@ class Channels:
         channel = self.open.get(rest & CHANNEL)
         code, place = code_of(frame, start, size)
         if channel is None or code not in (TRANSFER, FLOW, DISPOSITION):
+            if place - start > NUMBER_SIZE:  # proton does not know all ways to write it
+                frame = frame_of(rest & CHANNEL, encoder.section(code, frame[place:]))
+                place = HEAD_SIZE + NUMBER_SIZE
             self._pass_on(channel, rest & CHANNEL, frame, code, place)
             return at + size
         self._is_quiet = False
@@ -167,52 +179,74 @@ class Channels:
             values, _ = numbers(frame, place, size, 4)
             self.current = Channel(self.engine, number, max(0, values[1]), max(0, values[2]))
         elif code == ATTACH and channel is not None:
-            _, self.handle, _, self.delivery_count = read_attach(frame, place, size)
+            self.handle, self.delivery_count = read_attach(frame, place, size)
             if self.handle in channel.links:
                 cause = f"channel {number}: a link has the handle {self.handle} already"
                 self.end(channel, RefusedError(cause, "handle-in-use"))
+        elif code == DETACH and channel is not None:
+            self.handle = numbers(frame, place, size, 1)[0][0]
+            if self.handle not in channel.links:
+                channel.miss(self.handle)
         if channel is not None and channel.is_ended and code in (ATTACH, DETACH):
             return
-        self.engine.push(frame)
+        if code in LIVES:
+            self._exchange(frame)
+        else:
+            self.engine.push(frame)
         if channel is not None and code == DETACH:
-            channel.links.pop(numbers(frame, place, size, 1)[0][0], None)
+            channel.links.pop(self.handle, None)
         elif code == END:
             self.open.pop(number, None)
 
+    def _exchange(self, frame: bytes) -> None:
+        """Have proton handle a frame, and take its answer at once: it belongs to no other.
+
+        What was to be said on a session or a link leaves before proton says that it ends.
+        """
+        self.write(self.said)
+        self.engine.push(frame)
+        self._unread += self.pull(self.said)
+        if self._unread > UNREAD_MAX:
+            cause = f"more than {UNREAD_MAX} bytes of answers wait to be read"
+            self.engine.fail(RefusedError(cause, "limit"))
+
     # To the peer.
+
+    def take(self) -> list[bytes]:
+        """Give what was said while frames were handled."""
+        self._unread = 0
+        said, self.said = self.said, []
+        return said
 
     def write(self, parts: list[bytes]) -> None:
         """Write what the sessions have to say, but for messages."""
         due, self.due = self.due, []
         for channel in due:
             channel.is_due = False
-            if channel.own_number >= 0:
-                channel.write(parts)
-            if channel.flows:
-                channel.is_due = True
-                self.due.append(channel)
+            channel.write(parts)
 
-    def learn(self, frames: bytes) -> None:
-        """Read from what proton writes which channels and handles it uses."""
+    def pull(self, parts: list[bytes]) -> int:
+        """Write what proton has to say; return how many bytes."""
+        engine = self.engine
+        data = b"" if engine.wire is None else engine.wire.pull()
+        engine.walk()
+        if data:
+            self._learn(data)
+            parts.append(data)
+        return len(data)
+
+    def _learn(self, frames: bytes) -> None:
+        """Read from proton's answer which channel or handle it has chosen."""
         at = len(AMQP_HEADER) if frames.startswith(AMQP_HEADER[:4]) else 0
         while len(frames) - at >= HEAD_SIZE:
             size, rest = HEAD.unpack_from(frames, at)
             code, place = code_of(frames, at + WORD * (rest >> 24), at + size)
-            if code == BEGIN:
-                begun = self.open.get(numbers(frames, place, at + size, 1)[0][0])
-                if begun is not None:
-                    begun.own_number = rest & CHANNEL
-            elif code == ATTACH:
-                self._learn_handle(frames, place, at + size, rest & CHANNEL)
+            if code == BEGIN and self.current is not None:
+                self.current.own_number = rest & CHANNEL
+            elif code == ATTACH and self.joining is not None:
+                self.joining.attached(read_attach(frames, place, at + size)[0])
+                self.joining = None
             at += size
-
-    def _learn_handle(self, frames: bytes, place: int, end: int, number: int) -> None:
-        name, handle, receives, _ = read_attach(frames, place, end)
-        for channel in self.open.values():
-            if channel.own_number == number:
-                link = channel.attaching.pop((name, receives), None)
-                if link is not None:
-                    link.attached(handle)
 
     # Endings.
 

@@ -9,7 +9,7 @@ Source: AMQP 1.0 section 2.7.6.
 from __future__ import annotations
 
 from covey.protocols.amqp.encoder import NULL, boolean, uint
-from covey.protocols.amqp.performatives import DISPOSITION, MASK, frame, performative
+from covey.protocols.amqp.performatives import DISPOSITION, MASK, frame_of, performative
 
 
 class Dispositions:
@@ -49,7 +49,7 @@ class Dispositions:
                 boolean(is_settled),
                 state,
             )
-            parts.append(frame(channel, performative(DISPOSITION, *fields)))
+            parts.append(frame_of(channel, performative(DISPOSITION, *fields)))
         self._ranges.clear()
 
     def _finish(self) -> None:

@@ -103,17 +103,13 @@ class AmqpEngine(Engine):
 
         What is said on a link leaves after its attach, and before its detach; both are proton's.
         """
-        parts = [self.sasl.outgoing()]
+        parts = [self.sasl.outgoing(), *self.channels.take()]
         size = 0
         while self.wire is not None and size < OUTGOING_MAX:
             count = len(parts)
             self.channels.write(parts)
             size += self.pressure.flush(parts, OUTGOING_MAX - size)
-            data = self.wire.pull()
-            self._walk()
-            if data:
-                self.channels.learn(data)
-                parts.append(data)
+            self.channels.pull(parts)
             if len(parts) == count:
                 break
         if size >= OUTGOING_MAX:
@@ -133,7 +129,7 @@ class AmqpEngine(Engine):
         if self.wire is not None:
             deadline = self.wire.tick(now)
             self.pressure.go_on()
-            self._walk()
+            self.walk()
             self._end_turn()
         if self.session is not None or self.is_closed:
             return deadline or None
@@ -196,7 +192,8 @@ class AmqpEngine(Engine):
         self.broker.run(self.now, self.session)
         self.links.close_due()
 
-    def _walk(self) -> None:
+    def walk(self) -> None:
+        """Handle what proton reports."""
         if self.events is not None:
             self.events.walk()
 
@@ -223,7 +220,7 @@ class AmqpEngine(Engine):
         rest = memoryview(data)
         while rest and self.wire is not None and not self.is_closed:
             taken = self.wire.push(rest)
-            self._walk()
+            self.walk()
             if taken <= 0:
                 return
             rest = rest[taken:]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from covey.core.errors import BrokerError, ProtocolError, RefusedError
 from covey.core.session import Session
 from covey.protocols.amqp.encoder import uint
-from covey.protocols.amqp.performatives import ABSENT, MASK
+from covey.protocols.amqp.performatives import ABSENT, MASK, later_by
 from covey.protocols.amqp.states import rejected
 from covey.protocols.amqp.wire import Pointer
 
@@ -95,6 +95,14 @@ class IncomingLink(ABC):
             self._refuse_size()
         else:
             self._arrived(SETTLED if transfer.is_settled else number, transfer.state, payload)
+
+    def flowed(self, delivery_count: int) -> None:
+        """Hear that the peer has let some of its credit go unused."""
+        unused = later_by(delivery_count, self.delivery_count & MASK)
+        if 0 < unused <= self.delivery_limit - self.delivery_count:
+            self.delivery_count += unused
+            self.used += unused
+            self._look_after()
 
     def work(self) -> None:
         """Take what had to wait, unless the session has to wait again."""
@@ -197,7 +205,7 @@ class IncomingLink(ABC):
             self._tell_credit()
 
     def _tell_credit(self) -> None:
-        self.channel.flows.append(self)
+        self.channel.flows[self] = None
         self.channel.touch()
 
     def _refuse_more(self) -> None:

@@ -3,6 +3,8 @@
     frame           size (4) | data offset, in words (1) | type 0 (1) | channel (2) | body
     body            0x00 0x53 code | list of fields | payload
 
+The code may also be written as a longer number, or as a name.
+
 Reading is for bytes of strangers: whatever is in them, only ProtocolError is raised. Most fields
 are numbers and truths, and -1 stands for one that is not there. All sequence numbers wrap around
 at 32 bits (AMQP 1.0 section 2.8.10).
@@ -18,8 +20,8 @@ from typing import Final
 
 from covey.protocols.amqp import encoder
 from covey.protocols.amqp.codes import LIST0, LISTS, NULL, malformed, skip, span
-from covey.protocols.amqp.decoder import text_at
 
+OPEN: Final = 0x10
 BEGIN: Final = 0x11
 ATTACH: Final = 0x12
 FLOW: Final = 0x13
@@ -30,7 +32,20 @@ END: Final = 0x17
 CLOSE: Final = 0x18
 ERROR: Final = 0x1D
 
+_NAMES: Final = {
+    b"amqp:open:list": OPEN,
+    b"amqp:begin:list": BEGIN,
+    b"amqp:attach:list": ATTACH,
+    b"amqp:flow:list": FLOW,
+    b"amqp:transfer:list": TRANSFER,
+    b"amqp:disposition:list": DISPOSITION,
+    b"amqp:detach:list": DETACH,
+    b"amqp:end:list": END,
+    b"amqp:close:list": CLOSE,
+}
+
 TRANSFER_STARTS: Final = bytes((0x00, 0x53, TRANSFER))  # as nearly all do
+NUMBER_SIZE: Final = len(TRANSFER_STARTS)
 
 HEAD: Final = Struct(">II")  # of a frame: its size; data offset, type and channel as one number
 HEAD_SIZE: Final = 8
@@ -66,8 +81,12 @@ def code_of(data: bytes, at: int, end: int) -> tuple[int, int]:
     if at + 3 < end and data[at] == 0:
         if data[at + 1] == 0x53:
             return data[at + 2], at + 3
-        if data[at + 1] == 0x80 and at + 10 < end:
-            return int.from_bytes(data[at + 2 : at + 10], "big"), at + 10
+        if data[at + 1] == 0x80 and at + 10 < end and not any(data[at + 2 : at + 9]):
+            return data[at + 9], at + 10
+        if data[at + 1] == 0xA3:
+            place = at + 3 + data[at + 2]
+            code = _NAMES.get(data[at + 3 : place], 0)
+            return (code, place) if code and place < end else (0, at)
     return 0, at
 
 
@@ -100,31 +119,29 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
     return (ABSENT if code == NULL else int(code == _TRUE)), at
 
 
-def read_attach(data: bytes, at: int, end: int) -> tuple[str, int, bool, int]:
-    """Return an attach's name, handle, whether its sender receives, and its delivery-count."""
+def read_attach(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """Return an attach's handle and its delivery-count."""
     try:
         if data[at] not in LISTS:
             raise malformed("an attach that is not a list")
         at, stop, there = span(data, data[at], at + 1)
-        name = text_at(data, at)
         handle, at = _number(data, skip(data, at))
-        receives, at = _number(data, at)
         count = ABSENT
         if there > _COUNT_PLACE:
-            for _ in range(_COUNT_PLACE - 3):
+            for _ in range(_COUNT_PLACE - 2):
                 at = skip(data, at)
             count = _number(data, at)[0]
-    except (IndexError, StructError, RecursionError, UnicodeError) as error:
+    except (IndexError, StructError, RecursionError) as error:
         raise malformed("an attach that cannot be read") from error
     if at > stop or stop > end or handle < 0:
         raise malformed("an attach that cannot be read")
-    return name, handle, receives == 1, max(count, 0)
+    return handle, max(count, 0)
 
 
 # Writing.
 
 
-def frame(channel: int, body: bytes) -> bytes:
+def frame_of(channel: int, body: bytes) -> bytes:
     """Write a frame."""
     return HEAD.pack(len(body) + HEAD_SIZE, USUAL << 16 | channel) + body
 

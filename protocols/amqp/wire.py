@@ -16,7 +16,7 @@ from proton import Collector, Condition, Connection, Link, Session, Transport
 
 from covey import __version__
 from covey.config.settings import AmqpSettings
-from covey.protocols.amqp.performatives import CLOSE, error_of, frame, performative
+from covey.protocols.amqp.performatives import CLOSE, error_of, frame_of, performative
 
 CAPABILITIES: Final = ("ANONYMOUS-RELAY", "DELAYED_DELIVERY", "SHARED-SUBS")
 PEEK_SIZE: Final = 64 * 1024  # bytes taken from proton at a time; mostly there are far fewer
@@ -89,7 +89,7 @@ class Wire:
 def close_frame(condition: Condition) -> bytes:
     """Encode a close: proton sends none before the peer has opened."""
     error = error_of(condition.name, condition.description or "")
-    return frame(0, performative(CLOSE, error))
+    return frame_of(0, performative(CLOSE, error))
 
 
 # Proton's `wrap` functions have no types.

@@ -94,7 +94,6 @@ WRONG = {
     "a second open": ("amqp:not-allowed", [opening()]),
     "a second end": ("amqp:not-allowed", [says(END), says(END)]),
     "a channel begun again and again": ("amqp:illegal-state", [beginning()] * 300),
-    "a detach of no link": ("amqp:invalid-field", [says(DETACH, uint(9), TRUE)]),
     "a name for two links": ("amqp:invalid-field", [SENDER, attaching("odd", 1, "q", sends=True)]),
     "a transfer where it receives": ("amqp:illegal-state", [RECEIVER, transferring(0, 0, b"x")]),
     "a range of all deliveries": ("amqp:not-allowed", [RECEIVER, accepting(0, LAST)]),
@@ -115,6 +114,7 @@ WRONG_IN_A_SESSION = {
         [SENDER, attaching("other", 0, "odd.other", sends=False)],
     ),
     "a transfer on no link": ("amqp:session:unattached-handle", [transferring(9, 0, b"")]),
+    "a detach of no link": ("amqp:session:unattached-handle", [says(DETACH, uint(9), TRUE)]),
     "credit for no link": ("amqp:session:unattached-handle", [granting(9)]),
 }
 
