@@ -135,6 +135,12 @@ def test_a_drain_that_is_called_off_leaves_the_credit(raw: Raw) -> None:
     assert tags(raw.say(*sending(9))) == list(range(7))
 
 
+def test_a_drain_is_answered_whatever_is_on_its_way(raw: Raw) -> None:
+    raw.say(SENDER, READER, *sending(5))
+    assert tags(raw.say(flow(100, credit=9))) == list(range(5))
+    assert link_flows(raw.say(flow(100, credit=0, rest=DRAINING))) == [[5, 0, None, True]]
+
+
 def test_a_drain_is_answered_once_however_often_it_is_asked_for(raw: Raw) -> None:
     raw.say(SENDER, READER)
     asked = [flow(100, credit=credit, rest=DRAINING) for credit in (5, 6, 7)]
