@@ -208,8 +208,7 @@ class Channel:
         count = ((last - first) & MASK) + 1
         for link in self.incoming.values():
             if link.unsettled:
-                gone = [each for each in link.unsettled if (each - first) & MASK < count]
-                link.unsettled.difference_update(gone)
+                link.settled(first, count)
 
     def miss(self, handle: int) -> None:
         """End the session: the peer has named a link that there is none of."""

@@ -59,6 +59,7 @@ class IncomingLink(ABC):
         self.held: deque[tuple[int, bytes, bytes]] = deque()  # number, state and message
         self.settles_second = False  # the peer settles after it has seen our answer
         self.unsettled: set[int] = set()  # on such a link: those the peer has still to settle
+        self.unsettled_max = engine.broker.limits.unsettled_max
         self.is_ended = False
 
     @abstractmethod
@@ -103,6 +104,16 @@ class IncomingLink(ABC):
             self.delivery_count += unused
             self.used += unused
             self._look_after()
+
+    def settled(self, first: int, count: int) -> None:
+        """Hear that the peer has settled a range of what it sent."""
+        unsettled = self.unsettled
+        if count > len(unsettled):
+            gone = [each for each in unsettled if (each - first) & MASK < count]
+        else:
+            gone = [(first + each) & MASK for each in range(count)]
+        unsettled.difference_update(gone)
+        self._look_after()
 
     def work(self) -> None:
         """Take what had to wait, unless the session has to wait again."""
@@ -194,12 +205,15 @@ class IncomingLink(ABC):
             self.refuse(number, error)
 
     def _look_after(self) -> None:
-        """Wait with a session that is blocked; else renew the credit when half is used."""
+        """Wait with a session that is blocked; else renew the credit when half is used.
+
+        A peer that has far too much still to settle is given none.
+        """
         if self.is_ended:
             return
         if self.session.blocked:
             self.engine.pressure.stall(self)
-        elif self.used * 2 >= self.credit:
+        elif self.used * 2 >= self.credit and len(self.unsettled) < self.unsettled_max:
             self.granted += self.used
             self.used = 0
             self._tell_credit()

@@ -55,8 +55,13 @@ class Pressure:
             engine.session.pause()
 
     def flush(self, parts: list[bytes], room: int) -> int:
-        """Write the transfers that may leave now; return the bytes of their messages."""
+        """Write the transfers that may leave now; return the bytes of their messages.
+
+        Who still waits and has written nothing is first the next time: neither the room nor a
+        session's window is always the same link's.
+        """
         waiting, self._unflushed = self._unflushed, []
+        served: list[OutgoingLink] = []
         written = 0
         for link in waiting:
             if link.is_ended:
@@ -66,7 +71,8 @@ class Pressure:
             written += size
             link.is_waiting = bool(link.outbox) or link.drain.is_due
             if link.is_waiting:
-                self._unflushed.append(link)  # its session's window is closed, or all the room used
+                (served if size else self._unflushed).append(link)
+        self._unflushed += served
         return written
 
     def ease(self) -> None:

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from covey.config.settings import AmqpSettings
 from covey.core.broker import Broker
-from covey.protocols.amqp.encoder import FALSE, NULL, TRUE, symbol, uint
+from covey.protocols.amqp.encoder import (
+    FALSE,
+    NULL,
+    TRUE,
+    compound,
+    section,
+    string,
+    symbol,
+    uint,
+)
 from covey.protocols.amqp.incoming import IncomingLink
 from tests.e2e.amqp_bytes import (
     ATTACH,
@@ -16,6 +26,7 @@ from tests.e2e.amqp_bytes import (
     END,
     FLOW,
     HEADER_SIZE,
+    TARGET,
     TRANSFER,
     WINDOW,
     accepting,
@@ -126,6 +137,64 @@ def test_credit_that_a_sender_lets_go_is_given_anew(raw: Raw) -> None:
     (link,) = raw.engine.links.open.values()
     assert isinstance(link, IncomingLink)
     assert (link.delivery_count, link.delivery_limit) == (CREDIT, 2 * CREDIT)
+
+
+def test_links_of_one_session_share_its_window_by_turns(raw: Raw) -> None:
+    raw.say(SENDER, attaching("other in", 2, "other", sends=True), READER)
+    raw.say(attaching("other out", 3, "other", sends=False), flow(0))
+    raw.say(says(FLOW, uint(0), uint(0), uint(0), WINDOW, uint(3), uint(0), uint(100)))
+    raw.say(*[transferring(0, number, b"x") for number in range(9)])
+    raw.say(*[transferring(2, number, b"x") for number in range(9, 12)])
+    links = raw.engine.channels.open[0].links
+    handles = [link.own_handle for link in (links[1], links[3]) if link is not None]
+    session = [says(FLOW, uint(number), uint(1), uint(0), WINDOW) for number in range(6)]
+    heard = [only(TRANSFER, raw.say(each))[0][0] for each in session]
+    assert heard == handles * 3
+
+
+def test_links_of_one_connection_share_its_output_by_turns(broker: Broker, raw: Raw) -> None:
+    raw.say(SENDER, *[transferring(0, number, b"x" * 60_000) for number in range(9)])
+    raw.say(attaching("other in", 2, "other", sends=True), transferring(2, 9, b"y"))
+    raw.say(READER, attaching("other out", 3, "other", sends=False))
+    for handle in (1, 3):
+        raw.engine.receive(granting(handle), raw.now)
+    link = raw.engine.channels.open[0].links[3]
+    pieces = [raw.hear() for _ in range(2)]
+    assert link is not None
+    assert [only(TRANSFER, heard)[0][0] == link.own_handle for heard in pieces] == [False, True]
+
+
+# Settled second.
+
+
+def settling_second(raw: Raw) -> None:
+    modes = (b"\x50\x02", b"\x50\x01")
+    target = section(TARGET, compound([string("q")]))
+    raw.say(says(ATTACH, string("in"), uint(0), FALSE, *modes, NULL, target, NULL, NULL, uint(0)))
+
+
+def test_what_a_sender_settles_second_may_be_any_range(broker: Broker, raw: Raw) -> None:
+    settling_second(raw)
+    numbers = [2**32 - 3 + number for number in range(9)]
+    heard = raw.say(*[transferring(0, number % 2**32, b"x") for number in numbers])
+    assert [each[1:4] for each in only(DISPOSITION, heard)] == [[2**32 - 3, 5, False]]
+    (link,) = raw.engine.links.open.values()
+    raw.say(accepting(2**32 - 2, 0, receives=False))
+    assert link.unsettled == {2**32 - 3, 1, 2, 3, 4, 5}
+    raw.say(accepting(4, 2**31, receives=False))
+    assert link.unsettled == {2**32 - 3, 1, 2, 3}
+
+
+def test_a_sender_that_settles_nothing_gets_no_more_credit() -> None:
+    broker = make_broker(broker={"unsettled_max": 20})
+    raw = Raw(broker, AmqpSettings(allow_anonymous=True, link_credit=10))
+    settling_second(raw)
+    for number in range(30):
+        heard = raw.say(transferring(0, number, b"x"))
+        if any(each.code == DETACH for each in heard):
+            break
+    assert number == 30 - 5
+    assert enqueued(broker) == 25
 
 
 # The end.
