@@ -41,7 +41,7 @@ CONDITIONS: Final[dict[str, str]] = {
     "rollback": "amqp:transaction:rollback",
 }
 
-DESCRIPTION_MAX: Final = 1024  # characters: a close must fit the smallest frame a peer may ask for
+DESCRIPTION_MAX: Final = 320  # bytes: whatever says why must fit the smallest frame, 512
 
 
 def condition_name(error: BrokerError) -> str:
@@ -51,4 +51,9 @@ def condition_name(error: BrokerError) -> str:
 
 def condition_of(error: BrokerError) -> Condition:
     """Return an error as a link or a connection carries it."""
-    return Condition(condition_name(error), error.text[:DESCRIPTION_MAX])
+    return Condition(condition_name(error), description_of(error))
+
+
+def description_of(error: BrokerError) -> str:
+    """Return an error's sentence, as much of it as can be told."""
+    return error.text.encode("utf-8", "replace")[:DESCRIPTION_MAX].decode("utf-8", "ignore")

@@ -14,7 +14,7 @@ from covey.core.entry import Outcome
 from covey.core.errors import BrokerError
 from covey.protocols.amqp import encoder
 from covey.protocols.amqp.checker import Checker
-from covey.protocols.amqp.conditions import DESCRIPTION_MAX, condition_name
+from covey.protocols.amqp.conditions import condition_name, description_of
 from covey.protocols.amqp.decoder import Described, decode
 from covey.protocols.amqp.performatives import error_of, performative
 
@@ -38,6 +38,8 @@ _NAMES: Final[dict[object, int]] = {
     "amqp:modified:list": MODIFIED,
     "amqp:transactional-state:list": TRANSACTIONAL,
 }
+
+REASON_MAX: Final = 1024  # characters of what a peer says of a rejection
 
 ACCEPTED_STATE: Final = performative(ACCEPTED)
 ACCEPTED_STARTS: Final = ACCEPTED_STATE[:3]  # whatever form its empty list has
@@ -94,7 +96,7 @@ def outcome_of(state: State) -> tuple[Outcome, str]:
     error = fields[0]
     if state.code == REJECTED and isinstance(error, Described) and isinstance(error.value, list):
         texts = [str(each) for each in error.value[:2] if each]
-        reason = ": ".join(texts)[:DESCRIPTION_MAX]
+        reason = ": ".join(texts)[:REASON_MAX]
     return OUTCOMES.get(state.code, Outcome.RELEASED), reason
 
 
@@ -103,12 +105,12 @@ def outcome_of(state: State) -> tuple[Outcome, str]:
 
 def plain(code: object) -> bytes:
     """Write an outcome without its fields."""
-    return performative(code) if isinstance(code, int) else ACCEPTED_STATE
+    return performative(code if isinstance(code, int) else RELEASED)
 
 
 def rejected(error: BrokerError) -> bytes:
     """Write a rejection that says why."""
-    return performative(REJECTED, error_of(condition_name(error), error.text[:DESCRIPTION_MAX]))
+    return performative(REJECTED, error_of(condition_name(error), description_of(error)))
 
 
 def declared(id: bytes) -> bytes:

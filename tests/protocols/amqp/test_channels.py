@@ -9,7 +9,7 @@ import pytest
 from covey.config.settings import AmqpSettings
 from covey.core.broker import Broker
 from covey.protocols.amqp.channel import SESSION_FRAMES
-from covey.protocols.amqp.encoder import FALSE, NULL, TRUE, binary, compound, section, uint
+from covey.protocols.amqp.encoder import FALSE, NULL, TRUE, binary, compound, section, string, uint
 from tests.e2e.amqp_bytes import (
     ATTACH,
     BEGIN,
@@ -127,6 +127,23 @@ def test_a_peers_frames_are_no_larger_than_it_takes(broker: Broker) -> None:
     assert len(transfers) > 10
     assert {each[1] for each in transfers} == {0}  # one delivery
     assert [each[5] for each in transfers] == [True] * (len(transfers) - 1) + [False]
+    assert max(raw.frame_sizes) <= 512
+
+
+def test_what_is_refused_fits_the_smallest_frame(broker: Broker) -> None:
+    raw = Raw(broker, frame_size=512)
+    name = "\u00e9" * 200
+    target = section(0x29, compound([]))
+    raw.say(
+        says(ATTACH, string(name), uint(0), FALSE, NULL, NULL, NULL, target, NULL, NULL, uint(0))
+    )
+    heard = raw.say(transferring(0, 0, b"x"))
+    assert len(only(DISPOSITION, heard)) == 1
+    assert max(raw.frame_sizes) <= 512
+    heard = raw.say(*[transferring(0, number, b"x") for number in range(CREDIT + 2)])
+    assert [each.condition for each in heard if each.code == DETACH] == [
+        "amqp:link:transfer-limit-exceeded"
+    ]
     assert max(raw.frame_sizes) <= 512
 
 
