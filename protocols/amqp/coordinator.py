@@ -30,6 +30,7 @@ from covey.protocols.amqp.states import (
     State,
     declared,
     outcome_of,
+    plain,
     transaction_of,
 )
 
@@ -47,7 +48,8 @@ class OpenTransaction:
         self.name = name
         self.control = control
         self.settled: list[tuple[OutgoingLink, Entry | None]] = []  # by the peer, too
-        self.unsettled: list[tuple[OutgoingLink, int]] = []  # the peer waits for us
+        # The peer waits for us to settle these, with that answer.
+        self.unsettled: list[tuple[OutgoingLink, int, bytes]] = []
 
 
 class Coordinator:
@@ -93,7 +95,7 @@ class Coordinator:
             link.forget(delivery)
             self.open[id].settled.append((link, entry))
         else:
-            self.open[id].unsettled.append((link, delivery))
+            self.open[id].unsettled.append((link, delivery, plain(outcome.code)))
 
     def discharge(self, control: ControlLink, delivery: int, id: bytes, *, fail: bool) -> None:
         """End a transaction; the answer leaves when its end is safe."""
@@ -105,8 +107,8 @@ class Coordinator:
             return
 
         def done() -> None:
-            for link, unsettled in ended.unsettled:
-                link.finish(unsettled, ACCEPTED_STATE)
+            for link, unsettled, state in ended.unsettled:
+                link.finish(unsettled, state)
             if not control.is_ended:
                 control.answer(delivery, ACCEPTED_STATE)
 

@@ -179,7 +179,9 @@ class OutgoingLink:
             self.settle_entry(entry, *outcome_of(state))
         elif state.code in OUTCOMES:
             # The peer waits for our settlement, which is a promise: it leaves after the store's.
-            self.settle_entry(self.unsettled[number], *outcome_of(state))
+            # Until then the delivery is decided: its message may be on its way again.
+            entry, self.unsettled[number] = self.unsettled[number], None
+            self.settle_entry(entry, *outcome_of(state))
             answer = plain(state.code)
             self.engine.broker.promises.after(self.session, lambda: self.finish(number, answer))
 

@@ -164,6 +164,19 @@ def test_what_the_client_has_not_settled_is_settled_by_the_commit(broker: Broker
     assert count(broker) == 0
 
 
+@pytest.mark.parametrize("outcome", [RELEASED, MODIFIED])
+def test_a_commit_settles_with_the_outcome_that_was_asked_for(broker: Broker, outcome: Any) -> None:
+    peer = Peer(broker)
+    peer.send(peer.sender("q"), "1")
+    peer.receiver("q", credit=1)
+    control = Control(peer)
+    delivery = peer.messages[0][0]
+    id = control.declare()
+    settle_in(peer, delivery, id, Described(outcome, []), settled=False)
+    control.discharge(id)
+    assert (delivery.settled, delivery.remote_state) == (True, outcome)
+
+
 def test_other_outcomes_hold_in_a_transaction_too(broker: Broker) -> None:
     peer = Peer(broker)
     sender = peer.sender("q")

@@ -194,6 +194,27 @@ def test_a_persistent_message_is_accepted_after_its_commit_only() -> None:
     assert peer.bodies() == ["1"]
 
 
+def test_a_delivery_that_was_decided_is_settled_without_a_second_word() -> None:
+    store = HeldStore()
+    broker = Broker(Settings(), store)
+    peer = Peer(broker)
+    peer.send(peer.sender("q"), Message(body="1", durable=True))
+    store.write()
+    broker.run(1.0)
+    peer.receiver("q", second=True)
+    first = peer.messages[0][0]
+    first.local.failed = True
+    first.update(Delivery.MODIFIED)
+    peer.pump()
+    assert peer.bodies() == ["1", "1"]  # it comes again before the disk knows of the first try
+    first.update(Delivery.ACCEPTED)
+    first.settle()
+    peer.pump()
+    assert queue_of(broker).board.index.count == 1
+    peer.settle(peer.messages[1][0], Delivery.ACCEPTED)
+    assert queue_of(broker).board.index.count == 0
+
+
 def test_an_answer_that_comes_after_its_link_is_gone_harms_nobody() -> None:
     store = HeldStore()
     broker = Broker(Settings(), store)
