@@ -1,9 +1,9 @@
 """IncomingLink: a link on which the peer sends, whatever becomes of its messages.
 
 A message may come in many frames; it is gathered here, within the link's largest size, and handed
-on whole. Messages that end up in queues, transaction commands and management requests differ only
-in `take`. A delivery is known by its number in the session; one that came settled has none, since
-there is nothing to say of it.
+on whole; all that a connection's links gather at a time is bounded, too. Messages that end up in
+queues, transaction commands and management requests differ only in `take`. A delivery is known by
+its number in the session; one that came settled has none, since there is nothing to say of it.
 
 Credit is the flow control: whoever sends beyond it loses the link (AMQP 1.0 section 2.6.7). While
 its session is blocked (a message of it waits for room) what comes is held back, and no credit is
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from covey.protocols.amqp.transfer import Transfer
 
 SETTLED: Final = ABSENT  # the number of a delivery that is to have no answer
+GATHERED_MAX: Final = 4  # largest messages that may be on their way in parts on one connection
 
 
 class IncomingLink(ABC):
@@ -172,8 +173,12 @@ class IncomingLink(ABC):
             self._look_after()
             return
         self.size += len(transfer.payload)
+        self.engine.pressure.gathered_size += len(transfer.payload)
         if self.size > self.size_max > 0:
             self._refuse_size()
+            return
+        if self.engine.pressure.gathered_size > GATHERED_MAX * self.size_max > 0:
+            self._refuse_parts()
             return
         self.chunks.append(transfer.payload)
         self.is_settled = self.is_settled or transfer.is_settled
@@ -230,7 +235,13 @@ class IncomingLink(ABC):
         cause = f"link {self.name}: a message has more than {self.size_max} bytes"
         self.engine.links.close(self, RefusedError(cause, "too-large"))
 
+    def _refuse_parts(self) -> None:
+        limit = GATHERED_MAX * self.size_max
+        cause = f"link {self.name}: the connection's incomplete messages have over {limit} bytes"
+        self.engine.links.close(self, RefusedError(cause, "limit"))
+
     def _forget_chunks(self) -> None:
+        self.engine.pressure.gathered_size -= self.size
         self.number = ABSENT
         self.chunks = []
         self.size = 0

@@ -25,6 +25,7 @@ class Pressure:
         "_engine",
         "_stalled",
         "_unflushed",
+        "gathered_size",
         "held_size",
         "is_paused",
         "outbox_max",
@@ -36,6 +37,7 @@ class Pressure:
         self._unflushed: list[OutgoingLink] = []
         self._stalled: list[IncomingLink] = []
         self.held_size = 0  # bytes that links hold back
+        self.gathered_size = 0  # bytes of messages that are not complete yet
         self.outbox_size = 0  # bytes, in all links
         self.outbox_max = engine.settings.outbox_max
         self.is_paused = False  # the outbox is full: nothing is delivered to this peer

@@ -162,6 +162,21 @@ def test_messages_and_parts_of_frames_are_signs_of_life(broker: Broker, is_whole
     assert raw.engine.is_closed
 
 
+def test_incomplete_messages_of_a_connection_are_bounded(broker: Broker) -> None:
+    raw = Raw(broker, AmqpSettings(allow_anonymous=True, max_message_size=1000))
+    fields = (binary(b"t"), uint(0), FALSE)
+    ended: list[str] = []
+    for handle in range(9):
+        name = f"in {handle}"
+        raw.say(attaching(name, handle, "q", sends=True))
+        first = says(TRANSFER, uint(handle), uint(handle), *fields, TRUE, payload=bytes(900))
+        ended += [each.condition for each in raw.say(first) if each.code == DETACH]
+    assert ended == ["amqp:resource-limit-exceeded"] * 5
+    heard = raw.say(*[says(TRANSFER, uint(handle), NULL, *fields) for handle in range(4)])
+    assert [each[1:3] for each in only(DISPOSITION, heard)] == [[0, 3]]
+    assert raw.engine.pressure.gathered_size == 0
+
+
 # Windows.
 
 
