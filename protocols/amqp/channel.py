@@ -2,7 +2,7 @@
 
 Proton begins and ends sessions and links; everything that happens on them in between is counted
 here. Each side grants the other a window of transfers, and every flow tells both. The peer may
-send `SESSION_FRAMES` of them, granted anew when half is used, unless its connection has to wait.
+send `SESSION_FRAMES` of them, granted anew when half is used, unless some of them have to wait.
 
 What is to be said is gathered and written once a turn: settlements joined to ranges, then flows.
 
@@ -183,8 +183,7 @@ class Channel:
         self.releases.write(self.own_number, parts)
         if self.is_ended:
             return
-        is_blocked = self.engine.session is None or self.engine.session.blocked > 0
-        if not is_blocked and self.incoming_window * 2 < SESSION_FRAMES:
+        if self.incoming_window * 2 < SESSION_FRAMES and not self._holds():
             self.is_flow_due = True
             self.incoming_window = SESSION_FRAMES
         flows, self.flows = self.flows, {}
@@ -202,6 +201,10 @@ class Channel:
             uint(OUTGOING_WINDOW),
         )
         return frame_of(self.own_number, performative(FLOW, *session, *fields))
+
+    def _holds(self) -> bool:
+        """Say whether something that came on this session has to wait."""
+        return any(link.held for link in self.incoming.values())
 
     def _forget(self, first: int, last: int) -> None:
         """Hear that the peer has settled what it sent."""

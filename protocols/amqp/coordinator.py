@@ -143,6 +143,10 @@ class Coordinator:
 class ControlLink(IncomingLink):
     """A link to the coordinator."""
 
+    def must_wait(self, state: bytes) -> bool:
+        """Say whether a command stands behind a send of a transaction that had to wait."""
+        return self.engine.pressure.held_sends > 0
+
     def take(self, delivery: int, data: bytes) -> None:
         """Declare or discharge."""
         coordinator = self.engine.coordinator

@@ -6,16 +6,16 @@ queues, transaction commands and management requests differ only in `take`. A de
 its number in the session; one that came settled has none, since there is nothing to say of it.
 
 Credit is the flow control: whoever sends beyond it loses the link (AMQP 1.0 section 2.6.7). While
-its session is blocked (a message of it waits for room) what comes is held back, and no credit is
-renewed. Settlements and flow still get through on the same connection, so a client that has to
-acknowledge before there is room can do so.
+its connection is blocked (a message of it waits for room) messages are held back, and no credit is
+renewed for them. What takes no room still gets through: settlements, flow, commands, and sends in
+a transaction. So a client that has to acknowledge before there is room can do so.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from covey.core.errors import BrokerError, ProtocolError, RefusedError
 from covey.core.session import Session
@@ -35,6 +35,8 @@ GATHERED_MAX: Final = 4  # largest messages that may be on their way in parts on
 
 class IncomingLink(ABC):
     """Gathers the peer's transfers and gives it credit."""
+
+    needs_room: ClassVar[bool] = False  # what comes here waits while the connection is blocked
 
     channel: Channel  # given when it joins
 
@@ -116,13 +118,18 @@ class IncomingLink(ABC):
         unsettled.difference_update(gone)
         self._look_after()
 
+    def must_wait(self, state: bytes) -> bool:
+        """Say whether what came is to wait for the end of the block."""
+        return False
+
     def work(self) -> None:
-        """Take what had to wait, unless the session has to wait again."""
+        """Take what had to wait, unless it has to wait again."""
         while self.held and not self.is_ended:
-            if self.session.blocked:
+            number, state, data = self.held[0]
+            if self.session.blocked and self.must_wait(state):
                 break
-            number, state, data = self.held.popleft()
-            self.engine.pressure.held_size -= len(data)
+            self.held.popleft()
+            self.engine.pressure.let_go(state, data)
             self._take(number, state, data)
         self._look_after()
 
@@ -150,8 +157,8 @@ class IncomingLink(ABC):
         self.is_ended = True
         self.unsettled.clear()
         self._forget_chunks()
-        for _, _, data in self.held:
-            self.engine.pressure.held_size -= len(data)
+        for _, state, data in self.held:
+            self.engine.pressure.let_go(state, data)
         self.held.clear()
 
     def _gather(self, transfer: Transfer) -> None:
@@ -191,9 +198,9 @@ class IncomingLink(ABC):
 
     def _arrived(self, number: int, state: bytes, data: bytes) -> None:
         """Take a message, or hold it back."""
-        if self.session.blocked or self.held:
+        if self.held or (self.session.blocked and self.must_wait(state)):
             self.held.append((number, state, data))
-            self.engine.pressure.held_size += len(data)
+            self.engine.pressure.hold(state, data)
         else:
             self._take(number, state, data)
         if self.session.blocked or self.used * 2 >= self.credit:
@@ -210,13 +217,13 @@ class IncomingLink(ABC):
             self.refuse(number, error)
 
     def _look_after(self) -> None:
-        """Wait with a session that is blocked; else renew the credit when half is used.
+        """Wait with a connection that is blocked; else renew the credit when half is used.
 
         A peer that has far too much still to settle is given none.
         """
         if self.is_ended:
             return
-        if self.session.blocked:
+        if self.held or (self.session.blocked and self.needs_room):
             self.engine.pressure.stall(self)
         elif self.used * 2 >= self.credit and len(self.unsettled) < self.unsettled_max:
             self.granted += self.used

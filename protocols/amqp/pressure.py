@@ -4,8 +4,8 @@ To the peer: messages wait in their links' outboxes until the shell asks for byt
 `outbox_max` bytes in all links together nothing more is delivered to the peer, until half of that
 is left.
 
-From the peer: while its session is blocked (a message of it waits for room) its links hold back
-what comes, and beyond `held_max` bytes its socket is not read.
+From the peer: while its connection is blocked (a message of it waits for room) its links hold back
+messages, and beyond `held_max` bytes its socket is not read.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ class Pressure:
         "_stalled",
         "_unflushed",
         "gathered_size",
+        "held_sends",
         "held_size",
         "is_paused",
         "outbox_max",
@@ -37,6 +38,7 @@ class Pressure:
         self._unflushed: list[OutgoingLink] = []
         self._stalled: list[IncomingLink] = []
         self.held_size = 0  # bytes that links hold back
+        self.held_sends = 0  # those of them that are sends of a transaction
         self.gathered_size = 0  # bytes of messages that are not complete yet
         self.outbox_size = 0  # bytes, in all links
         self.outbox_max = engine.settings.outbox_max
@@ -90,19 +92,29 @@ class Pressure:
 
     # From the peer.
 
+    def hold(self, state: bytes, data: bytes) -> None:
+        """Count a delivery that is held back."""
+        self.held_size += len(data)
+        self.held_sends += state != b""
+
+    def let_go(self, state: bytes, data: bytes) -> None:
+        """Count a delivery that is held back no longer."""
+        self.held_size -= len(data)
+        self.held_sends -= state != b""
+
     def stall(self, link: IncomingLink) -> None:
-        """Note that a link has to wait for the session, with what it holds back and its credit."""
+        """Note that a link has to wait, with what it holds back and its credit."""
         if link not in self._stalled:
             self._stalled.append(link)
         self._engine.reading = self.held_size < self._engine.settings.held_max
 
     def go_on(self) -> None:
-        """Read what had to wait while the session was blocked."""
+        """Read what had to wait while the connection was blocked, commands last."""
         engine = self._engine
         if engine.session is None or engine.session.blocked or not self._stalled:
             return
         engine.reading = True
         stalled, self._stalled = self._stalled, []
-        for link in stalled:
+        for link in sorted(stalled, key=lambda each: not each.needs_room):
             link.work()
         engine.channels.renew()

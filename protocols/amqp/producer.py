@@ -9,7 +9,7 @@ through `Answers` that know.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from covey.core.destination import Destination
 from covey.core.errors import RefusedError
@@ -49,6 +49,8 @@ class Answers:
 class ProducerLink(IncomingLink):
     """A link to a queue, a topic, several of them, or to wherever each message says."""
 
+    needs_room: ClassVar[bool] = True
+
     def __init__(
         self,
         engine: AmqpEngine,
@@ -85,6 +87,10 @@ class ProducerLink(IncomingLink):
             self.answer(delivery, ACCEPTED_STATE)
         else:
             self._owe(delivery)
+
+    def must_wait(self, state: bytes) -> bool:
+        """Say whether a message takes room: in a transaction that is memory only."""
+        return not state or self._publishing.commits.dam.is_shut
 
     def end(self, *, is_closed: bool, counted: bool) -> None:
         """Let go, and do what the link's end was to bring."""

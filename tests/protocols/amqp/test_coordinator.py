@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from proton import Delivery, Described, Message, Terminus, symbol, ulong
+from proton import Delivery, Described, Message, Sender, Terminus, symbol, ulong
 
 from covey.config.settings import AmqpSettings
 from covey.core.broker import Broker
@@ -266,3 +266,70 @@ def test_open_transactions_are_counted(broker: Broker) -> None:
         control.declare()
     delivery = control.command(ulong(0x31), [None])
     assert delivery.remote_state == Delivery.REJECTED
+
+
+# While a message of the same connection waits for room.
+
+
+def block() -> tuple[Peer, Sender]:
+    """Return a client with three messages for a queue that has room for one."""
+    peer = Peer(make_broker(queue=({"id": "q", "quota_messages": 1},)))
+    sender = peer.sender("q")
+    states = [peer.send(sender, str(number)).remote_state for number in range(3)]
+    assert states == [Delivery.ACCEPTED, 0, 0]
+    return peer, sender
+
+
+def test_a_transaction_can_make_the_room_that_its_connection_waits_for() -> None:
+    blocked, _ = block()
+    control = Control(blocked)
+    blocked.receiver("q")
+    assert blocked.bodies() == ["0"]
+    id = control.declare()
+    settle_in(blocked, blocked.messages[0][0], id, Described(ACCEPTED, []))
+    assert control.discharge(id).remote_state == Delivery.ACCEPTED
+    assert blocked.bodies() == ["0", "1", "2"]  # what it holds itself keeps nobody out
+
+
+def test_a_commit_holds_what_was_sent_while_its_connection_waits() -> None:
+    blocked, _ = block()
+    control = Control(blocked)
+    id = control.declare()
+    delivery = send_in(blocked, blocked.sender("other"), id, Message(body="1"))
+    assert delivery.remote_state == TRANSACTIONAL
+    assert control.discharge(id).remote_state == Delivery.ACCEPTED
+    assert count(blocked.broker, "other") == 1
+
+
+def test_a_send_in_a_transaction_waits_for_memory() -> None:
+    broker = make_broker()
+    peer = Peer(broker)
+    control, sender = Control(peer), peer.sender("q")
+    broker.commits.dam.weigh(2, 1)
+    peer.send(sender, "1")  # the one that finds no memory is taken
+    id = control.declare()
+    sent = send_in(peer, peer.sender("other"), id, Message(body="2"))
+    done = control.discharge(id)
+    assert (sent.remote_state, done.remote_state) == (0, 0)
+    broker.commits.dam.weigh(1, 1)
+    peer.pump()
+    assert (sent.remote_state, done.remote_state) == (TRANSACTIONAL, Delivery.ACCEPTED)
+    assert count(broker, "other") == 1
+
+
+def test_a_commit_waits_for_a_send_that_waits() -> None:
+    blocked, sender = block()
+    control = Control(blocked)
+    id = control.declare()
+    send_in(blocked, sender, id, Message(body="last"))  # behind others on its link
+    later = control.command(ulong(0x31), [None])
+    done = control.discharge(id)
+    assert (later.remote_state, done.remote_state) == (0, 0)
+    reader = Peer(blocked.broker, container="reader")
+    reader.receiver("q")
+    for _ in range(4):
+        reader.settle(reader.messages[-1][0])
+        blocked.pump()
+        reader.pump()
+    assert reader.bodies() == ["0", "1", "2", "last"]
+    assert (later.remote_state, done.remote_state) == (DECLARED, Delivery.ACCEPTED)

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from proton import Message, ulong
+from proton import Delivery, Message, ulong
 
 from covey.config.settings import Settings
 from covey.core.broker import Broker
@@ -126,6 +126,15 @@ def test_a_purge_says_how_many_went(broker: Broker, manager: Manager) -> None:
     for _ in range(3):
         client.send(sender, "1")
     assert manager.ask("PURGE", type="queue", name="q") == (200, {"purged": 3})
+
+
+def test_requests_are_answered_while_a_message_of_the_same_connection_waits_for_room() -> None:
+    manager = Manager(make_broker(queue=({"id": "q", "quota_messages": 1},)))
+    sender = manager.peer.sender("q")
+    sent = [manager.peer.send(sender, str(number)) for number in range(2)]
+    assert sent[1].remote_state == 0
+    assert manager.ask("PURGE", type="queue", name="q") == (200, {"purged": 1})
+    assert sent[1].remote_state == Delivery.ACCEPTED
 
 
 def test_a_trace_tells_what_happened_since_the_last_event_known(
