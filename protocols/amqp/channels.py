@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
 
 LIVES: Final = (BEGIN, ATTACH, DETACH, END)  # of sessions and links
-UNREAD_MAX: Final = 1024 * 1024  # bytes of answers to them; clients read what they have asked for
+UNREAD_MAX: Final = 4 * 1024 * 1024  # bytes of answers; clients read what they have asked for
 
 
 class Channels:
@@ -61,7 +61,7 @@ class Channels:
         self.due: list[Channel] = []  # have something to say
         self.frame_max = engine.settings.max_frame_size
         self.said: list[bytes] = []  # frames that wait to be written
-        self._unread = 0  # bytes of proton's among them
+        self._unread = 0  # bytes of them
         # Of the frame that proton is told of.
         self.current: Channel | None = None
         self.handle = 0
@@ -203,9 +203,12 @@ class Channels:
 
         What was to be said on a session or a link leaves before proton says that it ends.
         """
-        self.write(self.said)
+        parts: list[bytes] = []
+        self.write(parts)
         self.engine.push(frame)
-        self._unread += self.pull(self.said)
+        self.pull(parts)
+        self.said += parts
+        self._unread += sum([len(part) for part in parts])
         if self._unread > UNREAD_MAX:
             cause = f"more than {UNREAD_MAX} bytes of answers wait to be read"
             self.engine.fail(RefusedError(cause, "limit"))
@@ -225,15 +228,14 @@ class Channels:
             channel.is_due = False
             channel.write(parts)
 
-    def pull(self, parts: list[bytes]) -> int:
-        """Write what proton has to say; return how many bytes."""
+    def pull(self, parts: list[bytes]) -> None:
+        """Write what proton has to say."""
         engine = self.engine
         data = b"" if engine.wire is None else engine.wire.pull()
         engine.walk()
         if data:
             self._learn(data)
             parts.append(data)
-        return len(data)
 
     def _learn(self, frames: bytes) -> None:
         """Read from proton's answer which channel or handle it has chosen."""
