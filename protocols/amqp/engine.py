@@ -26,6 +26,7 @@ from covey.protocols.amqp.heads import Heads
 from covey.protocols.amqp.links import Links
 from covey.protocols.amqp.management import Management
 from covey.protocols.amqp.nodes import Nodes
+from covey.protocols.amqp.performatives import HEART_BEAT
 from covey.protocols.amqp.pressure import Pressure
 from covey.protocols.amqp.sasl import SaslServer, SaslState
 from covey.protocols.amqp.wire import Wire, close_frame
@@ -127,6 +128,8 @@ class AmqpEngine(Engine):
             return None
         deadline = 0.0
         if self.wire is not None:
+            if not self.reading:
+                self.push(HEART_BEAT)  # nobody listens to the peer: it is not silent
             deadline = self.wire.tick(now)
             self.pressure.go_on()
             self.walk()

@@ -162,6 +162,25 @@ def test_messages_and_parts_of_frames_are_signs_of_life(broker: Broker, is_whole
     assert raw.engine.is_closed
 
 
+def test_a_peer_that_has_to_wait_for_room_is_not_taken_for_dead() -> None:
+    broker = make_broker(queue=({"id": "**", "quota_messages": 1},))
+    settings = AmqpSettings(allow_anonymous=True, idle_timeout_s=8, held_max=1000)
+    raw = Raw(broker, settings)
+    raw.say(SENDER, *[transferring(0, number, b"x" * 500) for number in range(4)])
+    assert not raw.engine.reading
+    for _ in range(5):
+        raw.now += 5
+        raw.hear()
+    assert not raw.engine.is_closed
+    broker.hosts[0].delete_queue("q", "make room")
+    broker.run(raw.now)
+    raw.hear()
+    assert raw.engine.reading
+    raw.now += 9
+    raw.hear()
+    assert raw.engine.is_closed
+
+
 def test_incomplete_messages_of_a_connection_are_bounded(broker: Broker) -> None:
     raw = Raw(broker, AmqpSettings(allow_anonymous=True, max_message_size=1000))
     fields = (binary(b"t"), uint(0), FALSE)
