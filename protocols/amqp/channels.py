@@ -195,8 +195,9 @@ class Channels:
             self.engine.push(frame)
         if channel is not None and code == DETACH:
             channel.links.pop(self.handle, None)
-        elif code == END:
-            self.open.pop(number, None)
+        elif channel is not None and code == END:
+            channel.is_ended = True
+            del self.open[number]
 
     def _exchange(self, frame: bytes) -> None:
         """Have proton handle a frame, and take its answer at once: it belongs to no other.

@@ -2,8 +2,7 @@
 
 A link has a target, or none: then each message names its own in `properties.to` (the anonymous
 relay). A message is answered as accepted when the core has it and, if it is persistent, the store
-has it too. The answer comes after the link may be gone, so it goes
-through `Answers` that know.
+has it too. The answer may come when the link is gone, so it goes through `Answers` that know.
 """
 
 from __future__ import annotations
