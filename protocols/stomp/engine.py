@@ -128,7 +128,9 @@ class StompEngine(Engine):
             self.fail(ProtocolError("no heart-beat in time: the connection is stale"), None)
             return None
         if heartbeat.beat_due(now):
-            self.send(b"\n")
+            if not self._outbox:  # else the peer does not read, and a beat would tell it nothing
+                self.send(b"\n")
+            heartbeat.sent(now)
         return heartbeat.deadline()
 
     def lost(self, now: float) -> None:
@@ -281,6 +283,7 @@ class StompEngine(Engine):
             VERBS[frame.command](self, frame, headers)
         except BrokerError as error:
             self.fail(error, receipt)
+            return
         if frame.command == "ACK" and self.version is V1_2:
             self._accept_more()
 

@@ -36,6 +36,16 @@ def test_a_beat_is_sent_after_the_agreed_silence_and_not_while_data_flows() -> N
     assert client.raw.endswith(b"\0\n\n")
 
 
+def test_a_peer_that_does_not_read_is_sent_no_beat_on_top_of_what_waits_for_it() -> None:
+    world = World()
+    client = world.connect(**{"heart-beat": "0,1000"})
+    client.reads = False
+    for _ in range(3):
+        world.wait(1.0)
+        assert client.deadline == world.now + 1.0  # and not at once, again and again
+    assert client.engine.outgoing() == b"\n"
+
+
 def test_a_silent_peer_is_given_up_after_one_and_a_half_intervals() -> None:
     world = World()
     client = world.connect(**{"heart-beat": "1000,0"})
