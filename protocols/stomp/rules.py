@@ -6,7 +6,8 @@ Rules of this file:
   is not in a version's column is unknown there (NACK came with 1.1).
 - A requirement is a tuple of choices, any one of which will do: in 1.0 an UNSUBSCRIBE may name
   its subscription by id or by destination.
-- Only presence is checked. Whether a value makes sense is for the code that uses it.
+- Only presence is checked, and that it is not empty: a nameless transaction would be none at all.
+  Whether a value makes sense is for the code that uses it.
 
 Source: "Client Frames" and "Protocol Negotiation" of the STOMP 1.1 and 1.2 specifications, the
 frame list of STOMP 1.0.
@@ -106,8 +107,7 @@ def check(command: str, headers: Mapping[str, str], version: Version) -> None:
     if needed is None:
         raise ProtocolError(f"{command[:32]!r} is not a client frame of STOMP {version.text}")
     for choices in needed:
-        for name in choices:
-            if name in headers:
-                break
-        else:
-            raise ProtocolError(f"{command} frame without the header {' or '.join(choices)}")
+        if not any([headers.get(name) for name in choices]):
+            is_empty = any([name in headers for name in choices])
+            how = "with an empty" if is_empty else "without the"
+            raise ProtocolError(f"{command} frame {how} header {' or '.join(choices)}")

@@ -72,11 +72,20 @@ NEEDED: list[tuple[str, Version, set[str]]] = [
 def test_each_required_header_is_missed_by_name(
     command: str, version: Version, needed: set[str]
 ) -> None:
-    check(command, dict.fromkeys(needed, ""), version)
+    check(command, dict.fromkeys(needed, "x"), version)
     check(command, dict.fromkeys({*needed, "other"}, "x"), version)
     for name in needed:
         with pytest.raises(ProtocolError, match=f"^{command} frame without the header {name}$"):
             check(command, dict.fromkeys(needed - {name}, "x"), version)
+
+
+@pytest.mark.parametrize(("command", "version", "needed"), NEEDED)
+def test_a_required_header_may_not_be_empty(
+    command: str, version: Version, needed: set[str]
+) -> None:
+    for name in needed:
+        with pytest.raises(ProtocolError, match=f"^{command} frame with an empty header {name}$"):
+            check(command, dict.fromkeys(needed, "x") | {name: ""}, version)
 
 
 def test_a_1_0_unsubscribe_names_its_subscription_by_id_or_destination() -> None:
