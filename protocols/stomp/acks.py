@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from covey.core.entry import Entry, Outcome
 from covey.core.errors import RefusedError
 from covey.protocols.stomp.frame import Frame
+from covey.protocols.stomp.headers import is_true
 from covey.protocols.stomp.held import Held
 from covey.protocols.stomp.rules import Version
 from covey.protocols.stomp.subscribe import AckMode, read_credit
@@ -36,8 +37,8 @@ def on_ack(engine: StompEngine, frame: Frame, headers: Headers) -> None:
 
 def on_nack(engine: StompEngine, frame: Frame, headers: Headers) -> None:
     """The client could not process a message."""
-    final = headers.get("requeue") == "false"
-    _settle(engine, headers, Outcome.REJECTED if final else Outcome.FAILED)
+    comes_again = is_true("requeue", headers.get("requeue", "true"))
+    _settle(engine, headers, Outcome.FAILED if comes_again else Outcome.REJECTED)
 
 
 def accept(engine: StompEngine, tags: Sequence[int]) -> None:

@@ -77,7 +77,7 @@ def test_an_unknown_message_is_an_error_and_acks_nothing(
     assert world.depth("/queue/a") == 1
 
 
-@pytest.mark.parametrize("text", ["", "x", "-1", "1" * 40, "\u0664"])
+@pytest.mark.parametrize("text", ["x", "-1", "1" * 40, "\u0664"])
 def test_ids_that_are_no_numbers_are_refused(world: World, text: str) -> None:
     client = world.connect()
     client.send("ACK", {"id": text})
@@ -300,13 +300,22 @@ def test_without_a_dead_letter_queue_a_poison_message_is_dropped() -> None:
     assert world.depth("/queue/a") == 0
 
 
-def test_requeue_false_is_a_dead_letter_at_once() -> None:
+@pytest.mark.parametrize("word", ["false", "False"])
+def test_requeue_false_is_a_dead_letter_at_once(word: str) -> None:
     world = dying()
     client = world.connect()
     client.subscribe("/queue/a", ack="client-individual")
     fill(world, "1")
-    assert nack_all(client, requeue="false") == 1
+    assert nack_all(client, requeue=word) == 1
     assert world.depth("/queue/dlq.a") == 1
+
+
+def test_requeue_is_true_or_false(world: World) -> None:
+    client = world.connect()
+    client.subscribe("/queue/a", ack="client-individual")
+    fill(world, "1")
+    client.ack(client.take(), "NACK", requeue="no")
+    assert client.error()["message"] == "requeue:no is neither true nor false"
 
 
 def test_expired_messages_go_to_the_dead_letter_queue_if_asked_and_never_expire_there() -> None:
