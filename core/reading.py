@@ -7,7 +7,7 @@ to be allowed for every name that it may ever mean.
 from __future__ import annotations
 
 from covey.core.creation import check_made
-from covey.core.destination import Destination, Kind
+from covey.core.destination import TEMPORARY_ROOT, Destination, Kind
 from covey.core.durable import Durable
 from covey.core.errors import RefusedError
 from covey.core.security import Verb, authorise, authorise_forever, authorise_pattern
@@ -43,6 +43,11 @@ def make_durable(
             )
     check_reading(session, topics, Verb.CONSUME, broker_id)
     for topic in topics:
+        # Its name would be another connection's after a restart.
+        if topic.name.startswith(TEMPORARY_ROOT):
+            raise RefusedError(
+                f"a durable subscription outlives its connection, {topic} does not", "invalid"
+            )
         if topic.is_pattern:
             authorise_forever(session.identity, Verb.CONSUME, topic)
         check_made(session, topic)

@@ -128,6 +128,13 @@ def test_an_eavesdropper_cannot_bind_a_durable_subscription_to_a_temporary_topic
     assert thief.error()["covey-code"] == "denied"
 
 
+def test_a_durable_subscription_cannot_outlive_its_temporary_topic(world: World) -> None:
+    client = world.connect()
+    client.subscribe("/temp-topic/x", id="d", persistent="true")
+    assert client.error()["covey-code"] == "invalid"
+    assert not world.broker.hosts[0].durables
+
+
 @pytest.mark.parametrize(
     "headers",
     [
