@@ -64,6 +64,11 @@ class Wish:
     priority: int
     weight: int
 
+    @property
+    def is_look(self) -> bool:
+        """It reads no message, and only hears what `browser:end` says."""
+        return self.is_browser and self.browse_ends and self.from_seq == -1
+
 
 def read(
     headers: dict[str, str],

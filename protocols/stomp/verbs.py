@@ -130,7 +130,7 @@ def on_subscribe(engine: StompEngine, frame: Frame, headers: Headers) -> None:
     )
     places = engine.names.destinations(typed_name(headers, settings), allow_patterns=True)
     is_one = len(places) == 1 and not places[0].is_pattern
-    if wish.from_seq is not None and wish.from_seq >= 0 and not is_one:
+    if wish.from_seq is not None and not is_one and not wish.is_look:
         raise RefusedError("from-seq needs one destination without wildcards", "invalid")
     if wish.trim_to:
         if not (is_one and wish.is_browser):
@@ -153,6 +153,8 @@ def _opener(engine: StompEngine, subscription: Subscription, wish: Wish) -> Call
     """Return what lets messages flow: after the receipt, which may wait for earlier ones."""
 
     def open_window() -> None:
+        if engine.the_session.subscriptions.get(wish.id) is not subscription:
+            return  # it has ended meanwhile
         window = subscription.window
         window.is_paused = engine.is_paused
         window.reconsider()

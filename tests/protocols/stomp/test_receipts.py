@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.core.double import HeldStore
 from tests.protocols.stomp.support import World, frame
 
@@ -125,3 +127,16 @@ def test_a_durable_subscription_is_confirmed_once_it_is_on_disk_whoever_made_it(
     store.write()
     world.wait(0.0)
     assert [client.receipts() for client in clients] == [["durable"], ["durable"]]
+
+
+@pytest.mark.parametrize("last", [frame("UNSUBSCRIBE", {"id": "s"}), b"NONSENSE\n\n\0"])
+def test_a_browse_that_is_over_before_it_begins_has_no_end_of_its_own(last: bytes) -> None:
+    store = HeldStore()
+    world = World(store=store)
+    client = world.connect()
+    client.publish("/queue/a", "x", persistent="true")
+    client.subscribe("/queue/none.*", browser="true")
+    client.feed(last)
+    store.write()
+    world.wait(0.0)
+    assert [received.command for received in client.inbox] in ([], ["ERROR"])

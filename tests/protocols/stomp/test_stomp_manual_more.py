@@ -102,11 +102,12 @@ def test_from_seq_minus_one_gives_only_what_comes_later(client: Client, other: C
     assert other.bodies() == ["new"]
 
 
+@pytest.mark.parametrize("number", ["1", "0", "-1"])
 @pytest.mark.parametrize("destination", ["/queue/foo.*", "/queue/foo,/queue/bar"])
 def test_from_seq_with_wildcard_or_composite_closes_the_connection(
-    client: Client, destination: str
+    client: Client, destination: str, number: str
 ) -> None:
-    client.subscribe(destination, from_seq="1")
+    client.subscribe(destination, from_seq=number)
     assert "from-seq" in client.error()["message"]
 
 
