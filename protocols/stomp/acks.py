@@ -21,7 +21,7 @@ from covey.protocols.stomp.frame import Frame
 from covey.protocols.stomp.headers import is_true
 from covey.protocols.stomp.held import Held
 from covey.protocols.stomp.rules import Version
-from covey.protocols.stomp.subscribe import AckMode, read_credit
+from covey.protocols.stomp.subscribe import read_credit
 
 if TYPE_CHECKING:
     from covey.protocols.stomp.consumer import StompConsumer
@@ -115,9 +115,8 @@ def _settle_held(engine: StompEngine, headers: Headers, tag: int, outcome: Outco
 
 def _settle_now(engine: StompEngine, tag: int, held: Held, outcome: Outcome) -> None:
     source = held.consumer.queue
-    if held.consumer.wish.ack is not AckMode.AUTO and not held.consumer.is_browser:
-        if source is not None:
-            source.settle(held.entry, outcome, engine.now)
+    if source is not None and not held.consumer.is_only_credited:
+        source.settle(held.entry, outcome, engine.now)
     engine.holding.release(tag)
 
 
@@ -127,7 +126,7 @@ def _settle_later(
     # Begun even by an ACK that only means credit: the client will end it.
     begun = engine.broker.transactions.running_or_new(engine.the_session, transaction)
     engine.holding.enlist(tag, transaction)
-    if held.consumer.wish.ack is not AckMode.AUTO and not held.consumer.is_browser:
+    if not held.consumer.is_only_credited:
         begun.settle(held.entry, outcome)
 
 

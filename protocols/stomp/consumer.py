@@ -15,7 +15,7 @@ from covey.core.fan import Fan
 from covey.core.message import Message
 from covey.core.queue import Queue
 from covey.protocols.stomp.headers import escape, header_lines
-from covey.protocols.stomp.held import Held
+from covey.protocols.stomp.held import Held, bare
 from covey.protocols.stomp.message import StompMessage, from_neutral
 from covey.protocols.stomp.rules import Version
 from covey.protocols.stomp.subscribe import AckMode, Wish
@@ -50,10 +50,12 @@ class StompConsumer(Consumer):
         self.include_seq = header_name(wish.include_seq, version) if wish.include_seq else b""
         self.is_older = version is not V1_2
         self.holding = engine.holding
-        self.is_held_by_number = wish.ack is AckMode.INDIVIDUAL and not self.is_older
+        self.is_only_credited = wish.ack is AckMode.AUTO or wish.is_browser  # by an ACK
+        is_individual = wish.ack is AckMode.INDIVIDUAL and not wish.is_browser
+        self.is_held_by_number = is_individual and not self.is_older
         self.is_presettled = wish.ack is AckMode.AUTO
         self.is_browser = wish.is_browser
-        self.is_settled_alone = wish.ack is AckMode.INDIVIDUAL and not wish.is_browser
+        self.is_settled_alone = is_individual
         self.is_credited_by_ack = wish.credit.is_raised_by_ack
         self.browse_ends = wish.browse_ends
         self.is_exclusive = wish.is_exclusive
@@ -84,7 +86,8 @@ class StompConsumer(Consumer):
             holding.messages[tag] = Held(self, entry, "")
         elif self.tracks:
             message_id = stomp.message_id() if self.is_older else ""
-            tag = self.holding.add(Held(self, entry, message_id))
+            kept = bare(entry) if self.is_only_credited else entry
+            tag = self.holding.add(Held(self, kept, message_id))
         if entry.deliveries or stomp.expires_ms or self.include_seq:
             extra = self._extra_lines(entry, stomp)
         else:

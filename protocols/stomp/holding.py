@@ -4,9 +4,14 @@ A message is named by its number, before STOMP 1.2 by its message-id. Nothing he
 them for one acknowledgement, for a client may hold a hundred thousand: what an ACK covers in
 `client` mode stands in a line of its subscription's, and what a transaction acknowledges in a list
 of the transaction's. An UNSUBSCRIBE does look at all of them.
+
+What needs no ACK but for its credit stands in line, too: a client may never send any, so the oldest
+is forgotten where there are too many.
 """
 
 from __future__ import annotations
+
+from collections import OrderedDict
 
 from covey.protocols.stomp.held import Held
 
@@ -20,8 +25,9 @@ class Holding:
         self.last_tag = 0
         self.messages: dict[int, Held] = {}
         self._by_id: dict[str, list[int]] = {}  # 1.0 and 1.1 acknowledge by message-id
-        # By subscription, where an ACK covers what came before: the numbers, in order.
-        self._lines: dict[str, dict[int, None]] = {}
+        # By subscription: the numbers, in order. A plain dict would search for its first one
+        # among all that have gone.
+        self._lines: dict[str, OrderedDict[int, None]] = {}
         self._transactions: dict[str, list[int]] = {}
 
     def add(self, held: Held) -> int:
@@ -35,8 +41,12 @@ class Holding:
         self.messages[tag] = held
         if held.message_id:
             self._by_id.setdefault(held.message_id, []).append(tag)
-        if held.is_cumulative:
-            self._lines.setdefault(held.consumer.wish.id, {})[tag] = None
+        if held.is_in_line:
+            consumer = held.consumer
+            line = self._lines.setdefault(consumer.wish.id, OrderedDict())
+            line[tag] = None
+            if consumer.is_only_credited and len(line) > consumer.unsettled_max:
+                self.release(next(iter(line)))
         return tag
 
     def release(self, tag: int) -> None:
@@ -49,7 +59,7 @@ class Holding:
             tags.remove(tag)
             if not tags:
                 del self._by_id[held.message_id]
-        if held.is_cumulative:
+        if held.is_in_line:
             self._take_from_line(tag, held)
 
     def number_of(self, message_id: str, subscription: str | None) -> int:
@@ -79,7 +89,7 @@ class Holding:
         held = self.messages[tag]
         held.transaction = transaction
         self._transactions.setdefault(transaction, []).append(tag)
-        if held.is_cumulative:
+        if held.is_in_line:
             self._take_from_line(tag, held)
 
     def committed(self, transaction: str) -> None:
@@ -95,12 +105,12 @@ class Holding:
             if held is None:
                 continue
             held.transaction = ""
-            if held.is_cumulative:
+            if held.is_in_line:
                 name = held.consumer.wish.id
-                self._lines.setdefault(name, {})[tag] = None
+                self._lines.setdefault(name, OrderedDict())[tag] = None
                 again.add(name)
         for name in again:
-            self._lines[name] = dict.fromkeys(sorted(self._lines[name]))
+            self._lines[name] = OrderedDict.fromkeys(sorted(self._lines[name]))
 
     def forget(self, subscription: str) -> None:
         """Forget what a subscription that ended had delivered; transactions do not need it."""

@@ -107,3 +107,41 @@ def test_no_acknowledgement_looks_at_all_that_is_held(world: World, version: str
         client.ack(frame, transaction=end)
         client.send(end, {"transaction": end})
     assert world.depth("/queue/a") == (3 if ack == "client" else 4)
+
+
+# What needs no ACK but for its credit.
+
+CREDITED = [
+    {"credit": "1000,0"},
+    {"ack": "client", "browser": "true", "browser-end": "false"},
+    {"ack": "client-individual", "browser": "true", "browser-end": "false"},
+]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("headers", CREDITED)
+def test_who_never_acknowledges_what_is_settled_costs_no_memory_for_ever(
+    version: str, headers: dict[str, str]
+) -> None:
+    world = World(limits={"unsettled_max": 3})
+    client = world.connect(version)
+    client.subscribe("/queue/a", **headers)
+    world.connect().publish("/queue/a", *"0123456789")
+    frames = client.take_all()
+    assert [frame.body.decode() for frame in frames] == list("0123456789")
+    assert len(client.engine.holding.messages) == 3
+    client.ack(frames[-1])
+    client.ack(frames[0])
+    assert "names no message" in client.error()["message"]
+
+
+def test_what_a_topic_has_sent_for_credit_is_not_kept(world: World) -> None:
+    client = world.connect()
+    client.subscribe("/topic/a", credit="2,0")
+    world.connect().publish("/topic/a", "one", "two", "three")
+    first, second = client.take_all()
+    assert [held.entry.message for held in client.engine.holding.messages.values()] == [None] * 2
+    client.ack(second)
+    assert client.bodies() == ["three"]
+    client.ack(first)
+    assert "names no message" in client.error()["message"]
