@@ -14,15 +14,17 @@ from covey.core.lane import Lane
 if TYPE_CHECKING:
     from covey.core.message import Message
 
-NO_LANE: Final = Lane("", is_grouped=False)
+NO_LANE: Final = Lane("", is_grouped=False)  # of what came from nowhere
 
 
 class Fan:
     """A few messages for many readers."""
 
-    __slots__ = ("_entries", "can_expire", "messages", "size", "written")
+    __slots__ = ("_entries", "can_expire", "lane", "messages", "size", "written")
 
-    def __init__(self) -> None:
+    def __init__(self, lane: Lane = NO_LANE) -> None:
+        """Begin with none; the lane has the topic's name."""
+        self.lane = lane
         self.messages: list[Message] = []
         self.size = 0  # bytes of their bodies
         self.can_expire = False  # one of them has a time to live
@@ -39,5 +41,6 @@ class Fan:
     def entries(self) -> list[Entry]:
         """Return an entry for each message, the same ones to everybody."""
         if not self._entries:
-            self._entries = [Entry(SHARED, message, NO_LANE, PENDING) for message in self.messages]
+            lane = self.lane
+            self._entries = [Entry(SHARED, message, lane, PENDING) for message in self.messages]
         return self._entries

@@ -21,6 +21,7 @@ from covey.core.source import Source
 
 if TYPE_CHECKING:
     from covey.core.consumer import Consumer
+    from covey.core.lane import Lane
     from covey.core.message import Message
     from covey.core.session import Session
 
@@ -58,7 +59,7 @@ class Feed(Source):
             or not consumer.is_willing()
         ):
             for message in fan.messages:
-                self.offer(message)
+                self.offer(message, fan.lane)
             return
         if not window.is_automatic:
             window.count -= count
@@ -66,8 +67,8 @@ class Feed(Source):
         consumer.delivered += count
         consumer.deliver_fan(fan)
 
-    def offer(self, message: Message) -> None:
-        """Take a message of a topic: deliver it now, or let it wait."""
+    def offer(self, message: Message, lane: Lane = NO_LANE) -> None:
+        """Take a message of a topic, whose name the lane has: deliver it now, or let it wait."""
         consumer = self.consumer
         if message.expires_ms and self.clock.has_passed(message.expires_ms):
             return
@@ -77,9 +78,9 @@ class Feed(Source):
         if selector is not None and not selector.matches(message.lookup):
             return
         if not self.waiting and consumer.is_willing():
-            self._hand_over(self._entry(message))
+            self._hand_over(self._entry(message, lane))
             return
-        self.waiting.append(self._entry(message))
+        self.waiting.append(self._entry(message, lane))
         self.size += message.size + ENTRY_COST
         if self.size > self.buffer_size:
             self.is_over = True
@@ -136,8 +137,8 @@ class Feed(Source):
         for session in waited:
             session.unblock()
 
-    def _entry(self, message: Message) -> Entry:
-        entry = Entry(self.next_seq, message, NO_LANE, PENDING)
+    def _entry(self, message: Message, lane: Lane) -> Entry:
+        entry = Entry(self.next_seq, message, lane, PENDING)
         self.next_seq += 1
         return entry
 

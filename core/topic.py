@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covey.core.fan import Fan
+from covey.core.fan import NO_LANE, Fan
 from covey.core.feed import Feed
+from covey.core.lane import Lane
 from covey.core.message import FORGET_RETAINED, RETAIN, Message
 from covey.core.tap import Tap
 
@@ -88,7 +89,7 @@ class Topic:
         fan = self._fan
         if not fan.messages:
             return
-        self._fan = Fan()
+        self._fan = Fan(fan.lane)
         senders, self._senders = self._senders, []
         for feed in self.feeds:
             feed.take(fan)
@@ -102,8 +103,10 @@ class Topic:
         if feed not in self.feeds:
             self.fan_out(self.touched_at)
             self.feeds[feed] = None
+            if self._fan.lane is NO_LANE:
+                self._fan.lane = Lane(self.name, is_grouped=False)  # many topics have no reader
             if self.retained is not None:
-                feed.offer(self.retained)
+                feed.offer(self.retained, self._fan.lane)
 
     def forget(self, feed: Feed) -> None:
         """Let a reader go; it hears what was published before."""

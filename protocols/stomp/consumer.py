@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from covey.core.consumer import Consumer, Window
+from covey.core.destination import DURABLE_PREFIX, Destination, Kind
 from covey.core.entry import FIRST, Entry
 from covey.core.fan import Fan
 from covey.core.message import Message
@@ -21,6 +22,8 @@ from covey.protocols.stomp.rules import Version
 from covey.protocols.stomp.subscribe import AckMode, Wish
 
 if TYPE_CHECKING:
+    from covey.core.host import VirtualHost
+    from covey.core.lane import Lane
     from covey.protocols.stomp.engine import StompEngine
 
 V1_2: Final = Version.V1_2
@@ -35,7 +38,10 @@ FIRST_LINE: Final = b"\nJMSXGroupFirstForConsumer:true"
 class StompConsumer(Consumer):
     """One subscription's reader of one queue, or of its topics."""
 
-    def __init__(self, engine: StompEngine, wish: Wish, window: Window) -> None:
+    def __init__(
+        self, engine: StompEngine, wish: Wish, window: Window, *, reads_many: bool = False
+    ) -> None:
+        """Read for a subscription; `reads_many`: its destination does not say from where."""
         assert engine.session is not None
         super().__init__(engine.session, window)
         self.engine = engine
@@ -67,8 +73,10 @@ class StompConsumer(Consumer):
         self.weight = wish.weight
         self.client_id = engine.client_id
         self.unsettled_max = engine.broker.limits.unsettled_max
-        self.pattern: StompMessage | None = None  # the last translation, and of which form
+        self.reads_many = reads_many
+        self.pattern: StompMessage | None = None  # the last translation, of which form, from where
         self.pattern_form: object = None
+        self.pattern_lane: Lane | None = None
         self.id_prefix = b""  # of what is translated and has no id of its own
         self.translated = 0
 
@@ -168,29 +176,51 @@ class StompConsumer(Consumer):
         queue = self.queue
         form = message.form()
         pattern = self.pattern
-        if pattern is not None and form is not None and form is self.pattern_form:
+        # A reader of many topics: each has its lane.
+        lane = entry.lane if self.reads_many and not isinstance(queue, Queue) else None
+        is_alike = form is not None and form is self.pattern_form and lane is self.pattern_lane
+        if pattern is not None and is_alike:
             made = pattern.with_body(message.content())
         else:
             header = queue.discipline.key.header if isinstance(queue, Queue) else None
-            made = from_neutral(message.neutral(), self.wish.destination, header)
+            made = from_neutral(message.neutral(), self._destination(entry), header)
             self.pattern = made
             self.pattern_form = form
+            self.pattern_lane = lane
             self.id_prefix = self.id_prefix or self._new_id_prefix()
         self.translated += 1
         made.id_prefix = self.id_prefix
         made.id_number = entry.seq if isinstance(queue, Queue) else self.translated
         return made
 
+    def _destination(self, entry: Entry) -> str:
+        """Return where a message of another protocol was sent to, as this client would say it."""
+        if not self.reads_many:
+            return self.wish.destination
+        queue = self.queue
+        if not isinstance(queue, Queue):
+            place = Destination(Kind.TOPIC, entry.lane.name)
+        elif _is_behind(queue, self.session.host):
+            place = Destination(Kind.DSUB, queue.name.removeprefix(DURABLE_PREFIX))
+        else:
+            place = Destination(Kind.QUEUE, queue.name)
+        return self.engine.names.syntax.render(place)
+
     def _new_id_prefix(self) -> bytes:
         engine = self.engine
         queue = self.queue
         if isinstance(queue, Queue):
-            kind = "dsub" if self.wish.durable_name else "queue"
-            host = engine.the_session.host.id
-            place = f"{engine.broker.limits.id}-{host}-{kind}-{queue.name}-"
+            host = self.session.host
+            kind = "dsub" if _is_behind(queue, host) else "queue"
+            place = f"{engine.broker.limits.id}-{host.id}-{kind}-{queue.name}-"
             return quote(place, safe="").encode()  # nothing in it needs an escape then
         engine.readers += 1
         return f"{engine.broker.instance}-{engine.the_session.id}-{engine.readers}-".encode()
+
+
+def _is_behind(queue: Queue, host: VirtualHost) -> bool:
+    """Say whether a queue is a durable subscription's; others may have names like theirs."""
+    return host.queues.get(queue.name) is not queue
 
 
 def _write(fan: Fan) -> bool:

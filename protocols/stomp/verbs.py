@@ -140,7 +140,8 @@ def on_subscribe(engine: StompEngine, frame: Frame, headers: Headers) -> None:
         places = (_durable(engine, wish, places),)
     if wish.is_browser and any(place.kind is Kind.TOPIC for place in places):
         raise RefusedError("a topic keeps nothing that could be browsed", "invalid")
-    subscription = _make_subscription(engine, session, wish)
+    reads_many = not (is_one or wish.durable_name)
+    subscription = _make_subscription(engine, session, wish, reads_many=reads_many)
     engine.broker.subscribe(session, subscription, places, engine.now, is_browser=wish.is_browser)
     for consumer in subscription.consumers:
         if wish.trim_to and isinstance(consumer.queue, Queue):
@@ -165,14 +166,16 @@ def _opener(engine: StompEngine, subscription: Subscription, wish: Wish) -> Call
     return open_window
 
 
-def _make_subscription(engine: StompEngine, session: Session, wish: Wish) -> Subscription:
+def _make_subscription(
+    engine: StompEngine, session: Session, wish: Wish, *, reads_many: bool
+) -> Subscription:
     credit = wish.credit
     is_automatic = wish.ack is AckMode.AUTO and not credit.is_explicit
     window = Window(credit.count, credit.size, is_automatic=is_automatic)
     window.is_paused = True
 
     def make() -> Consumer:
-        return StompConsumer(engine, wish, window)
+        return StompConsumer(engine, wish, window, reads_many=reads_many)
 
     subscription = Subscription(session, wish.id, window, make)
     subscription.buffer_size = engine.buffer_size

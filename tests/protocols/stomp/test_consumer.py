@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import proton
 import pytest
 
 from covey.config.queues import GroupSettings, QueueSettings
 from covey.config.settings import StompSettings
+from covey.core.destination import Syntax
+from covey.protocols.amqp.message import AmqpMessage
 from tests.protocols.stomp.support import World
 
 
@@ -211,3 +214,63 @@ def test_subscribers_of_a_topic_read_the_same_each_in_its_own_way() -> None:
         assert frames[1]["message-id"] == "mine"
         assert "expires" in frames[2].headers
         assert all(("ack" in frame.headers) is (reader is acking) for frame in frames)
+
+
+# Messages of other protocols.
+
+
+def send_amqp(world: World, destination: str, *bodies: str) -> None:
+    """Send as an AMQP client would whose messages share their head."""
+    client = world.connect()
+    targets = Syntax().parse(destination, allow_patterns=False)
+    first = AmqpMessage.decode(encode_amqp(bodies[0]), 0)
+    for body in bodies:
+        message = first.with_content(encode_amqp(body))
+        world.broker.publish(client.engine.the_session, targets, message)
+    world.settle_down()
+
+
+def encode_amqp(body: str) -> bytes:
+    return bytes(proton.Message(body=body.encode(), inferred=True).encode())
+
+
+@pytest.mark.parametrize("pattern", ["/queue/a.*", "/queue/a.1,/queue/a.2", "/queue/a.**"])
+def test_a_reader_of_many_queues_is_told_where_a_message_came_from(pattern: str) -> None:
+    world = World()
+    client = world.connect()
+    client.subscribe(pattern)
+    send_amqp(world, "/queue/a.1", "x", "y")
+    send_amqp(world, "/queue/a.2", "z")
+    found = [message["destination"] for message in client.take_all()]
+    assert found == ["/queue/a.1", "/queue/a.1", "/queue/a.2"]
+
+
+@pytest.mark.parametrize("ack", ["auto", "client"])
+def test_a_reader_of_many_topics_is_told_where_a_message_came_from(ack: str) -> None:
+    world = World()
+    client = world.connect()
+    client.subscribe("/topic/a.*", ack=ack)
+    send_amqp(world, "/topic/a.1", "x", "y")
+    send_amqp(world, "/topic/a.2%2F", "z")
+    found = [message["destination"] for message in client.take_all()]
+    assert found == ["/topic/a.1", "/topic/a.1", "/topic/a.2%2F"]
+
+
+def test_a_reader_of_one_place_is_told_its_name_as_it_wrote_it() -> None:
+    world = World()
+    client = world.connect()
+    client.subscribe("/queue/a%2f")
+    send_amqp(world, "/queue/a/", "x")
+    assert client.take()["destination"] == "/queue/a%2f"
+
+
+def test_a_message_without_an_id_has_the_same_for_all_readers_of_a_durable_subscription() -> None:
+    world = World()
+    client = world.connect()
+    client.subscribe("/topic/t", id="d", persistent="true", ack="client")
+    send_amqp(world, "/topic/t", "x")
+    first = client.take()["message-id"]
+    client.lose()
+    other = world.connect()
+    other.subscribe("/dsub/d")
+    assert other.take()["message-id"] == first
