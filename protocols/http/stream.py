@@ -13,6 +13,7 @@ Three things hypercorn would do are not wanted, and `tame` and `let_go` take the
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -145,12 +146,14 @@ class WebSocketTransport:
     async def _send_rest(self) -> None:
         while self._rest and not self._is_gone:
             piece = self._rest[:WRITE_SIZE].tobytes()
-            text = _decoded(piece) if self._is_text else None
+            is_last = len(piece) == len(self._rest)
+            text, length = _decoded(piece, is_last=is_last) if self._is_text else (None, 0)
             if text is None:
+                length = len(piece)
                 await self._send({"type": "websocket.send", "bytes": piece})
             else:
                 await self._send({"type": "websocket.send", "text": text})
-            self._rest = self._rest[len(piece) :]
+            self._rest = self._rest[length:]
         self._rest = memoryview(b"")
 
 
@@ -195,8 +198,9 @@ async def _nowhere(message: object) -> None:
     """Take a message that nobody reads any more."""
 
 
-def _decoded(data: bytes) -> str | None:
+def _decoded(data: bytes, *, is_last: bool) -> tuple[str | None, int]:
+    """Return the text and how many bytes it took: half a character waits for its other half."""
     try:
-        return data.decode()
+        return codecs.utf_8_decode(data, "strict", is_last)
     except UnicodeDecodeError:
-        return None
+        return None, 0

@@ -115,6 +115,13 @@ def test_a_large_answer_goes_in_pieces_so_that_a_slow_peer_is_seen_to_read() -> 
     assert [len(message["bytes"]) for message in peer.heard] == [WRITE_SIZE, WRITE_SIZE, 1]
 
 
+def test_a_text_is_not_cut_inside_a_character() -> None:
+    answer = "x" + "\u00e4" * WRITE_SIZE
+    peer = Peer(text("a"), enough=3)
+    serve(peer, EchoEngine(answer.encode()))
+    assert "".join([message["text"] for message in peer.heard]) == answer
+
+
 def test_nothing_is_read_for_an_engine_that_does_not_read() -> None:
     class OneAtATime(EchoEngine):
         def receive(self, data: bytes, now: float) -> None:
