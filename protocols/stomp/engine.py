@@ -270,10 +270,9 @@ class StompEngine(Engine):
 
     def _handle(self, frame: Frame) -> None:
         """Do what a frame says; any refusal ends the connection."""
-        receipt: str | None = None
+        version = V1_2 if self.session is None else self.version
         try:
-            headers = frame.headers(Version.V1_2 if self.session is None else self.version)
-            receipt = headers.get("receipt")
+            headers = frame.headers(version)
             if frame.command in ("CONNECT", "STOMP"):
                 VERBS["CONNECT"](self, frame, headers)
                 return
@@ -282,7 +281,7 @@ class StompEngine(Engine):
             check(frame.command, headers, self.version)
             VERBS[frame.command](self, frame, headers)
         except BrokerError as error:
-            self.fail(error, receipt)
+            self.fail(error, frame.receipt(version))
             return
         if frame.command == "ACK" and self.version is V1_2:
             self._accept_more()

@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from covey.core.errors import ProtocolError
 from covey.protocols.stomp.headers import header_lines, parse_block, without_length
 from covey.protocols.stomp.rules import UNESCAPED_COMMANDS, Version
 
+RECEIPT_NAME: Final = b"receipt:"
 _V1_0: Final = Version.V1_0
 
 
@@ -36,8 +38,20 @@ class Frame:
         Who reads a login frame does not know its version yet: ask with 1.2, negotiate, and ask
         again with 1.0 if that came out, because a 1.0 client may put blanks around its values.
         """
+        return self._parsed(self.block, version)
+
+    def receipt(self, version: Version) -> str | None:
+        """Return the receipt it asks for, also of a frame whose other lines make no sense."""
+        lines = self.block.split(b"\n")
+        asking = [line for line in lines if line.startswith(RECEIPT_NAME)][:1]
+        try:
+            return self._parsed(b"".join(asking), version).get("receipt")
+        except ProtocolError:
+            return None
+
+    def _parsed(self, block: bytes, version: Version) -> dict[str, str]:
         is_escaped = self.command not in UNESCAPED_COMMANDS
-        return parse_block(self.block, version, is_escaped=is_escaped)
+        return parse_block(block, version, is_escaped=is_escaped)
 
 
 def encode(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covey.core.errors import BrokerError, ProtocolError
+from covey.core.errors import BrokerError
 from covey.core.session import Session
 from covey.protocols.stomp.block import stamped
 from covey.protocols.stomp.frame import Frame
@@ -72,13 +72,7 @@ class Producer:
                 head.plan = plan
             self._publish(plan, self._message(plan, frame.body), own)
         except BrokerError as error:
-            self._engine.fail(error, self._receipt_of(frame))
-
-    def _receipt_of(self, frame: Frame) -> str | None:
-        try:
-            return frame.headers(self.plans.version).get("receipt")
-        except ProtocolError:
-            return None
+            self._engine.fail(error, frame.receipt(self.plans.version))
 
     def _publish(self, plan: SendPlan, message: StompMessage, own: FrameParser) -> None:
         session = self._session

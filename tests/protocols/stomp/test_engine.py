@@ -208,6 +208,19 @@ def test_an_error_names_the_cause_and_echoes_the_receipt() -> None:
     assert error.body == b"SUBSCRIBE frame without the header id\n"
 
 
+@pytest.mark.parametrize("line", [b"x:\\t", b"x", b":x", b"x:\xff"])
+@pytest.mark.parametrize("head", [b"SEND\ndestination:/queue/a\n", b"UNSUBSCRIBE\nid:s\n"])
+@pytest.mark.parametrize("size", [1, 1000])
+def test_a_header_that_makes_no_sense_does_not_hide_the_receipt(
+    head: bytes, line: bytes, size: int
+) -> None:
+    client = World().connect()
+    data = head + line + b"\nreceipt:r\nreceipt:s\n\n\0"
+    for at in range(0, len(data), size):
+        client.feed(data[at : at + size])
+    assert client.error()["receipt-id"] == "r"
+
+
 def test_frames_after_the_bad_one_are_not_read() -> None:
     world = World()
     client = world.connect()
