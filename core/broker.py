@@ -80,11 +80,11 @@ class Broker:
         self.commits = Commits(store or MemoryStore(), settings.store.unwritten_max)
         self.promises = self.commits.promises
         arrivals = Arrivals(self.commits, self.clock, self.limits)
-        self.publishing = Publishing(self.commits, arrivals, settings.broker.id)
+        self.sessions: dict[int, Session] = {}
+        self.publishing = Publishing(self.commits, arrivals, settings.broker.id, self.sessions)
         self.transactions = Transactions(self.publishing, self.clock, self.limits)
         self.turns = Turns(self.clock, self.commits, self.publishing)
         self.rounds = Rounds(self)
-        self.sessions: dict[int, Session] = {}
         self.claims = Claims()
         self.traces = Traces(self.clock)
         self.session_numbers = 0

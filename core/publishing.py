@@ -12,7 +12,7 @@ A mirrored queue listens to the topic of its name, so a send to the queue goes t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from covey.core.arrivals import Arrivals
@@ -38,11 +38,19 @@ TOPIC: Final = Kind.TOPIC
 class Publishing:
     """The way in."""
 
-    def __init__(self, commits: Commits, arrivals: Arrivals, broker_id: str) -> None:
+    def __init__(
+        self,
+        commits: Commits,
+        arrivals: Arrivals,
+        broker_id: str,
+        sessions: Mapping[int, Session],
+    ) -> None:
+        """Publish for these sessions, which come and go."""
         self.commits = commits
         self.promises = commits.promises
         self.arrivals = arrivals
         self.broker_id = broker_id
+        self.sessions = sessions
         self.parking = Parking()
         self._fanned: Topic | None = None  # the one topic that may have gathered messages
 
@@ -159,7 +167,8 @@ class Publishing:
         """Publish everything, or nothing: then return the queue that has no room."""
         session = work.session
         sends = [
-            (admitted(session, targets, self.broker_id), message) for targets, message in work.sends
+            (admitted(session, targets, self.broker_id, self.sessions), message)
+            for targets, message in work.sends
         ]
         blocker = self._blocker(session, sends, may_overtake=may_overtake)
         if blocker is None:

@@ -40,6 +40,7 @@ class Session:
         self.transactions: dict[str, Transaction] = {}
         self.transactions_max = 0  # open at a time; 0: its protocol counts them itself
         self.temporary: set[Destination] = set()
+        self.temporary_max = 1024  # of them, before those that are gone are forgotten
         self.sendable: set[Destination] = set()  # what it was found to be allowed to send to
         self.resume: Callable[[], None] = nothing
         self.kick: Callable[[str], None] | None = None  # ends the connection, with a reason

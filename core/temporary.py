@@ -3,17 +3,21 @@
 Anybody may send to one, only the connection in its name may read from it, and it ends with that
 connection (the Apollo STOMP manual, Temporary Destinations). A message to one that has ended is
 taken and dropped, as it would have been had it come a moment earlier: a service that answers
-must not lose its connection because one of its askers went away.
+must not lose its connection because one of its askers went away. While its connection is there, a
+temporary queue keeps what comes like any other, also before its reader comes and after it was swept
+away: an answer may be quicker than the SUBSCRIBE of who has asked.
 
 No pattern ever means a temporary destination, so a pattern needs no owner.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from covey.core.creation import check_made, exists
 from covey.core.destination import TEMPORARY_ROOT, Destination, Kind
 from covey.core.errors import RefusedError
-from covey.core.security import Verb, authorise
+from covey.core.security import Verb, authorise, may
 from covey.core.session import Session
 
 SENDABLE_MAX = 1024  # destinations a session need not ask for again; a client may name millions
@@ -32,14 +36,35 @@ def owner_of(destination: Destination, broker_id: str) -> int:
     return int(parts[2])
 
 
+def announce(session: Session, places: tuple[Destination, ...], broker_id: str) -> None:
+    """Hear which destinations a session has named to others: its own will get answers."""
+    for place in places:
+        if owner_of(place, broker_id) == session.id:
+            claim(session, place)
+
+
+def claim(session: Session, destination: Destination) -> None:
+    """Note that a temporary destination is the session's; of very many, forget those swept away."""
+    own = session.temporary
+    if len(own) >= session.temporary_max and destination not in own:
+        own.intersection_update([one for one in own if exists(session.host, one)])
+        session.temporary_max = max(session.temporary_max, 2 * len(own))
+    own.add(destination)
+
+
 def admitted(
-    session: Session, targets: tuple[Destination, ...], broker_id: str
+    session: Session,
+    targets: tuple[Destination, ...],
+    broker_id: str,
+    sessions: Mapping[int, Session],
 ) -> tuple[Destination, ...]:
     """Return the targets that are there to get a message; raises RefusedError if one says no."""
-    return tuple([target for target in targets if _admits(session, target, broker_id)])
+    return tuple([target for target in targets if _admits(session, target, broker_id, sessions)])
 
 
-def _admits(session: Session, target: Destination, broker_id: str) -> bool:
+def _admits(
+    session: Session, target: Destination, broker_id: str, sessions: Mapping[int, Session]
+) -> bool:
     if target in session.sendable and exists(session.host, target):
         return True
     authorise(session.identity, Verb.SEND, str(target))
@@ -50,9 +75,9 @@ def _admits(session: Session, target: Destination, broker_id: str) -> bool:
     if owner == UNKNOWN:
         raise RefusedError(f"{target.name} is no connection's temporary destination", "not-found")
     if owner not in (NOBODY, session.id):
-        return exists(session.host, target)
+        return exists(session.host, target) or _is_awaited(session, target, sessions.get(owner))
     if owner == session.id:
-        session.temporary.add(target)
+        claim(session, target)
     check_made(session, target)
     if len(session.sendable) >= SENDABLE_MAX:
         session.sendable.clear()
@@ -60,11 +85,18 @@ def _admits(session: Session, target: Destination, broker_id: str) -> bool:
     return True
 
 
+def _is_awaited(session: Session, target: Destination, owner: Session | None) -> bool:
+    """Say whether the owner of a temporary queue has named it, though it is not there."""
+    if owner is None or owner.host is not session.host or target not in owner.temporary:
+        return False
+    return target.kind is Kind.QUEUE and may(owner.identity, Verb.CREATE, str(target))
+
+
 def check_readable(session: Session, destination: Destination, broker_id: str) -> None:
     """Raise RefusedError if the destination is another connection's."""
     owner = owner_of(destination, broker_id)
     if owner == session.id:
-        session.temporary.add(destination)
+        claim(session, destination)
     elif owner != NOBODY:
         raise RefusedError(
             f"{destination.name} can be read by the connection that made it, no other", "denied"

@@ -27,14 +27,17 @@ class Names:
         found = self.syntax.parse(text, allow_patterns=allow_patterns)
         return tuple([self._real(place) if place.is_temporary else place for place in found])
 
-    def real_name(self, text: str) -> str:
-        """Return what other connections call a temporary destination of this one."""
+    def own_places(self, text: str) -> tuple[Destination, ...]:
+        """Return what a reply-to names that begins with a destination of this connection's own."""
         if not text.startswith(self._temporary_prefixes):
-            return text
+            return ()
         try:
-            places = self.destinations(text, allow_patterns=False)
+            return self.destinations(text, allow_patterns=False)
         except BrokerError:
-            return text  # best effort: a reply-to is the application's own business
+            return ()  # best effort: a reply-to is the application's own business
+
+    def written(self, places: tuple[Destination, ...]) -> str:
+        """Write destinations as other connections know them."""
         return self.syntax.destination_separator.join([self.syntax.render(one) for one in places])
 
     def _real(self, place: Destination) -> Destination:

@@ -123,8 +123,8 @@ class Plans:
         if len(values) != len(lines):
             return None
         plan = self._steered_by(b"\n".join(steering))
-        if plan.has_new_reply_to:
-            return None
+        if plan.answers_to:
+            return None  # its reply-to line is not the sender's own
         return self._complete(plan, b"\n".join(kept), values)
 
     def _steered_by(self, lines: bytes) -> SendPlan:
@@ -168,14 +168,14 @@ class Plans:
         check("SEND", headers, self.version)
         added = list(self.added)
         reply_to = headers.get("reply-to", "")
-        rewritten = self.names.real_name(reply_to)
-        if rewritten != reply_to:
-            added.append(("reply-to", rewritten))
+        answers_to = self.names.own_places(reply_to)
+        if answers_to:
+            added.append(("reply-to", self.names.written(answers_to)))
             if self.settings.keep_original_reply_to:
                 added.append(("reply-to", reply_to))
         targets = self._targets(typed_name(headers, self.settings))
         plan = read_plan(headers, targets, added, self._own, self._user)
-        plan.has_new_reply_to = rewritten != reply_to
+        plan.answers_to = answers_to
         return plan
 
     def _targets(self, text: str) -> tuple[Destination, ...]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from covey.core.errors import BrokerError
 from covey.core.session import Session
+from covey.core.temporary import announce
 from covey.protocols.stomp.block import stamped
 from covey.protocols.stomp.frame import Frame
 from covey.protocols.stomp.heads import Head
@@ -70,6 +71,8 @@ class Producer:
             plan = self.plans.read(frame.block if head is None else head.block)
             if head is not None:
                 head.plan = plan
+            if plan.answers_to:
+                announce(self._session, plan.answers_to, self._broker.limits.id)
             self._publish(plan, self._message(plan, frame.body), own)
         except BrokerError as error:
             self._engine.fail(error, frame.receipt(self.plans.version))

@@ -27,13 +27,13 @@ class SendPlan:
     """What to do with every SEND that has these headers."""
 
     __slots__ = (
+        "answers_to",
         "block",
         "delay_ms",
         "expires_ms",
         "given_id",
         "group",
         "group_sequence",
-        "has_new_reply_to",
         "is_direct",
         "is_persistent",
         "is_plain",
@@ -62,7 +62,9 @@ class SendPlan:
         self.priority = DEFAULT_PRIORITY
         self.group = ""
         self.group_sequence = 0
-        self.has_new_reply_to = False  # its reply-to line is not the sender's own
+        self.answers_to: tuple[
+            Destination, ...
+        ] = ()  # what a reply-to that had to be rewritten names
         self.is_plain = True
         self.is_direct = True
 

@@ -6,7 +6,15 @@ import pytest
 
 from covey.core.destination import Destination, Kind
 from covey.core.errors import RefusedError
-from covey.core.temporary import NOBODY, SENDABLE_MAX, UNKNOWN, admitted, check_readable, owner_of
+from covey.core.temporary import (
+    NOBODY,
+    SENDABLE_MAX,
+    UNKNOWN,
+    admitted,
+    check_readable,
+    claim,
+    owner_of,
+)
 from tests.core.double import Room, places
 
 
@@ -44,15 +52,27 @@ def test_a_target_that_is_gone_is_left_out() -> None:
     room = Room()
     first, second = room.enter(), room.enter()
     targets = places(f"/queue/temp.default.{first.session.id}.x,/queue/a")
-    assert admitted(second.session, targets, "default") == targets[1:]
+    assert admitted(second.session, targets, "default", room.broker.sessions) == targets[1:]
     first.read(f"/queue/temp.default.{first.session.id}.x")
-    assert admitted(second.session, targets, "default") == targets
+    assert admitted(second.session, targets, "default", room.broker.sessions) == targets
     room.broker.drop(first.session, room.now)
-    assert admitted(second.session, targets, "default") == targets[1:]
+    assert admitted(second.session, targets, "default", room.broker.sessions) == targets[1:]
 
 
 def test_what_was_allowed_is_remembered_within_bounds() -> None:
     session = Room().enter().session
     for number in range(3 * SENDABLE_MAX):
-        admitted(session, (Destination(Kind.QUEUE, f"q{number}"),), "default")
+        admitted(session, (Destination(Kind.QUEUE, f"q{number}"),), "default", {})
     assert len(session.sendable) <= SENDABLE_MAX
+
+
+def test_a_session_that_names_a_new_one_for_each_request_does_not_remember_them_all() -> None:
+    room = Room()
+    person = room.enter()
+    prefix = f"/queue/temp.default.{person.session.id}"
+    person.read(f"{prefix}.kept")
+    for number in range(5000):
+        (place,) = places(f"{prefix}.{number}")
+        claim(person.session, place)
+    assert len(person.session.temporary) <= 1024
+    assert places(f"{prefix}.kept")[0] in person.session.temporary

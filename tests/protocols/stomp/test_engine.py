@@ -95,6 +95,10 @@ def test_virtual_hosts_share_nothing() -> None:
     here.publish("/queue/a", "x")
     there.subscribe("/queue/a")
     assert there.bodies() == []
+    there.publish("/queue/a", "y", reply_to="/temp-queue/x")
+    here.publish(there.take()["reply-to"], "z", receipt="r")
+    assert here.receipts() == ["r"]
+    assert list(world.broker.hosts[0].queues) == ["a"]
 
 
 def test_a_frame_before_connect_is_refused() -> None:

@@ -42,6 +42,44 @@ def test_an_answer_to_somebody_gone_is_dropped_and_the_service_goes_on(world: Wo
     assert list(world.broker.hosts[0].queues) == ["a"]
 
 
+def test_an_answer_may_come_before_its_reader(world: World) -> None:
+    client, service = world.connect(), world.connect()
+    service.subscribe("/queue/requests")
+    client.publish("/queue/requests", "ask", reply_to="/temp-queue/x")
+    name = service.take()["reply-to"]
+    service.publish(name, "1", receipt="r")
+    service.take("RECEIPT")
+    client.subscribe("/temp-queue/x")
+    assert client.bodies() == ["1"]
+    client.send("UNSUBSCRIBE", {"id": "s"})
+    world.wait(60.0)
+    assert list(world.broker.hosts[0].queues) == ["requests"]
+    service.publish(name, "2")
+    client.subscribe("/temp-queue/x")
+    assert client.bodies() == ["2"]
+    client.lose()
+    assert list(world.broker.hosts[0].queues) == ["requests"]
+
+
+def test_what_a_reply_to_names_beside_its_own_stays_when_the_connection_goes(world: World) -> None:
+    client, other = world.connect(), world.connect()
+    other.subscribe("/temp-queue/x")
+    name = temporary(other)
+    other.publish("/queue/b", "kept")
+    client.publish("/queue/a", "ask", reply_to=f"/temp-queue/y,/queue/b,{name}")
+    client.lose()
+    other.publish(name, "still there")
+    assert other.bodies() == ["still there"]
+    assert world.depth("/queue/b") == 1
+
+
+def test_nobody_makes_a_temporary_queue_for_somebody_who_never_named_it(world: World) -> None:
+    client, other = world.connect(), world.connect()
+    other.publish(temporary(client, name="y"), "1", receipt="r")
+    assert other.receipts() == ["r"]
+    assert world.broker.hosts[0].queues == {}
+
+
 @pytest.mark.parametrize(
     "name", ["/queue/temp.x", "/topic/temp.other.1.x", "/queue/temp.default.x"]
 )
