@@ -225,6 +225,7 @@ class StompEngine(Engine):
         self.reading = False
         if self.session is not None:
             self.broker.drop(self.session, self.now)
+            self.broker.wake()  # others may have what it held
         self.wake()
 
     # Reading.

@@ -57,6 +57,17 @@ def test_a_silent_peer_is_given_up_after_one_and_a_half_intervals() -> None:
     assert "stale" in client.error()["message"]
 
 
+def test_what_a_silent_peer_held_goes_to_others_at_once() -> None:
+    world = World()
+    client, other = world.connect(**{"heart-beat": "1000,0"}), world.connect()
+    client.subscribe("/queue/a", ack="client")
+    client.publish("/queue/a", "x")
+    other.subscribe("/queue/a")
+    world.broker.wake = lambda: world.broker.run(world.now)
+    client.engine.tick(world.now + 2.0)
+    assert other.engine.outgoing().endswith(b"\n\nx\0\n")
+
+
 def test_a_blocked_producer_is_not_blamed_for_beats_we_do_not_read() -> None:
     world = World(queues=(QueueSettings(id="small", quota_messages=1),))
     client, other = world.connect(**{"heart-beat": "1000,0"}), world.connect()
