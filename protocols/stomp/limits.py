@@ -4,7 +4,7 @@ Rules of this file:
 - Numbers only; the frame parser enforces them, each one before a frame is whole.
 - A limit is the largest value that passes: a header line of exactly `header_length_max` bytes
   is fine, one byte more ends the connection.
-- Before login everything is smaller: nobody has vouched for the sender yet.
+- Before login everything is smaller (`dialect.login_limits`): nobody has vouched for the sender.
 """
 
 from __future__ import annotations
@@ -15,10 +15,6 @@ HEADERS_MAX = 1000
 BODY_LENGTH_MAX = 100 * 1024 * 1024
 # The longest command has 11 bytes; the rest is room to quote what came instead.
 COMMAND_LENGTH_MAX = 32
-
-# Before login: a login frame is small, and nobody has vouched for the sender yet.
-LOGIN_FRAME_LENGTH_MAX = 64 * 1024
-LOGIN_HEADERS_MAX = 30
 
 # How far the short way looks for the end of a head: nearly all end sooner, and a head that
 # does not end must not make us search the whole buffer once per frame.
@@ -56,13 +52,3 @@ class Limits:
         self.short_head_max = min(_SHORT_HEAD_MAX, header_length_max, 2 * headers_max)
         if frame_length_max or command_length_max < COMMAND_LENGTH_MAX:
             self.short_head_max = 0
-
-    def before_login(self) -> Limits:
-        """Give the tighter limits for a peer that has not logged in yet."""
-        return Limits(
-            header_length_max=self.header_length_max,
-            headers_max=min(self.headers_max, LOGIN_HEADERS_MAX),
-            body_length_max=self.body_length_max,
-            command_length_max=self.command_length_max,
-            frame_length_max=LOGIN_FRAME_LENGTH_MAX,
-        )

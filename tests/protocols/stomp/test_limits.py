@@ -6,20 +6,15 @@ import tracemalloc
 
 import pytest
 
+from covey.config.settings import StompSettings
 from covey.core.errors import ProtocolError
+from covey.protocols.stomp.dialect import login_limits
 from covey.protocols.stomp.limits import Limits
 from covey.protocols.stomp.parser import FrameParser
 from covey.protocols.stomp.rules import Version
 from tests.protocols.stomp.streams import V1_1, V1_2, drain, parse, parse_bytewise
 
 MIB = 1024 * 1024
-
-
-def test_limits_are_tighter_before_login() -> None:
-    limits = Limits(headers_max=1000, header_length_max=4096).before_login()
-    assert (limits.frame_length_max, limits.headers_max) == (65536, 30)
-    assert limits.header_length_max == 4096
-    assert Limits(headers_max=7).before_login().headers_max == 7
 
 
 def check_limit(fits: bytes, breaks: bytes, limits: Limits, text: str) -> None:
@@ -126,7 +121,7 @@ def test_limits_may_change_between_two_frames_of_one_chunk() -> None:
 
 
 def test_an_endless_line_is_refused_as_soon_as_it_is_too_long() -> None:
-    parser = FrameParser(Limits().before_login())
+    parser = FrameParser(login_limits(StompSettings()))
     parser.feed(b"a" * 32)
     assert parser.next_frame() is None
     parser.feed(b"a")

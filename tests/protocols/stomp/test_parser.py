@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from covey.config.settings import StompSettings
 from covey.core.errors import ProtocolError
+from covey.protocols.stomp.dialect import login_limits
 from covey.protocols.stomp.limits import Limits
 from covey.protocols.stomp.parser import FrameParser
 from covey.protocols.stomp.rules import Version
@@ -207,7 +209,7 @@ def test_headers_of_a_login_may_follow_a_blank_line(
     command: str, end: bytes, line_end: bytes
 ) -> None:
     data = command.encode() + b"\n\nlogin:admin\npasscode:password" + end + b"\0\n"
-    for limits in (Limits(), Limits().before_login()):
+    for limits in (Limits(), login_limits(StompSettings())):
         assert parse(data.replace(b"\n", line_end), V1_0, limits) == [
             (command, b"login:admin\npasscode:password", b"")
         ]
