@@ -10,7 +10,7 @@ further work then (`is_blocked`); `resume` is called when it may go on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from covey.core.consumer import Window
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from covey.core.security import Identity
     from covey.core.subscription import Subscription
     from covey.core.transaction import Transaction
+
+
+TEMPORARY_MAX: Final = 1024  # more only if all of them are there
 
 
 def nothing() -> None:
@@ -40,7 +43,7 @@ class Session:
         self.transactions: dict[str, Transaction] = {}
         self.transactions_max = 0  # open at a time; 0: its protocol counts them itself
         self.temporary: set[Destination] = set()
-        self.temporary_max = 1024  # of them, before those that are gone are forgotten
+        self.temporary_max = TEMPORARY_MAX  # of them, before those that are gone are forgotten
         self.sendable: set[Destination] = set()  # what it was found to be allowed to send to
         self.resume: Callable[[], None] = nothing
         self.kick: Callable[[str], None] | None = None  # ends the connection, with a reason

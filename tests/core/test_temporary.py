@@ -6,6 +6,7 @@ import pytest
 
 from covey.core.destination import Destination, Kind
 from covey.core.errors import RefusedError
+from covey.core.session import TEMPORARY_MAX
 from covey.core.temporary import (
     NOBODY,
     SENDABLE_MAX,
@@ -74,5 +75,5 @@ def test_a_session_that_names_a_new_one_for_each_request_does_not_remember_them_
     for number in range(5000):
         (place,) = places(f"{prefix}.{number}")
         claim(person.session, place)
-    assert len(person.session.temporary) <= 1024
+    assert len(person.session.temporary) <= TEMPORARY_MAX
     assert places(f"{prefix}.kept")[0] in person.session.temporary
