@@ -179,9 +179,8 @@ class Broker:
     ) -> None:
         """Let a session read from these destinations under the subscription's name."""
         self.turn(now)
-        check_subscription(session, subscription.name, self.limits)
         subscription.verb = Verb.BROWSE if is_browser else Verb.CONSUME
-        self.check_readable(session, destinations, subscription.verb)
+        self.check_subscription(session, subscription.name, destinations, subscription.verb)
         for destination in destinations:
             check_made(session, destination)
         session.subscriptions[subscription.name] = subscription
@@ -213,6 +212,13 @@ class Broker:
             raise RefusedError(f"there is no subscription {name}", "not-found")
         self.turn(now)
         session.host.unsubscribe(subscription, counted=counted)
+
+    def check_subscription(
+        self, session: Session, name: str, destinations: tuple[Destination, ...], verb: Verb
+    ) -> None:
+        """Raise RefusedError if the session may not have this subscription."""
+        check_subscription(session, name, self.limits)
+        self.check_readable(session, destinations, verb)
 
     def check_readable(
         self, session: Session, destinations: tuple[Destination, ...], verb: Verb

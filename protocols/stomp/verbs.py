@@ -188,7 +188,10 @@ def _durable(engine: StompEngine, wish: Wish, places: tuple[Destination, ...]) -
     """Create, re-attach to, or change a durable subscription; return what to read from."""
     name = engine.names.syntax.durable(wish.durable_name)
     broker = engine.broker
-    broker.make_durable(engine.the_session, name.name, places, wish.selector, engine.now)
+    session = engine.the_session
+    verb = Verb.BROWSE if wish.is_browser else Verb.CONSUME
+    broker.check_subscription(session, wish.id, (name,), verb)  # before anything is changed
+    broker.make_durable(session, name.name, places, wish.selector, engine.now)
     return name
 
 

@@ -128,6 +128,17 @@ def test_an_eavesdropper_cannot_bind_a_durable_subscription_to_a_temporary_topic
     assert thief.error()["covey-code"] == "denied"
 
 
+def test_a_subscription_that_is_refused_changes_no_durable_one(world: World) -> None:
+    client, other = world.connect(), world.connect()
+    client.subscribe("/topic/a", id="d", persistent="true")
+    client.subscribe("/topic/b", id="d", persistent="true")
+    assert client.error()["covey-code"] == "exists"
+    other.publish("/topic/a", "a")
+    other.publish("/topic/b", "b")
+    other.subscribe("/dsub/d")
+    assert other.bodies() == ["a"]
+
+
 def test_a_durable_subscription_cannot_outlive_its_temporary_topic(world: World) -> None:
     client = world.connect()
     client.subscribe("/temp-topic/x", id="d", persistent="true")
