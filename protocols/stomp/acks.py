@@ -92,6 +92,8 @@ def _settle_held(engine: StompEngine, headers: Headers, tag: int, outcome: Outco
     named = holding.messages[tag]
     wish = named.consumer.wish
     transaction = headers.get("transaction", "")
+    given = headers.get("credit")
+    more = (0, 0) if given is None else read_credit(given)  # before anything is settled
     count, size = 0, 0
     for covered in holding.covered_by(tag):
         held = holding.messages[covered]
@@ -105,10 +107,7 @@ def _settle_held(engine: StompEngine, headers: Headers, tag: int, outcome: Outco
             _settle_now(engine, covered, held, outcome)
     if not wish.credit.is_raised_by_ack:
         count, size = 0, 0
-    given = headers.get("credit")
-    if given is not None:
-        more = read_credit(given)
-        count, size = count + more[0], size + more[1]
+    count, size = count + more[0], size + more[1]
     if count or size:
         named.consumer.window.grant(count, size)
 

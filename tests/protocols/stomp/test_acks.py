@@ -245,12 +245,13 @@ def test_s48_a_credit_header_adds_to_what_an_ack_gives(world: World) -> None:
 
 
 @pytest.mark.parametrize("credit", ["x", "-1", "1,2,3", ""])
-def test_bad_credit_on_an_ack_is_an_error(world: World, credit: str) -> None:
+def test_bad_credit_on_an_ack_is_an_error_and_acks_nothing(world: World, credit: str) -> None:
     client = world.connect()
     client.subscribe("/queue/a", ack="client")
     fill(world, "1")
     client.ack(client.take(), credit=credit)
     assert "credit" in client.error()["message"]
+    assert world.depth("/queue/a") == 1
 
 
 # NACK.
