@@ -24,7 +24,8 @@ class Durable:
         self.tap = tap
         self.destinations: tuple[Destination, ...] = ()
         self.patterns: list[Pattern] = []
-        self.topics: dict[Topic, None] = {}  # an ordered set: a pattern may mean very many
+        self.topics = tap.topics
+        self._named: list[Topic] = []  # those it hears by their names
 
     def is_already(self, destinations: tuple[Destination, ...], selector: Selector | None) -> bool:
         """Say whether it hears just this."""
@@ -37,8 +38,17 @@ class Durable:
         topic.fill(self.tap)
         self.topics[topic] = None
 
+    def listen_by_name(self, topic: Topic) -> None:
+        """Hear a topic for as long as it is not told otherwise."""
+        self.listen(topic)
+        self._named.append(topic)
+        topic.named += 1
+
     def unlisten(self) -> None:
         """Hear nothing any more."""
+        for topic in self._named:
+            topic.named -= 1
+        self._named.clear()
         for topic in self.topics:
             topic.stop_filling(self.tap)
         self.topics.clear()

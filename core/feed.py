@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from covey.core.lane import Lane
     from covey.core.message import Message
     from covey.core.session import Session
+    from covey.core.topic import Topic
 
 ENTRY_COST: Final = 256  # bytes of memory that a waiting message takes beside its body
 
@@ -41,6 +42,7 @@ class Feed(Source):
         self.next_seq = 1
         self.is_over = False
         self.waited_for_by: list[Session] = []  # producers, once for each message they are ahead
+        self.topics: dict[Topic, None] = {}  # its subscription's
         consumer.queue = self
         consumer.window.consumers.append(consumer)
 

@@ -28,6 +28,9 @@ from covey.core.tap import Tap
 from covey.core.topic import Topic
 from covey.core.wildcard import Pattern
 
+# Listeners told at a time that topics were swept away: some hundredths of a second.
+LET_GO_MAX = 100_000
+
 
 class VirtualHost:
     """The destinations that clients of one host name share."""
@@ -167,7 +170,7 @@ class VirtualHost:
                 durable.patterns.append(pattern)
                 self.audience.add_durable(durable, pattern)
             else:
-                durable.listen(self.topic(destination.name))
+                durable.listen_by_name(self.topic(destination.name))
 
     def unbind(self, durable: Durable) -> None:
         """Let it hear nothing."""
@@ -184,7 +187,9 @@ class VirtualHost:
         elif destination.kind is Kind.QUEUE:
             subscription.attach(self.queue(name), self.now)
         elif destination.kind is Kind.TOPIC:
-            self.audience.listen(subscription, self.topic(name))
+            topic = self.topic(name)
+            subscription.keep(topic)
+            self.audience.listen(subscription, topic)
         else:
             subscription.attach(self.durable(name).queue, self.now)
 
@@ -229,10 +234,17 @@ class VirtualHost:
             if patience and name not in self.declared and _is_idle(queue):
                 if self.now - queue.touched_at >= patience:
                     self.delete_queue(name, "unused")
+        self._sweep_topics(self.now - QueueSettings().auto_delete_after_s)
+
+    def _sweep_topics(self, unused_since: float) -> None:
+        budget = LET_GO_MAX
         for name, topic in list(self.topics.items()):
-            if not topic.audience and topic.retained is None:
-                if self.now - topic.touched_at >= QueueSettings().auto_delete_after_s:
-                    self.delete_topic(name)
+            if topic.touched_at > unused_since or topic.named or topic.retained is not None:
+                continue
+            if budget > 0 and (not topic.audience or self.mirror_of(name) is None):
+                budget -= topic.audience
+                topic.let_go()
+                self.delete_topic(name)
 
     def report_to(self, events: EventSink | None) -> None:
         """Send the events of all queues, present and future, to a sink."""

@@ -37,6 +37,7 @@ class Subscription:
         self.consumers: list[Consumer] = []
         self.patterns: list[Pattern] = []
         self.topics: dict[Topic, None] = {}  # an ordered set: a pattern may mean very many
+        self._named: list[Topic] = []  # those it hears by their names
         self._queues: set[Queue] = set()  # a pattern may mean very many
         self.feed: Feed | None = None
         self.verb = Verb.CONSUME  # or BROWSE: what its user needs to be allowed
@@ -64,12 +65,21 @@ class Subscription:
             consumer = self.make()
             consumer.name = self.name
             self.feed = Feed(self.name, consumer, buffer_size, clock)
+            self.feed.topics = self.topics
             self.consumers.append(consumer)
         topic.hear(self.feed)
         self.topics[topic] = None
 
+    def keep(self, topic: Topic) -> None:
+        """Hear a topic by its name: it stays for as long as this does."""
+        self._named.append(topic)
+        topic.named += 1
+
     def detach(self, now: float, *, counted: bool) -> None:
         """Let go of every queue and topic; what was held returns."""
+        for topic in self._named:
+            topic.named -= 1
+        self._named.clear()
         for topic in self.topics:
             if self.feed is not None:
                 topic.forget(self.feed)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from covey.core.message import Message
     from covey.core.queue import Queue
     from covey.core.selector import Selector
+    from covey.core.topic import Topic
 
 
 class Tap:
@@ -21,6 +22,7 @@ class Tap:
     def __init__(self, queue: Queue, enqueue: Callable[[Queue, Message], None]) -> None:
         self.queue = queue
         self.selector: Selector | None = None
+        self.topics: dict[Topic, None] = {}  # an ordered set: a pattern may mean very many
         self._enqueue = enqueue
 
     def admits(self, message: Message) -> bool:

@@ -35,6 +35,7 @@ class Topic:
         "feeds",
         "met",
         "name",
+        "named",
         "published",
         "retained",
         "taps",
@@ -50,6 +51,7 @@ class Topic:
         self._batch_max = batch_max
         self._retaining = retaining
         self.met = 0  # the last listener it has asked about (`core.audience`)
+        self.named = 0  # listeners that mean it by its name, and not by a pattern alone
         self.taps: list[Tap] = []
         self.feeds: dict[Feed, None] = {}  # an ordered set: there may be very many
         self.retained: Message | None = None
@@ -123,6 +125,15 @@ class Topic:
         """Let a queue take no more."""
         if tap in self.taps:
             self.taps.remove(tap)
+
+    def let_go(self) -> None:
+        """Forget its listeners: those that mean it by a pattern meet it when it is used again."""
+        for feed in self.feeds:
+            feed.topics.pop(self, None)
+        for tap in self.taps:
+            tap.topics.pop(self, None)
+        self.feeds.clear()
+        self.taps.clear()
 
     def forget_retained(self) -> None:
         """Have nothing for newcomers any more."""

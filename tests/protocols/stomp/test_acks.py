@@ -311,14 +311,6 @@ def test_requeue_false_is_a_dead_letter_at_once(word: str) -> None:
     assert world.depth("/queue/dlq.a") == 1
 
 
-def test_requeue_is_true_or_false(world: World) -> None:
-    client = world.connect()
-    client.subscribe("/queue/a", ack="client-individual")
-    fill(world, "1")
-    client.ack(client.take(), "NACK", requeue="no")
-    assert client.error()["message"] == "requeue:no is neither true nor false"
-
-
 def test_expired_messages_go_to_the_dead_letter_queue_if_asked_and_never_expire_there() -> None:
     world = dying(dlq_expired=True)
     client = world.connect()

@@ -98,6 +98,14 @@ def test_unsubscribe_gives_back_what_was_not_acked_at_its_place(world: World) ->
     assert other.bodies() == ["1", "3", "4"]
 
 
+def test_requeue_of_a_nack_is_true_or_false(world: World) -> None:
+    client = world.connect()
+    client.subscribe("/queue/a", ack="client")
+    client.publish("/queue/a", "1")
+    client.ack(client.take(), "NACK", requeue="no")
+    assert client.error()["message"] == "requeue:no is neither true nor false"
+
+
 def test_unsubscribe_of_something_unknown_is_refused(world: World) -> None:
     client = world.connect()
     client.send("UNSUBSCRIBE", {"id": "x"})

@@ -251,3 +251,32 @@ def test_a_producer_that_waits_for_a_deleted_queue_goes_on() -> None:
     world.settle_down()
     assert client.receipts() == ["r", "r"]
     assert world.depth("/queue/small") == 1
+
+
+# Topics that come and go.
+
+
+def test_topics_that_are_only_meant_by_patterns_are_swept_and_heard_again() -> None:
+    world = World(queues=(QueueSettings(id="mirror", mirrored=True),))
+    host = world.broker.hosts[0]
+    client, other = world.connect(), world.connect()
+    client.subscribe("/topic/**")
+    client.subscribe("/topic/a.*", id="d", persistent="true")
+    client.subscribe("/topic/a.named", id="n")
+    client.subscribe("/topic/a.kept", id="k", persistent="true")
+    client.subscribe("/queue/mirror", id="m")
+    for number in range(10):
+        other.publish(f"/topic/a.{number}", str(number))
+    other.publish("/topic/retained", "r", retain="set")
+    client.inbox.clear()
+    world.wait(60.0)
+    assert sorted(host.topics) == ["a.kept", "a.named", "mirror", "retained"]
+    subscription = client.engine.the_session.subscriptions["s"]
+    assert len(subscription.topics) == len(host.topics)
+    assert sorted(topic.name for topic in host.durables["d"].topics) == ["a.kept", "a.named"]
+    other.publish("/topic/a.3", "again")
+    assert sorted(message["subscription"] for message in client.take_all()) == ["d", "s"]
+    for name in "nk":
+        client.send("UNSUBSCRIBE", {"id": name, **({"persistent": "true"} if name == "k" else {})})
+    world.wait(60.0)
+    assert sorted(host.topics) == ["mirror", "retained"]
