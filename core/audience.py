@@ -72,6 +72,12 @@ class Audience:
         """Let it hear no more of them."""
         self._durables.discard(pattern, durable)
 
+    def forget_expired(self) -> None:
+        """Let topics forget what they retained if its time is over."""
+        for topic in list(self.retaining):
+            if topic.retained is not None and self._clock.has_passed(topic.retained.expires_ms):
+                topic.forget_retained()
+
     def _admit(self, subscription: Subscription, topic: Topic) -> None:
         if topic not in subscription.topics and subscription.may_read(Kind.TOPIC, topic.name):
             self.listen(subscription, topic)

@@ -159,7 +159,7 @@ class VirtualHost:
             self._hear(durable)
             for topic in durable.topics:
                 if topic not in before:
-                    topic.offer_retained(durable.tap)
+                    topic.offer_retained(durable.tap, self.clock)
         if self.ledger is not None:
             self.ledger.bind(self.id, durable)
 
@@ -237,6 +237,7 @@ class VirtualHost:
         self._sweep_topics(self.now - QueueSettings().auto_delete_after_s)
 
     def _sweep_topics(self, unused_since: float) -> None:
+        self.audience.forget_expired()
         budget = LET_GO_MAX
         for name, topic in list(self.topics.items()):
             if topic.touched_at > unused_since or topic.named or topic.retained is not None:

@@ -20,6 +20,7 @@ from covey.core.message import FORGET_RETAINED, RETAIN, Message
 from covey.core.tap import Tap
 
 if TYPE_CHECKING:
+    from covey.core.clock import Clock
     from covey.core.session import Session
 
 
@@ -140,7 +141,7 @@ class Topic:
         self.retained = None
         self._retaining.pop(self, None)
 
-    def offer_retained(self, tap: Tap) -> None:
-        """Give the retained message, if there is one, to a queue that is new here."""
-        if self.retained is not None:
+    def offer_retained(self, tap: Tap, clock: Clock) -> None:
+        """Give the retained message, if its time is not over, to a queue that is new here."""
+        if self.retained is not None and not clock.has_passed(self.retained.expires_ms):
             tap.offer(self.retained)

@@ -179,9 +179,20 @@ def test_an_expired_retained_message_is_not_given_to_newcomers() -> None:
     world = World()
     client = world.connect()
     client.publish("/topic/a", "1", ttl="1000", retain="set")
-    world.wait(1.5)
+    world.now += 1.5
     client.subscribe("/topic/a")
+    client.subscribe("/topic/a", id="d", persistent="true")
     assert client.bodies() == []
+    assert world.queue("/dsub/d").counts.enqueued == 0
+
+
+def test_a_retained_message_whose_time_is_over_is_forgotten_and_its_topic_goes() -> None:
+    world = World()
+    client = world.connect()
+    client.publish("/topic/a", "soon over", retain="set", ttl="1000")
+    client.publish("/topic/b", "for ever", retain="set")
+    world.wait(60.0)
+    assert list(world.broker.hosts[0].topics) == ["b"]
 
 
 def test_no_local_hides_a_connections_own_topic_messages() -> None:
