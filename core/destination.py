@@ -130,6 +130,22 @@ class Syntax:
             raise RefusedError("durable subscription: its id is empty", "invalid")
         return Destination(Kind.DSUB, self._checked(encode(subscription_id, keep=".")))
 
+    def lasting(self, places: tuple[Destination, ...]) -> tuple[Destination, ...]:
+        """Return what a durable subscription to these places hears, whoever asks for it later.
+
+        Where `**` may mean no part at all, that is this connector's rule: the names without it are
+        said, too.
+        """
+        if not self.descendant_matches_zero:
+            return places
+        found = list(places)
+        for place in found:  # and those added meanwhile
+            shorter = dict.fromkeys(_without_descendants(place))
+            found += [one for one in shorter if one not in found]
+            if len(found) > self.parts_max:
+                raise _refused(place.name, f"it means more than {self.parts_max} patterns", "limit")
+        return tuple(found)
+
     def render(self, destination: Destination) -> str:
         """Write a destination as this syntax spells it; parsing the text gives it back."""
         prefix = self._prefix_of(destination)
@@ -251,3 +267,14 @@ def _check_marks(marks: tuple[str, ...]) -> None:
 
 def _refused(text: str, cause: str, code: str) -> RefusedError:
     return RefusedError(f"destination {text[:SHOWN_CHARACTERS_MAX]!r}: {cause}", code)
+
+
+def _without_descendants(place: Destination) -> Iterator[Destination]:
+    """Give the place without each of its `**`."""
+    parts = cut(place.name, CANONICAL.separator, CANONICAL)
+    for at, part in enumerate(parts):
+        if part == CANONICAL.any_descendant and len(parts) > 1:
+            left = parts[:at] + parts[at + 1 :]
+            kinds = [atom.kind for one in left for atom in atoms(one, CANONICAL)]
+            is_pattern = any([kind is not AtomKind.TEXT for kind in kinds])
+            yield Destination(place.kind, CANONICAL.separator.join(left), is_pattern)

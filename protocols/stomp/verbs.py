@@ -191,7 +191,8 @@ def _durable(engine: StompEngine, wish: Wish, places: tuple[Destination, ...]) -
     session = engine.the_session
     verb = Verb.BROWSE if wish.is_browser else Verb.CONSUME
     broker.check_subscription(session, wish.id, (name,), verb)  # before anything is changed
-    broker.make_durable(session, name.name, places, wish.selector, engine.now)
+    topics = engine.names.syntax.lasting(places)
+    broker.make_durable(session, name.name, topics, wish.selector, engine.now)
     return name
 
 

@@ -206,3 +206,33 @@ def test_every_syntax_writes_a_name_so_that_it_reads_it_back(parts: list[str]) -
     escaped = ["".join(f"%{byte:02x}" for byte in part.encode()) for part in parts]
     destination = one("/topic/" + ".".join(escaped), allow_patterns=False)
     assert one(OTHER.render(destination), OTHER, allow_patterns=False) == destination
+
+
+@pytest.mark.parametrize(
+    ("text", "heard"),
+    [
+        ("/topic/a", "a"),
+        ("/topic/a.**", "a.** a"),
+        ("/topic/**", "**"),
+        ("/topic/a.**.*", "a.**.* a.*"),
+        ("/topic/**.a.**", "**.a.** a.** **.a a"),
+        ("/topic/a.**,/topic/a", "a.** a"),
+        ("/topic/a.**.**", "a.**.** a.** a"),
+    ],
+)
+def test_what_a_durable_subscription_hears_where_descendants_may_be_none(
+    text: str, heard: str
+) -> None:
+    syntax = Syntax(descendant_matches_zero=True)
+    places = syntax.parse(text, allow_patterns=True)
+    found = syntax.lasting(places)
+    assert " ".join([place.name for place in found]) == heard
+    assert [place.is_pattern for place in found] == ["*" in place.name for place in found]
+    assert DEFAULT.lasting(places) == places
+
+
+def test_a_durable_subscription_means_only_so_many_patterns() -> None:
+    syntax = Syntax(descendant_matches_zero=True)
+    places = syntax.parse("/topic/**.a.**.b.**.c.**.d.**.e.**", allow_patterns=True)
+    with pytest.raises(RefusedError, match="more than 32 patterns"):
+        syntax.lasting(places)

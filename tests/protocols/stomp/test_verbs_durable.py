@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from covey.config.queues import GroupSettings, QueueSettings
+from covey.config.settings import StompSettings
 from tests.protocols.stomp.support import World
 
 
@@ -107,6 +108,17 @@ def test_a_durable_subscription_may_listen_to_patterns_and_composites(world: Wor
     client.publish("/topic/c", "3")
     client.subscribe("/dsub/d")
     assert client.bodies() == ["1", "2"]
+
+
+def test_a_durable_subscription_follows_the_connectors_rule_for_descendants() -> None:
+    world = World(stomp=StompSettings(descendant_matches_zero=True))
+    client = world.connect()
+    for _ in range(2):
+        client.subscribe("/topic/a.**", id="d", persistent="true")
+        client.publish("/topic/a", "1")
+        client.publish("/topic/a.b", "2")
+        assert client.bodies() == ["1", "2"]
+        client.send("UNSUBSCRIBE", {"id": "d"})
 
 
 def test_reattaching_loses_nothing_and_repeats_nothing(world: World) -> None:
