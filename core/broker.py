@@ -90,6 +90,7 @@ class Broker:
         self.session_numbers = 0
         self.blocks_gone = 0  # how often producers that are gone had to wait
         self.instance = "covey"  # names this run in message ids; the server makes it unique
+        self.run_mark = ""  # and this in names of temporary destinations
         self.wake: Callable[[], None] = nothing  # asks the server for another `run` soon
         policies = Policies(settings)
         self.hosts = [VirtualHost(entry, policies, self.clock) for entry in settings.virtual_hosts]
@@ -130,7 +131,7 @@ class Broker:
         check_connection(self.sessions.values(), identity, self.limits)
         self.turn(now)
         self.session_numbers += 1
-        session = Session(self.session_numbers, host, identity)
+        session = Session(self.session_numbers, host, identity, self.run_mark)
         session.connected_at = now
         self.sessions[session.id] = session
         return session

@@ -31,8 +31,11 @@ def nothing() -> None:
 class Session:
     """One connection, as the core knows it."""
 
-    def __init__(self, number: int, host: VirtualHost, identity: Identity) -> None:
+    def __init__(self, number: int, host: VirtualHost, identity: Identity, run: str = "") -> None:
+        """Begin with nothing; `run` tells apart starts of a broker, which count from 1 again."""
         self.id = number
+        self.run = run
+        self.own_id = f"{number}-{run}" if run else str(number)  # never another connection's
         self.host = host
         self.identity = identity
         self.protocol = ""

@@ -1,5 +1,8 @@
 """Temporary destinations: `temp.<broker id>.<connection id>.<name>`, whose they are.
 
+The connection's id is its number and a mark of this start of the broker (`23-9f1c6a02`): numbers
+begin anew with a broker, and an answer to a request from before must reach nobody else.
+
 Anybody may send to one, only the connection in its name may read from it, and it ends with that
 connection (the Apollo STOMP manual, Temporary Destinations). A message to one that has ended is
 taken and dropped, as it would have been had it come a moment earlier: a service that answers
@@ -23,23 +26,27 @@ from covey.core.session import Session
 SENDABLE_MAX = 1024  # destinations a session need not ask for again; a client may name millions
 NOBODY = 0
 UNKNOWN = -1  # the name starts like a temporary one, but no connection of ours can have made it
+ENDED = -2  # it was made before the broker was started again
 
 
-def owner_of(destination: Destination, broker_id: str) -> int:
-    """Return the number of the connection a destination belongs to, or NOBODY, or UNKNOWN."""
+def owner_of(destination: Destination, broker_id: str, run: str) -> int:
+    """Return the number of the connection a destination belongs to, or one of the above."""
     name = destination.name
     if destination.kind is Kind.DSUB or not name.startswith(TEMPORARY_ROOT):
         return NOBODY
     parts = name.split(".", 3)
-    if len(parts) < 4 or parts[1] != broker_id or not parts[2].isdigit():
+    if len(parts) < 4 or parts[1] != broker_id:
         return UNKNOWN
-    return int(parts[2])
+    number, _, made_in = parts[2].partition("-")
+    if not number.isdigit():
+        return UNKNOWN
+    return int(number) if made_in == run else ENDED
 
 
 def announce(session: Session, places: tuple[Destination, ...], broker_id: str) -> None:
     """Hear which destinations a session has named to others: its own will get answers."""
     for place in places:
-        if owner_of(place, broker_id) == session.id:
+        if owner_of(place, broker_id, session.run) == session.id:
             claim(session, place)
 
 
@@ -71,7 +78,7 @@ def _admits(
     if target.kind is Kind.DSUB:
         session.host.durable(target.name)
         return True  # asked each time: it may be destroyed
-    owner = owner_of(target, broker_id)
+    owner = owner_of(target, broker_id, session.run)
     if owner == UNKNOWN:
         raise RefusedError(f"{target.name} is no connection's temporary destination", "not-found")
     if owner not in (NOBODY, session.id):
@@ -94,7 +101,7 @@ def _is_awaited(session: Session, target: Destination, owner: Session | None) ->
 
 def check_readable(session: Session, destination: Destination, broker_id: str) -> None:
     """Raise RefusedError if the destination is another connection's."""
-    owner = owner_of(destination, broker_id)
+    owner = owner_of(destination, broker_id, session.run)
     if owner == session.id:
         claim(session, destination)
     elif owner != NOBODY:

@@ -104,7 +104,7 @@ class Nodes:
         kind = Kind.TOPIC if is_topic else Kind.QUEUE
         number = f"amqp-{self.dynamic_number}"
         session = self.session
-        found = self.queue_syntax.temporary(kind, number, self.broker_id, str(session.id))
+        found = self.queue_syntax.temporary(kind, number, self.broker_id, session.own_id)
         authorise(session.identity, Verb.CREATE, str(found))
         session.temporary.add(found)
         session.host.now = self.engine.now
@@ -133,8 +133,8 @@ class Nodes:
     def _real(self, destination: Destination) -> Destination:
         if not destination.is_temporary:
             return destination
-        name, number = destination.name, str(self.session.id)
-        return self.queue_syntax.temporary(destination.kind, name, self.broker_id, number)
+        own = self.session.own_id
+        return self.queue_syntax.temporary(destination.kind, destination.name, self.broker_id, own)
 
     def _exists(self, destination: Destination) -> bool:
         host = self.session.host

@@ -86,7 +86,7 @@ def _welcome(engine: StompEngine, session: Session, version: Version, client_id:
     engine.version = version
     engine.parser.version = version
     engine.parser.limits = full_limits(settings)
-    engine.names.connection_id = str(session.id)
+    engine.names.connection_id = session.own_id
     engine.client_id = client_id
     session.client_id = client_id
     session.protocol = f"stomp {version.text}"

@@ -65,7 +65,8 @@ class Server:
         self._loop = loop = asyncio.get_running_loop()
         self.store = open_store(settings.store, lambda call: _tell(loop, call))
         self.broker = Broker(settings, self.store, DECODERS, LogAudit(log))
-        self.broker.instance = f"{settings.broker.id}-{secrets.token_hex(4)}"
+        self.broker.run_mark = secrets.token_hex(4)
+        self.broker.instance = f"{settings.broker.id}-{self.broker.run_mark}"
         self.broker.wake = self._wake
         self.listeners: list[Listener | HttpListener] = []
         self.strangers = Strangers(settings.broker.logins_pending_max)

@@ -8,6 +8,7 @@ from covey.core.destination import Destination, Kind
 from covey.core.errors import RefusedError
 from covey.core.session import TEMPORARY_MAX
 from covey.core.temporary import (
+    ENDED,
     NOBODY,
     SENDABLE_MAX,
     UNKNOWN,
@@ -36,7 +37,27 @@ from tests.core.double import Room, places
 )
 def test_the_name_says_whose_it_is(text: str, owner: int) -> None:
     (destination,) = places(text)
-    assert owner_of(destination, "default") == owner
+    assert owner_of(destination, "default", "") == owner
+
+
+@pytest.mark.parametrize(
+    ("name", "owner"), [("23-ab", 23), ("23-ac", ENDED), ("23", ENDED), ("-ab", UNKNOWN)]
+)
+def test_a_name_of_an_earlier_run_is_nobody_s_any_more(name: str, owner: int) -> None:
+    (destination,) = places(f"/queue/temp.default.{name}.x")
+    assert owner_of(destination, "default", "ab") == owner
+
+
+def test_an_answer_to_who_asked_an_earlier_run_reaches_nobody_else() -> None:
+    room = Room()
+    room.broker.run_mark = "new"
+    asker, server = room.enter(), room.enter()
+    assert asker.session.own_id == f"{asker.session.id}-new"
+    asker.read(f"/queue/temp.default.{asker.session.own_id}.x")
+    old = places(f"/queue/temp.default.{asker.session.id}-old.x")
+    assert admitted(server.session, old, "default", room.broker.sessions) == ()
+    with pytest.raises(RefusedError, match="no other"):
+        check_readable(asker.session, old[0], "default")
 
 
 def test_only_the_owner_may_read() -> None:
