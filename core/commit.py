@@ -151,6 +151,7 @@ class Commits:
     def spill(self, queue: Queue, entry: Entry) -> None:
         """Write a body that memory has no room for to the scratch file."""
         entry.stored = SPILLED
+        queue.shelf.has_spilled = True
         self.store.spill(queue.shelf.number, entry.seq, entry.content)
         self.batch.spilled.append((queue, entry))
         self.batch.spilled_size += entry.size + MESSAGE_COST

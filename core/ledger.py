@@ -5,7 +5,9 @@ the store, and its sequence numbers are reserved there in blocks before they are
 number is ever given twice, whatever became of the messages that had them, and a browser or a
 stream reader may keep one as a bookmark over a crash. A restart goes on after the last block.
 
-A queue that was swept away keeps its row, with its next number and nothing else.
+A queue that was swept away keeps its row, with its next number and nothing else, and the store's
+number of it. That of a temporary queue, or of a name that is forgotten, is free for another: there
+are two million of them, and connections come and go for years.
 
 What somebody may rely on after a restart is a promise, for which a receipt waits: a declared queue,
 a durable subscription, the end of either. The row of any other queue, and its blocks, are not.
@@ -44,6 +46,7 @@ class Ledger:
         self._numbers: dict[Key, int] = {}
         self._living: set[Key] = set()  # rows of queues that a restart brings back
         self._next_number = FIRST_QUEUE
+        self._free: list[int] = []  # numbers below that one which are in use no more
         self._bound: dict[tuple[str, str], DurableRecord] = {}
 
     def recall(self, record: QueueRecord) -> None:
@@ -52,7 +55,11 @@ class Ledger:
         self._numbers[key] = record.number
         if record.is_live:
             self._living.add(key)
-        self._next_number = max(self._next_number, record.number + 1)
+        self.leave(record.number)
+
+    def leave(self, number: int) -> None:
+        """Give a queue's number to no other."""
+        self._next_number = max(self._next_number, number + 1)
 
     def recall_durable(self, record: DurableRecord) -> None:
         """Hear what a durable subscription was at a restart."""
@@ -78,6 +85,8 @@ class Ledger:
 
     def declare(self, host: str, queue: Queue) -> None:
         """Remember the policy a queue was declared with."""
+        if queue.name.startswith(TEMPORARY_ROOT):
+            return
         # What was not said stays unsaid: it may follow from what a later change says.
         settings = queue.settings.model_dump_json(exclude_unset=True)
         self._define((host, QUEUE, queue.name), queue, queue.next_seq, settings)
@@ -88,6 +97,7 @@ class Ledger:
         number = queue.shelf.number
         queue.shelf.number = 0
         if queue.name.startswith(TEMPORARY_ROOT):
+            self._close_temporary(number, queue)
             return
         record = QueueRecord(number, host, kind, queue.name, queue.next_seq, False, "")
         self.store.define(record)
@@ -109,6 +119,7 @@ class Ledger:
             number = self._numbers.pop((host, kind, name), None)
             if number is not None:
                 self.store.forget(number)
+                self._free.append(number)
         key = (host, FLOOR, "")
         number = self._numbers.get(key)
         if number is None:
@@ -155,7 +166,15 @@ class Ledger:
         self.store.define(record)
         self.has_changes = True
 
+    def _close_temporary(self, number: int, queue: Queue) -> None:
+        if queue.shelf.has_spilled:
+            self.store.empty(number)
+            self.has_changes = True
+        self._free.append(number)
+
     def _new_number(self) -> int:
+        if self._free:
+            return self._free.pop()
         number = self._next_number
         self._next_number = number + 1
         return number

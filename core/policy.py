@@ -12,6 +12,7 @@ from typing import Final
 from covey.config.queues import QueueSettings
 from covey.config.settings import BrokerSettings
 from covey.core.commands import change_strategy
+from covey.core.destination import TEMPORARY_ROOT
 from covey.core.errors import RefusedError
 from covey.core.path import encode
 from covey.core.queue import Queue
@@ -64,7 +65,7 @@ def change_policy(
         change_strategy(queue, strategy_of(settings), now)
     queue.discipline.key = key_of(settings, queue.board.strategy, limits)
     queue.apply(settings)
-    queue.is_durable = settings.durable
+    queue.is_durable = settings.durable and not queue.name.startswith(TEMPORARY_ROOT)
     queue.mark()
 
 

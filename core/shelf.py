@@ -28,6 +28,7 @@ class Shelf:
     __slots__ = (
         "counted",
         "dropped_to",
+        "has_spilled",
         "loaded",
         "loaded_limit",
         "loading",
@@ -49,6 +50,7 @@ class Shelf:
         self.counted = 0  # the part of `resident` that is in the pager's total
         self.out = 0
         self.dropped_to = 0
+        self.has_spilled = False  # there are, or were, bodies of it in the scratch file
         self.overdue: list[int] = []  # expired, but their dead-letter queue wants the body
         self.loading: set[int] = set()  # numbers whose bodies were asked for
         self.pages = 0  # requests under way

@@ -1,10 +1,11 @@
 """Changes: what the core wants written, gathered until the next flush.
 
-What a statement takes as a list of rows is kept as one flat list of parameters, so that the store's
-thread has next to nothing to do in Python. Within a batch the order of writing is: arrivals, moves,
-retry counts, deletions, definitions in the order issued, drops. That is safe because a message
-cannot be settled before its own commit, one that moved is known by its new number alone, and a
-queue's number is not used again.
+Rows are kept as the statements take them, so that the store's thread has next to nothing to do in
+Python. Within a batch the order of writing is: queues emptied, arrivals, moves, retry counts,
+deletions, spills, ids forgotten, ids, definitions in the order issued, drops. That is safe because
+a message cannot be settled before its own commit, one that moved is known by its new number alone,
+and what is emptied or forgotten takes along all that the batch had of it: a queue that was deleted
+may be back, under its old number, in the same batch.
 
 Arrivals and deletions, nearly all there is, go through the `journal`; the statements here are for
 the rest. Beside a busy event loop each costs the store's thread a wait for the interpreter.
@@ -15,15 +16,18 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeVar
 from zlib import crc32
 
 from covey.core.message import Message
+from covey.core.stores.schema import SEQ_BITS, SEQ_MASK, place_of
 
 Parameter = int | str | bytes | None
 Statement = tuple[str, Sequence[Parameter]]
+Kept = TypeVar("Kept")
 # Group, size, expiry, priority, time due; kind, head, body.
 Arrival = tuple[str, int, int, int, int, str, bytes, bytes]
+Spill = tuple[int, str, bytes, bytes, int]  # place, kind, head, body, checksum
 
 ROWS_PER_STATEMENT: Final = 256  # more gain nothing
 GRAIN: Final = 16
@@ -39,6 +43,12 @@ MOVE: Final = """
     from (select cast(key as integer) as id, value from json_each(?)) as m
     where {table}.id = m.id
 """
+EMPTY: Final = (
+    "delete from messages where id between ? and ?",
+    "delete from scratch.spilled where id between ? and ?",
+    "delete from ids where place between ? and ?",
+)
+FORGET_IDS: Final = EMPTY[2]
 UNSPILL: Final = "delete from scratch.spilled where id in (select value from json_each(?))"
 DROPPED: Final = """
     update queues set dropped_to = max(dropped_to, d.value)
@@ -60,7 +70,8 @@ class Changes:
         "definitions",
         "deletions",
         "drops",
-        "empties",
+        "emptied",
+        "forgotten",
         "ids",
         "moves",
         "retries",
@@ -72,15 +83,16 @@ class Changes:
 
     def __init__(self) -> None:
         self.arrivals: dict[int, Arrival] = {}  # by place
-        self.spills: list[Parameter] = []
-        self.ids: list[Parameter] = []
+        self.spills: dict[int, Spill] = {}
+        self.ids: dict[int, bytes] = {}  # digests, by place
+        self.forgotten: dict[int, int] = {}  # a queue's ids below a number
         self.retries: dict[int, int] = {}
         self.moves: dict[int, int] = {}
         self.deletions: list[int] = []
         self.drops: dict[int, int] = {}
         self.unspills: list[int] = []
         self.definitions: list[tuple[str, tuple[Parameter, ...]]] = []
-        self.empties = False  # a definition removes messages
+        self.emptied: set[int] = set()  # queues
         self.tickets: list[int] = []
         self.size = 0  # bytes of bodies, for the writer's bookkeeping
 
@@ -103,27 +115,51 @@ class Changes:
         """Keep a body in the scratch file."""
         head, body = message.encode()
         self.size += len(head) + len(body)
-        self.spills += (place, message.kind, head, body, crc32(body, crc32(head)))
+        self.spills[place] = (place, message.kind, head, body, crc32(body, crc32(head)))
+
+    def empty(self, queue: int) -> None:
+        """Forget all messages and ids of a queue."""
+        self._drop({queue})
+        self.emptied.add(queue)
+
+    def forget_ids(self, queue: int, below: int) -> None:
+        """Forget a queue's ids below a number."""
+        limit = place_of(queue, below)
+        for place in [place for place in self.ids if place_of(queue, 0) <= place < limit]:
+            del self.ids[place]
+        self.forgotten[queue] = max(below, self.forgotten.get(queue, 0))
 
     def add(self, later: Changes) -> None:
         """Take the next batch in: both will be one commit."""
+        if later.emptied:
+            self._drop(later.emptied)
+            self.emptied |= later.emptied
+        for queue, below in later.forgotten.items():
+            self.forget_ids(queue, below)
         self.arrivals.update(later.arrivals)
-        self.spills += later.spills
-        self.ids += later.ids
+        self.spills.update(later.spills)
+        self.ids.update(later.ids)
         self.retries.update(later.retries)
         self.moves.update(later.moves)
         self.deletions += later.deletions
         self.drops.update(later.drops)
         self.unspills += later.unspills
         self.definitions += later.definitions
-        self.empties = self.empties or later.empties
         self.tickets += later.tickets
         self.size += later.size
 
     @property
     def names_rows(self) -> bool:
         """Say whether something here is about messages that came before."""
-        return self.empties or bool(self.moves or self.retries)
+        return bool(self.emptied or self.moves or self.retries)
+
+    def emptyings(self) -> list[Statement]:
+        """Return what empties queues: before anything that came to them since."""
+        return [
+            (text, (place_of(queue, 0), place_of(queue, SEQ_MASK)))
+            for queue in self.emptied
+            for text in EMPTY
+        ]
 
     def renumberings(self) -> list[Statement]:
         """Return what changes rows of messages: before any of them is deleted."""
@@ -136,16 +172,31 @@ class Changes:
         return found
 
     def others(self) -> list[Statement]:
-        """Return what is about no message, and what empties a queue: after all the rest."""
+        """Return what is about no message that is kept: after all the rest."""
         found: list[Statement] = []
-        insert(found, "scratch.spilled", SPILL_COLUMNS, self.spills)
-        insert(found, "ids", ID_COLUMNS, self.ids)
+        spills = [value for spill in self.spills.values() for value in spill]
+        insert(found, "scratch.spilled", SPILL_COLUMNS, spills)
+        for queue, below in self.forgotten.items():
+            found.append((FORGET_IDS, (place_of(queue, 0), place_of(queue, below) - 1)))
+        ids = [value for known in self.ids.items() for value in known]
+        insert(found, "ids", ID_COLUMNS, ids)
         if self.unspills:
             found.append((UNSPILL, (json.dumps(self.unspills),)))
         found += self.definitions
         if self.drops:
             found.append((DROPPED, (json.dumps(self.drops),)))
         return found
+
+    def _drop(self, queues: set[int]) -> None:
+        """Leave out what is about messages of queues that are emptied."""
+        self.arrivals = without(queues, self.arrivals)
+        self.spills = without(queues, self.spills)
+        self.ids = without(queues, self.ids)
+        self.retries = without(queues, self.retries)
+        self.moves = without(queues, self.moves)
+        self.deletions = [each for each in self.deletions if each >> SEQ_BITS not in queues]
+        self.unspills = [each for each in self.unspills if each >> SEQ_BITS not in queues]
+        self.forgotten = {each: to for each, to in self.forgotten.items() if each not in queues}
 
 
 def carry_out(connection: sqlite3.Connection, statements: list[Statement]) -> None:
@@ -160,7 +211,12 @@ def carry_out(connection: sqlite3.Connection, statements: list[Statement]) -> No
         execute("commit")
 
 
-def insert(found: list[Statement], table: str, columns: int, values: list[Parameter]) -> None:
+def without(queues: set[int], by_place: dict[int, Kept]) -> dict[int, Kept]:
+    """Return what is of other queues."""
+    return {place: kept for place, kept in by_place.items() if place >> SEQ_BITS not in queues}
+
+
+def insert(found: list[Statement], table: str, columns: int, values: Sequence[Parameter]) -> None:
     """Add the statements that insert rows, as few as possible and of few lengths."""
     left = len(values) // columns
     start = 0

@@ -27,7 +27,7 @@ from typing import Final
 from zlib import crc32
 
 from covey.core.stores.base import DAMAGES_MAX, BodyRecord, MessageRecord
-from covey.core.stores.changes import DELETE, Arrival, Changes, Statement, insert
+from covey.core.stores.changes import DELETE, Arrival, Changes, Statement, insert, without
 from covey.core.stores.schema import BODIES, MESSAGES, SEQ_BITS, SEQ_MASK
 
 ROWS_MAX: Final = 4096  # messages put into the tables by one fold, which takes 20 ms
@@ -75,6 +75,8 @@ class Journal:
 
     def take(self, changes: Changes) -> list[Statement]:
         """Return what makes a batch durable, in one transaction; `written` is to follow."""
+        if changes.emptied:
+            self._drop(changes.emptied)
         self._count(changes.arrivals, changes.deletions)
         self.folded = 0
         self._is_folding = False  # a fold may have failed
@@ -95,7 +97,7 @@ class Journal:
 
     def fold(self, changes: Changes) -> list[Statement]:
         """Return what puts everything into the tables; the batch has been counted before."""
-        found: list[Statement] = []
+        found = changes.emptyings()
         self.folded = _fill_tables(found, self.waiting)
         found += changes.renumberings()
         if self.gone:
@@ -145,6 +147,11 @@ class Journal:
         for place in deletions:
             if waiting.pop(place, None) is None:
                 self.gone.append(place)
+
+    def _drop(self, queues: set[int]) -> None:
+        """Leave out what is of queues that are emptied."""
+        self.waiting = without(queues, self.waiting)
+        self.gone = [place for place in self.gone if place >> SEQ_BITS not in queues]
 
     def _row(self, changes: Changes) -> tuple[int, bytes, bytes, int]:
         number = self._next

@@ -28,7 +28,7 @@ from covey.core.stores.database import Database
 from covey.core.stores.disk import Disk
 from covey.core.stores.reader import read_durables, read_ids, read_messages, read_queues
 from covey.core.stores.report import Page
-from covey.core.stores.schema import QUEUES_MAX, SEQ_MASK, place_of
+from covey.core.stores.schema import QUEUES_MAX, place_of
 from covey.core.stores.writer import Notify, Writer
 
 DEFINE: Final = """
@@ -40,9 +40,7 @@ DEFINE: Final = """
 """
 RESERVE: Final = "update queues set next_seq = max(next_seq, ?) where number = ?"
 FORGET: Final = "delete from queues where number = ?"
-EMPTY: Final = "delete from messages where id between ? and ?"
 BIND: Final = "insert or replace into durables values (?, ?, ?, ?)"
-FORGET_IDS: Final = "delete from ids where place between ? and ?"
 UNBIND: Final = "delete from durables where host = ? and name = ?"
 
 
@@ -102,12 +100,11 @@ class SqliteStore(MessageStore):
 
     def remember(self, queue: int, number: int, digest: bytes) -> None:
         """Remember a message id."""
-        self._changes.ids += (place_of(queue, number), digest)
+        self._changes.ids[place_of(queue, number)] = digest
 
     def forget_ids(self, queue: int, below: int) -> None:
         """Forget a queue's message ids below a number."""
-        bounds = (place_of(queue, 0), place_of(queue, below) - 1)
-        self._changes.definitions.append((FORGET_IDS, bounds))
+        self._changes.forget_ids(queue, below)
 
     def count_retry(self, queue: int, seq: int, deliveries: int) -> None:
         """Remember how often a message was delivered and came back."""
@@ -152,10 +149,7 @@ class SqliteStore(MessageStore):
 
     def empty(self, queue: int) -> None:
         """Forget all messages and message ids of a queue, and keep the queue."""
-        bounds = (place_of(queue, 0), place_of(queue, SEQ_MASK))
-        self._changes.definitions.append((EMPTY, bounds))
-        self._changes.empties = True
-        self._changes.definitions.append((FORGET_IDS, bounds))
+        self._changes.empty(queue)
 
     def bind(self, record: DurableRecord) -> None:
         """Remember a durable subscription, or what it hears now."""
