@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from covey.core.dam import MESSAGE_COST, Dam
 from covey.core.delayed import Waiting
-from covey.core.duplicates import Duplicates
+from covey.core.duplicates import FIRST_ID, IDS_MAX, Duplicates
 from covey.core.entrance import enter
 from covey.core.entry import KEPT, PENDING, SPILLED, STORING, Entry
 from covey.core.ledger import Ledger
@@ -122,6 +122,8 @@ class Commits:
         if known is None or not self.keeps(queue, message):
             return
         number = queue.shelf.number
+        if known[0] == FIRST_ID:
+            self.store.forget_ids(number, IDS_MAX)  # of a time before it last remembered none
         self.store.remember(number, *known)
         outdated = duplicates.outdated()
         if outdated:

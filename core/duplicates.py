@@ -16,6 +16,8 @@ from typing import Final
 from covey.core.message import Message
 
 DIGEST_BYTES: Final = 16
+FIRST_ID: Final = 1
+IDS_MAX: Final = 1 << 41  # no number gets here
 PRUNE_EVERY: Final = 1000  # stored ids beyond the window that are not worth a statement
 
 
@@ -27,8 +29,8 @@ class Duplicates:
     def __init__(self, window: int) -> None:
         self.window = window
         self._known: dict[bytes, int] = {}  # by number, which is the order they came in
-        self.next_number = 1
-        self.pruned = 1  # the store has none below it
+        self.next_number = FIRST_ID
+        self.pruned = FIRST_ID  # the store has none below it
 
     @property
     def count(self) -> int:

@@ -174,6 +174,31 @@ def test_a_smaller_window_forgets_at_once_and_none_forgets_all(tmp_path: Path) -
     house.store.close()
 
 
+def test_a_queue_that_remembers_again_begins_anew(tmp_path: Path) -> None:
+    house = house_of(tmp_path)
+    send(house, "1", "2", "3")
+    for window in (0, 3):
+        policy = QueueSettings(id="a", duplicate_window=window)
+        change_policy(house.queue("a"), policy, house.broker.limits, house.now)
+    send(house, "1", "4")
+    assert house.receipts == ["1", "2", "3", "1", "4"]
+    house = house.restart()
+    send(house, "2", "1")
+    assert contents(house) == [b"1", b"2", b"3", b"1", b"4", b"2"]
+    house.store.close()
+
+
+def test_a_queue_that_was_deleted_and_is_back_remembers_its_own(tmp_path: Path) -> None:
+    house = house_of(tmp_path)
+    send(house, "1", "2")
+    house.host.delete_queue("a", "deleted")
+    send(house, "1")  # the same commit
+    house = house.restart()
+    send(house, "2", "1")
+    assert contents(house) == [b"1", b"2"]
+    house.store.close()
+
+
 def test_an_id_of_any_length_costs_the_same() -> None:
     known = Duplicates(10)
     message: Message = Named("x" * 10_000)
