@@ -167,6 +167,8 @@ class Pager:
             queue.shelf.loading.difference_update(asked.numbers)
         else:
             glances.is_asked = False
+        if queue.shelf.number == 0:
+            return  # it was deleted meanwhile, and the bodies with it
         lost = dict.fromkeys(asked.numbers, "it is not there")
         if glances is not None:
             bodies.sort(key=_seq)  # kept ones come before spilled ones

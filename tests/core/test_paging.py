@@ -328,6 +328,19 @@ def test_deleted_queue_no_longer_counts(tmp_path: Path) -> None:
     house.store.close()
 
 
+def test_bodies_of_a_queue_that_was_deleted_meanwhile_are_no_damage(tmp_path: Path) -> None:
+    house = House(tmp_path, small_windows(WINDOW, 10 * WINDOW))
+    filled(house, 50)
+    house.reader("a")
+    house.broker.run(house.now)
+    assert house.broker.pager is not None
+    assert house.broker.pager.pages_under_way
+    house.host.delete_queue("a", "deleted")
+    house.rest()
+    assert house.broker.pager.damages == []
+    house.store.close()
+
+
 @pytest.mark.parametrize("strategy", ["simple", "hash-buckets", "consistent-hash"])
 def test_random_traffic_over_a_tiny_window_loses_nothing_and_keeps_group_order(
     tmp_path: Path, strategy: str
