@@ -21,7 +21,7 @@ from covey.core.host import VirtualHost
 from covey.core.ledger import FLOOR, SYNTAX
 from covey.core.queue import Queue
 from covey.core.selector import compile_selector
-from covey.core.stores.base import DURABLE, DurableRecord, QueueRecord
+from covey.core.stores.base import DAMAGES_MAX, DURABLE, DurableRecord, QueueRecord
 
 QUEUE_OPTIONS: Final = frozenset(QueueSettings.model_fields)
 GROUP_OPTIONS: Final = frozenset(GroupSettings.model_fields)
@@ -33,18 +33,23 @@ def recover(hosts: list[VirtualHost], commits: Commits) -> int:
     was_collecting = gc.isenabled()
     gc.disable()
     try:
-        queues = _recover_queues(hosts, commits)
+        records = commits.store.queues()
+        queues = _recover_queues(hosts, commits, records)
         _recover_durables(hosts, commits)
-        _recover_ids(queues, commits)
-        return _recover_messages(queues, commits)
+        others: dict[int, int] = {}
+        _recover_ids(queues, commits, others)
+        count = _recover_messages(queues, commits, others)
+        _leave({record.number for record in records}, commits, others)
+        return count
     finally:
         if was_collecting:
             gc.enable()
 
 
-def _recover_queues(hosts: list[VirtualHost], commits: Commits) -> dict[int, Queue]:
+def _recover_queues(
+    hosts: list[VirtualHost], commits: Commits, records: list[QueueRecord]
+) -> dict[int, Queue]:
     known = {host.id: host for host in hosts}
-    records = commits.store.queues()
     for record in records:
         commits.ledger.recall(record)
         host = known.get(record.host)
@@ -109,22 +114,37 @@ def _recover_durable(host: VirtualHost, record: DurableRecord) -> None:
     host.bind(durable, tuple(destinations))
 
 
-def _recover_messages(queues: dict[int, Queue], commits: Commits) -> int:
+def _recover_messages(queues: dict[int, Queue], commits: Commits, others: dict[int, int]) -> int:
+    """Bring messages back; count those of `others` than these queues by the store's numbers."""
     count = 0
     for record in commits.store.messages():
         queue = queues.get(record.queue)
-        if queue is not None:
-            if record.seq < PLACE:
-                restore(queue, record)
-            else:
-                queue.timers.delayed.restore(record)
-                queue.mark()
-            count += 1
+        if queue is None:
+            others[record.queue] = others.get(record.queue, 0) + 1
+            continue
+        if record.seq < PLACE:
+            restore(queue, record)
+        else:
+            queue.timers.delayed.restore(record)
+            queue.mark()
+        count += 1
     return count
 
 
-def _recover_ids(queues: dict[int, Queue], commits: Commits) -> None:
+def _recover_ids(queues: dict[int, Queue], commits: Commits, others: dict[int, int]) -> None:
     for record in commits.store.ids():
         queue = queues.get(record.queue)
-        if queue is not None and queue.discipline.duplicates is not None:
+        if queue is None:
+            others.setdefault(record.queue, 0)
+        elif queue.discipline.duplicates is not None:
             queue.discipline.duplicates.restore(record.number, record.digest)
+
+
+def _leave(known: set[int], commits: Commits, others: dict[int, int]) -> None:
+    """Let what is of queues whose row was lost stay on the disk, and be no other queue's."""
+    for number, count in others.items():
+        commits.ledger.leave(number)
+        if number not in known and len(commits.store.damages) < DAMAGES_MAX:
+            commits.store.damages.append(
+                f"queue number {number}: its name is lost; {count} messages of it stay on the disk"
+            )

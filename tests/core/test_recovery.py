@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -206,6 +208,30 @@ def test_deleted_queue_does_not_come_back(tmp_path: Path) -> None:
     assert list(house.host.queues) == ["b"]
     assert house.queue("b").board.index.count == 1
     assert house.queue("a").board.index.count == 0
+    house.store.close()
+
+
+def test_messages_of_a_queue_whose_row_is_lost_are_told_of_and_become_no_others(
+    tmp_path: Path,
+) -> None:
+    house = House(tmp_path)
+    house.send("a", b"x")
+    house.send("lost", b"y")
+    house.rest()
+    house.store.close()
+    with closing(sqlite3.connect(tmp_path / "covey.db")) as database, database:
+        database.execute("delete from queues where name = 'lost'")
+    house = House(tmp_path, house.settings)
+    (told,) = house.store.damages
+    assert told == "queue number 2: its name is lost; 1 messages of it stay on the disk"
+    house.send("new", b"z", receipt="z")
+    house.rest()
+    assert house.receipts == ["z"]
+    house = house.restart()
+    assert {name: queue.board.index.count for name, queue in house.host.queues.items()} == {
+        "a": 1,
+        "new": 1,
+    }
     house.store.close()
 
 
