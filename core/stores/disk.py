@@ -25,7 +25,10 @@ class Disk:
 
     def shortage(self, connection: sqlite3.Connection, logged: int) -> str:
         """Say what is short, "" if nothing is; `logged` bytes are in the log alone."""
-        disk = os.statvfs(self._path)
+        try:
+            disk = os.statvfs(self._path)
+        except OSError as error:
+            return f"the disk cannot be asked for its free space: {error}"
         free = disk.f_bavail * disk.f_frsize - logged
         least = self._free_min(disk.f_blocks * disk.f_frsize)
         if free < least:

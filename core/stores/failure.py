@@ -10,13 +10,13 @@ DAMAGE: Final = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB))
 PASSING: Final = frozenset((sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED))
 
 
-def is_damage(error: sqlite3.Error) -> bool:
+def is_damage(error: Exception) -> bool:
     """Say whether a page of the file is not what it should be."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     return isinstance(code, int) and code & PRIMARY in DAMAGE
 
 
-def is_passing(error: sqlite3.Error) -> bool:
+def is_passing(error: Exception) -> bool:
     """Say whether the same may work later: there is no room, or somebody reads."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     return isinstance(code, int) and code & PRIMARY in PASSING

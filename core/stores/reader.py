@@ -6,7 +6,9 @@ a busy event loop a page of 256 would take 256 switch intervals. (A blob cast to
 left as it is, byte for byte: the SQLite manual, CAST expressions.)
 
 Every body is checked against its checksum, since SQLite has none of its own. A damaged one is
-reported with its place and is not handed out; it stays on the disk for whoever repairs it.
+reported with its place and is not handed out; it stays on the disk for whoever repairs it. A row
+that is damaged may say anything, its own length included, and then all that were joined behind it
+are wrong: so a page that is not what it should be is read again, each body by itself.
 """
 
 from __future__ import annotations
@@ -39,8 +41,8 @@ IDS: Final = "select place >> ?, place & ?, digest from ids order by place"
 FIELDS: Final = 5  # of each body in the text: place, kind, two lengths, checksum
 JOINED: Final = """
     select
-        group_concat(id || ' ' || kind || ' ' || length(head) || ' ' || length(body)
-            || ' ' || crc, ' '),
+        cast(group_concat(id || ' ' || kind || ' ' || length(head) || ' ' || length(body)
+            || ' ' || crc, ' ') as blob),
         cast(group_concat(head || body, '') as blob)
 """
 PAGE: Final = (
@@ -99,15 +101,34 @@ def read_page(
     connection: sqlite3.Connection, places: list[int], damages: list[str]
 ) -> list[BodyRecord]:
     """Return the bodies at these places; those that are damaged are noted instead."""
+    found = _read(connection, places)
+    if found is not None:
+        return found
+    if len(places) > 1:
+        return [body for place in places for body in read_page(connection, [place], damages)]
+    queue, seq = places[0] >> SEQ_BITS, places[0] & SEQ_MASK
+    if len(damages) < DAMAGES_MAX:
+        damages.append(f"message {seq} of queue number {queue}: its checksum is wrong")
+    return []
+
+
+def _read(connection: sqlite3.Connection, places: list[int]) -> list[BodyRecord] | None:
+    """Return the bodies at these places, None if one of them is damaged."""
     if _is_run(places):
-        heading, joined = connection.execute(RANGE, (places[0], places[-1])).fetchone()
+        heading, content = connection.execute(RANGE, (places[0], places[-1])).fetchone()
     else:
-        heading, joined = connection.execute(PAGE, (json.dumps(places),)).fetchone()
-    bodies: list[BodyRecord] = []
+        heading, content = connection.execute(PAGE, (json.dumps(places),)).fetchone()
     if heading is None:
-        return bodies
-    fields: list[str] = heading.split(" ")
-    content: bytes = joined
+        return None if content else []
+    try:
+        return _cut(heading.decode().split(" "), content)
+    except (ValueError, IndexError):
+        return None
+
+
+def _cut(fields: list[str], content: bytes) -> list[BodyRecord]:
+    """Take a page apart; raises ValueError or IndexError if it is not what it should be."""
+    bodies: list[BodyRecord] = []
     start = 0
     for at in range(0, len(fields), FIELDS):
         place = int(fields[at])
@@ -115,11 +136,11 @@ def read_page(
         end = middle + int(fields[at + 3])
         head, body = content[start:middle], content[middle:end]
         start = end
-        queue, seq = place >> SEQ_BITS, place & SEQ_MASK
-        if crc32(body, crc32(head)) == int(fields[at + 4]):
-            bodies.append(BodyRecord(queue, seq, fields[at + 1], head, body))
-        elif len(damages) < DAMAGES_MAX:
-            damages.append(f"message {seq} of queue number {queue}: its checksum is wrong")
+        if crc32(body, crc32(head)) != int(fields[at + 4]):
+            raise ValueError("checksum")
+        bodies.append(BodyRecord(place >> SEQ_BITS, place & SEQ_MASK, fields[at + 1], head, body))
+    if start != len(content):
+        raise ValueError("length")
     return bodies
 
 

@@ -14,6 +14,9 @@ What can go wrong with a commit:
 | anything else, fsync above all | final. A failed fsync must not be tried again: the system   |
 |                                | has dropped the pages and would call the next one a success |
 
+Final means that whoever waits hears of it, and so does whoever comes later. No error ends the
+thread without a word, our own mistakes included: the broker would wait for ever.
+
 Checkpoints are made here, not by SQLite after a commit: it would ignore their errors.
 """
 
@@ -136,7 +139,7 @@ class Writer:
         try:
             carry_out(self._connection, self._journal.fold(Changes()))
             self._journal.written()
-        except sqlite3.Error as error:
+        except Exception as error:
             self._roll_back()
             if is_damage(error):
                 self._ask_for_check()
@@ -153,6 +156,18 @@ class Writer:
         return True
 
     def _commit(self, changes: Changes) -> None:
+        try:
+            self._write(changes)
+        except Exception as error:
+            self._fail(f"{self._path}: commit failed: {error!r}")
+        with self._awake:
+            report = self._reporting()
+            report.tickets += changes.tickets
+            report.error = self._error
+        if self._error is None:
+            self._account(changes.size + self._journal.folded + COMMIT_BYTES)
+
+    def _write(self, changes: Changes) -> None:
         statements = self._journal.take(changes) if self._error is None else []
         while self._error is None:
             try:
@@ -167,12 +182,6 @@ class Writer:
                     self._ask_for_check()
                 self._fail(f"{self._path}: commit failed: {error}")
             break
-        with self._awake:
-            report = self._reporting()
-            report.tickets += changes.tickets
-            report.error = self._error
-        if self._error is None:
-            self._account(changes.size + self._journal.folded + COMMIT_BYTES)
 
     def _account(self, written: int) -> None:
         """Keep the log short and an eye on the disk."""
@@ -199,7 +208,7 @@ class Writer:
         if self._error is None:
             try:
                 page.bodies = self._read_bodies(page.places)
-            except sqlite3.Error as error:
+            except Exception as error:
                 if is_passing(error):
                     self.ask(page)
                     return

@@ -30,6 +30,12 @@ def test_nothing_is_short_while_there_is_room(disk: Disk, tmp_path: Path) -> Non
         assert disk.shortage(connection, 50 * BLOCK) == ""
 
 
+def test_a_disk_that_does_not_answer_is_short_of_room(tmp_path: Path) -> None:
+    disk = Disk(tmp_path / "gone" / "covey.db", lambda total: LEAST)
+    with closing(sqlite3.connect(tmp_path / "covey.db")) as connection:
+        assert disk.shortage(connection, 0).startswith("the disk cannot be asked")
+
+
 def test_what_is_in_the_log_alone_needs_room_in_the_file(disk: Disk, tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "covey.db")) as connection:
         said = f"the disk has {99 * BLOCK} bytes free, less than {LEAST}"

@@ -143,6 +143,19 @@ def test_page_that_cannot_be_read_is_final_too(tmp_path: Path) -> None:
     bench.store.close()
 
 
+def test_a_mistake_of_ours_is_final_too_and_not_silent(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    note = Note(b"x")
+    note.expires_ms = 2**70  # no column takes that
+    bench.store.append(1, 1, "", note)
+    assert isinstance(bench.flush(), StoreError)
+    bench.store.append(1, 2, "", Note(b"y"))
+    assert isinstance(bench.flush(), StoreError)
+    assert bench.page((1, 1)) == []
+    bench.store.close()
+    assert contents(tmp_path) == STEPS[0]
+
+
 def test_database_that_may_not_grow_holds_up_the_batch_until_it_may(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     connection = bench.store._connection
