@@ -27,6 +27,10 @@ FILE: Final = "covey.db"
 SCRATCH_FILE: Final = "scratch.db"
 CACHE_KIB: Final = 16 * 1024  # pages kept in memory: the right edges of the trees, and room to sort
 BUSY_MS: Final = 2000  # patience with a person who looks into the file
+LOG_BYTES: Final = 64 * 1024 * 1024
+"""What is left of a write-ahead log that had to grow: behind a commit of that size, or beside a
+reader, such as a backup, that kept it from being used again."""
+OWNER_ONLY: Final = 0o700
 
 
 class Database:
@@ -57,6 +61,7 @@ class Database:
     def _open(self, scratch: Path, factory: type[sqlite3.Connection]) -> sqlite3.Connection:
         """Open the database, and make it sound first if it is damaged."""
         path = self.file
+        _check_writable(path)
         finish_salvage(path)
         check = path.with_name(FILE + CHECK)
         connection = _connect(path, factory)
@@ -99,6 +104,10 @@ def _connect(path: Path, factory: type[sqlite3.Connection]) -> sqlite3.Connectio
     )
     connection.execute(f"pragma busy_timeout = {BUSY_MS}")
     connection.execute(f"pragma cache_size = -{CACHE_KIB}")
+    connection.execute(f"pragma journal_size_limit = {LOG_BYTES}")
+    # Else a large batch needs a file in the system's directory for such, which may be read-only or
+    # full. What is kept is the pages that one statement changes, some megabytes at most.
+    connection.execute("pragma temp_store = memory")
     return connection
 
 
@@ -111,14 +120,22 @@ def _attach_scratch(connection: sqlite3.Connection, scratch: Path) -> None:
     connection.execute(SCRATCH)
 
 
+def _check_writable(path: Path) -> None:
+    """Refuse what SQLite would open to read only, and fail on at the first message."""
+    for suffix in ("", "-wal", "-shm"):
+        part = path.with_name(path.name + suffix)
+        if part.exists() and not os.access(part, os.R_OK | os.W_OK):
+            raise StoreError(f"{part} cannot be written to: see whose it is, and its permissions")
+
+
 def _make_directory(directory: Path) -> None:
-    """Make the directory, and make sure that its name survives a power loss too."""
-    if directory.is_dir():
-        return
+    """Make the directory, its owner's alone, and make sure that a power loss leaves its name."""
     try:
-        directory.mkdir(parents=True)
-        parent = os.open(directory.parent, os.O_RDONLY)
-        os.fsync(parent)
-        os.close(parent)
+        missing = [each for each in (directory, *directory.parents) if not each.exists()]
+        directory.mkdir(OWNER_ONLY, parents=True, exist_ok=True)
+        for made in missing:
+            parent = os.open(made.parent, os.O_RDONLY)
+            os.fsync(parent)
+            os.close(parent)
     except OSError as error:
         raise StoreError(f"data directory {directory} cannot be made: {error.strerror}") from error

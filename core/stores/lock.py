@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +21,12 @@ class DirectoryLock:
     """The right to use a data directory."""
 
     def __init__(self, directory: Path) -> None:
-        self._descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            self._descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise StoreError(
+                f"data directory {directory} cannot be written to: {error.strerror}"
+            ) from error
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -29,8 +35,9 @@ class DirectoryLock:
             raise StoreError(
                 f"data directory {directory} is in use by another broker (process {owner})"
             ) from error
-        os.ftruncate(self._descriptor, 0)
-        os.write(self._descriptor, f"{os.getpid()}\n".encode("ascii"))
+        with suppress(OSError):  # a full disk takes no number, but the lock is ours
+            os.ftruncate(self._descriptor, 0)
+            os.write(self._descriptor, f"{os.getpid()}\n".encode("ascii"))
 
     def release(self) -> None:
         """Give the directory up."""
