@@ -16,7 +16,7 @@ from covey.core.errors import RefusedError
 from covey.core.events import EventKind
 from covey.core.message import Message
 from covey.core.queue import Queue
-from covey.core.quota import is_over, take_room
+from covey.core.quota import drop_newcomer, is_over, take_room
 from covey.groups.key import GroupIdError
 
 
@@ -103,7 +103,7 @@ class Arrivals:
         if older is not None:
             is_tail = queue.settings.full_policy == "drop tail"
             if is_tail and is_over(queue, 0, message.size - older.size):
-                queue.counts.dropped += 1
+                drop_newcomer(queue)
                 return False  # the older value stays
             _drop(queue, older)
         return take_room(queue, message.size)

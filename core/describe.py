@@ -43,8 +43,8 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
         "name", "type", "messages", "bytes", "unsettled", "consumers", "browsers", "groups",
         "groups_tracked", "groups_over_size", "strategy", "group_header", "durable", "declared",
         "arguments", "options", "next_seq",
-        "enqueued", "acknowledged", "returned", "expired", "dropped", "dead", "duplicates",
-        "delayed",
+        "restored", "enqueued", "acknowledged", "returned", "expired", "dropped", "dead",
+        "duplicates", "delayed",
     ),
     "topic": ("name", "type", "subscribers", "published", "delivered", "retained"),
     "subscription": (
@@ -103,6 +103,7 @@ def queue(queue: Queue, host: VirtualHost) -> Attributes:
         "arguments": {key: _plain(value) for key, value in arguments_of(queue.settings).items()},
         "options": list(options_of(queue.settings)),
         "next_seq": queue.next_seq,
+        "restored": counts.restored,
         "enqueued": counts.enqueued,
         "acknowledged": counts.acked,
         "returned": counts.returned,

@@ -22,6 +22,7 @@ def restore(queue: Queue, record: MessageRecord) -> Entry:
     entry.stored = KEPT
     queue.next_seq = max(queue.next_seq, record.seq + 1)
     queue.insert(entry)
+    queue.counts.restored += 1
     if entry.expires_ms:
         entry.expires_ms = queue.timers.expiry.rounded(entry.expires_ms)
     return entry

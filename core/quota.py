@@ -72,7 +72,7 @@ def take_room(queue: Queue, size: int) -> bool:
     policy = queue.settings.full_policy
     while is_over(queue, 1, size):
         if policy == "drop tail":
-            queue.counts.dropped += 1
+            drop_newcomer(queue)
             return False
         oldest = oldest_available(queue) if policy == "drop head" else None
         if oldest is None:
@@ -80,6 +80,12 @@ def take_room(queue: Queue, size: int) -> bool:
         queue.counts.dropped += 1
         queue.drop(oldest, EventKind.DROP)
     return True
+
+
+def drop_newcomer(queue: Queue) -> None:
+    """Count a message that came in and is dropped at once."""
+    queue.counts.enqueued += 1
+    queue.counts.dropped += 1
 
 
 def why_full(queue: Queue) -> str:

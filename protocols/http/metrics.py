@@ -32,6 +32,7 @@ CONSUMERS_SHOWN_MAX: Final = 100  # of one queue
 GROUPS_SHOWN_MAX: Final = 10  # of one queue
 
 COUNTERS: Final = (
+    ("restored", "Messages that the start found in the store."),
     ("enqueued", "Messages that queues took."),
     ("acked", "Messages that consumers accepted."),
     ("returned", "Deliveries that came back."),

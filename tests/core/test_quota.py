@@ -81,4 +81,5 @@ def test_drop_tail_gives_up_the_newcomer() -> None:
     full = queue(2, quota_messages=2, full_policy="drop tail")
     assert has_room(full, 1, 1)
     assert not take_room(full, 1)
-    assert (full.counts.dropped, full.board.index.count) == (1, 2)
+    counts = full.counts
+    assert (counts.enqueued, counts.dropped, full.board.index.count) == (3, 1, 2)

@@ -41,6 +41,25 @@ def test_backlog_comes_back_in_order_with_its_groups(tmp_path: Path) -> None:
     house.store.close()
 
 
+def test_accounts_of_a_queue_add_up_over_a_restart(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    for _ in range(5):
+        house.send("a", b"x")
+    reader = house.reader("a", count=1)
+    house.rest()
+    house.settle(reader.entries[0])
+    house.rest()
+    house = house.restart()
+    house.send("a", b"y")
+    reader = house.reader("a", count=1)
+    house.rest()
+    house.settle(reader.entries[0])
+    assert Admin(house.broker, house.host, ADMIN).purge("a", house.now) == 4
+    counts = house.queue("a").counts
+    assert (counts.restored, counts.enqueued, counts.acked, counts.dropped) == (4, 1, 1, 4)
+    house.store.close()
+
+
 def test_delivery_count_survives(tmp_path: Path) -> None:
     house = House(tmp_path)
     reader = house.reader("a", 2)
