@@ -28,7 +28,7 @@ from zlib import crc32
 
 from covey.core.stores.base import DAMAGES_MAX, BodyRecord, MessageRecord
 from covey.core.stores.changes import DELETE, Arrival, Changes, Statement, insert, without
-from covey.core.stores.schema import BODIES, MESSAGES, SEQ_BITS, SEQ_MASK
+from covey.core.stores.schema import BODIES, MESSAGES, SEQ_BITS, SEQ_MASK, message_sum
 
 ROWS_MAX: Final = 4096  # messages put into the tables by one fold, which takes 20 ms
 GONE_MAX: Final = 256  # and taken out of them: a backlog's readers wait meanwhile
@@ -256,7 +256,8 @@ def _fill_tables(found: list[Statement], arrivals: dict[int, Arrival]) -> int:
     bodies: list[int | str | bytes | None] = []
     for place, arrival in arrivals.items():
         group, size, expires_ms, priority, due_ms, kind, head, body = arrival
-        messages += (place, group, 0, size, expires_ms, priority, due_ms)
+        crc = message_sum(group.encode(), size, expires_ms, priority, due_ms)
+        messages += (place, group, 0, size, expires_ms, priority, due_ms, crc)
         bodies += (place, kind, head, body, crc32(body, crc32(head)))
         filled += len(head) + len(body)
     insert(found, "messages", MESSAGES, messages)

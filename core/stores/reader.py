@@ -5,7 +5,7 @@ into one text. Fetching them row by row would give the interpreter lock away at 
 a busy event loop a page of 256 would take 256 switch intervals. (A blob cast to text and back is
 left as it is, byte for byte: the SQLite manual, CAST expressions.)
 
-Every body is checked against its checksum, since SQLite has none of its own. A damaged one is
+Every row is checked against its checksum, since SQLite has none of its own. A damaged one is
 reported with its place and is not handed out; it stays on the disk for whoever repairs it. A row
 that is damaged may say anything, its own length included, and then all that were joined behind it
 are wrong: so a page that is not what it should be is read again, each body by itself.
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import struct
 from collections.abc import Iterator
 from typing import Final
 from zlib import crc32
@@ -27,14 +28,22 @@ from covey.core.stores.base import (
     MessageRecord,
     QueueRecord,
 )
-from covey.core.stores.schema import SEQ_BITS, SEQ_MASK
+from covey.core.stores.schema import SEQ_BITS, SEQ_MASK, message_sum, row_sum
 
-QUEUES: Final = (
-    "select number, host, kind, name, next_seq, is_live, settings, dropped_to from queues"
-)
-DURABLES: Final = "select host, name, destinations, selector from durables"
+# Texts come as blobs: damaged ones may be no texts.
+QUEUES: Final = """
+    select number, cast(host as blob), cast(kind as blob), cast(name as blob),
+        cast(settings as blob), cast(next_seq as integer), is_live, cast(dropped_to as integer), crc
+    from queues
+"""
+DURABLES: Final = """
+    select cast(host as blob), cast(name as blob), cast(destinations as blob),
+        cast(selector as blob), crc
+    from durables
+"""
 MESSAGES: Final = """
-    select id >> ?, id & ?, grp, deliveries, size, priority, expires_ms, due_ms
+    select id >> ?, id & ?, cast(grp as blob), cast(deliveries as integer),
+        size, priority, expires_ms, due_ms, crc
     from messages order by id
 """
 IDS: Final = "select place >> ?, place & ?, digest from ids order by place"
@@ -69,27 +78,46 @@ RANGE: Final = (
 )
 
 
-def read_queues(connection: sqlite3.Connection) -> list[QueueRecord]:
-    """Return every queue, swept ones included."""
+def read_queues(connection: sqlite3.Connection, damages: list[str]) -> list[QueueRecord]:
+    """Return every queue, swept ones included; those that are damaged are noted instead."""
+    queues: list[QueueRecord] = []
     rows = connection.execute(QUEUES).fetchall()
-    return [
-        QueueRecord(number, host, kind, name, next_seq, bool(is_live), settings, dropped_to)
-        for number, host, kind, name, next_seq, is_live, settings, dropped_to in rows
-    ]
+    for number, *columns, next_seq, is_live, dropped_to, crc in rows:
+        host, kind, name, settings = texts = _texts(*columns)
+        if crc is None or crc == row_sum(*texts, str(is_live)):
+            queues.append(
+                QueueRecord(number, host, kind, name, next_seq, bool(is_live), settings, dropped_to)
+            )
+        else:
+            _note(damages, f"queue number {number}, perhaps called {name}")
+    return queues
 
 
-def read_durables(connection: sqlite3.Connection) -> list[DurableRecord]:
-    """Return every durable subscription."""
-    rows = connection.execute(DURABLES).fetchall()
-    return [
-        DurableRecord(host, name, tuple(json.loads(destinations)), selector)
-        for host, name, destinations, selector in rows
-    ]
+def read_durables(connection: sqlite3.Connection, damages: list[str]) -> list[DurableRecord]:
+    """Return every durable subscription; those that are damaged are noted instead."""
+    durables: list[DurableRecord] = []
+    for *columns, crc in connection.execute(DURABLES).fetchall():
+        host, name, destinations, selector = texts = _texts(*columns)
+        if crc is None or crc == row_sum(*texts):
+            durables.append(DurableRecord(host, name, tuple(json.loads(destinations)), selector))
+        else:
+            _note(damages, f"durable subscription, perhaps called {name}")
+    return durables
 
 
-def read_messages(connection: sqlite3.Connection) -> Iterator[MessageRecord]:
-    """Walk all messages without their bodies, queue by queue, ascending."""
-    return map(MessageRecord._make, connection.execute(MESSAGES, (SEQ_BITS, SEQ_MASK)))
+def read_messages(connection: sqlite3.Connection, damages: list[str]) -> Iterator[MessageRecord]:
+    """Walk all messages without their bodies, queue by queue, ascending; damaged ones are noted."""
+    rows = connection.execute(MESSAGES, (SEQ_BITS, SEQ_MASK))
+    for queue, seq, group, deliveries, size, priority, expires_ms, due_ms, crc in rows:
+        try:
+            is_sound = crc is None or crc == message_sum(group, size, expires_ms, priority, due_ms)
+            name = group.decode()
+        except (TypeError, ValueError, struct.error):  # not even of the right sort
+            is_sound = False
+        if is_sound:
+            yield MessageRecord(queue, seq, name, deliveries, size, priority, expires_ms, due_ms)
+        else:
+            _note(damages, f"message {seq} of queue number {queue}")
 
 
 def read_ids(connection: sqlite3.Connection) -> Iterator[IdRecord]:
@@ -106,9 +134,7 @@ def read_page(
         return found
     if len(places) > 1:
         return [body for place in places for body in read_page(connection, [place], damages)]
-    queue, seq = places[0] >> SEQ_BITS, places[0] & SEQ_MASK
-    if len(damages) < DAMAGES_MAX:
-        damages.append(f"message {seq} of queue number {queue}: its checksum is wrong")
+    _note(damages, f"message {places[0] & SEQ_MASK} of queue number {places[0] >> SEQ_BITS}")
     return []
 
 
@@ -149,3 +175,13 @@ def _is_run(places: list[int]) -> bool:
     if not places or places[-1] - places[0] != len(places) - 1:
         return False
     return places == list(range(places[0], places[-1] + 1))
+
+
+def _texts(*columns: bytes) -> list[str]:
+    """Read texts; one that cannot be read will not have the checksum it had."""
+    return [column.decode("utf-8", "replace") for column in columns]
+
+
+def _note(damages: list[str], what: str) -> None:
+    if len(damages) < DAMAGES_MAX:
+        damages.append(f"{what}: its checksum is wrong")

@@ -7,6 +7,10 @@
     bodies     head and body as the protocol encoded them, with a checksum
     journal    the last commits, one row each: what they say is in no other table yet
 
+SQLite finds a damaged page by its structure, not by what the rows on it say. So every row that a
+restart reads has a checksum of what it was made with (`row_sum`): all but its key and what is
+counted in it. It is null in rows that were made before format 7, which are believed.
+
 `messages.id` is a place: the queue's number in the upper bits, the sequence number in the lower
 `SEQ_BITS`. So places of a queue are neighbours in order, and no further index is needed.
 
@@ -17,17 +21,22 @@ step in one transaction; every format of a release stays in `UPGRADES` for ever.
 from __future__ import annotations
 
 import sqlite3
+from struct import Struct
 from typing import Final
+from zlib import crc32
 
 from covey.core.errors import StoreError
 
 APPLICATION_ID: Final = 0x436F7679  # "Covy": another program's database is not ours to touch
-FORMAT: Final = 6
+FORMAT: Final = 7
 SQLITE_MIN: Final = (3, 38, 0)  # json_each is built in since then
 
 SEQ_BITS: Final = 42  # the upper half is for messages that wait for their time (core.delayed)
 QUEUES_MAX: Final = 1 << (63 - SEQ_BITS)  # about two million queues in one store
 SEQ_MASK: Final = (1 << SEQ_BITS) - 1
+
+MESSAGE_NUMBERS: Final = Struct(">qqqq")
+SEPARATOR: Final = "\x1f"  # between the values that a checksum is made of
 
 CHECK_ALL_BYTES: Final = 256 * 1024 * 1024
 """Up to this size the whole file is checked at start; beyond it the check of a page read back
@@ -36,7 +45,7 @@ must do for bodies, since reading gigabytes would keep the clients waiting."""
 # What a restart walks, and since which format there is such a table.
 WALKED: Final = {"queues": 1, "durables": 1, "messages": 1, "journal": 6}
 
-MESSAGES: Final = 7  # columns of the two tables that a message has a row in
+MESSAGES: Final = 8  # columns of the two tables that a message has a row in
 BODIES: Final = 5
 
 TABLES: Final = """
@@ -44,17 +53,17 @@ create table queues (
     number integer primary key,
     host text not null, kind text not null, name text not null,
     next_seq integer not null, is_live integer not null, settings text not null,
-    dropped_to integer not null default 0
+    dropped_to integer not null default 0, crc integer
 );
 create table durables (
     host text not null, name text not null,
-    destinations text not null, selector text not null,
+    destinations text not null, selector text not null, crc integer,
     primary key (host, name)
 ) without rowid;
 create table messages (
     id integer primary key, grp text not null, deliveries integer not null default 0,
     size integer not null, expires_ms integer not null,
-    priority integer not null default 4, due_ms integer not null default 0
+    priority integer not null default 4, due_ms integer not null default 0, crc integer
 );
 create table bodies (
     id integer primary key, kind text not null, head blob not null, body blob not null,
@@ -89,10 +98,16 @@ UPGRADES: Final = {
     3: "alter table queues add column dropped_to integer not null default 0;",
     4: "",
     5: "drop view if exists arrivals;" + JOURNAL,
+    6: """
+        alter table queues add column crc integer;
+        alter table durables add column crc integer;
+        alter table messages add column crc integer;
+    """,
 }
 """From which format: what makes it the next one. Format 1 had neither priorities nor delays,
 format 2 remembered no message ids, format 3 not what a queue had dropped. Up to format 5 messages
-came through a view, which format 4 could not delete by; since then they come through a journal."""
+came through a view, which format 4 could not delete by; since then they come through a journal.
+Up to format 6 only bodies and the journal had checksums."""
 
 SCRATCH: Final = """
 create table scratch.spilled (
@@ -105,6 +120,16 @@ create table scratch.spilled (
 def place_of(queue: int, seq: int) -> int:
     """Return the key of a message."""
     return queue << SEQ_BITS | seq
+
+
+def row_sum(*texts: str) -> int:
+    """Return the checksum of a row that was made with these texts."""
+    return crc32(SEPARATOR.join(texts).encode())
+
+
+def message_sum(group: bytes, size: int, expires_ms: int, priority: int, due_ms: int) -> int:
+    """Return the same for a row of `messages`: there may be millions, and a start looks at all."""
+    return crc32(MESSAGE_NUMBERS.pack(size, expires_ms, priority, due_ms), crc32(group))
 
 
 def create(connection: sqlite3.Connection) -> None:

@@ -28,19 +28,20 @@ from covey.core.stores.database import Database
 from covey.core.stores.disk import Disk
 from covey.core.stores.reader import read_durables, read_ids, read_messages, read_queues
 from covey.core.stores.report import Page
-from covey.core.stores.schema import QUEUES_MAX, place_of
+from covey.core.stores.schema import QUEUES_MAX, place_of, row_sum
 from covey.core.stores.writer import Notify, Writer
 
 DEFINE: Final = """
-    insert into queues values (?, ?, ?, ?, ?, ?, ?, ?)
+    insert into queues values (?, ?, ?, ?, ?, ?, ?, ?, ?)
     on conflict (number) do update set
+        host = excluded.host, kind = excluded.kind, name = excluded.name,
         next_seq = max(next_seq, excluded.next_seq),
         dropped_to = max(dropped_to, excluded.dropped_to),
-        is_live = excluded.is_live, settings = excluded.settings
+        is_live = excluded.is_live, settings = excluded.settings, crc = excluded.crc
 """
 RESERVE: Final = "update queues set next_seq = max(next_seq, ?) where number = ?"
 FORGET: Final = "delete from queues where number = ?"
-BIND: Final = "insert or replace into durables values (?, ?, ?, ?)"
+BIND: Final = "insert or replace into durables values (?, ?, ?, ?, ?)"
 UNBIND: Final = "delete from durables where host = ? and name = ?"
 
 
@@ -72,15 +73,16 @@ class SqliteStore(MessageStore):
 
     def queues(self) -> list[QueueRecord]:
         """Return every queue, swept ones included."""
-        return read_queues(self._connection)
+        return read_queues(self._connection, self.damages)
 
     def durables(self) -> list[DurableRecord]:
         """Return every durable subscription."""
-        return read_durables(self._connection)
+        return read_durables(self._connection, self.damages)
 
     def messages(self) -> Iterator[MessageRecord]:
         """Walk all messages, queue by queue, ascending."""
-        return self._database.journal.messages(read_messages(self._connection))
+        rows = read_messages(self._connection, self.damages)
+        return self._database.journal.messages(rows)
 
     def ids(self) -> Iterator[IdRecord]:
         """Walk all remembered message ids, queue by queue, ascending."""
@@ -122,15 +124,16 @@ class SqliteStore(MessageStore):
         """Remember a queue, or what changed about it."""
         if record.number >= QUEUES_MAX:
             raise StoreError(f"queue {record.name}: the store has given {QUEUES_MAX} queue numbers")
+        named = (record.host, record.kind, record.name)
+        is_live = int(record.is_live)
         row = (
             record.number,
-            record.host,
-            record.kind,
-            record.name,
+            *named,
             record.next_seq,
-            int(record.is_live),
+            is_live,
             record.settings,
             record.dropped_to,
+            row_sum(*named, record.settings, str(is_live)),
         )
         self._changes.definitions.append((DEFINE, row))
 
@@ -155,7 +158,7 @@ class SqliteStore(MessageStore):
         """Remember a durable subscription, or what it hears now."""
         destinations = json.dumps(record.destinations)
         row = (record.host, record.name, destinations, record.selector)
-        self._changes.definitions.append((BIND, row))
+        self._changes.definitions.append((BIND, (*row, row_sum(*row))))
 
     def unbind(self, host: str, name: str) -> None:
         """Forget a durable subscription; its queue is forgotten by `forget`."""

@@ -297,7 +297,7 @@ def test_a_torn_row_in_the_tables_gives_way_to_the_journals(
     connection: sqlite3.Connection,
 ) -> None:
     write(connection, Journal(JOURNAL_SIZE), batch(5, 1))
-    connection.execute("insert into messages values (5, 'torn', 0, 0, 0, 4, 0)")
+    connection.execute("insert into messages values (5, 'torn', 0, 0, 0, 4, 0, null)")
     restart(connection, ["salvaged"])
     assert connection.execute("select id, grp from messages").fetchall() == [(5, "g")]
     assert places(connection, "bodies") == [5]

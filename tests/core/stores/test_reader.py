@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.core.stores.support import Bench, Note
+from covey.core.stores.base import DurableRecord
+from tests.core.stores.support import Bench, House, Note
 
 
 def test_flipped_bit_is_found_reported_and_not_deleted(tmp_path: Path) -> None:
@@ -72,4 +73,71 @@ def test_whatever_a_damaged_row_says_the_others_are_read(tmp_path: Path, change:
         assert found == others
     assert bench.store.damages[0] == "message 4 of queue number 9: its checksum is wrong"
     assert bench.flush() is None
+    bench.store.close()
+
+
+def test_a_damaged_row_of_a_message_is_told_of_and_the_others_come_back(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    for seq in range(1, 9):
+        bench.store.append(9, seq, f"group\0{seq}", Note(b"x"))
+    bench.flush()
+    bench.store.count_retry(9, 8, 3)
+    bench.flush()
+    bench.store.close()
+    changes = {
+        1: "grp = 'groux'",
+        2: "grp = cast(x'ff' as text)",
+        3: "size = 'big'",
+        4: "expires_ms = 1",
+        5: "priority = 1.5",
+        6: "crc = crc + 1",
+    }
+    with closing(sqlite3.connect(tmp_path / "covey.db")) as connection, connection:
+        for seq, change in changes.items():
+            connection.execute(f"update messages set {change} where id & 1023 = {seq}")
+    bench = Bench(tmp_path)
+    assert [(record.group, record.deliveries) for record in bench.store.messages()] == [
+        ("group\0007", 0),
+        ("group\0008", 3),
+    ]
+    assert bench.store.damages == [
+        f"message {seq} of queue number 9: its checksum is wrong" for seq in changes
+    ]
+    bench.store.close()
+
+
+def test_a_damaged_row_of_a_queue_is_told_of_and_is_no_other_queue(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    for name in ("a", "b", "c"):
+        house.send(name, b"x")
+        house.rest()
+    house.store.close()
+    with closing(sqlite3.connect(tmp_path / "covey.db")) as connection, connection:
+        connection.execute("update queues set name = 'x' where name = 'b'")
+        connection.execute("update queues set settings = cast(x'ff' as text) where name = 'c'")
+    for _ in ("found", "found again"):
+        house = House(tmp_path)
+        assert list(house.host.queues) == ["a"]
+        assert house.store.damages == [
+            "queue number 2, perhaps called x: its checksum is wrong",
+            "queue number 3, perhaps called c: its checksum is wrong",
+            "queue number 2: its name is lost; 1 messages of it stay on the disk",
+            "queue number 3: its name is lost; 1 messages of it stay on the disk",
+        ]
+        house.store.close()
+
+
+def test_a_damaged_row_of_a_durable_subscription_is_told_of(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    for name in ("one", "two"):
+        bench.store.bind(DurableRecord("default", name, ("/topic/t",), ""))
+    bench.flush()
+    bench.store.close()
+    with closing(sqlite3.connect(tmp_path / "covey.db")) as connection, connection:
+        connection.execute("update durables set selector = 'x = 1' where name = 'one'")
+    bench = Bench(tmp_path)
+    assert [record.name for record in bench.store.durables()] == ["two"]
+    assert bench.store.damages == [
+        "durable subscription, perhaps called one: its checksum is wrong"
+    ]
     bench.store.close()

@@ -79,6 +79,7 @@ def test_store_of_every_format_is_upgraded_and_goes_on(
     bench = Bench(tmp_path)
     assert bench.numbers() == [(1, 1001), (2, 1)]
     assert [body.body for body in bench.page((1, 1001), (2, 1))] == [b"new", b"abc"]
+    assert (len(bench.store.queues()), bench.store.damages) == (2, [])
     bench.store.close()
 
 
