@@ -20,6 +20,7 @@ from covey.core.stores.changes import Changes, carry_out
 from covey.core.stores.failure import is_damage, is_passing
 from covey.core.stores.journal import Journal, replay
 from covey.core.stores.lock import DirectoryLock
+from covey.core.stores.reader import check_schema
 from covey.core.stores.salvage import CHECK, finish_salvage, salvage
 from covey.core.stores.schema import SCRATCH, prepare
 
@@ -48,7 +49,7 @@ class Database:
         self._lock = DirectoryLock(directory)
         try:
             self.connection = self._open(directory / SCRATCH_FILE, factory)
-        except (sqlite3.Error, OSError, StoreError) as error:
+        except (sqlite3.Error, OSError, ValueError, StoreError) as error:
             self._lock.release()
             if isinstance(error, StoreError):
                 raise
@@ -76,6 +77,7 @@ class Database:
                 self._replay(connection)
             check.unlink(missing_ok=True)
             _attach_scratch(connection, scratch)
+            check_schema(connection)
         except BaseException:
             connection.close()
             raise

@@ -78,6 +78,14 @@ RANGE: Final = (
 )
 
 
+def check_schema(connection: sqlite3.Connection) -> None:
+    """Raise sqlite3.Error if the tables are not what they are called: the first page is damaged."""
+    for query in (QUEUES, DURABLES, "delete from messages where id in (1, 2)"):
+        connection.execute(f"explain {query}")
+    for query in (MESSAGES, IDS, RANGE):
+        connection.execute(f"explain {query}", (SEQ_BITS, SEQ_MASK))
+
+
 def read_queues(connection: sqlite3.Connection, damages: list[str]) -> list[QueueRecord]:
     """Return every queue, swept ones included; those that are damaged are noted instead."""
     queues: list[QueueRecord] = []

@@ -142,6 +142,27 @@ def test_a_damaged_first_page_refuses_the_start(tmp_path: Path) -> None:
         Bench(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("text", "damaged"),
+    [
+        (b"expires_ms integer", b"expiret_ms integer"),
+        (b"kind text not null, head", b"kinx text not null, head"),
+        (b"delete from bodies", b"delete from bodiet"),
+        (b"TABLE ids", b"TABLE\xffids"),
+        (b"TABLE ids (place", b"TABLE ids (pl\xffce"),
+    ],
+)
+def test_a_first_page_that_describes_other_tables_refuses_the_start(
+    tmp_path: Path, text: bytes, damaged: bytes
+) -> None:
+    fill(tmp_path)
+    content = (tmp_path / FILE).read_bytes()
+    assert text in content[:PAGE]
+    (tmp_path / FILE).write_bytes(content.replace(text, damaged, 1))
+    with pytest.raises(StoreError, match="cannot be opened"):
+        Bench(tmp_path)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_random_damage_never_stops_the_other_messages(tmp_path: Path, seed: int) -> None:
     """Noise on any page but the first: the store opens, and what it gives is true."""
