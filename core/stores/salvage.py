@@ -63,9 +63,10 @@ def salvage(path: Path, found: list[str]) -> list[str]:
         create(target)
         lost = _Copy(source, target).run()
         target.execute("pragma wal_checkpoint(truncate)")
-    finally:
         target.close()
         kept = _keep(path)
+    finally:
+        target.close()
         source.close()
     copy.rename(_beside(path, SALVAGED))
     _sync(path.parent)

@@ -213,6 +213,7 @@ def test_a_crash_in_the_middle_loses_nothing(
     assert 2 * EACH < len(bench.numbers()) < 3 * EACH
     bench.store.close()
     assert not any(os.path.exists(crashed / (FILE + name)) for name in is_there)
+    assert len(list(crashed.glob(f"{FILE}{DAMAGED}[0-9]"))) == 1
 
 
 def test_damage_met_while_serving_costs_the_damaged_bodies_only(
