@@ -41,6 +41,7 @@ from covey.core.stores.salvage import CHECK
 CHECKPOINT_BYTES: Final = 8 * 1024 * 1024  # of WAL: less syncs too often, more slows recovery
 LOOK_BYTES: Final = 1024 * 1024  # written between two looks at the disk
 COMMIT_BYTES: Final = 16 * 1024  # what a commit adds to the WAL beside bodies, about four pages
+ROW_BYTES: Final = 256  # and for each row: a purge writes no bodies, but changes all their pages
 RETRY_S: Final = 0.5  # how often a full disk is looked at again
 
 Notify = Callable[[Callable[[], None]], None]
@@ -75,6 +76,7 @@ class Writer:
         self._pressure = ""
         self._unsynced = 0  # bytes written since the last checkpoint
         self._unseen = 0  # and since the disk was looked at
+        self._rows = connection.total_changes  # changed until now
         self._thread = Thread(target=self._run, name="covey-store", daemon=True)
         self._thread.start()
 
@@ -185,6 +187,8 @@ class Writer:
 
     def _account(self, written: int) -> None:
         """Keep the log short and an eye on the disk."""
+        rows, self._rows = self._rows, self._connection.total_changes
+        written += (self._rows - rows) * ROW_BYTES
         self._unsynced += written
         self._unseen += written
         # Short of room the log is emptied early: its own space is all there may be left.

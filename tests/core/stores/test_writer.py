@@ -14,7 +14,7 @@ import pytest
 
 from covey.core.delayed import PLACE
 from covey.core.errors import StoreError
-from covey.core.stores import writer
+from covey.core.stores import database, writer
 from tests.core.stores.faults import DISK_FULL, FSYNC_FAILED, Plan, failing
 from tests.core.stores.killed import QUEUES
 from tests.core.stores.support import Bench, House, Note, queue_record
@@ -238,6 +238,26 @@ def test_checkpoint_keeps_the_log_short(tmp_path: Path, monkeypatch: pytest.Monk
         bench.store.append(1, seq, "", Note(b"x" * 20_000))
         bench.flush()
     assert (tmp_path / "covey.db-wal").stat().st_size < 500_000
+    bench.store.close()
+
+
+def test_log_of_a_large_deletion_is_put_in_its_place_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "CHECKPOINT_BYTES", 1_000_000)
+    monkeypatch.setattr(database, "LOG_BYTES", 100_000)
+    bench = Bench(tmp_path)
+    for seq in range(1, 3000):
+        bench.store.append(1, seq, "", Note(b"x" * 1000))
+    bench.flush()
+    for seq in range(1, 3000):
+        bench.store.delete(1, seq)
+    bench.flush()
+    log = tmp_path / "covey.db-wal"
+    assert log.stat().st_size > 1_000_000
+    bench.store.append(1, 5000, "", Note(b"x"))
+    bench.flush()
+    assert log.stat().st_size <= 100_000
     bench.store.close()
 
 
