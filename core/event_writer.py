@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 from collections import deque
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -21,7 +22,7 @@ from typing import Final
 from covey.core.errors import StoreError
 from covey.core.event_log import ChunkTaker
 
-PIPE_BYTES: Final = 1 << 20  # what Linux lets anybody ask for: half a second of heavy traffic
+PIPE_BYTES: Final = 1 << 20  # what Linux lets most ask for: half a second of heavy traffic
 FINISH_TIMEOUT_S: Final = 10.0  # for the last file's footer; then the child is given up
 PUSH_EVERY_S: Final = 0.05  # at the end, while the pipe is full
 
@@ -55,7 +56,8 @@ class EventWriter(ChunkTaker):
         assert self._process.stdin is not None
         self._pipe = self._process.stdin.fileno()
         os.set_blocking(self._pipe, False)
-        fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        with suppress(OSError):  # a small pipe is slower, and no reason not to serve
+            fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
     def take(self, chunk: bytes) -> bool:
         """Write what fits and keep the rest; False if too much waits already."""
@@ -79,6 +81,8 @@ class EventWriter(ChunkTaker):
             self._process.kill()
             self._process.wait()
             self.failure = f"its writer did not finish within {FINISH_TIMEOUT_S:.0f} s"
+        elif self._process.returncode:
+            self._fail()
 
     def _has_ended(self, within_s: float) -> bool:
         """Wait for the child's end, but not longer than that."""

@@ -43,8 +43,9 @@ async def keep_event_log(broker: Broker, events: EventLog, log: Log) -> None:
             events.flush()
             if events.dropped > dropped:
                 log.error("events_dropped", count=events.dropped - dropped)
-        log.error("event_log_failed", reason=events.taker.failure)
     finally:
         broker.listen(None)
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(events.close)
+        if events.taker.failure:
+            log.error("event_log_failed", reason=events.taker.failure)

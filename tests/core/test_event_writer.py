@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -55,6 +56,33 @@ def test_a_writer_that_died_is_reported_and_costs_nothing_else(tmp_path: Path) -
     assert writer.take(b"x") is False
     assert "exit code -9" in writer.failure
     writer.close()
+
+
+def test_a_last_file_that_cannot_be_written_is_reported_in_one_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    log = EventLog(writer_in(tmp_path / "log"), ("**",), Clock())
+    work = log.of_queue("work")
+    assert work is not None
+    work.record(EventKind.ENQUEUE, "", 0, 1)
+    (tmp_path / "log").rmdir()
+    log.close()
+    assert log.taker.failure == "its writer ended with exit code 1"
+    told = capfd.readouterr().err
+    assert told.startswith(f"covey: the event log in {tmp_path / 'log'} cannot be written: ")
+    assert told.count("\n") == 1
+
+
+def test_a_pipe_that_may_not_grow_is_used_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(fcntl, "fcntl", refuse)
+    writer = writer_in(tmp_path)
+    writer.close()
+    assert writer.failure == ""
 
 
 def test_a_stuck_writer_is_never_waited_for(tmp_path: Path) -> None:
