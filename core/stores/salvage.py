@@ -82,6 +82,8 @@ class _Copy:
         self.target = target
         self.names: dict[int, str] = {}
         self.lost: list[str] = []
+        self._body_columns = _columns(target, "bodies")
+        self._gap: list[int] = []  # places of messages in a row that have no body
 
     def run(self) -> list[str]:
         """Copy everything; return what could not be read."""
@@ -98,6 +100,7 @@ class _Copy:
                     self.target.execute("commit")
                     self.target.execute("begin")
         self.target.execute("commit")
+        self._report_gap()
         return self.lost
 
     def _copy_durables(self) -> None:
@@ -114,10 +117,23 @@ class _Copy:
         except sqlite3.DatabaseError:
             row = None
         if row is None:
-            self.lost.append(f"{self._words(place)} cannot be read")
+            if self._gap and self._gap[0] >> SEQ_BITS != place >> SEQ_BITS:
+                self._report_gap()
+            self._gap.append(place)
             return False
-        self._insert("bodies", _columns(self.target, "bodies"), row)
+        self._report_gap()
+        self._insert("bodies", self._body_columns, row)
         return True
+
+    def _report_gap(self) -> None:
+        """Tell of messages whose bodies are lost, all that follow each other in one line."""
+        gap, self._gap = self._gap, []
+        if len(gap) == 1:
+            self.lost.append(f"{self._words(gap[0])} cannot be read")
+        elif gap:
+            numbers = f"from {gap[0] & SEQ_MASK} to {gap[-1] & SEQ_MASK}"
+            queue = self._name(gap[0])
+            self.lost.append(f"{len(gap)} messages {numbers} of queue {queue} cannot be read")
 
     def _insert(self, table: str, columns: list[str], row: Row) -> None:
         marks = ",".join("?" * len(columns))
@@ -157,9 +173,11 @@ class _Copy:
             self.lost.append(f"rows of {table} after {last} cannot be read")
 
     def _words(self, place: int) -> str:
+        return f"message {place & SEQ_MASK} of queue {self._name(place)}"
+
+    def _name(self, place: int) -> str:
         queue = place >> SEQ_BITS
-        name = self.names.get(queue, f"number {queue}")
-        return f"message {place & SEQ_MASK} of queue {name}"
+        return self.names.get(queue, f"number {queue}")
 
 
 def _next_readable(source: sqlite3.Connection, table: str, key: str, last: int) -> int | None:

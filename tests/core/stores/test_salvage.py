@@ -71,6 +71,7 @@ def test_a_torn_page_costs_its_own_rows_and_every_other_message_is_there(
     damages = house.store.damages
     assert damages[0].startswith(f"{tmp_path / FILE}: ") and len(damages) > 1
     assert any("of queue" in text and "cannot be read" in text for text in damages[1:])
+    assert len(damages) < 5, "messages in a row are one line"
     readers = [house.reader(name) for name in QUEUES]
     house.rest()
     got = [len(reader.entries) for reader in readers]
