@@ -24,6 +24,7 @@ from covey.config.record import (
     SomeSeconds,
     SomeSize,
     Text,
+    ValueSize,
 )
 from covey.config.units import KIB, MIB
 
@@ -75,7 +76,7 @@ class StompSettings(Record):
     """Bytes of one header line."""
     max_headers: SomeCount = 1000
     """Headers of one frame."""
-    max_data_length: Size = 100 * MIB
+    max_data_length: ValueSize = 100 * MIB
     """Bytes of a body, with and without content-length."""
     die_delay_ms: Annotated[int, Field(ge=0, le=60_000), NUMBER] = 500
     """Time between an ERROR frame and the close, so that the client can read it."""
@@ -158,7 +159,7 @@ class AmqpSettings(Record):
     """Credit granted to a sending client, in messages."""
     idle_timeout_s: Seconds = 60.0
     """Silence after which a peer is dead, as offered to it; 0 = never."""
-    max_message_size: Size = 100 * MIB
+    max_message_size: ValueSize = 100 * MIB
     """Bytes of one message over all its frames."""
     outbox_max: SomeSize = 640 * KIB
     """Bytes that wait for a slow peer; beyond it nothing more is delivered to it."""
@@ -194,7 +195,7 @@ class HttpSettings(Record):
 
     allowed_origins: Names = ()
     """Web pages that may open a WebSocket or call the API, as `https://host:port`."""
-    body_max: SomeSize = 10 * MIB
+    body_max: ValueSize = 10 * MIB
     """Bytes of a request body."""
     request_timeout_s: SomeSeconds = 30.0
     """Time for one request, its body included."""

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from covey.config.units import parse_size
+from covey.config.units import MIB, parse_size
 
 # The names of ActiveMQ's group page (its misspelling `cachedSize` included), of Apollo's manuals
 # and of qpidd for keys of ours. Each of ours says its unit, theirs often do not.
@@ -54,8 +54,12 @@ _SizeText = Annotated[str, Field(pattern="^[0-9]+[kKmMgG]?$")]
 NUMBER = BeforeValidator(_no_boolean)
 SIZE = BeforeValidator(parse_size, json_schema_input_type=Annotated[int, Field(ge=0)] | _SizeText)
 
+# One value of the store has a thousand million bytes at most: a message, a row of its journal.
+VALUE_MAX = 512 * MIB
+
 Size = Annotated[int, Field(ge=0), SIZE]
 SomeSize = Annotated[int, Field(ge=1), SIZE]
+ValueSize = Annotated[int, Field(ge=1, le=VALUE_MAX), SIZE]
 Count = Annotated[int, Field(ge=0), NUMBER]
 SomeCount = Annotated[int, Field(ge=1), NUMBER]
 Millis = Annotated[int, Field(ge=0), NUMBER]

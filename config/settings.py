@@ -45,6 +45,7 @@ from covey.config.record import (
     SomeSeconds,
     SomeSize,
     Text,
+    ValueSize,
 )
 from covey.config.units import GIB, KIB, MIB
 
@@ -171,7 +172,7 @@ class StoreSettings(Record):
     """Producers of persistent messages are blocked when the disk has less free bytes."""
     disk_free_percent: Percent = 5
     """The same as a share of the disk; the larger of both holds."""
-    journal_size: SomeSize = 2 * MIB
+    journal_size: ValueSize = 2 * MIB
     """Bytes of new messages kept in the journal; less writes more twice, more stalls longer."""
     unwritten_max: SomeSize = 64 * MIB
     """Bytes of messages on their way to the disk; who sends more waits until it has caught up."""

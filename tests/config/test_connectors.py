@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from covey.config.connectors import ConnectorSettings, StompSettings, TlsSettings
+from covey.config.connectors import (
+    AmqpSettings,
+    ConnectorSettings,
+    HttpSettings,
+    StompSettings,
+    TlsSettings,
+)
+from covey.config.record import Record
+from covey.config.settings import StoreSettings
 
 
 def connector(**given: object) -> ConnectorSettings:
@@ -91,3 +99,21 @@ def test_asking_for_client_certificates_needs_an_authority() -> None:
 def test_the_tuned_buffer_s_bounds_are_in_order() -> None:
     with pytest.raises(ValidationError, match="buffer_auto_min"):
         StompSettings.model_validate({"buffer_auto_min": "2M"})
+
+
+@pytest.mark.parametrize(
+    ("table", "option", "wrong"),
+    [
+        (StompSettings, "max_data_length", "1G"),
+        (AmqpSettings, "max_message_size", "513M"),
+        (AmqpSettings, "max_message_size", 0),  # any size, to a client
+        (HttpSettings, "body_max", "2G"),
+        (StoreSettings, "journal_size", "1G"),
+    ],
+)
+def test_no_message_may_be_larger_than_a_value_of_the_store(
+    table: type[Record], option: str, wrong: object
+) -> None:
+    with pytest.raises(ValidationError, match=option):
+        table.model_validate({option: wrong})
+    table.model_validate({option: "512M"})
