@@ -59,6 +59,7 @@ class Journal:
         "bytes_max",
         "folded",
         "gone",
+        "is_torn",
         "waiting",
     )
 
@@ -72,6 +73,7 @@ class Journal:
         self._size = 0  # bytes of messages in these rows, settled ones too
         self.waiting: dict[int, Arrival] = {}  # alive and not in the tables yet, by place
         self.gone: list[int] = []  # settled and in the tables still
+        self.is_torn = False  # rows of the tables that salvage could read may be in here, too
 
     def take(self, changes: Changes) -> list[Statement]:
         """Return what makes a batch durable, in one transaction; `written` is to follow."""
@@ -98,6 +100,8 @@ class Journal:
     def fold(self, changes: Changes) -> list[Statement]:
         """Return what puts everything into the tables; the batch has been counted before."""
         found = changes.emptyings()
+        if self.is_torn:
+            found.append((DELETE, (json.dumps(list(self.waiting)),)))
         self.folded = _fill_tables(found, self.waiting)
         found += changes.renumberings()
         if self.gone:
@@ -112,7 +116,7 @@ class Journal:
         """Hear that what was last returned is on the disk."""
         if self._is_folding:
             self._numbers, self._size, self.waiting, self.gone = [], 0, {}, []
-            self._is_folding = False
+            self._is_folding = self.is_torn = False
 
     def bodies(self, places: list[int]) -> list[BodyRecord]:
         """Return those of the bodies asked for that are here."""
@@ -126,8 +130,8 @@ class Journal:
         """Walk all messages: those of the tables that are not settled, and those that are here."""
         if not (self.waiting or self.gone):
             return rows
-        gone = set(self.gone)
-        kept = (row for row in rows if row.queue << SEQ_BITS | row.seq not in gone)
+        outdated = {*self.gone, *self.waiting}
+        kept = (row for row in rows if row.queue << SEQ_BITS | row.seq not in outdated)
         return merge(kept, sorted([_record(place, each) for place, each in self.waiting.items()]))
 
     def recall(self, number: int, arrivals: bytes, deletions: bytes) -> None:
@@ -177,8 +181,7 @@ def replay(connection: sqlite3.Connection, bytes_max: int, damages: list[str]) -
         if len(damages) < DAMAGES_MAX:
             held = _held(arrivals, dict(connection.execute(NAMES).fetchall()))
             damages.append(f"row {number} of the journal cannot be replayed: {cause}; {held}")
-    if damages:  # a torn row that salvage could read may have the number of one of these
-        connection.execute(DELETE, (json.dumps(list(journal.waiting)),))
+    journal.is_torn = bool(damages)
     return journal
 
 

@@ -35,6 +35,24 @@ def test_a_message_to_a_queue_that_was_just_deleted_is_kept(tmp_path: Path) -> N
     house.store.close()
 
 
+def test_a_message_that_waited_for_room_in_a_deleted_queue_is_kept(tmp_path: Path) -> None:
+    full = QueueSettings(id="a", quota_messages=1)
+    house = House(tmp_path, Settings(queue=(full,)))
+    house.send("a", b"old")
+    house.rest()
+    house.send("a", b"new", receipt="new")
+    house.rest()
+    assert house.receipts == []
+    house.host.delete_queue("a", "deleted")
+    house.rest()
+    assert house.receipts == ["new"]
+    house = house.restart()
+    reader = house.reader("a")
+    house.rest()
+    assert bodies(reader) == [b"new"]
+    house.store.close()
+
+
 def test_a_delayed_message_to_a_queue_that_was_just_deleted_is_kept(tmp_path: Path) -> None:
     house = House(tmp_path)
     for body in (b"old", b"new"):

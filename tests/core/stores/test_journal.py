@@ -11,7 +11,7 @@ from zlib import crc32
 import pytest
 
 from covey.core.stores import schema
-from covey.core.stores.base import QueueRecord
+from covey.core.stores.base import MessageRecord, QueueRecord
 from covey.core.stores.changes import Changes, carry_out
 from covey.core.stores.journal import (
     ADD,
@@ -298,9 +298,14 @@ def test_a_torn_row_in_the_tables_gives_way_to_the_journals(
 ) -> None:
     write(connection, Journal(JOURNAL_SIZE), batch(5, 1))
     connection.execute("insert into messages values (5, 'torn', 0, 0, 0, 4, 0, null)")
-    restart(connection, ["salvaged"])
-    assert connection.execute("select id, grp from messages").fetchall() == [(5, "g")]
-    assert places(connection, "bodies") == [5]
+    journal = replay(connection, JOURNAL_SIZE, ["salvaged"])
+    assert places(connection) == [5], "a start on a full disk changes nothing"
+    torn = MessageRecord(0, 5, "torn", 0, 0, 4, 0, 0)
+    assert [record.group for record in journal.messages(iter([torn]))] == ["g"]
+    write(connection, journal, batch(6, 1))
+    fold(connection, journal)
+    assert connection.execute("select id, grp from messages").fetchall() == [(5, "g"), (6, "g")]
+    assert places(connection, "bodies") == [5, 6]
 
 
 def test_a_row_that_makes_no_sense_is_no_better(connection: sqlite3.Connection) -> None:
