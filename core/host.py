@@ -6,7 +6,7 @@ matches, and swept away when they are empty and unused (`auto_delete_after_s`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from covey.config.queues import QueueSettings
 from covey.config.settings import VirtualHostSettings
@@ -131,6 +131,12 @@ class VirtualHost:
             durable = Durable(name, queue, Tap(queue, self.put))
             self.durables[name] = durable
         return durable
+
+    def all_queues(self) -> Iterator[Queue]:
+        """Walk the queues, and those behind durable subscriptions."""
+        yield from self.queues.values()
+        for durable in self.durables.values():
+            yield durable.queue
 
     def has(self, queue: Queue) -> bool:
         """Say whether a queue is here, as one or behind a durable subscription."""

@@ -20,7 +20,6 @@ from typing import Final
 
 from covey.core.broker import Broker
 from covey.core.counts import Counts
-from covey.core.host import VirtualHost
 from covey.core.lane import Lane
 from covey.core.queue import Queue
 
@@ -70,7 +69,7 @@ class Metrics:
     def totals(self, now: float) -> str:
         """Write the totals of the whole broker."""
         hosts = self.broker.hosts
-        queues = [queue for host in hosts for queue in _queues(host)]
+        queues = [queue for host in hosts for queue in host.all_queues()]
         unsettled = sum(_unsettled(queue) for queue in queues)
         held = sum(queue.board.index.count for queue in queues)
         info = Family("covey_info", "gauge", "The version that runs.")
@@ -154,7 +153,7 @@ class Metrics:
         found = [
             ({"host": host.id, "queue": queue.name}, queue)
             for host in self.broker.hosts
-            for queue in _queues(host)
+            for queue in host.all_queues()
         ]
         return nlargest(QUEUES_SHOWN_MAX, found, key=lambda row: row[1].board.index.count)
 
@@ -173,10 +172,6 @@ class Metrics:
             family.add(getattr(total, name))
             families.append(family)
         return families
-
-
-def _queues(host: VirtualHost) -> list[Queue]:
-    return [*host.queues.values(), *(durable.queue for durable in host.durables.values())]
 
 
 def _groups(queue: Queue) -> int:

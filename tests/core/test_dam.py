@@ -8,7 +8,8 @@ import pytest
 
 from covey.config.settings import BrokerSettings, Settings, StoreSettings
 from covey.core.dam import MESSAGE_COST
-from tests.core.stores.support import House
+from covey.core.destination import Destination, Kind
+from tests.core.stores.support import House, Note
 
 BODY = b"x" * 1000
 ROOM_FOR_TWO = StoreSettings(unwritten_max=2 * (len(BODY) + MESSAGE_COST))
@@ -78,6 +79,20 @@ def test_everybody_waits_while_memory_is_short_and_queues_hold_messages(tmp_path
     assert house.session.is_blocked
     broker.rounds.weigh(500)
     assert not house.session.is_blocked
+    house.rest()
+    house.store.close()
+
+
+def test_messages_of_a_durable_subscription_are_messages_too(tmp_path: Path) -> None:
+    limits = BrokerSettings(memory_limit=1000, memory_alarm_percent=50)
+    house = House(tmp_path, Settings(broker=limits))
+    house.host.make_durable("d")
+    place = (Destination(Kind.DSUB, "d"),)
+    house.broker.publish(house.session, place, Note(BODY))
+    house.rest()
+    house.broker.rounds.weigh(501)
+    house.broker.publish(house.session, place, Note(BODY))
+    assert house.session.is_blocked
     house.rest()
     house.store.close()
 
