@@ -91,6 +91,22 @@ class Arrivals:
         except GroupIdError as error:
             raise RefusedError(f"queue {queue.name}: {error}", "invalid") from error
 
+    def place_dead(self, queue: Queue, message: Message) -> None:
+        """Put a dead message into its queue; without a group, if the one it has is refused there.
+
+        Its sender is long gone, and whoever has it now cannot help it: there is nobody to refuse.
+        """
+        discipline = queue.discipline
+        had_groups = discipline.has_groups
+        try:
+            discipline.group_of(message)
+        except GroupIdError:
+            discipline.has_groups = False
+        try:
+            self.place(queue, message)
+        finally:
+            discipline.has_groups = had_groups
+
     def come_due(self, queue: Queue, waiting: Waiting) -> None:
         """Let in a message whose time has come."""
         values = queue.discipline.last_values

@@ -119,7 +119,7 @@ class Publishing:
         name = queue.settings.dlq
         if name is not None:
             dead = host.queue(dead_letter_name(name, queue.name))
-            self.arrivals.place(dead, message.as_dead_letter(reason))
+            self.arrivals.place_dead(dead, message.as_dead_letter(reason))
 
     def fill(self, queue: Queue, message: Message) -> None:
         """Put a message into a queue, as its quota allows."""

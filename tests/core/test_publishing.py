@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from covey.config.queues import QueueSettings
+from covey.config.queues import GroupSettings, QueueSettings
 from covey.core.entry import Outcome
 from covey.core.errors import RefusedError
 from tests.core.double import START_S, HeldStore, Room, letter, places
@@ -155,3 +155,16 @@ def test_a_dead_letter_queue_has_the_name_its_readers_use(name: str) -> None:
     person.send("/queue/a", "x", expires_ms=1)
     reader = person.read("/queue/dead/letters")
     assert reader.names == ["x"]
+
+
+def test_a_dead_letter_is_kept_whatever_its_group_would_be_there() -> None:
+    dead = QueueSettings(id="dead", groups=GroupSettings(header="name"))
+    room = Room(QueueSettings(id="a", dlq="dead", nak_limit=1), dead)
+    person = room.enter()
+    reader = person.read("/queue/a")
+    for name in ("x" * 2000, "short"):
+        person.send("/queue/a", name)
+    person.settle(reader, Outcome.FAILED)
+    assert room.depth("a") == 0
+    assert room.depth("dead") == 2
+    assert list(room.broker.hosts[0].queues["dead"].board.lanes) == ["short"]
