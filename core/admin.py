@@ -4,7 +4,8 @@ An `Admin` is bound to who asks and in which virtual host, so every verb is auth
 all of them, but `declare`, which any client may use that is allowed to create (an address string
 with a `create` policy, for one). Names are as clients write them and are read like destinations.
 
-    entities / read       any type of `core.describe.ATTRIBUTES` (`core.catalogue`)
+    page / read           any type of `core.describe.ATTRIBUTES` (`core.catalogue`)
+    groups / consumers    those of one queue
     trace                 what happens on a queue (`core.trace`)
     create / update       queue (by arguments), topic
     delete                queue, topic, subscription, connection
@@ -21,7 +22,7 @@ from collections.abc import Mapping
 
 from covey.config.declare import DeclareError, declared
 from covey.config.queues import QueueSettings
-from covey.core import commands, describe
+from covey.core import catalogue, commands, describe
 from covey.core.broker import Broker
 from covey.core.catalogue import Catalogue
 from covey.core.describe import Attributes
@@ -59,6 +60,44 @@ class Admin:
         """Describe everything of one type."""
         self._may_manage(type_name)
         return self.catalogue.entities(type_name, now)
+
+    def page(
+        self,
+        type_name: str,
+        now: float,
+        start: int = 0,
+        count: int | None = None,
+        *,
+        queue: str = "",
+        waiting: bool = False,
+    ) -> tuple[list[Attributes], int]:
+        """Describe some things of one type, or of one type and queue; return how many there are.
+
+        Who manages a queue may see its groups and consumers; other lists are the broker's.
+        """
+        if queue and type_name == "group":
+            return self.groups(queue, now, start, count, waiting=waiting)
+        if queue and type_name == "consumer":
+            return self.consumers(queue, start, count)
+        if queue:
+            raise RefusedError(f"a {type_name} is not of a queue", "invalid")
+        self._may_manage(type_name)
+        if waiting and type_name == "group":
+            return catalogue.waiting_groups(self.catalogue.queues(), now, start, count)
+        return self.catalogue.page(type_name, now, start, count)
+
+    def groups(
+        self, name: str, now: float, start: int, count: int | None, *, waiting: bool
+    ) -> tuple[list[Attributes], int]:
+        """Describe some groups of a queue, or of those that wait; return how many there are."""
+        self._may_manage("queue", name)
+        chosen = catalogue.waiting_groups if waiting else catalogue.groups
+        return chosen([self.backlog(name)], now, start, count)
+
+    def consumers(self, name: str, start: int, count: int | None) -> tuple[list[Attributes], int]:
+        """Describe some of a queue's consumers; return how many there are, too."""
+        self._may_manage("queue", name)
+        return catalogue.consumers(self.backlog(name), start, count)
 
     def read(self, type_name: str, name: str, now: float) -> Attributes:
         """Describe one thing; raises RefusedError if there is none of that name."""
@@ -202,6 +241,10 @@ class Admin:
         commands.retire(queue, consumer, now)
 
     # Finding.
+
+    def check_manage(self, type_name: str, name: str = "") -> None:
+        """Raise RefusedError if who asks may not manage a thing, or without a name all of them."""
+        self._may_manage(type_name, name)
 
     def _may_manage(self, type_name: str, name: str = "") -> None:
         """Ask about one queue or topic, or about the broker: a list, a connection."""

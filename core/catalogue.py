@@ -3,9 +3,18 @@
 The types are those of `core.describe.ATTRIBUTES`. A group's name is `queue/group`, a consumer's
 `source/id`, a connection's its number; names of queues and topics are canonical. Who may look is
 asked before (`core.admin`).
+
+There may be thousands of anything and a million groups, so what is asked for comes in pages, and
+only what is on the page is described.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from heapq import nlargest
+from itertools import islice
+from operator import itemgetter
 
 from covey.core import describe
 from covey.core.broker import Broker
@@ -13,7 +22,9 @@ from covey.core.consumer import Consumer
 from covey.core.describe import ATTRIBUTES, Attributes
 from covey.core.errors import RefusedError
 from covey.core.host import VirtualHost
+from covey.core.lane import Lane
 from covey.core.queue import Queue
+from covey.core.reasons import longest_waits
 from covey.core.session import Session
 
 
@@ -26,28 +37,37 @@ class Catalogue:
 
     def entities(self, type_name: str, now: float) -> list[Attributes]:
         """Describe everything of one type."""
+        return self.page(type_name, now)[0]
+
+    def page(
+        self, type_name: str, now: float, start: int = 0, count: int | None = None
+    ) -> tuple[list[Attributes], int]:
+        """Describe some things of one type, all without a count; return how many there are, too."""
+        if type_name == "group":
+            return groups(self.queues(), now, start, count)
+        return _page(self._describers(type_name, now), start, count)
+
+    def _describers(self, type_name: str, now: float) -> list[Callable[[], Attributes]]:
+        """Return what describes each thing of a type, when it is wanted."""
         host = self.host
         if type_name == "broker":
-            return [describe.broker(self.broker, host)]
+            return [partial(describe.broker, self.broker, host)]
         if type_name == "queue":
-            return [describe.queue(queue, host) for queue in host.queues.values()]
+            return [partial(describe.queue, queue, host) for queue in host.queues.values()]
         if type_name == "topic":
-            return [describe.topic(host.topic(name)) for name in list(host.topics)]
+            return [partial(self._topic, name) for name in host.topics]
         if type_name == "subscription":
-            return [describe.subscription(durable) for durable in host.durables.values()]
-        if type_name == "group":
-            return [
-                group
-                for queue in self._queues()
-                for group in describe.groups(queue, queue.board.lanes.values(), now)
-            ]
+            return [partial(describe.subscription, durable) for durable in host.durables.values()]
         if type_name == "connection":
-            return [describe.connection(session, now) for session in self.sessions()]
+            return [partial(describe.connection, session, now) for session in self.sessions()]
         if type_name == "consumer":
-            return [_describe(consumer) for consumer in self._consumers()]
+            return [partial(_describe, consumer) for consumer in self._consumers()]
         raise RefusedError(
             f"there is no type {type_name}; there are {', '.join(ATTRIBUTES)}", "invalid"
         )
+
+    def _topic(self, name: str) -> Attributes:
+        return describe.topic(self.host.topic(name))
 
     def read(self, type_name: str, name: str, now: float) -> Attributes:
         """Describe one thing; raises RefusedError if there is none of that name."""
@@ -82,13 +102,75 @@ class Catalogue:
         sessions = self.broker.sessions.values()
         return [session for session in sessions if session.host is self.host]
 
-    def _queues(self) -> list[Queue]:
+    def queues(self) -> list[Queue]:
+        """Return everything that has groups: the queues, and those of durable subscriptions."""
         durables = [durable.queue for durable in self.host.durables.values()]
         return [*self.host.queues.values(), *durables]
 
     def _consumers(self) -> list[Consumer]:
         subscriptions = [each for s in self.sessions() for each in s.subscriptions.values()]
         return [consumer for each in subscriptions for consumer in each.consumers]
+
+
+def groups(
+    queues: Sequence[Queue], now: float, start: int = 0, count: int | None = None
+) -> tuple[list[Attributes], int]:
+    """Describe some groups of these queues; return how many there are, too."""
+    found: list[Attributes] = []
+    total = 0
+    for queue in queues:
+        lanes = queue.board.lanes.values()
+        first = max(0, start - total)
+        stop = None if count is None else first + count - len(found)
+        total += len(lanes)
+        if stop is None or first < min(stop, len(lanes)):
+            found += describe.groups(queue, islice(lanes, first, stop), now)
+    return found, total
+
+
+def waiting_groups(
+    queues: Iterable[Queue], now: float, start: int = 0, count: int | None = None
+) -> tuple[list[Attributes], int]:
+    """Describe some of the groups that wait, the longest first; return how many do, too."""
+    found: list[tuple[float, Queue, Lane]] = []
+    total = 0
+    for queue in queues:
+        stop = len(queue.board.lanes) if count is None else start + count
+        longest, waiting = longest_waits(queue, now, stop)
+        found += [(waited_s, queue, lane) for waited_s, lane in longest]
+        total += waiting
+    stop = total if count is None else start + count
+    shown = nlargest(stop, found, key=itemgetter(0))[start:]
+    return described([(queue, lane) for _, queue, lane in shown], now), total
+
+
+def described(shown: Sequence[tuple[Queue, Lane]], now: float) -> list[Attributes]:
+    """Describe groups of several queues in this order, those of one queue at once."""
+    lanes: dict[Queue, list[Lane]] = {}
+    for queue, lane in shown:
+        lanes.setdefault(queue, []).append(lane)
+    rows = {
+        lane: row
+        for queue, own in lanes.items()
+        for lane, row in zip(own, describe.groups(queue, own, now), strict=True)
+    }
+    return [rows[lane] for _, lane in shown]
+
+
+def consumers(
+    queue: Queue, start: int = 0, count: int | None = None
+) -> tuple[list[Attributes], int]:
+    """Describe some of a queue's readers, browsers too; return how many there are, too."""
+    board = queue.board
+    readers = [*board.consumers.values(), *board.browsers]
+    return _page([partial(describe.consumer, reader, queue) for reader in readers], start, count)
+
+
+def _page(
+    describers: Sequence[Callable[[], Attributes]], start: int, count: int | None
+) -> tuple[list[Attributes], int]:
+    stop = None if count is None else start + count
+    return [describer() for describer in describers[start:stop]], len(describers)
 
 
 def _describe(consumer: Consumer) -> Attributes:

@@ -1,14 +1,22 @@
 """Reasons: why a group waits, in a sentence an operator can act on.
 
 Every state of a lane has its own answer (see `core.lane`); "" means that it does not wait. The
-sentence names the consumer that could end the wait, by its number and its own name.
+sentence names the consumer that could end the wait, by its number and its own name. Of a million
+groups `longest_waits` finds those to look at first, without a sentence for each.
 """
 
 from __future__ import annotations
 
+from heapq import nlargest, nsmallest
+from operator import attrgetter, itemgetter
+from typing import Final
+
 from covey.core.consumer import Consumer
 from covey.core.lane import DRAINING, HELD, IDLE, OPEN, PARKED, READY, Lane
 from covey.core.queue import Queue
+
+BLOCKED_SINCE: Final = attrgetter("blocked_since")
+NEXT_NUMBER: Final = attrgetter("head.seq")
 
 
 def why_waits(queue: Queue, lane: Lane) -> str:
@@ -29,6 +37,29 @@ def why_waits(queue: Queue, lane: Lane) -> str:
     if lane.where == IDLE and lane.aside:
         return f"{len(lane.aside)} messages set aside: no consumer here may take them"
     return ""
+
+
+def longest_waits(queue: Queue, now: float, most: int) -> tuple[list[tuple[float, Lane]], int]:
+    """Return the groups that have waited longest, with the seconds they have; and how many wait."""
+    is_untaken = bool(_why_untaken(queue))
+    lanes = [lane for lane in queue.board.lanes.values() if _waits(lane, is_untaken)]
+    blocked = nsmallest(most, [lane for lane in lanes if lane.blocked_since], key=BLOCKED_SINCE)
+    # A group that nothing blocks has waited since its next message came: the lower its number.
+    behind = [lane for lane in lanes if lane.head is not None and not lane.blocked_since]
+    found = [(now - lane.blocked_since, lane) for lane in blocked]
+    for lane in nsmallest(most, behind, key=NEXT_NUMBER):
+        assert lane.head is not None
+        found.append((queue.ages.age(lane.head.seq, now), lane))
+    found += [(0.0, lane) for lane in lanes if lane.head is None and not lane.blocked_since]
+    return nlargest(most, found, key=itemgetter(0)), len(lanes)
+
+
+def _waits(lane: Lane, is_untaken: bool) -> bool:
+    if lane.where == READY:
+        return lane.target is not None and not lane.target.is_willing()
+    if lane.where == OPEN:
+        return is_untaken
+    return lane.where in (DRAINING, HELD) or lane.is_parked or bool(lane.aside)
 
 
 def named(consumer: Consumer) -> str:

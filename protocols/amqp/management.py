@@ -12,7 +12,9 @@ Answers go to any address, such as a dynamic node's; or the client has a receivi
 | operation                             | asks for                                              |
 |---------------------------------------|-------------------------------------------------------|
 | QUERY                                 | `entityType`, `offset`, `count`; body attributeNames; |
-|                                       | the answer's `total` says how many rows there are     |
+|                                       | `queue`: only its groups or consumers; `waiting`:     |
+|                                       | only groups that wait, the longest first. The         |
+|                                       | answer's `total` says how many rows there are         |
 | GET-TYPES, -ATTRIBUTES, -OPERATIONS   | optionally `entityType`                               |
 | CREATE, READ, UPDATE, DELETE          | type and name; body: attributes, or `arguments`       |
 | PURGE, REBALANCE                      | a queue by name                                       |
@@ -60,6 +62,9 @@ STATUS: Final = {
     "not-implemented": 501,
 }
 STATUS_FAILED: Final = 500
+
+# Rows that are described for one answer: a broker with a million groups has other things to do.
+ROWS_MAX: Final = 1000
 
 # Values in the rows of one answer: a message of more than VALUES_MAX is refused at our own door,
 # and the answer has some besides its rows.
@@ -123,12 +128,20 @@ class Management:
         asked = request.body.get("attributeNames")
         names = [str(name) for name in asked] if isinstance(asked, list) else []
         names = names or list(ATTRIBUTES[type_name])
-        offset = request.number("offset", 0)
-        found = self.admin.entities(type_name, now)
-        asked_for = found[offset : offset + request.number("count", len(found))]
-        rows = [[row.get(name) for name in names] for row in asked_for]
-        results = _page(rows, self.values_max)
-        return 200, {"attributeNames": names, "results": results, "total": len(found)}
+        found, total = self.admin.page(
+            type_name,
+            now,
+            request.number("offset", 0),
+            min(request.number("count", ROWS_MAX), ROWS_MAX),
+            queue=str(request.option("queue") or ""),
+            waiting=request.option("waiting") is True,
+        )
+        rows = [[row.get(name) for name in names] for row in found]
+        return 200, {
+            "attributeNames": names,
+            "results": _page(rows, self.values_max),
+            "total": total,
+        }
 
     def on_get_types(self, request: Request, now: float) -> tuple[int, Body]:
         """Show the types there are."""

@@ -1,9 +1,9 @@
 """App: one HTTP request from its first byte to the last of the answer (ASGI).
 
 The order of the checks: is the host ours, who asks, is there such a route, is it a web page that
-may, may they, is the query right, is the body. Until a login is known nothing is told, not even
-which routes exist; only the health probes answer everybody. A body is counted while it comes in,
-never gathered beyond its limit, and everything has to be done within the request's time. What
+may, is the query right, may they, is the body right. Until a login is known nothing is told, not
+even which routes exist; only the health probes answer everybody. A body is counted while it comes
+in, never gathered beyond its limit, and everything has to be done within the request's time. What
 changes something is answered when the change is on disk.
 
 What a handler refuses is answered by `answer.refusal`; anything unforeseen is logged and a 500.
@@ -27,7 +27,6 @@ from covey.config.settings import HttpSettings
 from covey.core.broker import Broker
 from covey.core.errors import BrokerError
 from covey.core.host import VirtualHost
-from covey.core.security import Identity, Verb, authorise
 from covey.core.session import Session
 from covey.protocols.http.answer import HttpError, refusal
 from covey.protocols.http.ask import NOBODY, Ask
@@ -115,7 +114,6 @@ class App:
         if route.need is not Need.NOTHING:
             identity = self.auth.login(headers, remote)
             self.auth.check_origin(method, headers)
-            _check_need(route, identity)
         settings = route.settings(scope["query_string"])
         ask = Ask(
             broker=self.broker,
@@ -129,6 +127,8 @@ class App:
             names=names,
             settings=settings,
         )
+        if route.need is Need.MANAGE:  # SEND and BROWSE the core asks itself
+            ask.admin.check_manage(route.subject, names.get("name", ""))
         if route.body is not None:
             _check_media_type(headers)
             ask.body = _parsed(route.body, await body.whole())
@@ -217,12 +217,6 @@ async def _send(response: Response, scope: Scope, body: Incoming, send: Send) ->
             await body.ended.wait()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         tasks.cancel_scope.cancel()
-
-
-def _check_need(route: Route, identity: Identity) -> None:
-    """Ask the core for what a route needs; SEND and BROWSE it asks itself, by destination."""
-    if route.need is Need.MANAGE:
-        authorise(identity, Verb.MANAGE, route.entity or "broker")
 
 
 def _check_media_type(headers: Headers) -> None:

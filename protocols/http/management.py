@@ -6,11 +6,8 @@ pages, since a queue may have a million groups.
 
 from __future__ import annotations
 
-from itertools import islice
-
 from starlette.responses import Response
 
-from covey.core import describe
 from covey.core.describe import Attributes, Plain
 from covey.core.errors import RefusedError
 from covey.protocols.http.answer import empty_answer, json_answer
@@ -20,9 +17,8 @@ from covey.protocols.http.bodies import QueueBody
 
 async def list_entities(ask: Ask) -> Response:
     """Show one page of all things of a type."""
-    found = ask.admin.entities(ask.route.entity, ask.now)
-    start = ask.number("offset")
-    return _page(found[start : start + ask.number("limit")], len(found))
+    start, count = ask.number("offset"), ask.number("limit")
+    return _page(*ask.admin.page(ask.route.entity, ask.now, start, count))
 
 
 async def read_entity(ask: Ask) -> Response:
@@ -72,18 +68,15 @@ async def rebalance_queue(ask: Ask) -> Response:
 
 
 async def list_groups(ask: Ask) -> Response:
-    """Show one page of a queue's groups, all or those that wait."""
-    queue = ask.admin.backlog(ask.name)
-    lanes = queue.board.lanes
-    total = len(lanes)
-    chosen = iter(lanes.values())
-    if ask.is_set("waiting"):
-        waiting = [lane for lane in lanes.values() if lane.blocked_since]
-        total = len(waiting)
-        chosen = iter(waiting)
-    start = ask.number("offset")
-    shown = islice(chosen, start, start + ask.number("limit"))
-    return _page(describe.groups(queue, shown, ask.now), total)
+    """Show one page of a queue's groups: all, or those that wait, the longest first."""
+    start, count = ask.number("offset"), ask.number("limit")
+    waiting = ask.is_set("waiting")
+    return _page(*ask.admin.groups(ask.name, ask.now, start, count, waiting=waiting))
+
+
+async def list_consumers(ask: Ask) -> Response:
+    """Show one page of a queue's consumers."""
+    return _page(*ask.admin.consumers(ask.name, ask.number("offset"), ask.number("limit")))
 
 
 async def read_group(ask: Ask) -> Response:

@@ -80,6 +80,15 @@ class Route:
     status: int = 200
     media_type: str = "application/json"
 
+    @property
+    def subject(self) -> str:
+        """Return the type of the thing its path names, for permissions; else the broker is meant.
+
+        `/api/v1/queues/{name}/purge` is about a queue, whatever it shows.
+        """
+        nouns = self.path.partition("/{name}")[0].rpartition("/")
+        return nouns[2].removesuffix("s") if "{name}" in self.path else "broker"
+
     def matches(self, segments: Sequence[str]) -> bool:
         """Say whether a path, cut at its slashes, is one of this route."""
         own = self.path.split("/")

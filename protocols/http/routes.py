@@ -27,7 +27,7 @@ PAGE_USUAL: Final = 100
 HOST: Final = Param("host", "", "a host name of the virtual host; the first one if none is given")
 LIMIT: Final = Param("limit", PAGE_USUAL, "at most so many entries", least=1, most=PAGE_MAX)
 OFFSET: Final = Param("offset", 0, "skip so many entries")
-WAITING: Final = Param("waiting", False, "only groups that wait")
+WAITING: Final = Param("waiting", False, "only groups that wait, the longest first")
 FROM_SEQ: Final = Param("from_seq", 0, "the first sequence number to look at")
 AFTER: Final = Param("after", 0, "the number of the last event known")
 IF_EMPTY: Final = Param("if_empty", False, "refuse if it holds messages")
@@ -181,6 +181,13 @@ ROUTES: Final[tuple[Route, ...]] = (
         management.trace_queue,
         "Tell what happens on a queue; asking starts the trace",
         query=(AFTER,),
+    ),
+    _api(
+        "GET",
+        "/queues/{name}/consumers",
+        management.list_consumers,
+        "List a queue's consumers",
+        query=(LIMIT, OFFSET),
     ),
     _action("consumers/{consumer}/retire", management.retire_consumer, "Give it no new groups"),
     _api(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from covey.config.settings import VirtualHostSettings
-from covey.core.catalogue import Catalogue
+from covey.core.catalogue import Catalogue, consumers
 from covey.core.describe import ATTRIBUTES
 from covey.core.errors import RefusedError
 from covey.core.security import Identity
@@ -49,3 +49,26 @@ def test_type_that_is_none_is_told_with_those_that_are() -> None:
     room = Room()
     with pytest.raises(RefusedError, match=f"there are {', '.join(ATTRIBUTES)}"):
         Catalogue(room.broker, room.broker.hosts[0]).entities("exchange", room.now)
+
+
+def test_pages_of_groups_run_over_the_borders_of_queues() -> None:
+    room = Room()
+    host = room.broker.hosts[0]
+    for name, groups in (("a", "123"), ("b", ""), ("c", "45")):
+        for group in groups:
+            host.queue(name).placement.lane_for(group)
+    catalogue = Catalogue(room.broker, host)
+    for start in range(6):
+        for count in range(1, 7):
+            rows, total = catalogue.page("group", room.now, start, count)
+            assert "".join(str(row["group"]) for row in rows) == "12345"[start : start + count]
+            assert total == 5
+
+
+def test_readers_of_one_queue_are_its_consumers_and_browsers() -> None:
+    room = Room()
+    room.enter().read("/queue/a")
+    room.enter().read("/queue/b")
+    queue = room.broker.hosts[0].queues["a"]
+    rows, total = consumers(queue)
+    assert ([row["source"] for row in rows], total) == (["a"], 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from covey.core.commands import close_group, park
-from covey.core.reasons import why_waits
+from covey.core.reasons import longest_waits, why_waits
 from tests.core.stores.support import House
 from tests.core.support import Bench, policy
 
@@ -91,3 +91,24 @@ def test_a_group_that_can_go_has_no_reason_to_wait() -> None:
     bench.join(1)
     bench.send_all("AA")
     assert _why(bench) == ""
+
+
+def test_groups_that_wait_are_found_the_longest_first_and_counted() -> None:
+    bench = Bench()
+    owner = bench.join(1)
+    for group in ("A", "A", "B", "C"):
+        bench.send(group)
+        bench.pump()
+        bench.now += 2.0
+        bench.queue.ages.note(bench.queue.next_seq, bench.now)
+    park(bench.queue, "C", bench.now, parked=True)
+    waits, count = longest_waits(bench.queue, bench.now + 1.0, 10)
+    assert [lane.name for _, lane in waits] == ["A", "B", "C"]
+    assert count == 3
+    assert all(why_waits(bench.queue, lane) for _, lane in waits)
+    assert waits[-1][0] == 1.0
+    (longest, _), *_ = longest_waits(bench.queue, bench.now + 1.0, 1)[0]
+    assert longest == waits[0][0] > waits[1][0]
+    owner.window.grant(3, 0)
+    bench.pump()
+    assert [lane.name for _, lane in longest_waits(bench.queue, bench.now, 10)[0]] == ["C"]

@@ -11,7 +11,7 @@ import typer
 from covey.cli.options import EXAMPLE, LOCAL, AsJson, Broker, DoneAsJson, Watch, managed
 from covey.cli.output import TEMPORARY, done, progress, repeat, show
 from covey.client.errors import AnswerError
-from covey.client.management import Management
+from covey.client.management import Management, Row
 
 COLUMNS = ("name", "link", "connection", "credit", "unsettled", "delivered", "groups", "retiring")
 POLL_S = 0.2  # how soon a drained consumer is noticed
@@ -30,8 +30,7 @@ def list_consumers(
     with managed(broker) as client:
 
         def look() -> None:
-            rows = [row for row in client.query("consumer") if _is_wanted(row["source"], queue)]
-            show(rows, COLUMNS, as_json=as_json)
+            show(_consumers(client, queue), COLUMNS, as_json=as_json)
 
         repeat(look, watch)
 
@@ -54,19 +53,26 @@ def drain(
     done("", {"consumer": name, "retiring": True, "empty": is_empty}, as_json=as_json)
 
 
-def _is_wanted(source: str, queue: str) -> bool:
-    """Tell whether to show a reader: of the queue that was named, or of any that is not temporary.
+def _consumers(client: Management, queue: str) -> list[Row]:
+    """Return the readers of one queue, or of all that are not temporary.
 
     The reply queue of whoever asks is temporary.
     """
-    return source == queue if queue else not source.startswith(TEMPORARY)
+    if queue:
+        return client.query("consumer", queue=queue)
+    rows = client.query("consumer")
+    return [row for row in rows if not row["source"].startswith(TEMPORARY)]
 
 
 def _empty(client: Management, name: str, wait_s: float) -> Iterator[bool]:
     """Tell again and again whether a consumer holds nothing; one that has gone holds nothing."""
     deadline = time.monotonic() + wait_s
+    queue = name.rpartition("/")[0]
     while True:
-        rows = [row for row in client.query("consumer") if row["name"] == name]
+        try:
+            rows = [row for row in _consumers(client, queue) if row["name"] == name]
+        except AnswerError:  # its queue has gone, too
+            rows = []
         yield not any(row["unsettled"] or row["groups"] for row in rows)
         if time.monotonic() + POLL_S > deadline:
             return

@@ -55,8 +55,7 @@ class Look:
         rows = [row for row in client.query("queue") if not row["name"].startswith(TEMPORARY)]
         self.queues = [self._queue(row, before) for row in rows]
         self.queues.sort(key=lambda row: (-row["in/s"] - row["out/s"], -row["messages"]))
-        self.groups = [_group(row) for row in client.query("group") if row["why"]]
-        self.groups.sort(key=lambda row: -float(row["oldest_s"]))
+        self.groups = [_group(row) for row in client.query("group", GROUPS_SHOWN, waiting=True)]
 
     def show(self, *, as_json: bool) -> None:
         """Print the view, or a line of JSON with everything that was seen."""
@@ -73,7 +72,7 @@ class Look:
             *_table(QUEUE_COLUMNS, self.queues[:QUEUES_SHOWN]),
         ]
         if self.groups:
-            lines += ["", *_table(GROUP_COLUMNS, self.groups[:GROUPS_SHOWN])]
+            lines += ["", *_table(GROUP_COLUMNS, self.groups)]
         return lines
 
     def _queue(self, row: Row, before: Look | None) -> Row:

@@ -71,21 +71,24 @@ class Management(Closing):
             raise AnswerError(text)
         return _plain(answer.body) if isinstance(answer.body, dict) else {}
 
-    def query(self, type_name: str) -> list[Row]:
-        """Return everything of one type."""
+    def query(
+        self, type_name: str, most: int | None = None, *, queue: str = "", waiting: bool = False
+    ) -> list[Row]:
+        """Return everything of one type, or the first of it; of one queue, or groups that wait."""
         found: list[Row] = []
         while True:
             answer = self.ask(
                 "QUERY",
-                body={"attributeNames": []},
+                body={"attributeNames": [], "queue": queue, "waiting": waiting},
                 entityType=TYPE_PREFIX + type_name,
                 offset=len(found),
-                count=PAGE,
+                count=PAGE if most is None else min(PAGE, most - len(found)),
             )
             names = [str(name) for name in answer["attributeNames"]]
             rows = [dict(zip(names, row, strict=True)) for row in answer["results"]]
             found += rows
-            if not rows or len(found) >= int(answer.get("total", len(found))):
+            total = int(answer.get("total", len(found)))
+            if not rows or len(found) >= min(total, total if most is None else most):
                 return found
 
     def read(self, type_name: str, name: str) -> Row:
@@ -94,8 +97,7 @@ class Management(Closing):
 
     def groups(self, queue: str) -> list[Row]:
         """Return the groups of one queue; AnswerError if there is no such queue."""
-        name = self.read("queue", queue)["name"]
-        return [row for row in self.query("group") if row["queue"] == name]
+        return self.query("group", queue=queue)
 
 
 def _plain(value: Any) -> Any:

@@ -200,6 +200,27 @@ def test_a_careful_delete_is_a_conflict_on_a_queue_with_messages(
     assert manager.ask("DELETE", type="queue", name="q")[0] == 204
 
 
+def test_a_query_shows_the_groups_and_consumers_of_one_queue(
+    broker: Broker, manager: Manager
+) -> None:
+    client = Peer(broker)
+    for name in ("a", "b"):
+        manager.ask("CREATE", {"arguments": GROUPED}, type="queue", name=name)
+        sender = client.sender(name)
+        for group in ("1", "2"):
+            client.send(sender, Message("x", properties={"GROUP_KEY": group}))
+    rows = manager.query("group", queue="b")
+    assert [row["name"] for row in rows] == ["b/1", "b/2"]
+    manager.ask("PARK", type="queue", name="b", group="2")
+    client.receiver("b", credit=2)
+    client.pump()
+    assert [row["name"] for row in manager.query("group", queue="b", waiting=True)] == ["b/2"]
+    assert len(manager.query("group", waiting=True)) == 3
+    assert [row["source"] for row in manager.query("consumer", queue="b")] == ["b"]
+    assert manager.ask("QUERY", {}, entityType="group", queue="nosuch")[0] == 404
+    assert manager.ask("QUERY", {}, entityType="topic", queue="b")[0] == 400
+
+
 def test_nobody_but_an_operator_manages(broker: Broker) -> None:
     guest = Manager(broker, login=None)
     assert guest.ask("QUERY", {"attributeNames": []}, entityType="queue")[0] == 403

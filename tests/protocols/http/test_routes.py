@@ -12,7 +12,7 @@ from covey.core.destination import Destination, Kind
 from covey.protocols.http.answer import STATUS
 from covey.protocols.http.route import Need, Route
 from covey.protocols.http.routes import ROUTES
-from tests.protocols.http.support import ADMIN, PLAIN, WRONG, World
+from tests.protocols.http.support import ADMIN, PLAIN, USERS, WRONG, World, make_settings
 
 # What a row needs of the body and of the path, to be done by somebody who may.
 BODIES = {
@@ -124,3 +124,28 @@ def test_every_row_stands_in_the_manual() -> None:
         _, _, methods, needs, *_ = line.split("|")
         assert route.method in methods
         assert route.need.value in needs
+
+
+KEEPER = ("keeper", "k")
+KEPT = [one for one in ROUTES if one.need is Need.MANAGE and "/queues/{name}" in one.path]
+
+
+@pytest.mark.parametrize("route", KEPT, ids=lambda route: f"{route.method}-{route.path}")
+def test_who_manages_a_queue_may_do_all_that_to_it_and_to_no_other(route: Route) -> None:
+    user = {"name": KEEPER[0], "password": KEEPER[1]}
+    rules = [
+        {"who": ["keeper", "worker"], "may": ["connect", "consume"]},
+        {"who": ["keeper"], "may": ["manage", "create", "destroy"], "on": "queue:*.here"},
+    ]
+    world = World(make_settings(user=[*USERS, user], permission=rules))
+    for name in ("my.here", "other"):
+        world.send(name, "g")
+        world.read(name)
+    body = None if route.body is None else BODIES[route.body.__name__]
+    names = {"group": "g", "consumer": "1"}
+    for name, is_kept in (("my.here", True), ("other", False)):
+        names["name"] = name.replace("my", "new") if route.method == "PUT" else name
+        path = re.sub(r"\{(\w+)\}", lambda place: names[place[1]], route.path)
+        answer = world.ask(route.method, path, KEEPER, json=body)
+        assert answer.status_code == (route.status if is_kept else 403), answer.text
+    assert world.ask("GET", "/api/v1/queues", KEEPER).status_code == 403
