@@ -24,6 +24,15 @@ who = ["shop"]
 may = ["connect"]
 """
 
+TWO_HOSTS = """
+[[virtual_host]]
+id = "default"
+host_names = ["localhost", "127.0.0.1"]
+[[virtual_host]]
+id = "shop"
+host_names = ["shop.example"]
+"""
+
 
 def test_a_long_answer_is_asked_for_in_pages(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
@@ -43,6 +52,18 @@ def test_who_may_log_in_but_not_manage_is_told_what_is_missing(tmp_path: Path) -
         place = parse_place(f"shop/s@127.0.0.1:{amqp_port(broker)}", 0)
         with pytest.raises(DeniedError, match="user shop may not create queue:temp"):
             Management(place)
+
+
+def test_a_virtual_host_is_named_behind_a_slash_and_a_wrong_one_is_told(tmp_path: Path) -> None:
+    with running_broker(tmp_path, config=TWO_HOSTS) as broker:
+        port = amqp_port(broker)
+        with Management(parse_place(f"127.0.0.1:{port}/shop.example", 0)) as client:
+            client.ask("CREATE", "queue", "theirs")
+            assert client.query("broker")[0]["host"] == "shop"
+        with Management(parse_place(f"127.0.0.1:{port}", 0)) as client:
+            assert "theirs" not in [row["name"] for row in client.query("queue")]
+        with pytest.raises(AnswerError, match="no virtual host has the host name nowhere"):
+            Management(parse_place(f"127.0.0.1:{port}/nowhere", 0))
 
 
 def test_numbers_are_plain_numbers(terminal: Terminal) -> None:

@@ -1,4 +1,4 @@
-"""[user[/password]@]host[:port], as qpid-config writes it."""
+"""[user[/password]@]host[:port], as qpid-config writes it, and the virtual host."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ from covey.client.place import Place, parse_place
         ("tls://ann/x@host", Place("host", 5671, "ann", "x", is_tls=True)),
         ("tls://host:99", Place("host", 99, "admin", "password", is_tls=True)),
         ("[::1]:99", Place("::1", 99, "admin", "password")),
+        ("host/shop", Place("host", 5672, "admin", "password", virtual_host="shop")),
+        ("/shop", Place("localhost", 5672, "admin", "password", virtual_host="shop")),
+        ("a/b@[::1]:99/x.y", Place("::1", 99, "a", "b", virtual_host="x.y")),
     ],
 )
 def test_places_are_read(text: str, place: Place) -> None:

@@ -18,7 +18,7 @@ from covey.client.stomp import StompClient
 LOCAL = "localhost"
 EXAMPLE = "Example: {}"  # below a command's options; no brackets there either
 # No brackets: typer reads help as rich's markup. And short words, that a narrow terminal can wrap.
-PLACE = "host or host:port, after user/password@ and tls:// if need be;"
+PLACE = "host or host:port, after user/password@ and tls://, before /virtual-host if need be;"
 
 Broker = Annotated[
     str,

@@ -120,7 +120,7 @@ def _add_general(parser: argparse.ArgumentParser) -> None:
         dest="broker",
         metavar="ADDRESS",
         default="localhost",
-        help=f"[tls://][user/password@]host[:port] of the AMQP port (localhost:{PORT})",
+        help=f"[tls://][user/password@]host[:port][/virtual host] of AMQP (localhost:{PORT})",
     )
     general.add_argument(
         "-t",

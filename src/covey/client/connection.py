@@ -5,16 +5,20 @@ Shared by the clients that speak AMQP; whatever proton raises becomes one of `cl
 
 from __future__ import annotations
 
+import re
 import ssl
-from typing import Any
+from ast import literal_eval
+from typing import Any, Final
 
-from proton import ProtonException, SSLDomain
-from proton.utils import BlockingConnection
+from proton import Condition, ProtonException, SSLDomain
+from proton.utils import BlockingConnection, ConnectionClosed
 
 from covey.client.errors import AnswerError, ClientError, DeniedError, UnreachableError
 from covey.client.place import Place
 from covey.client.reach import asked_again
 from covey.protocols.amqp.conditions import CONDITIONS
+
+CONDITION: Final = re.compile(r" due to: Condition\((.*)\)$", re.DOTALL)  # as proton writes one
 
 
 def connect(place: Place, timeout_s: float | None) -> BlockingConnection:
@@ -26,6 +30,8 @@ def connect(place: Place, timeout_s: float | None) -> BlockingConnection:
             ssl_domain=_tls_domain() if place.is_tls else None,
             user=place.user,
             password=place.password or "",
+            virtual_host=place.virtual_host or place.host,
+            sni=place.host,  # what the certificate is for, whichever virtual host is meant
             allowed_mechs="PLAIN",
             allow_insecure_mechs=True,
             reconnect=False,
@@ -47,10 +53,28 @@ def why(error: Exception, place: Place) -> ClientError:
     text = str(error)
     if "unauthorized" in text or "Authentication" in text:
         return DeniedError(f"{place.address} refused the login of {place.user}")
+    condition = _last_word(error)
+    if condition is not None:
+        return refusal(condition)
     trusted = "trusted " if place.is_tls else ""
     return asked_again(place, "AMQP") or UnreachableError(
         f"no {trusted}broker answers at {place.address}"
     )
+
+
+def _last_word(error: Exception) -> Condition | None:
+    """Return the condition with which the broker itself closed a connection; None if it did not.
+
+    The connection has forgotten it when the error arrives; the error's text still holds it.
+    """
+    found = CONDITION.search(str(error)) if isinstance(error, ConnectionClosed) else None
+    if found is None:
+        return None
+    try:
+        name, description, *_ = literal_eval(f"({found[1]},)")
+    except (SyntaxError, ValueError):
+        return None
+    return Condition(str(name), str(description))
 
 
 def refusal(condition: Any) -> ClientError:

@@ -1,11 +1,14 @@
 """Place: where a broker is and who asks, as qpid-config writes it.
 
-    [tls://][user[/password]@]host[:port]     localhost    10.1.1.7:5672    tls://ann@broker.example
+    [tls://][user[/password]@]host[:port][/virtual host]
+
+    localhost    10.1.1.7:5672    tls://ann@broker.example    localhost/shop.example
 
 Without a user it is the default one, whose password works from the broker's own machine only. A
 user without a password is asked for it by the caller (`password` is None then): a password on a
 command line can be read by everybody on the machine. With tls:// the broker must show a certificate
-for that host, signed by an authority of this system or of the file in SSL_CERT_FILE.
+for that host, signed by an authority of this system or of the file in SSL_CERT_FILE. The virtual
+host is one of its host names; without it the broker's address has to be one.
 """
 
 from __future__ import annotations
@@ -49,10 +52,11 @@ def parse_place(text: str, default_port: int) -> Place:
     user, slash, password = login.partition("/")
     if at and not user:
         raise ValueError(f"no user before the @ in {rest}")
-    host, port = _split(rest, default_port)
+    address, _, virtual_host = rest.partition("/")
+    host, port = _split(address, default_port)
     if not at:
-        return Place(host, port, DEFAULT_USER, DEFAULT_PASSWORD, is_tls)
-    return Place(host, port, user, password if slash else None, is_tls)
+        return Place(host, port, DEFAULT_USER, DEFAULT_PASSWORD, is_tls, virtual_host)
+    return Place(host, port, user, password if slash else None, is_tls, virtual_host)
 
 
 def _split(text: str, default_port: int) -> tuple[str, int]:
