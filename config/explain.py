@@ -25,7 +25,14 @@ _SECRETS = frozenset({"password"})
 
 def explain(refusal: ValidationError, tree: Tree) -> list[Problem]:
     """Turn each of pydantic's errors into a problem at the place where its value was written."""
-    return [_problem(error, tree) for error in refusal.errors(include_url=False)]
+    errors = refusal.errors(include_url=False)
+    # A list is short of the entries that were refused: those say why.
+    refused = {error["loc"][:-2] for error in errors if len(error["loc"]) > 1}
+    return [
+        _problem(error, tree)
+        for error in errors
+        if error["type"] != "too_short" or error["loc"] not in refused
+    ]
 
 
 def _problem(error: ErrorDetails, tree: Tree) -> Problem:
@@ -44,13 +51,33 @@ def cause(error: ErrorDetails) -> str:
         return "unknown key"
     if kind == "missing":
         return "is needed"
-    if kind == "tuple_type" and isinstance(given, dict):
-        return f"is a list: write [[{path[-1]}]]"
+    if kind == "tuple_type":
+        return f"is a list: write {_header(path)}" if _record_at(path) else "a list is needed"
+    if kind == "too_short":
+        return "one entry at least is needed"
+    if kind == "model_type":
+        return f"is a table: write {_header(path)}"
     if kind == "value_error":
         return str(context["error"])
     text = error["msg"].removeprefix("Input ").partition(", unable to parse")[0]
     is_shown = isinstance(given, str | int | float) and path[-1] not in _SECRETS
     return f"{text}, not {given!r}" if is_shown and kind != "unknown_strategy" else text
+
+
+def _header(path: KeyPath) -> str:
+    """Write the line that begins a table: [[queue]], [queue.groups]."""
+    names = [part for part in path if isinstance(part, str)]
+    record = _record_at(tuple(names[:-1]))
+    annotation = _annotation(record, names[-1]) if record is not None else None
+    name = ".".join(names)
+    return f"[[{name}]]" if _is_list(annotation) else f"[{name}]"
+
+
+def _is_list(annotation: object) -> bool:
+    """Say whether entries of this kind come in a list."""
+    if get_origin(annotation) in (Union, types.UnionType, Annotated):
+        return any(_is_list(inner) for inner in get_args(annotation))
+    return get_origin(annotation) is tuple
 
 
 def _hint(error: ErrorDetails) -> str:

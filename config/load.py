@@ -16,7 +16,6 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from covey.config.connectors import ConnectorSettings
 from covey.config.errors import ConfigError, Problem
 from covey.config.explain import explain
 from covey.config.overrides import Override, apply, from_arguments, from_environment
@@ -84,7 +83,7 @@ def _files(path: Path | None) -> list[Path]:
 
 def _read_into(tree: Tree, file: Path) -> None:
     try:
-        text = file.read_text("utf-8")
+        text = file.read_text("utf-8-sig")  # editors of Windows put a mark before it
         data = tomllib.loads(text)
     except OSError as error:
         tree.problems.append(Problem(str(file), 0, "", f"cannot be read: {error.strerror}"))
@@ -153,13 +152,20 @@ def _leaves(node: object, path: KeyPath) -> Iterator[KeyPath]:
 
 def _warnings(settings: Settings) -> list[str]:
     warnings: list[str] = []
+    outside = [each for each in settings.connectors if not _is_loopback(each.host)]
     if any(user in DEFAULT_USERS for user in settings.users):
         warnings += [
             f"connector {connector.id} listens on {connector.bind}, but admin still has the"
             " default password, which is accepted from loopback only"
-            for connector in settings.connectors
-            if not _is_loopback(connector)
+            for connector in outside
         ]
+    names = [name for host in settings.virtual_hosts for name in host.host_names]
+    if outside and all(_is_loopback(name) for name in names):
+        warnings.append(
+            f"connector {outside[0].id} listens on {outside[0].bind}, but a client that calls the"
+            f" broker anything but {', '.join(names)} is refused: host_names of [[virtual_host]]"
+            " lists the names it may use"
+        )
     for kind, ids in (
         ("queue", [queue.id for queue in settings.queues if not queue.id.startswith("dsub:")]),
         ("topic", [topic.id for topic in settings.topics]),
@@ -171,5 +177,5 @@ def _warnings(settings: Settings) -> list[str]:
     return warnings
 
 
-def _is_loopback(connector: ConnectorSettings) -> bool:
-    return connector.host in _LOOPBACK_HOSTS or connector.host.startswith("127.")
+def _is_loopback(host: str) -> bool:
+    return host in _LOOPBACK_HOSTS or host.startswith("127.")

@@ -2,8 +2,9 @@
 
 Neither tomllib nor tomlkit tells lines, and an error without one sends an operator searching.
 The text must already have passed tomllib: this scanner only has to find statements, not faults.
-A table's own path maps to the line of its header. Keys inside an inline table or an inline array
-have no entry: whoever asks goes up to the key that holds it, whose line is near enough.
+A table's own path maps to the line of its header, a list's to that of its first entry. Keys inside
+an inline table or array have no entry: whoever asks goes up to the key that holds it, whose line is
+near enough.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ def key_lines(text: str) -> dict[KeyPath, int]:
             is_entry = head.startswith("[[")
             table = _table_path(_parts(head.strip("[] \t\r")), last_index, is_entry=is_entry)
             lines.setdefault(table, line)
+            if is_entry:
+                lines.setdefault(table[:-1], line)
             continue
         path = table
         for part in _parts(head):

@@ -139,9 +139,29 @@ def test_a_repeated_name_points_at_the_second_entry(tmp_path: Path) -> None:
     assert (problem.line, problem.key) == (5, "queue[1].id")
 
 
-def test_a_single_table_where_a_list_belongs_says_how_to_write_it(tmp_path: Path) -> None:
-    (problem,) = problems_of(written(tmp_path, "[queue]\nid='a'\n"))
-    assert (problem.line, problem.text) == (1, "is a list: write [[queue]]")
+@pytest.mark.parametrize(
+    ("text", "line", "cause"),
+    [
+        ("[queue]\nid='a'\n", 1, "is a list: write [[queue]]"),
+        ("queue = 5\n", 1, "is a list: write [[queue]]"),
+        ("user = [5]\n", 1, "is a table: write [[user]]"),
+        ("\n[[broker]]\nid='a'\n", 2, "is a table: write [broker]"),
+        ("[[queue]]\nid='a'\ngroups=5\n", 3, "is a table: write [queue.groups]"),
+        ("[[virtual_host]]\nid='a'\nhost_names=5\n", 3, "a list is needed"),
+        ("virtual_host=[]\n", 1, "one entry at least is needed"),
+    ],
+)
+def test_what_has_the_wrong_shape_is_told_how_to_write_it(
+    tmp_path: Path, text: str, line: int, cause: str
+) -> None:
+    (problem,) = problems_of(written(tmp_path, text))
+    assert (problem.line, problem.text) == (line, cause)
+
+
+def test_the_mark_that_some_editors_put_before_a_text_is_passed_over(tmp_path: Path) -> None:
+    file = written(tmp_path, "\ufeff[broker]\nid = 'marked'\n")
+    loaded = load(file, {}, {})
+    assert (loaded.settings.broker.id, loaded.origins["broker.id"]) == ("marked", f"{file}:2")
 
 
 def test_one_key_in_two_spellings_is_refused(tmp_path: Path) -> None:
@@ -190,10 +210,19 @@ def test_a_password_may_come_from_a_file_named_by_the_environment(tmp_path: Path
 
 
 def test_the_default_password_on_an_open_port_is_warned_about() -> None:
-    open_port = {"stomp.bind": "0.0.0.0:61613"}
+    names = {"virtual_host.default.host_names": ["broker.example"]}
+    open_port = {"stomp.bind": "0.0.0.0:61613", **names}
     (warning,) = load(None, {}, open_port).warnings
     assert "connector stomp" in warning
     assert load(None, {}, {**open_port, "user.admin.password": "other"}).warnings == []
+
+
+def test_an_open_port_that_no_client_can_call_by_name_is_warned_about() -> None:
+    given = {"stomp.bind": "0.0.0.0:61613", "user.admin.password": "other"}
+    (warning,) = load(None, {}, given).warnings
+    assert "anything but localhost, 127.0.0.1, ::1 is refused" in warning
+    names = {"COVEY_VIRTUAL_HOST__DEFAULT__HOST_NAMES": "localhost, broker.example"}
+    assert load(None, names, given).warnings == []
 
 
 def test_a_queue_behind_a_catch_all_is_warned_about(tmp_path: Path) -> None:
