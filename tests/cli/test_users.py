@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from covey.config.load import load
@@ -58,3 +59,19 @@ def test_a_name_is_added_once_and_a_broken_file_is_left_alone(
     assert broken.code == 1
     assert f"{file}:2: broker.idd" in broken.err
     assert [path.name for path in tmp_path.iterdir()] == ["covey.toml"]
+
+
+def test_a_file_keeps_its_readers_and_a_link_stays_one(terminal: Terminal, tmp_path: Path) -> None:
+    file = tmp_path / "real.toml"
+    file.write_text("\ufeff[broker]\nid = 'a'\n")
+    group = 54321 if os.geteuid() == 0 else os.getgid()  # only root may give a file away
+    os.chown(file, -1, group)
+    file.chmod(0o640)
+    link = tmp_path / "covey.toml"
+    link.symlink_to(file)
+    said = terminal.covey("user", "add", "ann", "--config", str(link), typed="secret\n")
+    assert said.code == 0
+    assert link.is_symlink()
+    after = file.stat()
+    assert (after.st_gid, after.st_mode & 0o777) == (group, 0o640)
+    assert [user.name for user in load(link, {}, {}).settings.users] == ["ann"]

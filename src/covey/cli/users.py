@@ -7,6 +7,7 @@ next start or SIGHUP. The file changes in one step or not at all, and only if th
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import tomllib
 from pathlib import Path
@@ -43,9 +44,10 @@ def add(
     as_json: DoneAsJson = False,
 ) -> None:
     """Add a user to a configuration file."""
-    text = config.read_text("utf-8") if config.exists() else ""
-    if text:
+    text = ""
+    if config.exists():
         load(config, {}, {})  # says what is wrong with it as it is
+        text = config.read_text("utf-8-sig")
         if any(user["name"] == name for user in tomllib.loads(text).get("user", [])):
             raise AnswerError(f"{config}: user {name} exists already")
     user = {"name": name, "password": make_record(_password()).text(), "roles": role or []}
@@ -56,16 +58,30 @@ def add(
 
 
 def _replace(config: Path, text: str) -> Settings:
-    """Write the file anew if it loads, beside the old one first."""
+    """Write the file anew if it loads, beside the old one first, for the same readers as that."""
     beside = config.with_name(f".{config.name}.new")
-    beside.write_text(text, "utf-8")
     try:
+        _write(beside, text, config)
         settings = load(beside, {}, {}).settings
-        beside.chmod(config.stat().st_mode if config.exists() else PRIVATE)
-        os.replace(beside, config)
+        os.replace(beside, config.resolve())  # a link stays one
     finally:
         beside.unlink(missing_ok=True)
     return settings
+
+
+def _write(beside: Path, text: str, config: Path) -> None:
+    """Write a file that nobody else ever reads who may not read the old one."""
+    beside.unlink(missing_ok=True)
+    with open(
+        os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "w", -1, "utf-8"
+    ) as new:
+        new.write(text)
+        if config.exists():
+            old = config.stat()
+            os.fchown(new.fileno(), old.st_uid, old.st_gid)
+            os.fchmod(new.fileno(), stat.S_IMODE(old.st_mode))
+        new.flush()
+        os.fsync(new.fileno())
 
 
 def _gap(text: str) -> str:
