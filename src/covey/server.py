@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import resource
 import secrets
 import signal
@@ -41,6 +42,7 @@ from covey.protocols.listener import Listener
 from covey.protocols.stomp.message import decode as decode_stomp
 from covey.protocols.strangers import Strangers
 from covey.protocols.tls import make_context
+from covey.systemd import Systemd
 
 # Objects live long in a broker: the defaults would walk a full queue every few thousand messages.
 GC_THRESHOLDS = (50_000, 50, 100)
@@ -74,6 +76,7 @@ class Server:
         self._store_failed = anyio.Event()
         self._is_stopping = False
         self._damages: set[str] = set()  # those that were logged
+        self.systemd = Systemd(os.environ)
         self.ready: Callable[[], None] = _nothing
 
     async def run(self) -> None:
@@ -91,6 +94,7 @@ class Server:
                 if events is not None:
                     tasks.start_soon(keep_event_log, self.broker, events, self.log)
                 self.ready()
+                self.systemd.ready()
                 while (number := await anext(signals)) == signal.SIGHUP:
                     self.reload()
                 self.log.info("stopping", signal=signal.Signals(number).name)
@@ -193,6 +197,7 @@ class Server:
             except Exception:  # one queue's trouble must not end the others
                 self.log.exception("tick_failed")
             self._tell_damages()
+            self.systemd.alive(now)
             # Coarse on purpose: nothing due by time alone needs better than 10 ms.
             await anyio.sleep(min(1.0, max(0.01, deadline - time.monotonic())))
 
@@ -228,6 +233,7 @@ class Server:
 
     async def _stop(self) -> None:
         self._is_stopping = True
+        self.systemd.stopping()
         for listener in self.listeners:
             listener.shut_down("the broker is shutting down")
         with anyio.move_on_after(self.settings.broker.shutdown_timeout_s):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from covey.cli.serve import make_parser
+from covey.config.load import load
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
@@ -37,6 +38,14 @@ def test_the_container_copies_every_room_and_keeps_no_root() -> None:
     rooms = [path.name for path in (SCRIPTS.parent / "src/covey").iterdir() if path.is_symlink()]
     assert [room for room in rooms if f"\nCOPY {room} {room}\n" not in text] == []
     assert "\nUSER 10001\n" in text
+
+
+def test_the_container_listens_on_the_ports_it_shows() -> None:
+    text = (SCRIPTS / "Containerfile").read_text()
+    assert "\nCOPY scripts/container.toml /etc/covey/covey.toml\n" in text
+    (ports,) = re.findall(r"^EXPOSE (.*)$", text, re.M)
+    connectors = load(SCRIPTS / "container.toml", {}, {}).settings.connectors
+    assert [f"0.0.0.0:{port}" for port in ports.split()] == [each.bind for each in connectors]
 
 
 def test_covey_config_names_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
