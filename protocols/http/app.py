@@ -109,10 +109,10 @@ class App:
         remote = f"{address}:{port}"
         now = time.monotonic()
         self.broker.turn(now)
-        route, names = self._route(scope, headers, remote)
+        route, names = await self._route(scope, headers, remote)
         identity = NOBODY
         if route.need is not Need.NOTHING:
-            identity = self.auth.login(headers, remote)
+            identity = await self.auth.login(headers, remote)
             self.auth.check_origin(method, headers)
         settings = route.settings(scope["query_string"])
         ask = Ask(
@@ -146,14 +146,16 @@ class App:
         self.broker.run(time.monotonic())
         await safe.wait()
 
-    def _route(self, scope: Scope, headers: Headers, remote: str) -> tuple[Route, dict[str, str]]:
+    async def _route(
+        self, scope: Scope, headers: Headers, remote: str
+    ) -> tuple[Route, dict[str, str]]:
         """Find the route; without a login nobody learns that there is none."""
         try:
             route, names = find(ROUTES, scope["method"], scope["raw_path"])
             if route.need is not Need.NOTHING:
                 self.auth.check_host(headers)
         except HttpError:
-            self.auth.login(headers, remote)
+            await self.auth.login(headers, remote)
             raise
         return route, names
 

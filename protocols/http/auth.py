@@ -1,9 +1,9 @@
 """Auth: who asks over HTTP, and whether a web page asks behind their back.
 
 - A login is HTTP Basic (RFC 7617) against the broker's users; a missing and a wrong one get the
-  same answer, until there were too many: then it is to wait, whoever it is. A proxy on this
-  machine speaks for somebody else, so what it forwards does not count as local, and the
-  well-known first password does not open.
+  same answer, a wrong one as late as over any protocol, until there were too many: then it is to
+  wait, whoever it is. A proxy on this machine speaks for somebody else, so what it forwards does
+  not count as local, and the well-known first password does not open.
 - Browsers send `Origin` when a page of another site acts: it must be on the allow-list. We serve
   no page that needs it, so our own origin is not on the list by itself.
 - `Host` must be an address, or a name of ours: else a page could have its own name resolve to
@@ -18,6 +18,7 @@ import ipaddress
 from typing import Final
 from urllib.parse import urlsplit
 
+import anyio
 from starlette.datastructures import Headers
 
 from covey.config.settings import HttpSettings
@@ -45,8 +46,8 @@ class Auth:
             names.extend(host.host_names)
         self.names = frozenset([name.strip("[]").lower() for name in names if name])
 
-    def login(self, headers: Headers, remote: str) -> Identity:
-        """Return who asks from there; raises BrokerError if nobody we know does."""
+    async def login(self, headers: Headers, remote: str) -> Identity:
+        """Return who asks from there; raises BrokerError, after a while, if nobody we know does."""
         name, password = _credentials(headers.get("authorization", ""))
         local = is_local(headers, remote.rpartition(":")[0])
         try:
@@ -54,6 +55,7 @@ class Auth:
         except RefusedError as error:
             if error.code == "throttled":
                 raise
+            await anyio.sleep(self.broker.limits.login_failed_wait_s)
             raise login_required() from error
 
     def check_host(self, headers: Headers) -> None:

@@ -119,7 +119,8 @@ class World:
 
 
 def make_settings(**given: object) -> Settings:
-    return Settings.model_validate({"user": USERS, **given})
+    hasty = {"login_failed_wait_s": 0}
+    return Settings.model_validate({"user": USERS, "broker": hasty, **given})
 
 
 async def no_websockets(scope: Scope, receive: Receive, send: Send) -> None:

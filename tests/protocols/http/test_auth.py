@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import time
 
+import anyio
 import pytest
 from pydantic import SecretStr
 from starlette.datastructures import Headers
@@ -12,7 +14,7 @@ from covey.config.settings import HttpSettings, Settings, UserSettings
 from covey.core.broker import Broker
 from covey.protocols.http.answer import HttpError
 from covey.protocols.http.auth import Auth, is_local
-from tests.protocols.http.support import ADMIN, World, make_settings
+from tests.protocols.http.support import ADMIN, WRONG, World, make_settings
 
 QUEUES = "/api/v1/queues"
 
@@ -68,11 +70,21 @@ def test_only_this_machine_is_local_and_no_proxy_on_it(
 
 
 def test_the_well_known_password_opens_only_from_this_machine() -> None:
-    auth = Auth(Broker(Settings()), HttpSettings())
+    auth = Auth(
+        Broker(make_settings(user=[{"name": "admin", "password": "password"}])), HttpSettings()
+    )
     headers = Headers(basic(b"admin:password"))
-    assert auth.login(headers, "127.0.0.1:5000").name == "admin"
+    assert anyio.run(auth.login, headers, "127.0.0.1:5000").name == "admin"
     with pytest.raises(HttpError):
-        auth.login(headers, "192.0.2.1:5000")
+        anyio.run(auth.login, headers, "192.0.2.1:5000")
+
+
+def test_a_wrong_login_is_answered_as_late_as_over_any_protocol() -> None:
+    world = World(make_settings(broker={"login_failed_wait_s": 0.05}))
+    for path in (QUEUES, "/nowhere"):
+        began = time.monotonic()
+        assert world.ask("GET", path, WRONG).status_code == 401
+        assert time.monotonic() - began >= 0.05
 
 
 @pytest.mark.parametrize(
