@@ -248,7 +248,7 @@ class Admin:
 
     def _may_manage(self, type_name: str, name: str = "") -> None:
         """Ask about one queue or topic, or about the broker: a list, a connection."""
-        what = type_name
+        what = "broker"
         if name and type_name in DESTINATIONS:
             kind = DESTINATIONS[type_name]
             if kind is Kind.QUEUE:

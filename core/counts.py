@@ -33,3 +33,13 @@ class Counts:
         self.dropped = 0
         self.dead = 0
         self.duplicates = 0
+
+    def add(self, other: Counts) -> None:
+        """Count what another queue has counted, too."""
+        self.enqueued += other.enqueued
+        self.acked += other.acked
+        self.returned += other.returned
+        self.expired += other.expired
+        self.dropped += other.dropped
+        self.dead += other.dead
+        self.duplicates += other.duplicates

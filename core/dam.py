@@ -58,6 +58,11 @@ class Dam:
         """Hear that a session is gone."""
         self._waiting.pop(session, None)
 
+    @property
+    def alarms(self) -> dict[str, str]:
+        """What producers wait for, whoever they are: the disk's room and memory, "" if there is."""
+        return {"disk": self._pressure, "memory": self._memory}
+
     # The causes.
 
     def press(self, reason: str) -> None:

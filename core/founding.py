@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from covey.config.queues import QueueSettings
 from covey.core.clock import Clock
+from covey.core.counts import Counts
 from covey.core.destination import TEMPORARY_ROOT
 from covey.core.events import EventSink
 from covey.core.ledger import Ledger
@@ -27,6 +28,7 @@ class Founding:
         self.policies = policies
         self.numbers = Numbers()
         self.dirty: list[Queue] = []
+        self.gone = Counts()  # what happened on queues that have ended
         self.events: EventSink | None = None
         self.ledger: Ledger | None = None  # the store's book, if there is a store
         self.prepare: Callable[[Queue], None] = _nothing  # the broker's hooks into a new queue
@@ -60,6 +62,7 @@ class Founding:
         for consumer in [*queue.board.consumers.values(), *queue.board.browsers]:
             queue.leave(consumer, self._clock.now)
             consumer.cancelled(reason)
+        self.gone.add(queue.counts)
         if queue.freed is not None:
             queue.freed(queue)  # who waits for room in it goes on, to a new queue of its name
 

@@ -44,6 +44,8 @@ class VirtualHost:
         self.policies = policies
         self.queues: dict[str, Queue] = {}
         self.topics: dict[str, Topic] = {}
+        self.published_gone = 0  # messages of topics that were forgotten
+        self.delivered_gone = 0
         self.durables: dict[str, Durable] = {}
         self.declared: set[str] = set()  # queues that stay though empty and unused
         self.queue_patterns: PatternIndex[Subscription] = PatternIndex()
@@ -231,6 +233,8 @@ class VirtualHost:
         """Forget a topic and what it retained; its subscribers hear it again when it is used."""
         topic = self.topics.pop(name, None)
         if topic is not None:
+            self.published_gone += topic.published
+            self.delivered_gone += topic.delivered
             topic.forget_retained()
 
     def sweep(self) -> None:

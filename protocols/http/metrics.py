@@ -7,8 +7,8 @@ The core counts anyway, so a scrape costs a walk over the queues and a message c
     /metrics/groups   group skew: groups a consumer, blocked messages, oldest wait, largest groups;
                       a walk over every group, so to be asked less often
 
-Counters must never fall. Those of a queue end with it, so a queue that is gone leaves its last
-counts behind; one that came and went between two scrapes was never seen and is not counted.
+Counters must never fall: what ended queues and topics have counted is in the totals, too. A queue's
+own counters end with it. `process_` metrics have the names that Prometheus' own clients give them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from covey.core.broker import Broker
 from covey.core.counts import Counts
 from covey.core.lane import Lane
 from covey.core.queue import Queue
+from covey.protocols.process import Process, resident_bytes
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -53,8 +54,7 @@ class Family:
 
     def add(self, value: float, labels: Labels | None = None) -> None:
         """Add one sample."""
-        written = f"{value:g}" if isinstance(value, float) else str(value)
-        self.lines.append(f"{self.name}{_labels(labels or {})} {written}")
+        self.lines.append(f"{self.name}{_labels(labels or {})} {value}")
 
 
 class Metrics:
@@ -63,8 +63,7 @@ class Metrics:
     def __init__(self, broker: Broker, version: str) -> None:
         self.broker = broker
         self.version = version
-        self._seen: dict[int, Counts] = {}  # by identity; kept, so that the last counts are known
-        self._gone = Counts()
+        self.process = Process()
 
     def totals(self, now: float) -> str:
         """Write the totals of the whole broker."""
@@ -104,9 +103,13 @@ class Metrics:
                 "covey_blocked_oldest_seconds", "The longest such wait.", max(waits, default=0.0)
             ),
         ]
+        alarms = Family("covey_alarm", "gauge", "1 while producers wait for this, by cause.")
+        for cause, reason in self.broker.commits.dam.alarms.items():
+            alarms.add(int(bool(reason)), {"cause": cause})
         blocks = Family("covey_producer_blocks_total", "counter", "Times a producer had to wait.")
         blocks.add(self.broker.blocks_gone + sum(one.blocks for one in sessions))
-        return _text([info, connections, *gauges, blocks, *self._counters(queues)])
+        counters = [blocks, *self._counters(queues), *self._topic_counters()]
+        return _text([info, connections, *gauges, alarms, *counters, *self._process()])
 
     def queues(self) -> str:
         """Write the numbers of the largest queues."""
@@ -114,13 +117,19 @@ class Metrics:
         unsettled = Family("covey_queue_messages_unsettled", "gauge", "Messages consumers hold.")
         size = Family("covey_queue_message_bytes", "gauge", "Bytes of all messages.")
         consumers = Family("covey_queue_consumers", "gauge", "Consumers.")
+        counters = [
+            (name, Family(f"covey_queue_messages_{name}_total", "counter", text))
+            for name, text in COUNTERS
+        ]
         for labels, queue in self._largest():
             held = _unsettled(queue)
+            for name, family in counters:
+                family.add(getattr(queue.counts, name), labels)
             ready.add(queue.board.index.count - held, labels)
             unsettled.add(held, labels)
             size.add(queue.size, labels)
             consumers.add(len(queue.board.consumers), labels)
-        return _text([ready, unsettled, size, consumers])
+        return _text([ready, unsettled, size, consumers, *[family for _, family in counters]])
 
     def groups(self, now: float) -> str:
         """Write how unevenly groups lie, and who waits."""
@@ -158,20 +167,46 @@ class Metrics:
         return nlargest(QUEUES_SHOWN_MAX, found, key=lambda row: row[1].board.index.count)
 
     def _counters(self, queues: list[Queue]) -> list[Family]:
-        current = {id(queue.counts): queue.counts for queue in queues}
-        for number, counts in self._seen.items():
-            if number not in current:
-                _add(self._gone, counts)
-        self._seen = current
         total = Counts()
-        for counts in (self._gone, *current.values()):
-            _add(total, counts)
+        for host in self.broker.hosts:
+            total.add(host.founding.gone)
+        for queue in queues:
+            total.add(queue.counts)
         families = []
         for name, text in COUNTERS:
             family = Family(f"covey_messages_{name}_total", "counter", text)
             family.add(getattr(total, name))
             families.append(family)
         return families
+
+    def _topic_counters(self) -> list[Family]:
+        published = Family(
+            "covey_topic_messages_published_total", "counter", "Messages that topics took."
+        )
+        delivered = Family(
+            "covey_topic_messages_delivered_total", "counter", "Messages handed to subscribers."
+        )
+        topics = [topic for host in self.broker.hosts for topic in host.topics.values()]
+        hosts = self.broker.hosts
+        published.add(
+            sum(one.published for one in topics) + sum(one.published_gone for one in hosts)
+        )
+        delivered.add(
+            sum(one.delivered for one in topics) + sum(one.delivered_gone for one in hosts)
+        )
+        return [published, delivered]
+
+    def _process(self) -> list[Family]:
+        process = self.process
+        cpu = Family("process_cpu_seconds_total", "counter", "Time of the processor used.")
+        cpu.add(process.cpu_s())
+        return [
+            cpu,
+            _gauge("process_resident_memory_bytes", "Memory used.", resident_bytes()),
+            _gauge("process_open_fds", "Open files and sockets.", process.open_files()),
+            _gauge("process_max_fds", "Most that may be open.", process.open_files_max()),
+            _gauge("process_start_time_seconds", "When it started.", process.started_s),
+        ]
 
 
 def _groups(queue: Queue) -> int:
@@ -184,11 +219,6 @@ def _unsettled(queue: Queue) -> int:
 
 def _lane_size(lane: Lane) -> int:
     return lane.count
-
-
-def _add(total: Counts, counts: Counts) -> None:
-    for name, _ in COUNTERS:
-        setattr(total, name, getattr(total, name) + getattr(counts, name))
 
 
 def _gauge(name: str, text: str, value: float) -> Family:

@@ -33,12 +33,12 @@ from covey.core.reload import reconfigure
 from covey.core.stores import open_store
 from covey.engines import engine_maker
 from covey.event_keeper import keep_event_log, open_event_log
-from covey.memory import resident_bytes
 from covey.protocols.amqp.message import AmqpMessage
 from covey.protocols.audit import LogAudit
 from covey.protocols.http.message import decode as decode_http
 from covey.protocols.http.serve import HttpListener
 from covey.protocols.listener import Listener
+from covey.protocols.process import resident_bytes
 from covey.protocols.stomp.message import decode as decode_stomp
 from covey.protocols.strangers import Strangers
 from covey.protocols.tls import make_context

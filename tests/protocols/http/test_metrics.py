@@ -63,6 +63,44 @@ def test_counters_never_fall_when_a_queue_goes(world: World) -> None:
     assert value(scrape(world), "covey_messages_enqueued") == 3
 
 
+def test_what_came_and_went_between_two_scrapes_is_counted_all_the_same(world: World) -> None:
+    world.send("brief")
+    world.ask("DELETE", "/api/v1/queues/brief")
+    world.ask("POST", "/api/v1/topics/t/messages", json={"body": "x"})
+    world.ask("DELETE", "/api/v1/topics/t")
+    found = scrape(world)
+    assert value(found, "covey_messages_enqueued") == 1
+    assert value(found, "covey_topic_messages_published") == 1
+    assert value(found, "covey_topic_messages_delivered") == 0
+
+
+def test_names_keep_to_the_conventions_of_prometheus(world: World) -> None:
+    world.send("q", "g")
+    world.read("q")
+    for path in ("/metrics", "/metrics/queues", "/metrics/groups"):
+        lines = world.ask("GET", path).text.splitlines()
+        kinds = dict(line.split()[2:4] for line in lines if line.startswith("# TYPE"))
+        helps = [line.split()[2] for line in lines if line.startswith("# HELP")]
+        assert list(kinds) == helps
+        assert len(set(helps)) == len(helps)
+        for name, kind in kinds.items():
+            assert name.startswith(("covey_", "process_"))
+            assert name.endswith("_total") == (kind == "counter")
+        for line in lines:
+            assert line.startswith("#") or float(line.rpartition(" ")[2]) >= 0
+
+
+def test_an_alarm_is_told_by_its_cause(world: World) -> None:
+    world.broker.commits.dam.press("the disk has 5 bytes left")
+    samples = scrape(world)["covey_alarm"].samples
+    assert {one.labels["cause"]: one.value for one in samples} == {"disk": 1, "memory": 0}
+
+
+def test_numbers_are_told_in_full(world: World) -> None:
+    world.app.metrics.process.started_s = 1234567890.5
+    assert value(scrape(world), "process_start_time_seconds") == 1234567890.5
+
+
 def test_a_producer_that_waits_is_seen(world: World) -> None:
     session = world.session()
     session.block("queue q is full", time.monotonic() - 10)
@@ -74,6 +112,8 @@ def test_a_producer_that_waits_is_seen(world: World) -> None:
 def test_queues_are_told_by_name(world: World) -> None:
     world.send("q")
     (sample,) = scrape(world, "/metrics/queues")["covey_queue_messages_ready"].samples
+    assert (sample.labels, sample.value) == ({"host": "default", "queue": "q"}, 1)
+    (sample,) = scrape(world, "/metrics/queues")["covey_queue_messages_enqueued"].samples
     assert (sample.labels, sample.value) == ({"host": "default", "queue": "q"}, 1)
 
 
