@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from heapq import nlargest
 from itertools import islice
-from operator import itemgetter
 
 from covey.core import describe
 from covey.core.broker import Broker
@@ -24,7 +23,7 @@ from covey.core.errors import RefusedError
 from covey.core.host import VirtualHost
 from covey.core.lane import Lane
 from covey.core.queue import Queue
-from covey.core.reasons import longest_waits
+from covey.core.reasons import longest_waits, urgency
 from covey.core.session import Session
 
 
@@ -131,17 +130,17 @@ def groups(
 def waiting_groups(
     queues: Iterable[Queue], now: float, start: int = 0, count: int | None = None
 ) -> tuple[list[Attributes], int]:
-    """Describe some of the groups that wait, the longest first; return how many do, too."""
-    found: list[tuple[float, Queue, Lane]] = []
+    """Describe some of the groups that wait, the most urgent first; return how many do, too."""
+    found: list[tuple[tuple[float, Lane], Queue]] = []
     total = 0
     for queue in queues:
         stop = len(queue.board.lanes) if count is None else start + count
         longest, waiting = longest_waits(queue, now, stop)
-        found += [(waited_s, queue, lane) for waited_s, lane in longest]
+        found += [(wait, queue) for wait in longest]
         total += waiting
     stop = total if count is None else start + count
-    shown = nlargest(stop, found, key=itemgetter(0))[start:]
-    return described([(queue, lane) for _, queue, lane in shown], now), total
+    shown = nlargest(stop, found, key=lambda each: urgency(each[0]))[start:]
+    return described([(queue, lane) for (_, lane), queue in shown], now), total
 
 
 def described(shown: Sequence[tuple[Queue, Lane]], now: float) -> list[Attributes]:

@@ -37,7 +37,7 @@ Attributes = dict[str, Plain]
 ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     "broker": (
         "name", "type", "host", "hosts", "connections", "queues", "topics", "subscriptions",
-        "messages", "bytes", "auto_create",
+        "messages", "bytes", "auto_create", "alarm",
     ),
     "queue": (
         "name", "type", "messages", "bytes", "unsettled", "consumers", "browsers", "groups",
@@ -51,16 +51,17 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
         "name", "type", "destinations", "selector", "messages", "bytes", "unsettled", "consumers",
     ),
     "group": (
-        "name", "type", "queue", "group", "messages", "unsettled", "owner", "owner_name", "state",
-        "why", "parked", "oldest_seq", "oldest_s", "owned_s", "blocked_s", "draining_s",
+        "name", "type", "queue", "group", "messages", "unsettled", "owner", "owner_name",
+        "owner_client", "owner_connection", "state", "why", "parked", "oldest_seq", "oldest_s",
+        "owned_s", "blocked_s", "draining_s",
     ),
     "connection": (
         "name", "type", "user", "protocol", "remote", "client_id", "host", "age_s", "sent",
         "consumers", "transactions", "blocked_on", "unread_s",
     ),
     "consumer": (
-        "name", "type", "id", "source", "link", "connection", "credit", "unsettled", "delivered",
-        "groups", "selector", "priority", "browser", "exclusive", "retiring",
+        "name", "type", "id", "source", "link", "client", "connection", "credit", "unsettled",
+        "delivered", "groups", "selector", "priority", "browser", "exclusive", "retiring",
     ),
 }  # fmt: skip
 
@@ -81,6 +82,7 @@ def broker(broker: Broker, host: VirtualHost) -> Attributes:
         "messages": sum(queue.board.index.count for queue in holding),
         "bytes": sum(queue.size for queue in holding),
         "auto_create": broker.limits.auto_create,
+        "alarm": "; ".join(filter(None, broker.commits.dam.alarms.values())),
     }
 
 
@@ -173,6 +175,8 @@ def _group(queue: Queue, lane: Lane, held: int, now: float) -> Attributes:
         "unsettled": lane.unsettled,
         "owner": 0 if owner is None else owner.id,
         "owner_name": "" if owner is None else owner.name,
+        "owner_client": "" if owner is None else client_of(owner.session),
+        "owner_connection": "" if owner is None else str(owner.session.id),
         "state": WHERE_NAMES[lane.where],
         "why": why_waits(queue, lane),
         "parked": lane.is_parked,
@@ -182,6 +186,14 @@ def _group(queue: Queue, lane: Lane, held: int, now: float) -> Attributes:
         "blocked_s": now - lane.blocked_since if lane.blocked_since else 0.0,
         "draining_s": now - lane.blocked_since if lane.where == DRAINING else 0.0,
     }
+
+
+def client_of(session: Session) -> str:
+    """Name the program behind a connection: as it calls itself, or by its address.
+
+    Clients call their subscriptions alike, so a consumer's own name tells little.
+    """
+    return session.client_id or session.remote
 
 
 def connection(session: Session, now: float) -> Attributes:
@@ -212,6 +224,7 @@ def consumer(consumer: Consumer, source: Source) -> Attributes:
         "id": consumer.id,
         "source": source.name,
         "link": consumer.name,
+        "client": client_of(consumer.session),
         "connection": str(consumer.session.id),
         "credit": -1 if window.is_automatic else window.count,
         "unsettled": len(consumer.unsettled),

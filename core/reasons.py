@@ -8,7 +8,7 @@ groups `longest_waits` finds those to look at first, without a sentence for each
 from __future__ import annotations
 
 from heapq import nlargest, nsmallest
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Final
 
 from covey.core.consumer import Consumer
@@ -40,7 +40,11 @@ def why_waits(queue: Queue, lane: Lane) -> str:
 
 
 def longest_waits(queue: Queue, now: float, most: int) -> tuple[list[tuple[float, Lane]], int]:
-    """Return the groups that have waited longest, with the seconds they have; and how many wait."""
+    """Return groups that wait, with the seconds they have, and how many do in all.
+
+    What blocks a group (parked, draining, held) comes first, for it may need an operator, then who
+    has waited longest for a consumer.
+    """
     is_untaken = bool(_why_untaken(queue))
     lanes = [lane for lane in queue.board.lanes.values() if _waits(lane, is_untaken)]
     blocked = nsmallest(most, [lane for lane in lanes if lane.blocked_since], key=BLOCKED_SINCE)
@@ -51,7 +55,13 @@ def longest_waits(queue: Queue, now: float, most: int) -> tuple[list[tuple[float
         assert lane.head is not None
         found.append((queue.ages.age(lane.head.seq, now), lane))
     found += [(0.0, lane) for lane in lanes if lane.head is None and not lane.blocked_since]
-    return nlargest(most, found, key=itemgetter(0)), len(lanes)
+    return nlargest(most, found, key=urgency), len(lanes)
+
+
+def urgency(wait: tuple[float, Lane]) -> tuple[bool, float]:
+    """Return what groups that wait are sorted by, the most urgent last."""
+    waited_s, lane = wait
+    return bool(lane.blocked_since), waited_s
 
 
 def _waits(lane: Lane, is_untaken: bool) -> bool:

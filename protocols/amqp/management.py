@@ -13,7 +13,7 @@ Answers go to any address, such as a dynamic node's; or the client has a receivi
 |---------------------------------------|-------------------------------------------------------|
 | QUERY                                 | `entityType`, `offset`, `count`; body attributeNames; |
 |                                       | `queue`: only its groups or consumers; `waiting`:     |
-|                                       | only groups that wait, the longest first. The         |
+|                                       | only groups that wait, the most urgent first. The     |
 |                                       | answer's `total` says how many rows there are         |
 | GET-TYPES, -ATTRIBUTES, -OPERATIONS   | optionally `entityType`                               |
 | CREATE, READ, UPDATE, DELETE          | type and name; body: attributes, or `arguments`       |

@@ -68,7 +68,7 @@ async def rebalance_queue(ask: Ask) -> Response:
 
 
 async def list_groups(ask: Ask) -> Response:
-    """Show one page of a queue's groups: all, or those that wait, the longest first."""
+    """Show one page of a queue's groups: all, or those that wait, the most urgent first."""
     start, count = ask.number("offset"), ask.number("limit")
     waiting = ask.is_set("waiting")
     return _page(*ask.admin.groups(ask.name, ask.now, start, count, waiting=waiting))

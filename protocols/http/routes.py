@@ -17,7 +17,7 @@ from covey.protocols.http.ask import Ask
 from covey.protocols.http.bodies import Body, DefinitionsBody, MessageBody, QueueBody
 from covey.protocols.http.metrics import MEDIA_TYPE
 from covey.protocols.http.openapi import document
-from covey.protocols.http.page import STYLE, page
+from covey.protocols.http.page import REFRESH_S, STYLE, page
 from covey.protocols.http.route import Handler, Need, Param, Route
 
 API: Final = "/api/v1"
@@ -25,9 +25,11 @@ PAGE_MAX: Final = 1000  # entries of one answer
 PAGE_USUAL: Final = 100
 
 HOST: Final = Param("host", "", "a host name of the virtual host; the first one if none is given")
+SHOWN: Final = Param("queue", "", "only queues whose names have this in them")
+REFRESH: Final = Param("refresh", REFRESH_S, "seconds until it is loaded anew; 0: never", most=3600)
 LIMIT: Final = Param("limit", PAGE_USUAL, "at most so many entries", least=1, most=PAGE_MAX)
 OFFSET: Final = Param("offset", 0, "skip so many entries")
-WAITING: Final = Param("waiting", False, "only groups that wait, the longest first")
+WAITING: Final = Param("waiting", False, "only groups that wait, the most urgent first")
 FROM_SEQ: Final = Param("from_seq", 0, "the first sequence number to look at")
 AFTER: Final = Param("after", 0, "the number of the last event known")
 IF_EMPTY: Final = Param("if_empty", False, "refuse if it holds messages")
@@ -80,7 +82,6 @@ def _shown(path: str, need: Need, handler: Handler, media_type: str, summary: st
         need=need,
         handler=handler,
         summary=summary,
-        query=(HOST,) if need is Need.MANAGE and path == "/" else (),
         media_type=media_type,
     )
 
@@ -146,7 +147,15 @@ def _send(path: str, entity: str) -> Route:
 ROUTES: Final[tuple[Route, ...]] = (
     _probe("/livez", _live, "Is it alive?"),
     _probe("/readyz", _ready, "Can it take messages?"),
-    _shown("/", Need.MANAGE, _page, "text/html", "A page for people"),
+    Route(
+        method="GET",
+        path="/",
+        need=Need.MANAGE,
+        handler=_page,
+        summary="A page for people",
+        query=(HOST, SHOWN, REFRESH),
+        media_type="text/html",
+    ),
     _shown("/status.css", Need.LOGIN, _style, "text/css", "The page's style"),
     _shown("/metrics", Need.LOGIN, _metrics, "text/plain", "Totals for Prometheus"),
     _shown("/metrics/queues", Need.MANAGE, _queue_metrics, "text/plain", "The largest queues"),

@@ -93,7 +93,7 @@ def test_a_group_that_can_go_has_no_reason_to_wait() -> None:
     assert _why(bench) == ""
 
 
-def test_groups_that_wait_are_found_the_longest_first_and_counted() -> None:
+def test_groups_that_wait_are_found_blocked_ones_first_then_the_longest() -> None:
     bench = Bench()
     owner = bench.join(1)
     for group in ("A", "A", "B", "C"):
@@ -103,12 +103,12 @@ def test_groups_that_wait_are_found_the_longest_first_and_counted() -> None:
         bench.queue.ages.note(bench.queue.next_seq, bench.now)
     park(bench.queue, "C", bench.now, parked=True)
     waits, count = longest_waits(bench.queue, bench.now + 1.0, 10)
-    assert [lane.name for _, lane in waits] == ["A", "B", "C"]
+    assert [lane.name for _, lane in waits] == ["C", "A", "B"]
     assert count == 3
     assert all(why_waits(bench.queue, lane) for _, lane in waits)
-    assert waits[-1][0] == 1.0
-    (longest, _), *_ = longest_waits(bench.queue, bench.now + 1.0, 1)[0]
-    assert longest == waits[0][0] > waits[1][0]
+    assert waits[0][0] == 1.0
+    assert waits[1][0] > waits[2][0]
+    assert longest_waits(bench.queue, bench.now + 1.0, 2)[0] == waits[:2]
     owner.window.grant(3, 0)
     bench.pump()
     assert [lane.name for _, lane in longest_waits(bench.queue, bench.now, 10)[0]] == ["C"]

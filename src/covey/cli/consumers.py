@@ -13,7 +13,10 @@ from covey.cli.output import TEMPORARY, done, progress, repeat, show
 from covey.client.errors import AnswerError
 from covey.client.management import Management, Row
 
-COLUMNS = ("name", "link", "connection", "credit", "unsettled", "delivered", "groups", "retiring")
+COLUMNS = (
+    "name", "link", "client", "connection", "credit", "unsettled", "delivered", "groups",
+    "retiring",
+)  # fmt: skip
 POLL_S = 0.2  # how soon a drained consumer is noticed
 
 app = typer.Typer(help="See who reads what, and empty a consumer in peace.", no_args_is_help=True)

@@ -40,4 +40,5 @@ def check(
     if as_json:
         show_one(found, as_json=True)
     else:
-        say(f"ok: {found['connections']} connections, {found['messages']} messages")
+        alarm = f"; but producers wait: {found['alarm']}" if found["alarm"] else ""
+        say(f"ok: {found['connections']} connections, {found['messages']} messages{alarm}")

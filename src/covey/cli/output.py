@@ -26,7 +26,8 @@ GAP = 2  # blanks behind each column
 
 # The view of a queue's groups, in both commands.
 GROUP_COLUMNS = (
-    "group", "messages", "unsettled", "owner", "owner_name", "state", "oldest_s", "owned_s", "why",
+    "group", "messages", "unsettled", "owner", "owner_name", "owner_client", "state", "oldest_s",
+    "owned_s", "why",
 )  # fmt: skip
 
 

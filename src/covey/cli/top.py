@@ -68,6 +68,7 @@ class Look:
         lines = [
             f"broker {broker['name']}  connections {broker['connections']}"
             f"  queues {broker['queues']}  messages {broker['messages']}",
+            *([f"producers wait: {printable(broker['alarm'])}"] if broker["alarm"] else []),
             "",
             *_table(QUEUE_COLUMNS, self.queues[:QUEUES_SHOWN]),
         ]
@@ -86,7 +87,8 @@ class Look:
 
 
 def _group(row: Row) -> Row:
-    return row | {"owner": row["owner_name"] or row["owner"] or ""}
+    owner = f"{row['owner']} {row['owner_client']}" if row["owner"] else ""
+    return row | {"owner": owner.rstrip()}
 
 
 def _table(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> list[str]:
