@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.cli.serve import make_parser
+from covey.cli.serve import harmless, make_parser
 from covey.config.load import load
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
@@ -61,3 +61,19 @@ def test_both_names_of_the_default_group_are_one_option() -> None:
         assert make_parser().parse_args([option, "EMPTY-GROUP"]).default_message_group == (
             "EMPTY-GROUP"
         )
+
+
+def test_no_name_in_the_log_steers_the_terminal_it_is_shown_on() -> None:
+    trace = "Traceback\n  line\x1b[2J"
+    event = {
+        "event": "group_trouble",
+        "group": "g\x1b[31m\x07\u202e",
+        "count": 3,
+        "exception": trace,
+    }
+    assert harmless(None, "warning", event) == {
+        "event": "group_trouble",
+        "group": r"g\x1b[31m\x07\u202e",
+        "count": 3,
+        "exception": "Traceback\n  line\\x1b[2J",
+    }

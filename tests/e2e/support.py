@@ -32,7 +32,7 @@ LOGIN = "admin"
 PASSCODE = "password"
 TIMEOUT_S = 30.0  # for one answer, on a machine that is busy with other tests
 MIB = 1024 * 1024
-LAST_LINE = "nc -q"  # ends the welcome
+LAST_LINE = "printf 'CONNECT"  # ends the welcome
 
 STOMP_CONNECTOR = """
 [[connector]]

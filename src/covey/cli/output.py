@@ -37,9 +37,9 @@ def say(line: str = "") -> None:
     sys.stdout.flush()
 
 
-def complain(line: str) -> None:
-    """Write a line that is not a result."""
-    sys.stderr.write(f"{line}\n")
+def complain(text: str) -> None:
+    """Write lines that are not a result; what the broker said may hold a client's name."""
+    sys.stderr.write(f"{harmless_lines(text)}\n")
 
 
 def is_terminal() -> bool:
@@ -57,6 +57,11 @@ def printable(value: object) -> str:
         return " ".join(f"{printable(key)}={printable(each)}" for key, each in value.items())
     text = str(value)
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+
+
+def harmless_lines(text: str) -> str:
+    """Return a text whose lines can be printed; it keeps its lines."""
+    return text if text.isprintable() else "\n".join(printable(line) for line in text.split("\n"))
 
 
 def plain_lines(
@@ -139,7 +144,8 @@ def _draw(columns: Sequence[str], cells: list[list[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD)
+    # Narrow: the last column is a sentence that needs the room.
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for name in columns:
         table.add_column(name)
     for row in cells:

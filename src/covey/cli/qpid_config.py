@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from covey.cli.output import GROUP_COLUMNS, plain_lines, printable, say
+from covey.cli.output import GROUP_COLUMNS, harmless_lines, plain_lines, printable, say
 from covey.cli.qpid_options import NO_EXCHANGES, declaration, make_parser
 from covey.client.errors import ClientError
 from covey.client.management import PORT, Management, Row
@@ -75,7 +75,7 @@ def main(argv: list[str] | None = None) -> int:
     except UsageError:
         say(USAGE)
     except (ClientError, ValueError) as error:
-        say(f"Failed: {type(error).__name__}: {error}")
+        say(f"Failed: {type(error).__name__}: {harmless_lines(str(error))}")
     return 1
 
 

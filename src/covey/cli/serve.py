@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import structlog
+from structlog.typing import EventDict
 
 from covey import __version__
+from covey.cli.output import harmless_lines
 from covey.config.errors import ConfigError
 from covey.config.load import Loaded, load
 from covey.config.settings import DEFAULT_CONNECTORS
@@ -104,16 +106,20 @@ def _welcome(server: Server) -> None:
     if server.broker.users.has_default_password:
         login = ("admin", "password")
         lines.append("  login  admin / password (from this machine only; change it in [[user]])")
-    stomp = next(
-        (one.address for one in server.listeners if one.connector.protocol == "stomp"), None
-    )
+    for page in [one for one in server.listeners if one.connector.protocol == "http"]:
+        scheme = "http" if page.connector.tls is None else "https"
+        lines.append(f"Look at it: {scheme}://{page.address}/")
+    stomp = next((one for one in server.listeners if one.connector.protocol == "stomp"), None)
     if stomp is not None:
-        host, _, port = stomp.rpartition(":")
+        host, _, port = stomp.address.rpartition(":")
+        carrier = f"nc -q 1 {host.strip('[]')} {port}"
+        if stomp.connector.tls is not None:
+            carrier = f"openssl s_client -quiet -connect {stomp.address}"
         lines.append("Try it:")
         lines.append(
             f"  printf 'CONNECT\\nlogin:{login[0]}\\npasscode:{login[1]}\\n\\n\\0"
             "SUBSCRIBE\\nid:1\\ndestination:/queue/a\\n\\n\\0"
-            f"SEND\\ndestination:/queue/a\\n\\nhello\\0' | nc -q 1 {host.strip('[]')} {port}"
+            f"SEND\\ndestination:/queue/a\\n\\nhello\\0' | {carrier}"
         )
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()
@@ -125,14 +131,23 @@ def _build() -> str:
     return "compiled" if is_compiled else "plain Python"
 
 
+def harmless(log: object, method: str, event: EventDict) -> EventDict:
+    """Write what cannot be printed as escapes: no group's name may steer an operator's terminal."""
+    return {
+        key: harmless_lines(value) if isinstance(value, str) else value
+        for key, value in event.items()
+    }
+
+
 def _logger(*, verbose: bool) -> structlog.typing.FilteringBoundLogger:
     is_terminal = sys.stderr.isatty()
+    to_json = structlog.processors.JSONRenderer()
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            structlog.dev.ConsoleRenderer() if is_terminal else structlog.processors.JSONRenderer(),
+            *([harmless, structlog.dev.ConsoleRenderer()] if is_terminal else [to_json]),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.INFO if verbose else logging.WARNING

@@ -5,12 +5,14 @@ Shared by the clients that speak AMQP; whatever proton raises becomes one of `cl
 
 from __future__ import annotations
 
+import os
 import re
 import ssl
 from ast import literal_eval
 from typing import Any, Final
 
 from proton import Condition, ProtonException, SSLDomain
+from proton.reactor import Container
 from proton.utils import BlockingConnection, ConnectionClosed
 
 from covey.client.errors import AnswerError, ClientError, DeniedError, UnreachableError
@@ -27,6 +29,7 @@ def connect(place: Place, timeout_s: float | None) -> BlockingConnection:
         return BlockingConnection(
             f"{'amqps' if place.is_tls else 'amqp'}://{place.address}",
             timeout=timeout_s,
+            container=_container(),
             ssl_domain=_tls_domain() if place.is_tls else None,
             user=place.user,
             password=place.password or "",
@@ -38,6 +41,13 @@ def connect(place: Place, timeout_s: float | None) -> BlockingConnection:
         )
     except (ProtonException, OSError) as error:
         raise why(error, place) from error
+
+
+def _container() -> Container:
+    """Return proton's side of it, named so that a list of connections tells who this is."""
+    container = Container()
+    container.container_id = f"covey-{os.getpid()}"
+    return container
 
 
 def close(connection: BlockingConnection) -> None:
