@@ -218,3 +218,33 @@ def test_groups_of_a_queue_with_priorities_are_noted_and_left_out() -> None:
     xml = '<policyEntry queue="a" prioritizedMessages="true" messageGroupMapFactoryType="simple"/>'
     assert imported(xml)["queue"] == [{"id": "a", "priorities": 10}]
     assert any("queue with priorities" in note for note in import_xml(xml).notes)
+
+
+@pytest.mark.parametrize(
+    ("xml", "noted"),
+    [
+        (
+            "<broker><plugins><authorizationPlugin/></plugins><transportConnectors/></broker>",
+            "every user may send",
+        ),
+        ("<broker><virtual_host><access_rule/></virtual_host></broker>", "every user may send"),
+        ("<broker><systemUsage/><destinationPolicy/></broker>", "<systemUsage> has no counterpart"),
+        (
+            policy('<policyEntry topic="a"><pendingMessageLimitStrategy/></policyEntry>'),
+            "<pendingMessageLimitStrategy> of a policyEntry",
+        ),
+        (
+            policy(
+                '<policyEntry queue="a"><deadLetterStrategy><sharedDeadLetterStrategy/>'
+                "</deadLetterStrategy></policyEntry>"
+            ),
+            "nak_limit",
+        ),
+        ('<transportConnector name="s" uri="stomp+ssl://h:1"/>', "certificate and key"),
+        ('<connector id="s" bind="tls://h:1"/>', "certificate and key"),
+        ('<transportConnector name="s" uri="stomp://h:1?trace=true"/>', "s: trace has no"),
+        ('<connector id="s" bind="tcp://h:1"/>', "no connector speaks amqp"),
+    ],
+)
+def test_nothing_is_left_out_without_a_note(xml: str, noted: str) -> None:
+    assert noted in import_xml(xml).text()

@@ -11,11 +11,27 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 from xml.etree.ElementTree import Element
 
-from covey.cli.imported import Imported, ImportRefused, local_name, named, value_of
+from covey.cli.imported import (
+    NEEDS_CERTIFICATE,
+    Imported,
+    ImportRefused,
+    local_name,
+    named,
+    value_of,
+)
 from covey.config.queues import STRATEGY_NAMES
 
 MARKS: Final = frozenset(
-    {"policyEntry", "policyEntries", "policyMap", "destinationPolicy", "transportConnector"}
+    {
+        "policyEntry",
+        "policyEntries",
+        "policyMap",
+        "destinationPolicy",
+        "transportConnector",
+        "transportConnectors",
+        "simpleAuthenticationPlugin",
+        "authorizationPlugin",
+    }
 )
 
 GROUP_ATTRIBUTES: Final = {
@@ -32,6 +48,24 @@ QUEUE_ATTRIBUTES: Final = {"memoryLimit": "quota"}
 FACTORY_TYPE: Final = "messageGroupMapFactoryType"
 PRIORITIES: Final = 10
 PAGING: Final = "maxPageSize is not needed: a group's backlog blocks no other group here"
+NO_RULES: Final = (
+    "<authorizationPlugin> is not translated: until there are [[permission]] entries every user may"
+    " send to and read from everything"
+)
+NO_REDELIVERIES: Final = (
+    "<deadLetterStrategy>: in ActiveMQ the client counts redeliveries, 6 if it says nothing; here"
+    " nak_limit does, which is to be set"
+)
+# Parts of a broker and its plugins whose content is read.
+READ: Final = frozenset(
+    {
+        "destinationPolicy",
+        "transportConnectors",
+        "plugins",
+        "simpleAuthenticationPlugin",
+        "authorizationPlugin",
+    }
+)
 PROTOCOLS: Final = {"stomp": "stomp", "stomp+nio": "stomp", "amqp": "amqp", "amqp+nio": "amqp"}
 SIZE_LETTERS: Final = ("kb", "mb", "gb")
 
@@ -46,6 +80,11 @@ def read(root: Element, found: Imported) -> None:
             _read_connector(element, found)
         elif name == "authenticationUser":
             _read_user(element, found)
+        elif name == "authorizationPlugin":
+            found.notes.append(NO_RULES)
+        elif name in ("broker", "plugins"):
+            parts = [local_name(child) for child in element]
+            found.notes += [f"<{part}> has no counterpart" for part in parts if part not in READ]
     for entries in (found.tables.get("queue", []), found.tables.get("topic", [])):
         entries.sort(key=_generality)
 
@@ -55,6 +94,8 @@ def _read_policy(element: Element, found: Imported) -> None:
         found.add("topic", {"id": _pattern(element.attrib["topic"])})
         names = [name for name in element.attrib if name != "topic"]
         found.notes += [f"<policyEntry topic> {name} has no counterpart" for name in names]
+        parts = [local_name(child) for child in element]
+        found.notes += [f"<{part}> of a policyEntry has no counterpart" for part in parts]
         return
     own = ("queue", "maxPageSize", FACTORY_TYPE, "prioritizedMessages", *GROUP_ATTRIBUTES)
     queue = named(element, QUEUE_ATTRIBUTES, found, skipped=own)
@@ -91,6 +132,7 @@ def _read_part(
     elif name == "deadLetterStrategy":
         for strategy in child:
             queue |= _dead_letters(strategy)
+            found.notes.append(NO_REDELIVERIES)
     else:
         found.notes.append(f"<{name}> of a policyEntry has no counterpart")
 
@@ -127,12 +169,16 @@ def _read_connector(element: Element, found: Imported) -> None:
     protocol = PROTOCOLS.get(url.scheme)
     name = element.get("name", url.scheme)
     if protocol is None:
-        found.notes.append(f"transportConnector {name}: {url.scheme} is not spoken here")
+        is_tls = url.scheme.partition("+")[0] in PROTOCOLS and url.scheme.endswith("ssl")
+        reason = NEEDS_CERTIFICATE if is_tls else f"{url.scheme} is not spoken here"
+        found.notes.append(f"transportConnector {name}: {reason}")
         return
     connector: dict[str, Any] = {"id": name, "protocol": protocol, "bind": url.netloc}
     options = dict(parse_qsl(url.query))
     if options.get("maximumConnections", "").isdigit():
         connector["connections_max"] = int(options["maximumConnections"])
+    others = [name for name in options if name != "maximumConnections"]
+    found.notes += [f"transportConnector {name}: {each} has no counterpart" for each in others]
     found.add("connector", connector)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 from xml.etree.ElementTree import Element
 
-from covey.cli.imported import Imported, local_name, named
+from covey.cli.imported import NEEDS_CERTIFICATE, Imported, local_name, named
 from covey.config.connectors import StompSettings
 from covey.config.record import plain_name
 
@@ -36,6 +36,11 @@ NEEDLESS: Final = {
     "message_group_graceful_handoff": "a group never moves before its messages are settled",
     "tail_buffer": "memory_window_queue bounds what a queue keeps in memory",
 }
+TLS: Final = ("tls", "ssl")
+NO_RULES: Final = (
+    "<access_rule> is not translated: until there are [[permission]] entries every user may send to"
+    " and read from everything"
+)
 EVERYTHING: Final = "**"
 DURABLE: Final = "dsub:"
 
@@ -52,7 +57,9 @@ def read(root: Element, found: Imported) -> None:
         "stomp": _read_bare_stomp,
     }
     reader = readers.get(local_name(root))
-    if reader is None:
+    if local_name(root) == "access_rule":
+        found.notes.append(NO_RULES)
+    elif reader is None:
         found.notes.append(f"<{local_name(root)}> has no counterpart")
     else:
         reader(root, found)
@@ -69,7 +76,7 @@ def _read_host(element: Element, found: Imported) -> None:
     name = element.get("id", "default")
     found.add("virtual_host", {"id": name, "host_names": names or [name]})
     for child in element:
-        if local_name(child) in ("queue", "topic", "dsub"):
+        if local_name(child) in ("queue", "topic", "dsub", "access_rule"):
             read(child, found)
         elif local_name(child) != "host_name":
             found.notes.append(f"<{local_name(child)}> of virtual host {name} has no counterpart")
@@ -80,9 +87,8 @@ def _read_connector(element: Element, found: Imported) -> None:
     bind = element.get("bind", "")
     url = urlsplit(bind)
     if url.scheme != "tcp" or element.get("protocol", "any") not in ("any", "stomp"):
-        found.notes.append(
-            f"connector {entry.get('id', '')} at {bind}: only STOMP over TCP is read"
-        )
+        reason = NEEDS_CERTIFICATE if url.scheme in TLS else "only STOMP over TCP is read"
+        found.notes.append(f"connector {entry.get('id', '')} at {bind}: {reason}")
         return
     connector: dict[str, Any] = {**entry, "protocol": "stomp", "bind": url.netloc}
     for child in element:

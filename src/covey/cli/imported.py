@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 from xml.etree.ElementTree import Element
 
 from pydantic import ValidationError
 
 from covey.cli.toml import to_toml
 from covey.config.settings import Settings
+
+NEEDS_CERTIFICATE: Final = "TLS needs certificate and key of [connector.tls], PEM"
 
 
 class ImportRefused(Exception):
@@ -37,8 +39,16 @@ class Imported:
             first = error.errors()[0]
             place = ".".join(str(part) for part in first["loc"])
             raise ImportRefused(f"{place}: {first['msg']}") from error
+        self._look_for_management()
         notes = "".join(f"# Note: {note}\n" for note in dict.fromkeys(self.notes))
         return f"{notes}\n{to_toml(data)}".lstrip("\n")
+
+    def _look_for_management(self) -> None:
+        """Note which ports are missing: a list of connectors replaces the default one."""
+        spoken = [entry["protocol"] for entry in self.tables.get("connector", [])]
+        for protocol, needed_by in (("amqp", "the commands"), ("http", "metrics and the page")):
+            if spoken and protocol not in spoken:
+                self.notes.append(f"no connector speaks {protocol}, which {needed_by} need")
 
 
 def local_name(element: Element) -> str:
