@@ -24,14 +24,20 @@ ABSENT: Final = "nothing"
 
 
 def changes(old: Settings, new: Settings) -> list[str]:
-    """Return a line for each value that differs."""
+    """Return a line for each value that differs; of an entry that comes or goes, what was given."""
     before = _flat(old.model_dump(by_alias=True), "")
     after = _flat(new.model_dump(by_alias=True), "")
+    known = set(map(_entry, before)) & set(map(_entry, after))
+    given = {
+        *_flat(old.model_dump(by_alias=True, exclude_unset=True), ""),
+        *_flat(new.model_dump(by_alias=True, exclude_unset=True), ""),
+    }
     keys = [*before, *[key for key in after if key not in before]]
     values = [
         _line(key, before.get(key, ABSENT), after.get(key, ABSENT))
         for key in keys
         if before.get(key, ABSENT) != after.get(key, ABSENT)
+        and (_entry(key) in known or key in given)
     ]
     return [
         *values,
@@ -75,6 +81,12 @@ def _flat(node: object, path: str) -> dict[str, object]:
     else:
         return {path: node}
     return {key: value for part in parts for key, value in part.items()}
+
+
+def _entry(key: str) -> str:
+    """Return which entry of a list a key is of; other keys are their own."""
+    entry, bracket, _ = key.partition("].")
+    return entry if bracket else key
 
 
 def _name(entry: Mapping[str, object], at: int) -> str:

@@ -16,6 +16,9 @@ from covey.core.message import DEFAULT_PRIORITY
 
 DEFINITIONS_VERSION: Final = 1
 
+# Each becomes a header of a STOMP frame, which may have no more by default (`max_headers`).
+PROPERTIES_MAX: Final = 1000
+
 # AMQP's long; a larger number becomes a decimal one.
 Whole = Annotated[int, Field(strict=True, ge=-(2**63), le=2**63 - 1)]
 Decimal = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -42,7 +45,9 @@ class MessageBody(Body):
     body: str | None = None
     body_base64: str | None = None
     group: str = ""
-    properties: dict[Annotated[str, Field(min_length=1)], PropertyValue] = {}
+    properties: Annotated[
+        dict[Annotated[str, Field(min_length=1)], PropertyValue], Field(max_length=PROPERTIES_MAX)
+    ] = {}
     persistent: Truth = True
     priority: Annotated[int, Field(strict=True, ge=0, le=9)] = DEFAULT_PRIORITY
     ttl_ms: Annotated[int, Field(strict=True, ge=0, le=2**40)] = 0

@@ -49,6 +49,18 @@ def test_permissions_are_counted_as_in_the_mistakes_of_a_file() -> None:
     assert changes(old, new) == ["permission[0].who: [ann] -> [ann, bob]"]
 
 
+def test_an_entry_that_comes_or_goes_is_told_by_what_was_given_of_it() -> None:
+    grown = settings(queue=[*BASE["queue"], {"id": "zz", "quota": 7}])
+    assert changes(settings(), grown) == [
+        "queue[zz].id: nothing -> zz",
+        "queue[zz].quota: nothing -> 7",
+    ]
+    assert changes(grown, settings()) == [
+        "queue[zz].id: zz -> nothing",
+        "queue[zz].quota: 7 -> nothing",
+    ]
+
+
 def test_a_secret_is_never_shown() -> None:
     new = settings(
         user=[

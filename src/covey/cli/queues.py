@@ -21,6 +21,8 @@ from covey.cli.qpid_options import parse_argument
 
 COLUMNS = ("name", "messages", "unsettled", "consumers", "groups", "strategy", "durable")
 
+OwnQueue = Annotated[str, typer.Argument(metavar="QUEUE", help="the queue's name")]
+
 app = typer.Typer(help="Look at queues, make them, empty them.", no_args_is_help=True)
 
 
@@ -54,7 +56,7 @@ def stat(
 
 @app.command(epilog=EXAMPLE.format("covey queue create orders --group-header CUSTOMER"))
 def create(
-    queue: QueueName,
+    queue: OwnQueue,
     durable: Annotated[bool, typer.Option(help="store persistent messages")] = True,
     group_header: Annotated[
         str | None, typer.Option(metavar="NAME", help="the header that holds the group id")
@@ -94,7 +96,7 @@ def purge(queue: QueueName, broker: Broker = LOCAL, as_json: DoneAsJson = False)
 
 @app.command(epilog=EXAMPLE.format("covey queue delete orders --force"))
 def delete(
-    queue: QueueName,
+    queue: OwnQueue,
     force: Annotated[bool, typer.Option("--force", help="even with messages, consumers")] = False,
     broker: Broker = LOCAL,
     as_json: DoneAsJson = False,

@@ -131,3 +131,12 @@ def test_a_group_id_that_is_too_long_is_refused_by_its_field() -> None:
     answer = world.ask("POST", SEND, json={"group": "123456789"})
     assert answer.status_code == 400
     assert answer.json()["text"] == "queue q: the group id in group has 9 bytes, the limit is 8"
+
+
+@pytest.mark.parametrize(("count", "status"), [(1000, 201), (1001, 400)])
+def test_a_message_has_as_many_properties_as_a_stomp_frame_may_have_headers(
+    world: World, count: int, status: int
+) -> None:
+    properties = {f"p{number}": number for number in range(count)}
+    answer = world.ask("POST", SEND, json={"body": "x", "properties": properties})
+    assert answer.status_code == status
