@@ -17,6 +17,7 @@ from scramp import ScramException
 from scramp.utils import saslprep
 
 ITERATIONS: Final = 4096  # the least RFC 7677 allows: a login costs about 2 ms
+ITERATIONS_MAX: Final = 1_000_000  # of a record made elsewhere: a login would stop everything else
 RECORD_PREFIX: Final = "SCRAM-SHA-256$"
 PREPARED_MAX: Final = 512  # characters: preparing a longer text costs a stranger less than us
 
@@ -59,6 +60,10 @@ def parse_record(text: str) -> ScramRecord:
     head, keys = text.removeprefix(RECORD_PREFIX).split("$")
     iterations, salt = head.split(":")
     stored, server = keys.split(":")
+    if not (
+        iterations.isascii() and iterations.isdigit() and 0 < int(iterations) <= ITERATIONS_MAX
+    ):
+        raise ValueError(f"from 1 to {ITERATIONS_MAX} iterations are possible")
     decoded = [base64.b64decode(field, validate=True) for field in (salt, stored, server)]
     return ScramRecord(decoded[0], int(iterations), decoded[1], decoded[2])
 

@@ -164,14 +164,15 @@ class Users:
     def record(self, name: str) -> ScramRecord:
         """Return the user's record; for an unknown name one that nothing matches.
 
-        Made from the name and a secret, so that asking twice gives the same salt and nobody
-        learns which names exist.
+        Made from the name and a secret, so that asking twice gives the same salt, and as costly as
+        the records there are: nobody learns which names exist.
         """
         known = self._records.get(name)
         if known is not None:
             return known
         noise = hmac.digest(self._secret, name.encode(), "sha512")
-        return ScramRecord(noise[:16], ITERATIONS, noise[16:48], noise[32:64])
+        costs = [record.iterations for record in self._records.values()] or [ITERATIONS]
+        return ScramRecord(noise[:16], costs[noise[0] % len(costs)], noise[16:48], noise[32:64])
 
     @property
     def has_default_password(self) -> bool:

@@ -68,6 +68,19 @@ def test_an_unknown_name_has_a_steady_record_that_nothing_matches() -> None:
     assert not known.record("bob").matches("")
 
 
+def test_an_unknown_name_costs_what_the_known_ones_cost() -> None:
+    text = make_record("secret", iterations=5000).text()
+    known = Users((UserSettings(name="ann", password=SecretStr(text)),))
+    assert known.record("bob").iterations == known.record("ann").iterations == 5000
+
+
+@pytest.mark.parametrize("iterations", ["0", "-1", "1000001", "1e3", "many"])
+def test_a_record_that_no_login_could_be_checked_against_is_refused(iterations: str) -> None:
+    text = make_record("secret").text().replace("4096", iterations)
+    with pytest.raises(RefusedError, match="starts like a SCRAM record and is none"):
+        Users((UserSettings(name="ann", password=SecretStr(text)),))
+
+
 def test_only_admins_manage() -> None:
     authorise(Identity("ann", (Principal("role", "admin"),)), Verb.MANAGE, "broker")
     with pytest.raises(RefusedError, match="ann may not manage broker"):
