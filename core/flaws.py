@@ -1,4 +1,4 @@
-"""Flaws: what only the core can find wrong with settings, names and patterns that mean nothing.
+"""Flaws: what only the core finds wrong with settings: names, patterns, records that mean nothing.
 
 `config` lies below and cannot read destinations, so `config.load` is handed `flaws` and adds what
 it finds to its own problems, each with file and line. A broker that starts or reloads without it
@@ -14,6 +14,7 @@ from covey.config.queues import QueueSettings
 from covey.config.settings import Settings
 from covey.core.destination import DURABLE_PREFIX, TEMPORARY_ROOT, Kind, Syntax
 from covey.core.errors import RefusedError
+from covey.core.password import RECORD_PREFIX, parse_record
 from covey.core.permissions import Permission
 from covey.core.policy import QUEUE_PREFIX
 from covey.core.wildcard import Pattern
@@ -29,7 +30,7 @@ GROUPLESS: Final = (
 
 
 def flaws(settings: Settings) -> Iterator[Flaw]:
-    """Tell every name and pattern of a configuration that means nothing."""
+    """Tell every name, pattern and record of a configuration that means nothing."""
     for at, queue in enumerate(settings.queues):
         pattern = queue.id.removeprefix(DURABLE_PREFIX)
         yield from _told(("queue", at, "id"), pattern_flaw(QUEUE_PREFIX, pattern))
@@ -44,6 +45,19 @@ def flaws(settings: Settings) -> Iterator[Flaw]:
             Permission(permission)
         except RefusedError as error:
             yield ("permission", at, "on"), error.text
+    for at, user in enumerate(settings.users):
+        yield from _told(("user", at, "password"), password_flaw(user.password.get_secret_value()))
+
+
+def password_flaw(password: str) -> str:
+    """Say that a record of a password is none, without a word of it; "" if all is well."""
+    if not password.startswith(RECORD_PREFIX):
+        return ""
+    try:
+        parse_record(password)
+    except ValueError:
+        return "starts like a SCRAM record and is none"
+    return ""
 
 
 def pattern_flaw(prefix: str, text: str) -> str:

@@ -77,3 +77,12 @@ def test_a_dead_letter_queue_may_be_written_as_clients_write_it(name: str) -> No
 @pytest.mark.parametrize("name", ["x{", "/topic/x..y", "a,/topic/b", "temp.default.1.x", "a."])
 def test_a_dead_letter_queue_nobody_could_read_is_refused(name: str) -> None:
     assert dead_letter_flaw(QueueSettings(dlq=name)) != ""
+
+
+def test_a_broken_record_of_a_password_is_told_with_its_line_and_not_shown(tmp_path: Path) -> None:
+    file = tmp_path / "covey.toml"
+    file.write_text('[[user]]\nname = "ann"\npassword = "SCRAM-SHA-256$4096:salt$secret"\n')
+    with pytest.raises(ConfigError) as refusal:
+        load(file, {}, {}, flaws)
+    (problem,) = refusal.value.problems
+    assert str(problem) == f"{file}:3: user[0].password: starts like a SCRAM record and is none"
