@@ -63,6 +63,7 @@ class Founding:
             queue.leave(consumer, self._clock.now)
             consumer.cancelled(reason)
         self.gone.add(queue.counts)
+        self.gone.dropped += queue.board.index.count
         if queue.freed is not None:
             queue.freed(queue)  # who waits for room in it goes on, to a new queue of its name
 

@@ -37,7 +37,7 @@ COUNTERS: Final = (
     ("acked", "Messages that consumers accepted."),
     ("returned", "Deliveries that came back."),
     ("expired", "Messages whose time ran out."),
-    ("dropped", "Messages dropped by a limit or a purge."),
+    ("dropped", "Messages dropped by a limit, a purge or with their queue."),
     ("dead", "Messages that were dead-lettered or given up."),
     ("duplicates", "Messages that were sent before and left out."),
 )

@@ -58,6 +58,7 @@ def test_counters_never_fall_when_a_queue_goes(world: World) -> None:
     world.send("q")
     world.ask("DELETE", "/api/v1/queues/q")
     assert value(scrape(world), "covey_messages_enqueued") == 2
+    assert value(scrape(world), "covey_messages_dropped") == 2  # what came in is accounted for
     world.send("q")
     assert value(scrape(world), "covey_messages_enqueued") == 3
     assert value(scrape(world), "covey_messages_enqueued") == 3
