@@ -73,7 +73,8 @@ class Admin:
     ) -> tuple[list[Attributes], int]:
         """Describe some things of one type, or of one type and queue; return how many there are.
 
-        Who manages a queue may see its groups and consumers; other lists are the broker's.
+        Who manages a queue may see its groups and consumers; other lists are the broker's. Groups
+        and connections that wait can be asked for alone.
         """
         if queue and type_name == "group":
             return self.groups(queue, now, start, count, waiting=waiting)
@@ -82,6 +83,8 @@ class Admin:
         if queue:
             raise RefusedError(f"a {type_name} is not of a queue", "invalid")
         self._may_manage(type_name)
+        if waiting and type_name == "connection":
+            return self.catalogue.blocked(now, start, count)
         if waiting and type_name == "group":
             return catalogue.waiting_groups(self.catalogue.queues(), now, start, count)
         return self.catalogue.page(type_name, now, start, count)

@@ -46,6 +46,14 @@ class Catalogue:
             return groups(self.queues(), now, start, count)
         return _page(self._describers(type_name, now), start, count)
 
+    def blocked(
+        self, now: float, start: int = 0, count: int | None = None
+    ) -> tuple[list[Attributes], int]:
+        """Describe some of the connections whose producers wait; return how many do, too."""
+        sessions = [session for session in self.sessions() if session.is_blocked]
+        describers = [partial(describe.connection, session, now) for session in sessions]
+        return _page(describers, start, count)
+
     def _describers(self, type_name: str, now: float) -> list[Callable[[], Attributes]]:
         """Return what describes each thing of a type, when it is wanted."""
         host = self.host

@@ -13,8 +13,9 @@ Answers go to any address, such as a dynamic node's; or the client has a receivi
 |---------------------------------------|-------------------------------------------------------|
 | QUERY                                 | `entityType`, `offset`, `count`; body attributeNames; |
 |                                       | `queue`: only its groups or consumers; `waiting`:     |
-|                                       | only groups that wait, the most urgent first. The     |
-|                                       | answer's `total` says how many rows there are         |
+|                                       | only groups that wait, the most urgent first, or      |
+|                                       | connections whose producers do. The answer's `total`  |
+|                                       | says how many rows there are                          |
 | GET-TYPES, -ATTRIBUTES, -OPERATIONS   | optionally `entityType`                               |
 | CREATE, READ, UPDATE, DELETE          | type and name; body: attributes, or `arguments`       |
 | PURGE, REBALANCE                      | a queue by name                                       |

@@ -20,6 +20,21 @@ def test_a_connection_is_listed_and_killed_by_its_name(terminal: Terminal) -> No
     assert (again.code, again.err) == (1, f"covey: there is no connection {victim['name']}\n")
 
 
+def test_a_producer_that_has_to_wait_is_found_with_the_reason(terminal: Terminal) -> None:
+    limits = ("--argument", "qpid.max_count=1", "--argument", "covey.full_policy=block")
+    assert terminal.covey("queue", "create", "narrow", *limits).code == 0
+    with terminal.broker.client(client_id="waits") as client:
+        for _ in range(3):
+            client.send("SEND", {"destination": "/queue/narrow"}, b"x")
+        rows: list[dict[str, str]] = []
+        while not rows:
+            rows = json.loads(terminal.covey("connection", "list", "--blocked", "--json").out)
+        assert [row["client_id"] for row in rows] == ["waits"]
+        seen = terminal.covey("top", "--count", "1").lines
+        assert any("waits" in line and "queue narrow is full" in line for line in seen)
+    terminal.covey("queue", "delete", "narrow", "--force")
+
+
 @pytest.mark.parametrize("words", [("connection", "list"), ("queue", "purge", "x"), ("check",)])
 def test_who_may_not_manage_gets_4(terminal: Terminal, words: tuple[str, ...]) -> None:
     said = terminal.covey(*words, login="guest/guest")

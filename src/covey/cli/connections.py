@@ -15,10 +15,21 @@ app = typer.Typer(help="See who is connected, and end it.", no_args_is_help=True
 
 
 @app.command("list", epilog=EXAMPLE.format("covey connection list --json"))
-def list_connections(broker: Broker = LOCAL, as_json: AsJson = False, watch: Watch = 0) -> None:
+def list_connections(
+    blocked: Annotated[
+        bool, typer.Option("--blocked", help="only those whose producer has to wait")
+    ] = False,
+    broker: Broker = LOCAL,
+    as_json: AsJson = False,
+    watch: Watch = 0,
+) -> None:
     """List connections; this command's own is among them."""
     with managed(broker) as client:
-        repeat(lambda: show(client.query("connection"), COLUMNS, as_json=as_json), watch)
+
+        def look() -> None:
+            show(client.query("connection", waiting=blocked), COLUMNS, as_json=as_json)
+
+        repeat(look, watch)
 
 
 @app.command(epilog=EXAMPLE.format("covey connection kill 17"))

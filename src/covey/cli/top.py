@@ -1,4 +1,5 @@
-"""`covey top`: a live view of the busiest queues and the groups that have waited longest.
+"""`covey top`: a live view of the busiest queues, the groups that have waited longest, and the
+producers that are blocked.
 
 Rates come from the difference of two looks, so the first look has none. In a pipe it prints one
 block of plain text for each look.
@@ -19,7 +20,9 @@ from covey.client.management import Management, Row
 INTERVAL_S = 2.0
 QUEUES_SHOWN = 15
 GROUPS_SHOWN = 10
+BLOCKED_SHOWN = 5
 QUEUE_COLUMNS = ("queue", "messages", "unsettled", "consumers", "groups", "in/s", "out/s")
+BLOCKED_COLUMNS = ("connection", "user", "client", "blocked_on")
 GROUP_COLUMNS = ("group", "queue", "messages", "owner", "state", "oldest_s", "why")
 
 
@@ -31,7 +34,7 @@ def top(
     broker: Broker = LOCAL,
     as_json: AsJson = False,
 ) -> None:
-    """Watch the busiest queues and the groups that wait longest."""
+    """Watch the busiest queues, the groups that wait longest, and blocked producers."""
     with managed(broker) as client:
         look = Look(client, None)
         look.show(as_json=as_json)
@@ -56,17 +59,26 @@ class Look:
         self.queues = [self._queue(row, before) for row in rows]
         self.queues.sort(key=lambda row: (-row["in/s"] - row["out/s"], -row["messages"]))
         self.groups = [_group(row) for row in client.query("group", GROUPS_SHOWN, waiting=True)]
+        self.blocked = [
+            row | {"connection": row["name"], "client": row["client_id"] or row["remote"]}
+            for row in client.query("connection", BLOCKED_SHOWN, waiting=True)
+        ]
 
     def show(self, *, as_json: bool) -> None:
         """Print the view, or a line of JSON with everything that was seen."""
-        seen = {"broker": self.broker, "queues": self.queues, "groups": self.groups}
+        seen = {
+            "broker": self.broker,
+            "queues": self.queues,
+            "groups": self.groups,
+            "blocked": self.blocked,
+        }
         say(json.dumps(seen, default=str) if as_json else "\n".join(self.lines()))
 
     def lines(self) -> list[str]:
         """Return the view as plain lines."""
         broker = self.broker
         lines = [
-            f"broker {broker['name']}  connections {broker['connections']}"
+            f"broker {broker['name']}  host {broker['host']}  connections {broker['connections']}"
             f"  queues {broker['queues']}  messages {broker['messages']}",
             *([f"producers wait: {printable(broker['alarm'])}"] if broker["alarm"] else []),
             "",
@@ -74,6 +86,8 @@ class Look:
         ]
         if self.groups:
             lines += ["", *_table(GROUP_COLUMNS, self.groups)]
+        if self.blocked:
+            lines += ["", *_table(BLOCKED_COLUMNS, self.blocked)]
         return lines
 
     def _queue(self, row: Row, before: Look | None) -> Row:

@@ -74,7 +74,7 @@ class Management(Closing):
     def query(
         self, type_name: str, most: int | None = None, *, queue: str = "", waiting: bool = False
     ) -> list[Row]:
-        """Return everything of one type, or the first of it; of one queue, or groups that wait."""
+        """Return everything of one type, or the first of it; of one queue, or only what waits."""
         found: list[Row] = []
         while True:
             answer = self.ask(
