@@ -78,7 +78,10 @@ class Queue(Source):
         """Take over a (new) policy; the strategy has its own way, `change_strategy`."""
         self.settings = settings
         self.nak_limit = settings.nak_limit
-        self.board.rules = rules_of(settings)
+        rules = rules_of(settings)
+        if rules != self.board.rules:
+            self.board.rules = rules
+            self.membership.ask_all()  # what held a group may hold it no more
         self.discipline.apply(settings)
         self.has_quota = settings.quota > 0 or settings.quota_messages > 0
         # Nothing asks what a newcomer is before it has its place.
@@ -181,7 +184,7 @@ class Queue(Source):
             self.mark()
 
     def accept(self, consumer: Consumer, entries: Sequence[Entry], now: float) -> None:
-        """Settle what a consumer is done with, all of it at once."""
+        """Settle what a consumer is done with, all of it at once; what it has no more is not."""
         self.board.now = now
         unsettled = consumer.unsettled
         was_full = len(unsettled) >= consumer.unsettled_max
@@ -189,8 +192,6 @@ class Queue(Source):
             if entry.holder is consumer and entry.state == ACQUIRED:
                 unsettled.pop(entry.seq, None)
                 self.settled(entry)
-            else:
-                self.settle(entry, ACCEPTED, now)  # it came back, and another may have it
         if was_full:
             self.dispatch.offer(consumer)
         if not self.is_dirty:

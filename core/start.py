@@ -26,11 +26,13 @@ class Start:
         self.deadline = 0.0  # when it begins at the latest; 0 = nobody has come yet
 
     def arm(self) -> None:
-        """Wait, if the policy says so and nobody is being served."""
+        """Wait, if the policy says so; with somebody there, what has begun or waits stays so."""
         rules = self.board.rules
-        waits = rules.consumers_before_dispatch or rules.time_before_dispatch_s
-        self.has_begun = not waits or self._present() > 0
-        self.deadline = 0.0
+        if not (rules.consumers_before_dispatch or rules.time_before_dispatch_s):
+            self.has_begun = True
+        elif self._present() == 0:
+            self.has_begun = False
+            self.deadline = 0.0
 
     def joined(self) -> None:
         """Hear that somebody came: the time runs from the first one."""

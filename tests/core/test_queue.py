@@ -60,20 +60,41 @@ def test_what_a_consumer_accepts_in_one_go_is_settled_like_one_by_one() -> None:
     assert reader.got == [1, 2, 3, 4, 5]
 
 
-def test_an_accept_of_what_another_has_meanwhile_frees_that_one() -> None:
+def test_an_accept_of_what_another_has_meanwhile_leaves_it_there() -> None:
     bench = Bench()
     first, second = bench.join(1), bench.join(0)
-    second.unsettled_max = 1
-    bench.send_all("ab")
+    bench.send_all("a")
     bench.pump()
     entry = first.entries[0]
     bench.queue.leave(first, bench.now)
-    second.window.grant(2, 0)
+    second.window.grant(1, 0)
     bench.pump()
-    assert second.got == [1]
     bench.queue.accept(first, [entry], bench.now)
+    assert second.held() == [1]
+    assert bench.queue.counts.acked == 0
+
+
+def test_a_group_its_policy_held_goes_on_once_the_policy_lets_it() -> None:
+    bench = Bench(settings=policy(unsettled_max=1))
+    reader = bench.join()
+    bench.send_all("aaa")
     bench.pump()
-    assert second.got == [1, 2]
+    assert reader.got == [1]
+    bench.queue.apply(policy(unsettled_max=2))
+    bench.pump()
+    assert reader.got == [1, 2]
+
+
+def test_a_head_nobody_wants_is_set_aside_once_the_policy_says_so() -> None:
+    bench = Bench(settings=policy(strict=True))
+    reader = bench.join(selector="colour = 'red'")
+    bench.send("a", colour="blue")
+    bench.send("a", colour="red")
+    bench.pump()
+    assert reader.got == []
+    bench.queue.apply(policy())
+    bench.pump()
+    assert reader.got == [2]
 
 
 def test_too_many_failures_bury_a_message_with_the_reason() -> None:

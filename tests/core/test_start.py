@@ -53,3 +53,29 @@ def test_browsers_count_and_absent_clients_do_not() -> None:
     bench.browse()
     bench.pump()
     assert reader.got == [1]
+
+
+def test_a_change_of_policy_does_not_begin_what_waits_for_consumers() -> None:
+    bench = Bench(settings=policy(consumers_before=2, time_before_ms=1000))
+    bench.send("a")
+    reader = bench.join()
+    bench.pump()
+    bench.queue.apply(policy(consumers_before=2, time_before_ms=1000, nak_limit=3))
+    bench.pump()
+    assert reader.got == []
+    bench.wait(1)
+    assert reader.got == [1]
+
+
+def test_a_policy_that_does_not_wait_any_more_begins_at_once() -> None:
+    bench = Bench(settings=policy(consumers_before=2, time_before_ms=1000))
+    bench.send("a")
+    reader = bench.join()
+    bench.pump()
+    bench.queue.apply(policy())
+    bench.pump()
+    assert reader.got == [1]
+    bench.queue.apply(policy(consumers_before=2, time_before_ms=1000))
+    bench.send("a")
+    bench.pump()
+    assert reader.got == [1, 2]  # who is being served is not kept waiting
