@@ -22,18 +22,18 @@ NEXT_NUMBER: Final = attrgetter("head.seq")
 def why_waits(queue: Queue, lane: Lane) -> str:
     """Say what has to happen before the group's next message can go."""
     if lane.is_parked:
-        return PARKED
+        by_command = lane.name in queue.board.parked
+        return PARKED if by_command else f"{PARKED}: its messages failed too often in a row"
     if lane.where == HELD:
         # Nothing is read from the store for nobody: then that is what it waits for.
         is_unread = lane.head is not None and lane.head.message is None
         return (is_unread and _why_untaken(queue)) or lane.why
     if lane.where == DRAINING:
-        who = "its old owner" if lane.holder is None else named(lane.holder)
-        return f"waiting for {who} to settle {lane.unsettled} messages"
+        return _why_draining(lane)
     if lane.where == READY and lane.target is not None:
-        return _why_unwilling(lane.target)
+        return _why_not_begun(queue) or _why_unwilling(lane.target)
     if lane.where == OPEN:
-        return _why_untaken(queue)
+        return _why_untaken(queue) or _why_refused(queue, lane)
     if lane.where == IDLE and lane.aside:
         return f"{len(lane.aside)} messages set aside: no consumer here may take them"
     return ""
@@ -78,6 +78,22 @@ def named(consumer: Consumer) -> str:
     return f"consumer {consumer.id}{shown}"
 
 
+def _why_draining(lane: Lane) -> str:
+    holder = lane.holder
+    assert holder is not None, "a lane drains while somebody holds its messages"
+    if holder.is_gone:
+        return f"{named(holder)} left {lane.unsettled} messages in a transaction that is open"
+    return f"waiting for {named(holder)} to settle {lane.unsettled} messages"
+
+
+def _why_not_begun(queue: Queue) -> str:
+    if queue.start.has_begun:
+        return ""
+    if queue.board.rules.consumers_before_dispatch:
+        return "waiting for more consumers before the first dispatch"
+    return "waiting for time_before_dispatch_ms to pass before the first dispatch"
+
+
 def _why_unwilling(consumer: Consumer) -> str:
     if consumer.is_willing():
         return ""
@@ -90,10 +106,34 @@ def _why_unwilling(consumer: Consumer) -> str:
 
 def _why_untaken(queue: Queue) -> str:
     consumers = [each for each in queue.board.consumers.values() if not each.is_gone]
-    if not queue.start.has_begun:
-        return "waiting for more consumers before the first dispatch"
+    if not queue.start.has_begun and (consumers or queue.board.rules.consumers_before_dispatch):
+        return _why_not_begun(queue)
     if not consumers:
         return "no consumer reads this queue"
-    if not any(each.is_willing() for each in consumers):
-        return f"none of {len(consumers)} consumers has credit"
+    taking = [each for each in consumers if not each.is_retiring]
+    if not taking:
+        return f"all {len(consumers)} consumers retire and take no new groups"
+    if not any(each.is_willing() for each in taking):
+        return f"none of {len(taking)} consumers has credit"
     return ""
+
+
+def _why_refused(queue: Queue, lane: Lane) -> str:
+    """Say why a group that is free is not taken, though somebody has credit."""
+    board = queue.board
+    head = lane.head
+    if not board.has_selectors or head is None or head.message is None:
+        return ""
+    admits = queue.placement.admission.admits
+    wanting = [
+        each
+        for each in board.consumers.values()
+        if each.view is not None and not each.is_retiring and admits(each.view, head)
+    ]
+    if not wanting:
+        return "only consumers that retire may take its next message"
+    if any(each.is_willing() for each in wanting):
+        return ""
+    if len(wanting) == 1:
+        return _why_unwilling(wanting[0])
+    return f"none of the {len(wanting)} consumers that may take its next message has credit"

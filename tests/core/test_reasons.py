@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from covey.core.commands import close_group, park
+from covey.core.commands import close_group, park, retire
+from covey.core.entry import Outcome
 from covey.core.reasons import longest_waits, why_waits
+from covey.core.transaction import Transaction
 from tests.core.stores.support import House
 from tests.core.support import Bench, policy
 
@@ -84,6 +86,68 @@ def test_a_group_that_waits_for_more_consumers_says_so() -> None:
     bench.send("A")
     bench.pump()
     assert _why(bench) == "waiting for more consumers before the first dispatch"
+
+
+def test_a_group_that_has_its_owner_waits_for_more_consumers_too() -> None:
+    bench = Bench("consistent-hash", policy(consumers_before=2, time_before_ms=60_000))
+    bench.join()
+    bench.send("A")
+    bench.pump()
+    assert _why(bench) == "waiting for more consumers before the first dispatch"
+    bench.queue.apply(policy(time_before_ms=60_000))
+    assert _why(bench) == "waiting for time_before_dispatch_ms to pass before the first dispatch"
+
+
+def test_a_group_that_failures_parked_says_so() -> None:
+    bench = Bench(settings=policy(park_after_failures=1))
+    reader = bench.join()
+    bench.send("A")
+    bench.pump()
+    bench.settle(reader, outcome=Outcome.FAILED)
+    assert _why(bench) == "parked: its messages failed too often in a row"
+
+
+def test_a_free_group_whose_consumers_retire_says_so() -> None:
+    bench = Bench()
+    reader = bench.join()
+    retire(bench.queue, reader, bench.now)
+    bench.send("A")
+    bench.pump()
+    assert _why(bench) == "all 1 consumers retire and take no new groups"
+
+
+def test_a_free_group_names_the_one_consumer_whose_selector_admits_it() -> None:
+    bench = Bench()
+    bench.join(selector="colour = 'blue'")
+    wanting = bench.join(0, selector="colour = 'red'")
+    bench.send("A", colour="red")
+    bench.pump()
+    assert _why(bench) == "consumer 2 has no credit; it holds 0 messages"
+    bench.join(0, selector="colour = 'red'")
+    bench.pump()
+    expected = "none of the 2 consumers that may take its next message has credit"
+    assert _why(bench) == expected
+    for each in list(bench.queue.board.consumers.values())[1:]:
+        retire(bench.queue, each, bench.now)
+    bench.pump()
+    assert _why(bench) == "only consumers that retire may take its next message"
+    assert wanting.got == []
+
+
+def test_a_group_in_the_open_transaction_of_one_that_left_says_so() -> None:
+    bench = Bench()
+    leaver = bench.join()
+    bench.send_all("AA")
+    bench.pump()
+    transaction = Transaction(10, 10)
+    transaction.settle(leaver.unsettled[1], Outcome.ACCEPTED)
+    bench.leave(leaver)
+    reader = bench.join()
+    bench.pump()
+    assert _why(bench) == "consumer 1 left 1 messages in a transaction that is open"
+    transaction.commit_settlements(bench.now)
+    bench.pump()
+    assert reader.got == [2]
 
 
 def test_a_group_that_can_go_has_no_reason_to_wait() -> None:
