@@ -202,6 +202,7 @@ class Queue(Source):
         if self.board.events is not None:
             self.record(ACK, entry)
         self.counts.acked += 1
+        entry.lane.failures = 0  # what fails from now on is another row
         self.finish(entry)
 
     def finish(self, entry: Entry) -> None:
@@ -212,7 +213,6 @@ class Queue(Source):
             return
         lane.unsettled -= 1
         if lane.unsettled == 0:
-            lane.failures = 0
             lane.holder = None
             if self.board.wants_drained:
                 self.dispatch.drained(lane)

@@ -91,13 +91,12 @@ class Returns:
         lane = entry.lane
         lane.failures += 1
         queue.record(EventKind.FAIL, entry)
+        is_poisoned = 0 < board.rules.park_after_failures <= lane.failures
+        if lane.is_grouped and is_poisoned and not lane.is_parked:
+            self._park(entry)
         if queue.nak_limit and entry.deliveries >= queue.nak_limit:
             self._die(entry, f"failed {entry.deliveries} times")
             return
-        is_poisoned = 0 < board.rules.park_after_failures <= lane.failures
-        if lane.is_grouped and is_poisoned and not lane.is_parked:
-            lane.is_parked = True
-            board.record_trouble(EventKind.PARK, lane.name, 0, entry.seq)
         delay = retry_delay(queue.settings, entry.deliveries)
         if delay and lane.is_grouped:
             # Order first: the whole group waits with its failed message.
@@ -107,6 +106,13 @@ class Returns:
             queue.timers.send_away(entry, delay)
             return
         self._put_back(entry)
+
+    def _park(self, entry: Entry) -> None:
+        """Stop the group of a message that failed; an operator lets it go on."""
+        queue = self.queue
+        entry.lane.is_parked = True
+        queue.board.record_trouble(EventKind.PARK, entry.lane.name, 0, entry.seq)
+        queue.placement.resolve(entry.lane)
 
     def _refuse(self, entry: Entry, outcome: Outcome) -> None:
         """Put an entry back for others than its holder."""

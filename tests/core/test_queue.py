@@ -157,6 +157,35 @@ def test_repeated_failures_park_the_group_once_and_keep_its_order() -> None:
     assert bench.queue.board.lanes["a"].why == "parked"
 
 
+def test_a_success_between_failures_ends_their_row() -> None:
+    bench = Bench(settings=policy(park_after_failures=2))
+    reader = bench.join()
+    bench.send_all("aaaaa")
+    bench.pump()
+    bench.settle(reader, 1, outcome=Outcome.FAILED)
+    bench.settle(reader, 2)  # others are still out
+    bench.settle(reader, 3, outcome=Outcome.FAILED)
+    assert not bench.queue.board.lanes["a"].is_parked
+    bench.settle(reader, 3, outcome=Outcome.FAILED)
+    assert bench.queue.board.lanes["a"].is_parked
+
+
+def test_messages_that_die_of_their_failures_do_not_end_the_row() -> None:
+    bench = Bench(settings=policy(park_after_failures=2, nak_limit=1))
+    reader = bench.join(1)
+    bench.send_all("aaab")
+    bench.pump()
+    bench.settle(reader, 1, outcome=Outcome.FAILED)
+    reader.window.grant(1, 0)
+    bench.pump()
+    bench.settle(reader, 2, outcome=Outcome.FAILED)
+    reader.window.grant(2, 0)
+    bench.pump()
+    assert reader.got == [1, 2, 4]  # 3 waits for an operator
+    assert bench.queue.counts.dead == 2
+    assert len(bench.events.kinds(EventKind.PARK)) == 1
+
+
 def test_nothing_is_lost_and_nothing_counted_twice() -> None:
     bench = Bench()
     reader = bench.join(3, presettled=True)

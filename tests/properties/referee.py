@@ -120,7 +120,10 @@ class Referee(Law, QueueEvents):
 
     def accepted(self, seq: int) -> None:
         self.acked += 1
-        self._finish(self._unhold(seq))
+        slip = self._unhold(seq)
+        if slip.group:
+            self.groups[slip.group].failures = 0
+        self._finish(slip)
 
     def rejected(self, seq: int) -> None:
         self.dead += 1
@@ -140,6 +143,8 @@ class Referee(Law, QueueEvents):
         group = self.groups.get(slip.group)
         if group is not None:
             group.failures += 1
+            if 0 < self.policy.park_after_failures <= group.failures:
+                group.is_parked = True
         if self.policy.nak_limit and slip.deliveries >= self.policy.nak_limit:
             self.rejected(seq)
             return
@@ -148,8 +153,6 @@ class Referee(Law, QueueEvents):
             if self.policy.delay_s:
                 slip.state, slip.away_until = AWAY, self.now + self.policy.delay_s
             return
-        if 0 < self.policy.park_after_failures <= group.failures:
-            group.is_parked = True
         if self.policy.delay_s:
             group.hold_until = max(group.hold_until, self.now + self.policy.delay_s)
         self.released(seq)
@@ -175,8 +178,6 @@ class Referee(Law, QueueEvents):
         group = self.groups.get(slip.group)
         if group is not None:
             del group.slips[slip.seq]
-            if not self.holder(group):
-                group.failures = 0
             if not group.slips:
                 group.owner, group.is_fresh = 0, False
                 self._vanish(slip.group, group)
@@ -190,14 +191,7 @@ class Referee(Law, QueueEvents):
     def purged(self) -> None:
         for slip in [slip for slip in self.slips.values() if slip.state != HELD]:
             self.dropped += 1
-            self._drop(slip)
-
-    def _drop(self, slip: Slip) -> None:
-        group = self.groups.get(slip.group)
-        failures = 0 if group is None else group.failures
-        self._finish(slip)
-        if group is not None:
-            group.failures = failures
+            self._finish(slip)
 
     # What happens to clients.
 
@@ -359,7 +353,7 @@ class Referee(Law, QueueEvents):
             assert self.is_expired(slip), f"{seq} was expired before its time"
             assert slip.state in (PENDING, AWAY), f"{seq} expired while {slip.state}"
             self.expired += 1
-            self._drop(slip)
+            self._finish(slip)
         elif kind == EventKind.ASSIGN:
             assert group not in self.assigned, f"{group} was assigned twice"
             self.assigned[group] = consumer
