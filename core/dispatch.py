@@ -103,9 +103,12 @@ class Dispatch:
             self.reline(owner)
 
     def _ask_stale(self) -> None:
-        stale = self.board.stale
+        board = self.board
+        stale = board.stale
         for _ in range(min(len(stale), STALE_PORTION)):
             self.membership.ask_again(stale.popleft())
+            if board.budget <= 0:
+                return  # what no selector admits was set aside
 
     def _pump_plain(self, view: View) -> bool:
         """Deliver plain entries of the only view, the common case in one tight loop."""

@@ -110,6 +110,10 @@ class Lane:
             self.back = []
         heappush(self.back, entry.seq)
 
+    def put_all_back(self, numbers: list[int]) -> None:
+        """Put many back where their numbers say."""
+        self.back = sorted(numbers if self.back is None else numbers + self.back)  # is a heap, too
+
     def find_head(self, index: Index) -> Entry | None:
         """Return the smallest pending entry, dropping dead places on the way."""
         entry = self.first

@@ -199,11 +199,13 @@ class Membership:
 
     def _bring_back(self, lane: Lane, aside: set[int]) -> None:
         lane.aside = None
+        returned: list[int] = []
         for seq in aside:
             entry = self.board.index.get(seq)
             if entry is not None and entry.state == ASIDE:
                 entry.state = PENDING
-                lane.put_back(entry)
+                returned.append(seq)
+        lane.put_all_back(returned)
         # At once, not with `ask_all`: the old head must not go out before what just came back.
         self.placement.resolve(lane)
 

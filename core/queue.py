@@ -219,7 +219,7 @@ class Queue(Source):
             if lane.count == 0 and lane.where == IDLE:
                 self.placement.vanish(lane)
             # In the common case the lane is READY for its owner and nothing changes.
-            elif lane.owner is None or lane.where != READY:
+            elif lane.owner is None or lane.where != READY or lane.target is not lane.owner:
                 self.placement.resolve(lane)
         elif lane.where == HELD:
             self.placement.resolve(lane)

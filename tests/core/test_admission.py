@@ -24,6 +24,27 @@ def test_a_head_the_owner_refuses_is_lent_and_the_group_stays_with_its_owner() -
     assert owner.firsts == [1] and other.firsts == []
 
 
+def test_whoever_was_lent_messages_gets_the_next_ones_up_to_its_credit() -> None:
+    bench = Bench()
+    owner = bench.join(selector="colour = 'red'")
+    bench.send("a", colour="red")
+    bench.pump()
+    bench.settle(owner)
+    borrower = bench.join(2, selector="colour = 'blue'")
+    other = bench.join(0, selector="colour = 'blue'")
+    for colour in ("blue", "blue", "blue", "red"):
+        bench.send("a", colour=colour)
+    bench.pump()
+    assert (borrower.got, other.got, owner.got) == ([2, 3], [], [1])
+    other.window.grant(5, 0)
+    bench.pump()
+    assert other.got == []  # the gate
+    bench.settle(borrower)
+    assert (borrower.got, other.got, owner.got) == ([2, 3], [4], [1])
+    bench.settle(other)
+    assert owner.got == [1, 5]
+
+
 def test_the_ring_lends_to_the_next_consumer_clockwise_that_is_there() -> None:
     bench = Bench("consistent-hash", policy(sticky_return_s=60.0))
     bench.join(selector="colour = 'red'")
@@ -73,3 +94,21 @@ def test_an_aside_message_that_expired_is_forgotten() -> None:
     bench.pump()
     bench.wait(2)
     assert bench.queue.board.lanes["a"].aside == {11}
+
+
+def test_a_long_backlog_nobody_wants_is_set_aside_in_portions_and_comes_back_in_order() -> None:
+    bench = Bench()
+    for _ in range(2500):
+        bench.send("a", colour="blue")
+    bench.send("a", colour="red")
+    red = bench.join(selector="colour = 'red'")
+    assert bench.queue.pump(bench.now, bench.wall_ms, 1000)
+    lane = bench.queue.board.lanes["a"]
+    assert lane.aside is not None
+    assert len(lane.aside) == 1000
+    bench.pump()
+    assert red.got == [2501]
+    bench.settle(red)
+    blue = bench.join(10_000, selector="colour = 'blue'")
+    bench.pump()
+    assert blue.got == list(range(1, 2501))

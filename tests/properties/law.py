@@ -166,7 +166,11 @@ class Law:
         if owner is None or owner not in admitting:
             named = self.memory.owner(slip.group, [client.number for client in admitting])
             if not named:
-                return [] if holder else [one for one in admitting if not one.is_retiring]
+                taking = [client for client in admitting if not client.is_retiring]
+                if not holder:
+                    return taking
+                # Whoever was lent what it holds goes on; a group without an owner drains.
+                return [client for client in taking if owner and client.number == holder]
             owner = self.clients[named]
         return [owner] if holder in (0, owner.number) else []
 
