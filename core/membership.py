@@ -101,10 +101,13 @@ class Membership:
                 self.settle_lanes(consumer, [])
 
     def ask_all(self) -> None:
-        """Have every lane asked again, a portion per turn."""
+        """Have every lane asked again, a portion per turn; first those that wait for it already.
+
+        To begin anew each time would never come to the last ones while consumers come and go.
+        """
         stale = self.board.stale
-        stale.clear()
-        stale.extend(self.board.lanes.values())
+        waiting = set(stale)
+        stale.extend([lane for lane in self.board.lanes.values() if lane not in waiting])
 
     def ask_again(self, lane: Lane) -> None:
         """Ask one lane's strategy again and put the lane in its place."""

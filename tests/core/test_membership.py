@@ -194,3 +194,18 @@ def test_a_returned_message_waits_for_the_exclusive_consumer() -> None:
     chosen.window.grant(1, 0)
     bench.pump()
     assert chosen.got == [1]
+
+
+def test_consumers_that_come_and_go_keep_no_group_from_being_asked() -> None:
+    bench = Bench("consistent-hash")
+    first = bench.join(0)
+    groups = [f"g{i}" for i in range(2500)]
+    for group in groups:
+        bench.send(group)
+    bench.pump()
+    for _ in range(3):
+        bench.join(0)
+        assert bench.queue.pump(bench.now, bench.wall_ms, 1000)  # a thousand are asked
+    assert any(bench.owner(group) is not first for group in groups[2000:])
+    bench.pump()
+    assert not bench.queue.board.stale
