@@ -154,18 +154,26 @@ def groups(queue: Queue, lanes: Iterable[Lane], now: float) -> list[Attributes]:
 
 
 def _oldest_held(lanes: list[Lane]) -> dict[Lane, int]:
-    """Return the number of the oldest message that is out, of each group that has one out."""
+    """Return the number of the oldest message that is out, of each group that has one out.
+
+    What a consumer settles in a transaction is out until that ends.
+    """
     oldest: dict[Lane, int] = {}
     for holder in {lane.holder for lane in lanes if lane.holder is not None}:
-        for entry in islice(holder.unsettled.values(), HELD_LOOKED_AT):
+        transactions = holder.session.transactions.values()
+        settled = [done.entry for each in transactions for done in each.settlements]
+        for entry in [*islice(holder.unsettled.values(), HELD_LOOKED_AT), *settled]:
             oldest[entry.lane] = min(entry.seq, oldest.get(entry.lane, entry.seq))
     return oldest
 
 
 def _group(queue: Queue, lane: Lane, held: int, now: float) -> Attributes:
     owner = lane.owner
-    head = 0 if lane.head is None else lane.head.seq
-    oldest = min(head, held) if head and held else head or held
+    numbers = [held] if held else []
+    if lane.head is not None:
+        numbers.append(lane.head.seq)
+    numbers += lane.aside or ()
+    oldest = min(numbers, default=0)
     return {
         "name": f"{queue.name}/{lane.name}",
         "type": "group",
@@ -184,7 +192,7 @@ def _group(queue: Queue, lane: Lane, held: int, now: float) -> Attributes:
         "oldest_s": queue.ages.age(oldest, now) if oldest else 0.0,
         "owned_s": 0.0 if owner is None else now - lane.owned_since,
         "blocked_s": now - lane.blocked_since if lane.blocked_since else 0.0,
-        "draining_s": now - lane.blocked_since if lane.where == DRAINING else 0.0,
+        "draining_s": now - lane.draining_since if lane.where == DRAINING else 0.0,
     }
 
 

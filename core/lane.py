@@ -52,6 +52,7 @@ class Lane:
         "blocked_since",
         "count",
         "dead",
+        "draining_since",
         "failures",
         "first",
         "head",
@@ -92,6 +93,7 @@ class Lane:
         self.hold_until = 0.0
         self.owned_since = 0.0
         self.blocked_since = 0.0  # 0: the head can go, or there is none
+        self.draining_since = 0.0  # of a DRAINING lane
         self.why = ""  # why a HELD lane waits, for people
         self.rank = 0  # messages without a group: the level of their priority, 0 the highest
 

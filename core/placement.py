@@ -225,6 +225,7 @@ class Placement:
     def _drain_began(self, lane: Lane) -> None:
         board = self.board
         holder = lane.holder
+        lane.draining_since = board.now
         board.record(EventKind.DRAIN_START, lane.name, 0 if holder is None else holder.id, 0)
         if board.rules.drain_limit_s:
             board.hold(lane, board.now + board.rules.drain_limit_s)

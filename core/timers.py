@@ -126,7 +126,8 @@ class Timers:
             self.membership.placement.resolve(lane)
         elif lane.where == DRAINING and board.rules.drain_limit_s:
             holder = 0 if lane.holder is None else lane.holder.id
-            if board.now - lane.blocked_since >= board.rules.drain_limit_s:
+            # The very sum that was waited for: a difference of times may be a bit too small.
+            if lane.draining_since + board.rules.drain_limit_s <= board.now:
                 board.record_trouble(EventKind.DRAIN_OVERDUE, lane.name, holder, 0)
 
 

@@ -40,6 +40,23 @@ def test_a_long_drain_is_reported() -> None:
     assert bench.events.kinds(EventKind.DRAIN_OVERDUE) == [(EventKind.DRAIN_OVERDUE, "a", 1, 0)]
 
 
+def test_a_drain_is_reported_at_its_very_second_and_only_for_the_time_it_drains() -> None:
+    bench = Bench(settings=policy(drain_limit_s=0.3))
+    bench.now = 1.1
+    bench.join(1)
+    bench.send_all("aa")
+    bench.pump()
+    commands.close_group(bench.queue, "a", bench.now)
+    bench.wait(0.2)
+    commands.park(bench.queue, "a", bench.now, parked=True)
+    commands.park(bench.queue, "a", bench.now, parked=False)
+    bench.wait(0.1)
+    assert bench.events.kinds(EventKind.DRAIN_OVERDUE) == []
+    deadline = bench.queue.next_deadline(bench.now, bench.wall_ms)
+    bench.wait(deadline - bench.now)
+    assert len(bench.events.kinds(EventKind.DRAIN_OVERDUE)) == 1
+
+
 def test_the_owner_of_an_idle_group_is_forgotten_after_one_to_two_turns() -> None:
     bench = Bench(settings=policy(forget_idle_s=10.0))
     reader = bench.join()
