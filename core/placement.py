@@ -243,5 +243,7 @@ class Placement:
                 board.record(REVOKE, lane.name, owner.id, 0)
         if lane.is_parked and lane.name in board.parked:
             return  # an operator's word: what comes next waits, too
+        if board.unread:
+            board.unread.pop(lane, None)  # without consumers nobody else would let go of it
         if board.lanes.pop(lane.name, None) is not None and board.wants_presence:
             board.strategy.vanished(lane.name)

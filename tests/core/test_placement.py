@@ -86,3 +86,16 @@ def test_many_dead_entries_behind_the_head_are_let_go() -> None:
         threaded, entry = threaded + 1, entry.next
     assert lane.count == 1
     assert threaded < 100
+
+
+def test_a_group_that_goes_while_its_head_is_in_the_store_is_let_go() -> None:
+    bench = Bench()
+    queue = bench.queue
+    entry = bench.send("a")
+    entry.message = None
+    queue.shelf.out += 1
+    queue.shelf.resident -= entry.size
+    queue.placement.resolve(entry.lane)
+    assert list(queue.board.unread) == [entry.lane]
+    commands.purge(queue, bench.now)
+    assert not queue.board.unread
