@@ -225,7 +225,8 @@ class Dispatch:
         lane.holder = consumer
         if lane.is_fresh and lane.owner is consumer:
             lane.is_fresh = False
-            if board.rules.tells_first:
+            is_new = not board.binds_by_rule or board.strategy.introduces(lane.name, consumer.id)
+            if is_new and board.rules.tells_first:
                 entry.marks |= FIRST
         if board.wants_delivered:
             board.strategy.delivered(lane.name)

@@ -167,3 +167,18 @@ def test_the_first_message_of_each_ownership_is_flagged() -> None:
         reader.window.grant(5, 0)
     work.pump()
     assert first.firsts + second.firsts == [1]
+
+
+def test_on_the_ring_too_a_group_that_was_empty_is_not_flagged_as_new_again() -> None:
+    bench = Bench("consistent-hash")
+    reader = bench.join()
+    for _ in range(3):
+        bench.send("a")
+        bench.pump()
+        bench.settle(reader)
+    assert (reader.got, reader.firsts) == ([1, 2, 3], [1])
+    bench.leave(reader)
+    other = bench.join()
+    bench.send("a")
+    bench.pump()
+    assert other.firsts == [4]

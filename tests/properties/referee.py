@@ -34,6 +34,7 @@ class Referee(Law, QueueEvents):
         self.browsers = 0
         self.started_at = 0.0
         self.saw_selectors = False
+        self.introduced: dict[str, int] = {}  # whom a rule gave the last message of a group
         self.newest_first: dict[str, int] = {}
         self.assigned: dict[str, int] = {}  # as the events say
         self.draining: set[str] = set()
@@ -87,7 +88,13 @@ class Referee(Law, QueueEvents):
         if not slip.group:
             return False
         group = self.groups[slip.group]
-        return not group.owner or (group.is_fresh and group.owner == client.number)
+        if not group.owner:
+            return True
+        if not group.is_fresh or group.owner != client.number:
+            return False
+        is_known = self.introduced.get(slip.group) == client.number
+        self.introduced[slip.group] = client.number
+        return not is_known
 
     def _own(self, slip: Slip, client: Client) -> None:
         group = self.groups[slip.group]
@@ -286,6 +293,7 @@ class Referee(Law, QueueEvents):
 
     def strategy_changed(self, memory: Ownership) -> None:
         self.memory = memory
+        self.introduced.clear()
         for client in self.present():
             if not client.is_retiring:
                 memory.joined(client.number, client.weight)
