@@ -199,7 +199,7 @@ class Pager:
         self._count(shelf, entry.size)
         shelf.loaded.append(entry)
         lane = entry.lane
-        if entry.state == PENDING and queue.expire_head(entry):
+        if queue.expire_head(entry):
             return
         if lane.is_grouped and lane.head is entry:
             queue.placement.resolve(lane)
