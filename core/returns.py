@@ -103,6 +103,7 @@ class Returns:
             lane.hold_until = max(lane.hold_until, board.now + delay)
             board.hold(lane, lane.hold_until)
         elif delay and not board.has_run_out(entry):
+            queue.drop_cursor = min(queue.drop_cursor, entry.seq)
             queue.timers.send_away(entry, delay)
             return
         self._put_back(entry)

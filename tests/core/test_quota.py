@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from covey.config.queues import QueueSettings
+from covey.core.entry import Outcome
 from covey.core.errors import RefusedError
 from covey.core.queue import Queue
-from covey.core.quota import has_room, take_room, why_full
+from covey.core.quota import has_room, oldest_available, take_room, why_full
 from tests.core.double import Room
 
 
@@ -62,6 +63,15 @@ def test_drop_head_gives_up_the_oldest_that_are_free() -> None:
     assert take_room(full, 10)
     assert [entry.seq for entry in full.board.index] == [1, 3]
     assert full.counts.dropped == 1
+
+
+def test_drop_head_gives_up_what_waits_for_its_retry_like_anything_older() -> None:
+    full = queue(3, credit=1, quota_messages=3, full_policy="drop head", redelivery_delay_ms=500)
+    assert take_room(full, 10)
+    (held,) = [entry for entry in full.board.index if entry.holder is not None]
+    full.settle(held, Outcome.FAILED, 0.0)
+    oldest = oldest_available(full)
+    assert oldest is held
 
 
 def test_drop_head_cannot_give_up_what_consumers_hold() -> None:
