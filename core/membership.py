@@ -21,6 +21,7 @@ from covey.core.errors import RefusedError
 from covey.core.events import EventKind
 from covey.core.lane import Lane
 from covey.core.placement import Placement
+from covey.core.rules import GroupRules
 from covey.core.view import View
 
 
@@ -99,6 +100,16 @@ class Membership:
                 del self.absent_until[consumer.id]
                 self._forget(consumer)
                 self.settle_lanes(consumer, [])
+
+    def follow(self, rules: GroupRules) -> None:
+        """Go by other rules: what held a group may hold it no more."""
+        board = self.board
+        before = board.rules
+        board.rules = rules
+        if rules.is_selector_strict != before.is_selector_strict:
+            self.views_changed()  # what was set aside holds its group, or the other way round
+        elif rules != before:
+            self.ask_all()
 
     def ask_all(self) -> None:
         """Have every lane asked again, a portion per turn; first those that wait for it already.

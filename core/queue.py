@@ -78,10 +78,7 @@ class Queue(Source):
         """Take over a (new) policy; the strategy has its own way, `change_strategy`."""
         self.settings = settings
         self.nak_limit = settings.nak_limit
-        rules = rules_of(settings)
-        if rules != self.board.rules:
-            self.board.rules = rules
-            self.membership.ask_all()  # what held a group may hold it no more
+        self.membership.follow(rules_of(settings))
         self.discipline.apply(settings)
         self.has_quota = settings.quota > 0 or settings.quota_messages > 0
         # Nothing asks what a newcomer is before it has its place.

@@ -95,6 +95,10 @@ def test_a_head_nobody_wants_is_set_aside_once_the_policy_says_so() -> None:
     bench.queue.apply(policy())
     bench.pump()
     assert reader.got == [2]
+    bench.queue.apply(policy(strict=True))
+    bench.send("a", colour="red")
+    bench.pump()
+    assert reader.got == [2]  # 1 holds its group again
 
 
 def test_too_many_failures_bury_a_message_with_the_reason() -> None:
