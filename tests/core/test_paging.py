@@ -184,28 +184,6 @@ def test_selector_on_groups_reads_what_it_decides_about(tmp_path: Path) -> None:
     house.store.close()
 
 
-def test_messages_set_aside_and_out_run_out_into_their_dead_letter_queue(tmp_path: Path) -> None:
-    broker = BrokerSettings(memory_window_queue=WINDOW, memory_window_total=10 * WINDOW)
-    settings = Settings(broker=broker, queue=(QueueSettings(id="a", dlq="dead", dlq_expired=True),))
-    house = House(tmp_path, settings)
-    for number in range(60):
-        note = Note(b"%08d" % number + BODY, "g")
-        note.expires_ms = 5000
-        house.publish("a", note)
-    house.rest()
-    picky = Reader(Window(10))
-    picky.selector = compile_selector("size > 1000")
-    house.queue("a").join(picky, 0.0)
-    house.rest()
-    assert house.queue("a").shelf.out > 0
-    house.now = 10.0
-    house.queue("a").mark()
-    house.rest()
-    assert house.queue("a").board.index.count == 0
-    assert house.queue("dead").board.index.count == 60
-    house.store.close()
-
-
 def test_browser_sees_a_backlog_that_is_out_and_leaves_memory_as_it_was(tmp_path: Path) -> None:
     house = House(tmp_path, small_windows(WINDOW, 10 * WINDOW))
     sent = filled(house, 200)
