@@ -9,19 +9,22 @@ from __future__ import annotations
 
 from random import Random
 
-from covey.config.queues import GroupSettings, QueueSettings
 from covey.core import commands
 from covey.core.consumer import Window
 from covey.core.entry import PENDING, STORING, Entry, Outcome
+from covey.core.events import EventKind
 from covey.core.queue import Queue
+from covey.core.quota import oldest_available
 from covey.core.selector import compile_selector
 from covey.groups import GroupStrategy, make
 from covey.groups.key import GroupKey
 from tests.core.support import Letter
-from tests.properties.judged import JudgedBrowser, JudgedConsumer
-from tests.properties.law import Client, Policy, Slip
+from tests.properties.bodies import Bodies
+from tests.properties.judged import JudgedBrowser, JudgedConsumer, outcome_of
+from tests.properties.law import Client, Policy, Slip, settings_of
 from tests.properties.ownership import BUCKETS, CACHE_SIZE, OWNERSHIPS, RING_POINTS
-from tests.properties.referee import Referee, outcome_of
+from tests.properties.referee import Referee
+from tests.properties.transacted import Transacted
 
 STRATEGIES = tuple(OWNERSHIPS)
 GROUPS = ("", "a", "b", "c", "d")  # by `BUCKETS` buckets b shares with nobody, a with d
@@ -40,6 +43,12 @@ WEIGHTS = {
     "credit": 12,
     "settle": 20,
     "accept": 4,
+    "enlist": 4,
+    "end_transaction": 2,
+    "page_out": 4,
+    "page_in": 5,
+    "drop_head": 1,
+    "change_policy": 1,
     "commit": 5,
     "park": 5,
     "close": 2,
@@ -73,34 +82,20 @@ class Driver:
         self.has_selectors = chance() < 0.5
         self.has_commits = chance() < 0.3
         self.has_expiry = chance() < 0.4
+        self.has_paging = chance() < 0.4
         self.has_priorities = chance() < 0.4
         self.groups = GROUPS[: self.random.choice((2, 3, 5))]
         self.now = 1.0
         self.wall_ms = 1_000_000
-        self.queue = Queue("judged", self._settings(), strategy_of(strategy), GroupKey())
+        self.queue = Queue("judged", settings_of(self.policy), strategy_of(strategy), GroupKey())
         self.referee = Referee(self.queue, self.policy, OWNERSHIPS[strategy]())
         self.queue.board.events = self.referee
         self.consumers: dict[int, JudgedConsumer] = {}
         self.browsers: list[JudgedBrowser] = []
         self.storing: list[Entry] = []
+        self.bodies = Bodies(self.queue, self.referee)
+        self.transacted = Transacted(self.referee)
         self.trace: list[str] = []
-
-    def _settings(self) -> QueueSettings:
-        policy = self.policy
-        groups = GroupSettings(
-            unsettled_max=policy.unsettled_max,
-            park_after_failures=policy.park_after_failures,
-            sticky_return_s=policy.sticky_return_s,
-            consumers_before_dispatch=policy.consumers_before,
-            time_before_dispatch_ms=int(policy.time_before_s * 1000),
-            drain_limit_s=1.0,
-            selector_order="strict" if policy.is_strict else "hand-on",
-        )
-        return QueueSettings(
-            nak_limit=policy.nak_limit,
-            redelivery_delay_ms=int(policy.delay_s * 1000),
-            groups=groups,
-        )
 
     def play(self, events: int) -> None:
         """Play random events; the pump runs after most of them."""
@@ -120,10 +115,12 @@ class Driver:
         self.referee.pump_begins(self.now, self.wall_ms)
         self.referee.is_scan_limited = self.budget == 2
         more = self.queue.pump(self.now, self.wall_ms, self.budget)
+        if not more and self.bodies.read_wanted():
+            return True
         if not more:
             self.referee.rests()
-            for browser in self.browsers:
-                browser.judge_rest()
+            for browser in [] if self.bodies.out else self.browsers:
+                browser.judge_rest()  # nobody reads what is out for it here
         return more
 
     def pump_until_rest(self) -> None:
@@ -280,6 +277,49 @@ class Driver:
         for entry in row:
             self.referee.accepted(entry.seq)
         self.queue.accept(consumer, [*row, row[0]], self.now)
+
+    def on_enlist(self) -> None:
+        """Settle something in a transaction."""
+        held = [entry for one in self.consumers.values() for entry in one.unsettled.values()]
+        if held:
+            entry = self.random.choice(held)
+            outcome = self.random.choice((Outcome.ACCEPTED, Outcome.RELEASED, Outcome.FAILED))
+            self.trace.append(f"    {entry.seq} {outcome.value}")
+            self.transacted.enlist(entry, outcome)
+
+    def on_end_transaction(self) -> None:
+        """Commit or abort."""
+        is_commit = self.random.random() < 0.6
+        self.trace.append(f"    {'commit' if is_commit else 'abort'}")
+        self.referee.now = self.now
+        self.transacted.end(self.now, is_commit=is_commit)
+
+    def on_page_out(self) -> None:
+        """Put some bodies out of memory."""
+        if self.has_paging:
+            self.bodies.put_out(self.random)
+
+    def on_page_in(self) -> None:
+        """Read some bodies, wanted or not."""
+        self.bodies.read_some(self.random)
+
+    def on_drop_head(self) -> None:
+        """Give up the oldest that nobody has, as a full ring does."""
+        entry = oldest_available(self.queue)
+        if entry is not None:
+            self.trace.append(f"    {entry.seq}")
+            self.referee.dropped_one(entry.seq)
+            self.queue.counts.dropped += 1
+            self.queue.drop(entry, EventKind.DROP)
+
+    def on_change_policy(self) -> None:
+        """Let another cap and another patience hold."""
+        self.policy.unsettled_max = self.random.choice((0, 1, 2))
+        self.policy.park_after_failures = self.random.choice((0, 2))
+        self.policy.is_strict = self.random.random() < 0.2
+        self.trace.append(f"    {self.policy}")
+        self.queue.board.now = self.now
+        self.queue.apply(settings_of(self.policy))
 
     def on_park(self) -> None:
         """Park a group or let it go on."""

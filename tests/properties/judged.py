@@ -1,11 +1,13 @@
-"""Judged: consumers and browsers that tell the referee what they are given."""
+"""Judged: consumers and browsers that tell the referee what they get, and what they settle."""
 
 from __future__ import annotations
 
 from covey.core.consumer import Consumer, Window
-from covey.core.entry import ACQUIRED, STORING, Entry
+from covey.core.entry import ACQUIRED, STORING, Entry, Outcome
 from tests.core.support import NOBODY
 from tests.properties.referee import Referee
+
+WITHOUT_REFUSAL = {Outcome.DECLINED: Outcome.RELEASED, Outcome.UNFIT: Outcome.FAILED}
 
 
 class JudgedConsumer(Consumer):
@@ -61,3 +63,18 @@ class JudgedBrowser(Consumer):
             # One it stepped over while it was acquired does not count when it comes back.
             and (self.sees_acquired or not slip.was_delivered)
         ]
+
+
+def outcome_of(referee: Referee, seq: int, outcome: Outcome) -> None:
+    """Tell the referee how a delivery is settled."""
+    if outcome is Outcome.ACCEPTED:
+        referee.accepted(seq)
+    elif outcome is Outcome.REJECTED:
+        referee.rejected(seq)
+    elif outcome is Outcome.FAILED:
+        referee.failed(seq)
+    elif outcome is Outcome.DECLINED or outcome is Outcome.UNFIT:
+        referee.refused(seq)
+        outcome_of(referee, seq, WITHOUT_REFUSAL[outcome])
+    else:
+        referee.released(seq)

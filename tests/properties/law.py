@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from covey.config.queues import GroupSettings, QueueSettings
 from tests.properties.ownership import Ownership
 
 PENDING, STORING, HELD, AWAY = "pending", "storing", "held", "away"
@@ -30,6 +31,7 @@ class Slip:
     deliveries: int = 0
     away_until: float = 0.0
     was_delivered: bool = False
+    is_out: bool = False  # its body is out of memory
 
 
 @dataclass(slots=True, eq=False)
@@ -85,6 +87,24 @@ class Policy:
     is_strict: bool = False
 
 
+def settings_of(policy: Policy) -> QueueSettings:
+    """Give the same options as the queue knows them."""
+    groups = GroupSettings(
+        unsettled_max=policy.unsettled_max,
+        park_after_failures=policy.park_after_failures,
+        sticky_return_s=policy.sticky_return_s,
+        consumers_before_dispatch=policy.consumers_before,
+        time_before_dispatch_ms=int(policy.time_before_s * 1000),
+        drain_limit_s=1.0,
+        selector_order="strict" if policy.is_strict else "hand-on",
+    )
+    return QueueSettings(
+        nak_limit=policy.nak_limit,
+        redelivery_delay_ms=int(policy.delay_s * 1000),
+        groups=groups,
+    )
+
+
 class Law:
     """The tables of one queue, and what follows from them."""
 
@@ -94,6 +114,7 @@ class Law:
         self.now = 0.0
         self.wall_ms = 0
         self.is_scan_limited = False
+        self.is_at_rest = False
         self.slips: dict[int, Slip] = {}
         self.plain: dict[int, Slip] = {}
         self.groups: dict[str, Group] = {}
@@ -151,7 +172,7 @@ class Law:
 
     def takers(self, slip: Slip) -> list[Client]:
         """Everybody who may have the message now, willing or not."""
-        if slip.state != PENDING or self.is_expired(slip):
+        if slip.state != PENDING or self.is_expired(slip) or slip.is_out:
             return []
         admitting = [client for client in self.present() if self.admits(client, slip)]
         if not slip.group:
@@ -179,13 +200,15 @@ class Law:
         if not self.is_started:
             return
         for group in self.groups.values():
+            if not self.is_at_rest and any(slip.is_out for slip in group.slips.values()):
+                continue  # whether anybody wants one is known once its body is read
             # One that ran out may stand in the way until its second has passed.
             slip = self.head(group, lingering=True)
             if slip is not None and any(client.is_willing() for client in self.takers(slip)):
                 yield slip
         for slip in self.plain.values():
-            if slip.state == STORING:
-                return  # the order waits for its commit
+            if slip.state == STORING or slip.is_out:
+                return  # the order waits for its commit, or for its body
             if any(client.is_willing() for client in self.takers(slip)):
                 yield slip
 

@@ -16,13 +16,11 @@ read from the queue.
 
 from __future__ import annotations
 
-from covey.core.entry import ACQUIRED, Outcome
+from covey.core.entry import ACQUIRED
 from covey.core.events import EventKind, QueueEvents
 from covey.core.queue import Queue
 from tests.properties.law import AWAY, HELD, PENDING, STORING, Client, Group, Law, Policy, Slip
 from tests.properties.ownership import Ownership
-
-WITHOUT_REFUSAL = {Outcome.DECLINED: Outcome.RELEASED, Outcome.UNFIT: Outcome.FAILED}
 
 
 class Referee(Law, QueueEvents):
@@ -166,7 +164,9 @@ class Referee(Law, QueueEvents):
 
     def _unhold(self, seq: int) -> Slip:
         slip = self.slips[seq]
-        self.clients[slip.holder].held.discard(seq)
+        holder = self.clients.get(slip.holder)
+        if holder is not None:  # else it left with a transaction open
+            holder.held.discard(seq)
         slip.state, slip.holder = PENDING, 0
         group = self.groups.get(slip.group)
         if group is not None and not self.holder(group):
@@ -194,6 +194,22 @@ class Referee(Law, QueueEvents):
         if not group.slips and not group.is_kept:
             del self.groups[name]
             self.memory.vanished(name)
+
+    def enlisted(self, seq: int) -> None:
+        """A transaction settles it: it is out, but counts for its consumer no more."""
+        slip = self.slips[seq]
+        self.clients[slip.holder].held.discard(seq)
+
+    def given_back(self, seq: int) -> None:
+        self.clients[self.slips[seq].holder].held.add(seq)
+
+    def dropped_one(self, seq: int) -> None:
+        slip = self.slips[seq]
+        assert slip.state != HELD, f"{seq} was dropped though somebody has it"
+        older = [one.seq for one in self.slips.values() if one.state != HELD and one.seq < seq]
+        assert not older, f"{seq} was dropped before {older}"
+        self.dropped += 1
+        self._finish(slip)
 
     def purged(self) -> None:
         for slip in [slip for slip in self.slips.values() if slip.state != HELD]:
@@ -232,7 +248,7 @@ class Referee(Law, QueueEvents):
             slip.deliveries += 1
         for name in {self.slips[seq].group for seq in client.held} - {""}:
             group = self.groups[name]
-            if group.owner == number:
+            if group.owner == number and not self.holder(group):  # or a transaction has some
                 self._drained(name, group)
         client.held.clear()
         if self.policy.sticky_return_s and client.client_id and not client.is_retiring:
@@ -319,7 +335,9 @@ class Referee(Law, QueueEvents):
     # At rest.
 
     def rests(self) -> None:
+        self.is_at_rest = True
         waiting = [slip.seq for slip in self.candidates()]
+        self.is_at_rest = False
         assert not waiting, f"the pump rests but {waiting} could go"
         self._judge_contents()
         self._judge_counts()
@@ -372,21 +390,6 @@ class Referee(Law, QueueEvents):
             self.draining.add(group)
         elif kind == EventKind.DRAIN_END:
             self.draining.remove(group)
-
-
-def outcome_of(referee: Referee, seq: int, outcome: Outcome) -> None:
-    """Tell the referee how a delivery is settled."""
-    if outcome is Outcome.ACCEPTED:
-        referee.accepted(seq)
-    elif outcome is Outcome.REJECTED:
-        referee.rejected(seq)
-    elif outcome is Outcome.FAILED:
-        referee.failed(seq)
-    elif outcome is Outcome.DECLINED or outcome is Outcome.UNFIT:
-        referee.refused(seq)
-        outcome_of(referee, seq, WITHOUT_REFUSAL[outcome])
-    else:
-        referee.released(seq)
 
 
 def _waits_for(absent: Client, client: Client) -> bool:

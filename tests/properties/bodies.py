@@ -1,0 +1,71 @@
+"""Bodies: messages of the judged queue that are out of memory, as the pager keeps them.
+
+The pager's rules without its store: what may go out, and what must be read before anybody waits.
+The referee is told which are out, since nothing is decided about a message that is not there.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from covey.core import page
+from covey.core.entry import ASIDE, PENDING, Entry
+from covey.core.message import Message
+from covey.core.queue import Queue
+from tests.properties.referee import Referee
+
+
+class Bodies:
+    """What is out."""
+
+    def __init__(self, queue: Queue, referee: Referee) -> None:
+        self.queue = queue
+        self.referee = referee
+        self.out: dict[int, Message] = {}
+
+    def put_out(self, random: Random) -> None:
+        """Put out some of what may go."""
+        for entry in list(self.queue.board.index):
+            if random.random() < 0.5 and self._may_go(entry):
+                self.out[entry.seq] = entry.content
+                self._set(entry, None)
+
+    def read_some(self, random: Random) -> None:
+        """Read some, wanted or not."""
+        for seq in list(self.out):
+            if random.random() < 0.3:
+                self._read(seq)
+
+    def read_wanted(self) -> bool:
+        """Read what consumers wait for, as after each pump; False if nobody waits."""
+        wanted = page.wanted(self.queue, is_over=True) if self.out else []
+        for entry in wanted:
+            if entry.seq in self.out:
+                self._read(entry.seq)
+        return bool(wanted)
+
+    def _may_go(self, entry: Entry) -> bool:
+        board = self.queue.board
+        if entry.message is None or entry.state not in (PENDING, ASIDE):
+            return False
+        if entry.lane.head is entry and board.consumers:
+            return False
+        return entry.lane.is_grouped or not any(view.back for view in board.views)
+
+    def _read(self, seq: int) -> None:
+        body = self.out.pop(seq)
+        entry = self.queue.board.index.get(seq)
+        if entry is not None:
+            self._set(entry, body)
+            self.queue.mark()
+
+    def _set(self, entry: Entry, body: Message | None) -> None:
+        sign = 1 if body is None else -1
+        entry.message = body
+        self.queue.shelf.out += sign
+        self.queue.shelf.resident -= sign * entry.size
+        self.referee.slips[entry.seq].is_out = body is None
+        if body is not None and self.queue.expire_head(entry):
+            return
+        if entry.lane.is_grouped and entry.lane.head is entry:
+            self.queue.placement.resolve(entry.lane)
