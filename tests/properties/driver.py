@@ -16,13 +16,12 @@ from covey.core.events import EventKind
 from covey.core.queue import Queue
 from covey.core.quota import oldest_available
 from covey.core.selector import compile_selector
-from covey.groups import GroupStrategy, make
 from covey.groups.key import GroupKey
 from tests.core.support import Letter
 from tests.properties.bodies import Bodies
 from tests.properties.judged import JudgedBrowser, JudgedConsumer, outcome_of
-from tests.properties.law import Client, Policy, Slip, settings_of
-from tests.properties.ownership import BUCKETS, CACHE_SIZE, OWNERSHIPS, RING_POINTS
+from tests.properties.law import Client, Policy, Slip, settings_of, strategy_of
+from tests.properties.ownership import OWNERSHIPS
 from tests.properties.referee import Referee
 from tests.properties.transacted import Transacted
 
@@ -381,11 +380,6 @@ class Driver:
         if not self.consumers:
             return None
         return self.random.choice(list(self.consumers.values()))
-
-
-def strategy_of(name: str) -> GroupStrategy:
-    """Make a strategy small enough to be always at its limit."""
-    return make(name, bucket_count=BUCKETS, cache_size=CACHE_SIZE, ring_points=RING_POINTS)
 
 
 def run(seed: int, strategy: str, events: int = EVENTS_PER_RUN) -> int:

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from covey.config.queues import GroupSettings, QueueSettings
-from tests.properties.ownership import Ownership
+from covey.groups import GroupStrategy, make
+from tests.properties.ownership import BUCKETS, CACHE_SIZE, RING_POINTS, STRICT, Ownership
 
 PENDING, STORING, HELD, AWAY = "pending", "storing", "held", "away"
 
@@ -102,6 +103,17 @@ def settings_of(policy: Policy) -> QueueSettings:
         nak_limit=policy.nak_limit,
         redelivery_delay_ms=int(policy.delay_s * 1000),
         groups=groups,
+    )
+
+
+def strategy_of(name: str) -> GroupStrategy:
+    """Make a strategy small enough to be always at its limit."""
+    return make(
+        name.removesuffix(STRICT),
+        bucket_count=BUCKETS,
+        cache_size=CACHE_SIZE,
+        ring_points=RING_POINTS,
+        lru_strict_activemq=name.endswith(STRICT),
     )
 
 

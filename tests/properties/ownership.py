@@ -16,6 +16,7 @@ from covey.groups.hash_ring import position
 BUCKETS = 3
 CACHE_SIZE = 2
 RING_POINTS = 3
+STRICT = "-strict"
 
 
 class Ownership(ABC):
@@ -55,6 +56,9 @@ class Ownership(ABC):
 
     def vanished(self, group: str) -> None:  # noqa: B027 - most keep the owner
         """The group has no message any more."""
+
+    def delivered(self, group: str) -> None:  # noqa: B027 - only the strict lru minds
+        """A message of the group went out."""
 
 
 class Remembered(Ownership):
@@ -137,6 +141,30 @@ class LruOwnership(Remembered):
             self.forget(self.idle[0])
 
 
+class StrictLruOwnership(Remembered):
+    """lru as ActiveMQ does it: beyond the size the least recently delivered group is forgotten."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used: list[str] = []
+
+    def took(self, group: str, consumer: int) -> None:
+        super().took(group, consumer)
+        while len(self.owners) > CACHE_SIZE:
+            self.forget(self.used[0])
+        self.used.append(group)
+
+    def delivered(self, group: str) -> None:
+        if group in self.used:
+            self.used.remove(group)
+            self.used.append(group)
+
+    def forget(self, key: str) -> None:
+        super().forget(key)
+        if key in self.used:
+            self.used.remove(key)
+
+
 class BucketOwnership(Remembered):
     """hash-buckets: as simple, by bucket."""
 
@@ -194,6 +222,7 @@ OWNERSHIPS: dict[str, type[Ownership]] = {
     "shared": SharedOwnership,
     "simple": Remembered,
     "lru": LruOwnership,
+    "lru" + STRICT: StrictLruOwnership,
     "hash-buckets": BucketOwnership,
     "consistent-hash": RingOwnership,
 }

@@ -102,6 +102,7 @@ class Referee(Law, QueueEvents):
             self.ask_all()
         if group.owner == client.number:
             group.is_fresh = False
+        self.memory.delivered(slip.group)
         if slip.closes and self.memory.acts_on_close:
             self.close(slip.group, group)
 
