@@ -242,6 +242,8 @@ class Placement:
             if board.events is not None:
                 board.record(REVOKE, lane.name, owner.id, 0)
         if lane.is_parked and lane.name in board.parked:
+            if board.wants_drained:
+                board.strategy.drained(lane.name)  # the last one out ran out as it came back
             return  # an operator's word: what comes next waits, too
         if board.unread:
             board.unread.pop(lane, None)  # without consumers nobody else would let go of it

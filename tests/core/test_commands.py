@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from covey.core import commands
+from covey.core.entry import Outcome
 from covey.core.reasons import why_waits
 from covey.groups import make
 from tests.core.support import Bench
@@ -48,6 +49,22 @@ def test_a_parked_group_waits_though_it_ran_empty() -> None:
     assert commands.park(bench.queue, "a", bench.now, parked=False)
     bench.pump()
     assert reader.got == [1, 3, 2]
+
+
+def test_a_shared_group_that_ran_empty_while_parked_is_free_again() -> None:
+    bench = Bench("shared")
+    first, second = bench.join(1), bench.join(0)
+    entry = bench.send("a", ttl_ms=1000)
+    bench.pump()
+    commands.park(bench.queue, "a", bench.now, parked=True)
+    bench.wait(2)
+    bench.queue.settle(entry, Outcome.RELEASED, bench.now)  # it has run out
+    bench.pump()
+    bench.send("a")
+    commands.park(bench.queue, "a", bench.now, parked=False)
+    second.window.grant(1, 0)
+    bench.pump()
+    assert (first.got, second.got) == ([1], [2])
 
 
 def test_an_empty_group_is_gone_once_it_may_go_on() -> None:
