@@ -30,6 +30,7 @@ from covey.core.view import View
 from covey.groups.base import GroupStrategy
 
 VOID_SPARED: Final = 64  # void places in a heap that are not worth a rebuild
+INTRODUCED_MAX: Final = 8192  # then all are forgotten, and some told twice: under 1 MB
 
 
 class Board:
@@ -68,6 +69,8 @@ class Board:
         self.wants_drained = strategy.wants_drained
         self.is_bounded = strategy.is_bounded
         self.binds_by_rule = strategy.binds_by_rule
+        # Whom a rule last gave a message of a group: it would not know that it has done so before.
+        self.introduced: dict[str, int] = {}
 
     def record(self, kind: int, group: str, consumer: int, seq: int) -> None:
         """Report an event, if anybody listens."""
@@ -79,6 +82,12 @@ class Board:
         self.record(kind, group, consumer, seq)
         if self.alarm is not None:
             self.alarm(self.name, KIND_NAMES[kind], group)
+
+    def introduce(self, group: str, consumer: int) -> None:
+        """Note that a consumer has had a message of a group."""
+        if len(self.introduced) >= INTRODUCED_MAX:
+            self.introduced.clear()
+        self.introduced[group] = consumer
 
     def set_levels(self, count: int) -> None:
         """Have so many priorities; the queue must be empty."""

@@ -225,9 +225,11 @@ class Dispatch:
         lane.holder = consumer
         if lane.is_fresh and lane.owner is consumer:
             lane.is_fresh = False
-            is_new = not board.binds_by_rule or board.strategy.introduces(lane.name, consumer.id)
-            if is_new and board.rules.tells_first:
-                entry.marks |= FIRST
+            if board.introduced.get(lane.name) != consumer.id:
+                if board.binds_by_rule:
+                    board.introduce(lane.name, consumer.id)
+                if board.rules.tells_first:
+                    entry.marks |= FIRST
         if board.wants_delivered:
             board.strategy.delivered(lane.name)
         if message.group_sequence < 0 and board.strategy.acts_on_close:

@@ -53,7 +53,7 @@ class GroupStrategy(ABC):
     uses_default_group: ClassVar[bool] = False
     """Whether messages without a group id form one group of their own."""
     binds_by_rule: ClassVar[bool] = False
-    """Whether `owner` names an owner without `took`; `introduces` says if it is a new one."""
+    """Whether `owner` names an owner without `took`: each new answer is a new ownership."""
     wants_presence: ClassVar[bool] = True
     """Whether `opened` and `vanished` must be called."""
     wants_delivered: ClassVar[bool] = False
@@ -115,13 +115,6 @@ class GroupStrategy(ABC):
 
     def delivered(self, group: str) -> None:  # noqa: B027 - optional, see the class
         """Note that a message of the group was handed to its owner (if `wants_delivered`)."""
-
-    def introduces(self, group: str, consumer: int) -> bool:
-        """Note that the owner by rule gets a message; False if it is known to have had the last.
-
-        Asked if `binds_by_rule`, before the first message after each new answer of `owner`.
-        """
-        return True
 
     def age(self) -> int:
         """Turn the idle clock: forget what was idle at the last turn and still is; count it."""

@@ -6,9 +6,6 @@ can be closed, and a join moves the newcomer's share to it at once (the queue's 
 group drain first). After a join only groups that go to the newcomer move; after a leave only
 those of the leaver.
 
-Whether a consumer gets its first message of a group is not the ring's to know, so the newest few
-thousand introductions are kept; who is introduced twice only warms its cache once more.
-
 Apollo has 10 points per consumer; its heaviest of 16 carries some 1.6 times its share. The
 default here is 100 points, which brings that to 1.2.
 """
@@ -18,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from covey.groups.base import NO_GROUPS, NONE, GroupStrategy
+from covey.groups.base import FREE, NO_GROUPS, NONE, GroupStrategy
 from covey.groups.hash_ring import HashRing
 
 POINTS_DEFAULT: Final = 100
@@ -30,14 +27,11 @@ POINTS_APOLLO: Final = 10
 POINTS_MAX: Final = 1000
 """Most points of one consumer, whatever its weight: a join hashes and sorts them in one turn."""
 
-INTRODUCED_KEPT: Final = 8192
-"""Introductions remembered, under 1 MB; then all are forgotten."""
-
 
 class ConsistentHash(GroupStrategy):
     """A ring of consumers, each with `points` times its weight."""
 
-    __slots__ = ("_introduced", "_ring", "points")
+    __slots__ = ("_ring", "points")
 
     name: ClassVar[str] = "consistent-hash"
     acts_on_close: ClassVar[bool] = False
@@ -49,25 +43,15 @@ class ConsistentHash(GroupStrategy):
         assert 1 <= points <= POINTS_MAX, f"a consumer has 1 to {POINTS_MAX} points, not {points}"
         self.points = points
         self._ring = HashRing()
-        self._introduced: dict[str, int] = {}  # who had the last message of a group
 
     def owner(self, group: str, skip: frozenset[int] = NONE) -> int:
         """Give the consumer of the first point that is not to be skipped."""
-        return self._ring.find(group, skip)
+        known = FREE if skip else self._ring.owners.get(group, FREE)  # asked for each message
+        return known or self._ring.find(group, skip)
 
     def took(self, group: str, consumer: int) -> Sequence[str]:
         """Record nothing: the ring decides."""
         return NO_GROUPS
-
-    def introduces(self, group: str, consumer: int) -> bool:
-        """Remember the consumer for a while as the one that knows the group."""
-        introduced = self._introduced
-        if introduced.get(group) == consumer:
-            return False
-        if len(introduced) >= INTRODUCED_KEPT:
-            introduced.clear()
-        introduced[group] = consumer
-        return True
 
     def joined(self, consumer: int, weight: int) -> bool:
         """Put the consumer on the ring; any lane may be its own now."""

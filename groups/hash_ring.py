@@ -42,12 +42,12 @@ POSITION_BYTES: Final = 8
 class HashRing:
     """Consumers on a circle of 2 ** 64 positions."""
 
-    __slots__ = ("_consumers", "_owners", "_points")
+    __slots__ = ("_consumers", "_points", "owners")
 
     def __init__(self) -> None:
         self._points: list[int] = []
         self._consumers: set[int] = set()
-        self._owners: dict[str, int] = {}  # answers of `find`, good until the ring changes
+        self.owners: dict[str, int] = {}  # answers of `find`, good until the ring changes
 
     def __contains__(self, consumer: int) -> bool:
         return consumer in self._consumers
@@ -60,7 +60,7 @@ class HashRing:
         assert 0 < consumer <= CONSUMER_MASK, f"consumer {consumer} has no place on the ring"
         assert consumer not in self._consumers, f"consumer {consumer} is on the ring already"
         self._consumers.add(consumer)
-        self._owners.clear()
+        self.owners.clear()
         for i in range(count):
             self._points.append(position(f"{consumer}:{i}") << CONSUMER_BITS | consumer)
         # Sorted runs are merged in linear time; inserting one by one would move the list each time.
@@ -69,7 +69,7 @@ class HashRing:
     def remove(self, consumer: int) -> None:
         """Take the consumer's points away."""
         self._consumers.discard(consumer)
-        self._owners.clear()
+        self.owners.clear()
         self._points = [point for point in self._points if point & CONSUMER_MASK != consumer]
 
     def replace(self, old: int, new: int) -> None:
@@ -77,7 +77,7 @@ class HashRing:
         assert new not in self._consumers, f"consumer {new} is on the ring already"
         self._consumers.discard(old)
         self._consumers.add(new)
-        self._owners.clear()
+        self.owners.clear()
         for i, point in enumerate(self._points):
             if point & CONSUMER_MASK == old:
                 self._points[i] = point ^ old ^ new
@@ -86,8 +86,7 @@ class HashRing:
     def find(self, key: str, skip: frozenset[int] = NONE) -> int:
         """Give the first consumer clockwise of the key that is not to be skipped, else 0."""
         if not skip:
-            known = self._owners.get(key)
-            return self._look_up(key) if known is None else known
+            return self.owners.get(key, FREE) or self._look_up(key)
         points = self._points
         start = bisect_left(points, position(key) << CONSUMER_BITS)
         for i in range(start, start + len(points)):
@@ -102,9 +101,9 @@ class HashRing:
             return FREE
         start = bisect_left(points, position(key) << CONSUMER_BITS)
         found = points[start if start < len(points) else 0] & CONSUMER_MASK
-        if len(self._owners) >= OWNERS_KEPT:
-            self._owners.clear()
-        self._owners[key] = found
+        if len(self.owners) >= OWNERS_KEPT:
+            self.owners.clear()
+        self.owners[key] = found
         return found
 
 

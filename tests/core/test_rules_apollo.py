@@ -6,6 +6,7 @@ NACK the STOMP engine's. Where this broker does better than its model the test s
 
 from __future__ import annotations
 
+from covey.core.board import INTRODUCED_MAX
 from covey.core.entry import Outcome
 from tests.core.support import Bench, Reader, policy
 
@@ -182,3 +183,13 @@ def test_on_the_ring_too_a_group_that_was_empty_is_not_flagged_as_new_again() ->
     bench.send("a")
     bench.pump()
     assert other.firsts == [4]
+
+
+def test_what_the_ring_was_told_of_so_many_groups_is_forgotten_at_some_time() -> None:
+    bench = Bench("consistent-hash")
+    reader = bench.join(100_000, presettled=True)
+    for group in ("a", *[f"other-{i}" for i in range(INTRODUCED_MAX)], "a"):
+        bench.send(group)
+        bench.pump()
+    assert len(reader.got) == len(reader.firsts)  # once too often, never once too few
+    assert len(bench.queue.board.introduced) <= INTRODUCED_MAX

@@ -9,12 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covey.groups.base import FREE
-from covey.groups.consistent_hash import (
-    INTRODUCED_KEPT,
-    POINTS_APOLLO,
-    POINTS_MAX,
-    ConsistentHash,
-)
+from covey.groups.consistent_hash import POINTS_APOLLO, POINTS_MAX, ConsistentHash
 
 GROUPS = [f"group-{i}" for i in range(300)]
 weights = st.lists(st.integers(1, 3), min_size=1, max_size=6)
@@ -146,16 +141,3 @@ def test_points_out_of_range_are_a_programming_error() -> None:
 
 def test_its_points_are_shown() -> None:
     assert ConsistentHash().describe() == {"strategy": "consistent-hash", "ring_points": 100}
-
-
-def test_who_had_the_last_message_of_a_group_is_not_introduced_again() -> None:
-    strategy = joined_by([1, 1])
-    assert [strategy.introduces("g", consumer) for consumer in (1, 1, 2, 1)] == [
-        True,
-        False,
-        True,
-        True,
-    ]
-    for i in range(INTRODUCED_KEPT):
-        assert strategy.introduces(f"other-{i}", 2)
-    assert strategy.introduces("g", 1)  # forgotten: once too often, never once too few

@@ -109,4 +109,4 @@ def test_what_is_remembered_is_bounded() -> None:
     ring.add(1, 1)
     for number in range(OWNERS_KEPT + 10):
         ring.find(str(number))
-    assert len(ring._owners) == 10
+    assert len(ring.owners) == 10
