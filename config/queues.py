@@ -96,14 +96,14 @@ class GroupSettings(Record):
     unsettled_max: Count = 0
     """Messages of one group that may be out at once; 0 = as many as the owner has credit for."""
     park_after_failures: Count = 0
-    """Set a group aside for an operator after so many failures of one message; 0 = never."""
+    """Park a group for an operator after so many failures in a row; 0 = never."""
     drain_limit_s: Seconds = 0.0
     """Longest time a group waits for its old owner to settle before it is shown as stuck; 0 = no
     limit."""
     sticky_return_s: Seconds = 0.0
     """A client that comes back within this time gets its groups back; 0 = never."""
     selector_order: Literal["hand-on", "strict"] = "hand-on"
-    """A group's next message that its owner's selector refuses: hand it to another, or wait."""
+    """A group's next message that nobody's selector admits: go on without it, or wait."""
     first_for_consumer: bool = True
     """Flag the first message of a group to a consumer (JMSXGroupFirstForConsumer)."""
 

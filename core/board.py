@@ -71,6 +71,7 @@ class Board:
         self.binds_by_rule = strategy.binds_by_rule
         # Whom a rule last gave a message of a group: it would not know that it has done so before.
         self.introduced: dict[str, int] = {}
+        self.is_over_size = False  # its map had to grow beyond its size, and that was told
 
     def record(self, kind: int, group: str, consumer: int, seq: int) -> None:
         """Report an event, if anybody listens."""

@@ -47,7 +47,6 @@ class Dispatch:
         self.membership = membership
         self.expire = expire  # drops an entry that has just run out
         self.place = 0  # places in the lines are numbered per queue
-        self.is_over_size = False  # the strategy's map had to grow beyond its size
         self.turn = 0  # counts assignments, for "longest without one"
         self.plain = Plain(board, placement.admission)
 
@@ -281,9 +280,9 @@ class Dispatch:
         strategy = board.strategy
         for group in strategy.evictions():
             board.record(EventKind.EVICT, group, 0, 0)
-        if strategy.over_size != self.is_over_size:
-            self.is_over_size = strategy.over_size
-            if self.is_over_size:
+        if strategy.over_size != board.is_over_size:
+            board.is_over_size = strategy.over_size
+            if board.is_over_size:
                 board.record_trouble(EventKind.GROUPS_OVER_SIZE, "", 0, 0)
 
 

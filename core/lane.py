@@ -10,7 +10,7 @@
 |----------|------------------------------------------------------------|------------------------|
 | IDLE     | no message can be a head                                   | nothing                |
 | OPEN     | the head may go to any consumer whose view admits it       | `free` of those views  |
-| READY    | the head may go to `target` only                           | `ready` of the target  |
+| READY    | the head may go to `target` only                           | `hot`, or its `ready`  |
 | DRAINING | unsettled messages with a holder who may not take the head | nothing                |
 | HELD     | parked, capped, backing off, or its head is in the store   | nothing                |
 
@@ -19,7 +19,7 @@ has no unsettled message or c is the one that holds them.
 
 The FIFO is threaded through the entries (a deque a group would cost 600 bytes). Returned
 messages go into `back`, a heap made only when needed; the head is the smaller of both, so a
-return is at its sequence position, always. Only `core.dispatch` moves a lane between places.
+return is at its sequence position, always. Only `core.placement` moves a lane between places.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from covey.core import commands
 from covey.core.entry import Entry, Outcome
 from covey.core.events import EventKind
 from covey.core.index import Index
+from covey.groups import make
 from tests.core.support import Bench, policy
 
 
@@ -213,3 +214,14 @@ def test_a_bounded_map_that_had_to_grow_says_so_once() -> None:
     assert len(told) == 1
     bench.settle(reader)
     assert not bench.queue.board.strategy.over_size
+
+
+def test_the_next_bounded_map_says_so_too() -> None:
+    bench = Bench("lru", policy(cache_size=2))
+    bench.join()
+    bench.send_all("ABC")
+    bench.pump()
+    commands.change_strategy(bench.queue, make("lru", cache_size=1), bench.now)
+    bench.send_all("DE")
+    bench.pump()
+    assert len(bench.events.kinds(EventKind.GROUPS_OVER_SIZE)) == 2
