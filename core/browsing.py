@@ -1,9 +1,9 @@
 """Browsing: copies for consumers that only look. They own nothing and keep a number.
 
 A browser sees every message of the queue in order, acquired ones too unless it says otherwise,
-while it has credit. At the end it is told so once, or waits for more. Nothing has to be repaired
-when entries vanish under it, and it never holds anything up. Bodies that are out of memory are read
-for it alone (`core.glances`).
+while it has credit; it looks before anything new is handed out. At the end it is told so once, or
+waits for more. Nothing has to be repaired when entries vanish under it, and it never holds anything
+up. Bodies that are out of memory are read for it alone (`core.glances`).
 """
 
 from __future__ import annotations

@@ -77,6 +77,8 @@ class Dispatch:
         board.budget = budget
         if board.stale:
             self._ask_stale()
+        if board.browsers:
+            self._show_first()
         view = board.default_view
         while board.budget > 0:
             if board.has_selectors or view.free:
@@ -93,6 +95,22 @@ class Dispatch:
             for browser in list(board.browsers):
                 browse(board, browser)
         return board.budget <= 0 or bool(board.stale)
+
+    def _show_first(self) -> None:
+        """Let browsers look before anything goes: what is settled as it is sent they never would.
+
+        All of them together have half of the budget, so that a long look holds nobody up.
+        """
+        board = self.board
+        left = board.budget
+        share = max(1, left // 2 // len(board.browsers))
+        least = left - left // 2
+        for browser in list(board.browsers):
+            board.budget = min(share, left - least)
+            left -= board.budget
+            browse(board, browser)
+            left += board.budget
+        board.budget = left
 
     def drained(self, lane: Lane) -> None:
         """Hear that nobody holds the lane any more; asked if the strategy wants to know."""

@@ -183,6 +183,32 @@ def test_a_browser_copies_and_ends_once() -> None:
     assert bench.queue.board.index.count == 3
 
 
+def test_a_browser_sees_what_a_consumer_settles_as_it_is_sent() -> None:
+    bench = Bench()
+    browser = bench.browse()
+    browser.browse_ends = False
+    reader = bench.join(presettled=True)
+    for group in ("", "a", "a", ""):
+        bench.send(group)
+        bench.pump()
+    assert browser.got == reader.got == [1, 2, 3, 4]
+
+
+def test_browsers_have_half_of_a_pump_that_ends_early() -> None:
+    bench = Bench()
+    browsers = [bench.browse(1000), bench.browse(1000)]
+    reader = bench.join(1000)
+    for _ in range(500):
+        bench.send("a")
+    assert bench.queue.pump(bench.now, bench.wall_ms, 100)
+    assert [len(browser.got) for browser in browsers] == [25, 25]
+    assert len(reader.got) == 50
+    assert bench.queue.pump(bench.now, bench.wall_ms, 1)
+    assert len(reader.got) == 51
+    bench.pump()
+    assert [len(browser.got) for browser in browsers] == [500, 500]
+
+
 def test_a_browser_from_the_next_number_sees_only_what_comes() -> None:
     bench = Bench()
     bench.send()
