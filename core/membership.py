@@ -156,8 +156,8 @@ class Membership:
         if view is None:
             if len(board.views) > self.selectors_max:
                 raise RefusedError(
-                    f"queue {board.name} has {self.selectors_max} distinct selectors already,"
-                    " the most that selectors_per_queue_max allows",
+                    f"queue {board.name} has {self.selectors_max} distinct selectors or from-seqs"
+                    " already, the most that selectors_per_queue_max allows",
                     "limit",
                 )
             view = View(consumer.selector, consumer.from_seq, len(board.levels))
@@ -206,6 +206,9 @@ class Membership:
         for view in board.views:
             view.restart_all(plain)
             view.free.clear()
+        board.hot.clear()  # each lane is listed again when it is asked: nothing goes by old views
+        for consumer in board.consumers.values():
+            consumer.ready.clear()
         for lane in list(board.lanes.values()):
             if lane.aside is not None:
                 self._bring_back(lane, lane.aside)

@@ -209,3 +209,18 @@ def test_consumers_that_come_and_go_keep_no_group_from_being_asked() -> None:
     assert any(bench.owner(group) is not first for group in groups[2000:])
     bench.pump()
     assert not bench.queue.board.stale
+
+
+def test_an_exclusive_consumer_has_every_group_at_once_however_many_there_are() -> None:
+    bench = Bench("consistent-hash")
+    first = bench.join(0)
+    for i in range(2500):
+        bench.send(f"g{i}")
+    bench.pump()
+    alone = bench.join(0, exclusive=True)
+    first.window.grant(5000, 0)
+    bench.pump()
+    assert first.got == []
+    alone.window.grant(5000, 0)
+    bench.pump()
+    assert len(alone.got) == 2500
