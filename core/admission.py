@@ -22,7 +22,7 @@ from covey.core.events import EventKind
 from covey.core.lane import Lane
 from covey.core.view import View
 
-ASIDE_PORTION: Final = 1000  # of one group at a time: a few milliseconds
+ASIDE_PORTION: Final = 250  # of one group at a time: about a millisecond
 
 
 class Admission:

@@ -122,10 +122,11 @@ class Dispatch:
     def _ask_stale(self) -> None:
         board = self.board
         stale = board.stale
+        spared = board.budget // 2  # setting aside what no selector admits leaves the others half
         for _ in range(min(len(stale), STALE_PORTION)):
             self.membership.ask_again(stale.popleft())
-            if board.budget <= 0:
-                return  # what no selector admits was set aside
+            if board.budget <= spared:
+                return
 
     def _pump_plain(self, view: View) -> bool:
         """Deliver plain entries of the only view, the common case in one tight loop."""

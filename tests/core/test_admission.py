@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from covey.core.admission import ASIDE_PORTION
 from covey.core.lane import HELD
 from tests.core.support import Bench, policy
 
@@ -101,13 +102,15 @@ def test_a_long_backlog_nobody_wants_is_set_aside_in_portions_and_comes_back_in_
     for _ in range(2500):
         bench.send("a", colour="blue")
     bench.send("a", colour="red")
+    bench.send("b", colour="red")
     red = bench.join(selector="colour = 'red'")
     assert bench.queue.pump(bench.now, bench.wall_ms, 1000)
     lane = bench.queue.board.lanes["a"]
     assert lane.aside is not None
-    assert len(lane.aside) == 1000
+    assert len(lane.aside) == ASIDE_PORTION
+    assert red.got == [2502]  # another group does not wait for that
     bench.pump()
-    assert red.got == [2501]
+    assert red.got == [2502, 2501]
     bench.settle(red)
     blue = bench.join(10_000, selector="colour = 'blue'")
     bench.pump()

@@ -73,7 +73,8 @@ class Referee(Law, QueueEvents):
             assert holder in (0, client.number), f"{slip.group} is held by two"
 
     def _judge_order(self, slip: Slip) -> None:
-        for other in self.candidates():
+        # Groups that are still to be asked, after a change of the selectors, come in their turn.
+        for other in self.candidates() if not self.queue.board.stale else ():
             if other.group or not self.is_scanning():
                 assert other.seq >= slip.seq, f"{slip.seq} went before {other.seq}"
         if slip.group and not slip.was_delivered:
