@@ -317,6 +317,7 @@ class Driver:
         self.policy.park_after_failures = self.random.choice((0, 2))
         self.policy.is_strict = self.random.random() < 0.2
         self.trace.append(f"    {self.policy}")
+        self.referee.rearm()
         self.queue.board.now = self.now
         self.queue.apply(settings_of(self.policy))
 

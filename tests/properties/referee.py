@@ -258,16 +258,16 @@ class Referee(Law, QueueEvents):
             self.clients[number] = self.clients.pop(number)  # the first to leave is replaced first
         else:
             self._forget(number)
-        self._left()
+        self.rearm()
 
     def browser_ended(self) -> None:
         self.browsers -= 1
 
     def browser_left(self, *, has_ended: bool) -> None:
         self.browsers -= not has_ended
-        self._left()
+        self.rearm()
 
-    def _left(self) -> None:
+    def rearm(self) -> None:
         self.bind_heads()
         if not self.present() and not self.browsers:
             self.is_started = not (self.policy.consumers_before or self.policy.time_before_s)
