@@ -36,6 +36,7 @@ class Counts:
 
     def add(self, other: Counts) -> None:
         """Count what another queue has counted, too."""
+        self.restored += other.restored
         self.enqueued += other.enqueued
         self.acked += other.acked
         self.returned += other.returned

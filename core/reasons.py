@@ -46,7 +46,9 @@ def longest_waits(queue: Queue, now: float, most: int) -> tuple[list[tuple[float
     has waited longest for a consumer.
     """
     is_untaken = bool(_why_untaken(queue))
-    lanes = [lane for lane in queue.board.lanes.values() if _waits(lane, is_untaken)]
+    lanes = [
+        lane for lane in queue.board.lanes.values() if _waits(queue, lane, is_untaken=is_untaken)
+    ]
     blocked = nsmallest(most, [lane for lane in lanes if lane.blocked_since], key=BLOCKED_SINCE)
     # A group that nothing blocks has waited since its next message came: the lower its number.
     behind = [lane for lane in lanes if lane.head is not None and not lane.blocked_since]
@@ -64,11 +66,12 @@ def urgency(wait: tuple[float, Lane]) -> tuple[bool, float]:
     return bool(lane.blocked_since), waited_s
 
 
-def _waits(lane: Lane, is_untaken: bool) -> bool:
-    if lane.where == READY:
-        return lane.target is not None and not lane.target.is_willing()
+def _waits(queue: Queue, lane: Lane, *, is_untaken: bool) -> bool:
+    """Say whether `why_waits` has an answer, without making one where it can be helped."""
+    if lane.where == READY and lane.target is not None:
+        return not queue.start.has_begun or not lane.target.is_willing()
     if lane.where == OPEN:
-        return is_untaken
+        return is_untaken or (queue.board.has_selectors and bool(_why_refused(queue, lane)))
     return lane.where in (DRAINING, HELD) or lane.is_parked or bool(lane.aside)
 
 

@@ -215,7 +215,7 @@ def main(arguments: list[str]) -> int:
     try:
         write_all(writer)
     except (OSError, pa.ArrowException) as error:  # a full disk, a directory that went away
-        sys.stderr.write(f"covey: the event log in {directory} ends here: {error}\n")
+        sys.stderr.write(f"covey: the event log in {directory} cannot be written: {error}\n")
         return 1
     return 0
 

@@ -13,7 +13,11 @@ from tests.core.support import Bench, policy
 
 
 def _why(bench: Bench, group: str = "A") -> str:
-    return why_waits(bench.queue, bench.queue.board.lanes[group])
+    lane = bench.queue.board.lanes[group]
+    why = why_waits(bench.queue, lane)
+    listed = [lane for _, lane in longest_waits(bench.queue, bench.now, 10)[0]]
+    assert (lane in listed) == bool(why)
+    return why
 
 
 def test_a_group_without_any_consumer_says_so() -> None:
