@@ -14,8 +14,9 @@ The shell's side of the contract:
 
 The engine's side: it calls `wake` whenever there is something new to do for the shell (bytes to
 send, reading again, closed). It may be called many times; the shell looks once. After `is_closed`
-the shell sends what is left and ends the connection. What a peer did wrong is told to it and, by
-`report`, to the operator: a client's author is seldom the one who reads the broker's log.
+the shell sends what is left and ends the connection. Who a peer is, and what it did wrong, is told
+to the operator (`report`, `report_login`): a client's author is seldom the one who reads the
+broker's log.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import structlog
 from mypy_extensions import mypyc_attr
 
 from covey.core.errors import BrokerError
+from covey.core.session import Session
 
 Log = structlog.typing.FilteringBoundLogger
 
@@ -80,6 +82,19 @@ class Engine(ABC):
         if self.log is not None:
             clipped = {name: text and text[:FIELD_MAX] for name, text in fields.items()}
             self.log.warning(event, remote=self.remote, **clipped)
+
+    def report_login(self, session: Session) -> None:
+        """Log who a connection turned out to be."""
+        if self.log is not None:
+            self.log.info(
+                "logged_in",
+                remote=self.remote,
+                connection=session.id,
+                user=session.identity.name,
+                protocol=session.protocol,
+                client_id=session.client_id[:FIELD_MAX],
+                host=session.host.id,
+            )
 
     def report_end(self, error: BrokerError) -> None:
         """Log why a connection is ended, unless that is known."""

@@ -168,6 +168,7 @@ class AmqpEngine(Engine):
         session.protocol = "amqp 1.0"
         session.remote = self.remote
         session.client_id = container
+        self.report_login(session)
         session.is_answered_in_order = False  # a disposition names its deliveries
         session.resume = self.has_news  # `tick` reads on
         session.kick = self._kick

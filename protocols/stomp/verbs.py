@@ -91,6 +91,7 @@ def _welcome(engine: StompEngine, session: Session, version: Version, client_id:
     session.client_id = client_id
     session.protocol = f"stomp {version.text}"
     session.remote = engine.remote
+    engine.report_login(session)
     session.transactions_max = settings.transactions_max
     session.resume = engine.wake_up
     session.kick = engine.fail_later

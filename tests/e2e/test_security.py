@@ -110,6 +110,14 @@ def events(broker: BrokerProcess, name: str) -> list[dict[str, Any]]:
     return [line for line in lines if line["event"] == name]
 
 
+def test_the_log_says_who_logged_in_and_from_where(broker: BrokerProcess) -> None:
+    with log_in(broker) as client:
+        port = client.socket.getsockname()[1]
+        (line,) = [one for one in events(broker, "logged_in") if one["remote"].endswith(f":{port}")]
+    assert (line["user"], line["protocol"], line["host"]) == ("ann", "stomp 1.2", "default")
+    assert line["level"] == "info" and line["connection"] > 0
+
+
 def test_stomp_over_tls_with_stomp_py(broker: BrokerProcess, authority: Authority) -> None:
     got = threading.Event()
 
