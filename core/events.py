@@ -16,7 +16,7 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2  # 1 knew no transactions
 
 
 class EventKind(IntEnum):
@@ -46,6 +46,8 @@ class EventKind(IntEnum):
     GROUPS_OVER_SIZE = 22  # a bounded map had to grow: nothing was safe to evict
     ASIDE = 23  # a group's next message, which no present selector admits, was stepped over
     DELETE = 24  # the queue went away with all it held
+    ENLIST = 25  # its consumer has settled it in a transaction, which keeps it until its end
+    DELIST = 26  # that transaction was given up: it is its consumer's again
 
 
 KIND_NAMES: Final = {int(kind): kind.name.lower().replace("_", "-") for kind in EventKind}

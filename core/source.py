@@ -34,6 +34,9 @@ class Source(ABC):
         for entry in entries:
             self.settle(entry, ACCEPTED, now)
 
+    def record(self, kind: int, entry: Entry) -> None:  # noqa: B027 - a feed has no events
+        """Report an event of one entry, if anybody listens."""
+
     @abstractmethod
     def settled(self, entry: Entry) -> None:
         """Remove an entry that was settled as it was sent."""

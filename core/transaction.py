@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from covey.core.entry import ACQUIRED, Entry, Outcome
 from covey.core.errors import RefusedError
+from covey.core.events import EventKind
 
 if TYPE_CHECKING:
     from covey.core.consumer import Consumer
@@ -59,6 +60,7 @@ class Transaction:
         consumer.unsettled.pop(entry.seq, None)
         if len(consumer.unsettled) + 1 == consumer.unsettled_max:
             consumer.queue.credit_changed(consumer)  # it held all it may hold
+        consumer.queue.record(EventKind.ENLIST, entry)
         self.settlements.append(Settlement(entry, consumer, consumer.queue, outcome, reason))
 
     def commit_settlements(self, now: float) -> None:
@@ -77,6 +79,7 @@ class Transaction:
                 settlement.source.settle(entry, Outcome.FAILED, now)
             elif entry.state == ACQUIRED:
                 settlement.consumer.unsettled[entry.seq] = entry
+                settlement.source.record(EventKind.DELIST, entry)
 
     def _count(self, size: int) -> None:
         self.size += size

@@ -9,7 +9,9 @@ and any number of consumers may have them; all else holds.
                           | +-- expire, drop, dead-letter --> (none)
                           +-- release, fail -+
 
-A message set aside is waiting, but later ones may go first: no selector admitted it.
+A message that its consumer has settled in a transaction stays with that transaction until its end,
+also when the consumer leaves. A message set aside is waiting, but later ones may go first: no
+selector admitted it.
 Only messages that are somewhere are kept: one that is not, but has a number the log has seen
 enqueued, is finished. A number below the first one enqueued is from before the log began.
 """
@@ -46,9 +48,11 @@ FAIL: Final = int(EventKind.FAIL)
 REJECT: Final = int(EventKind.REJECT)
 DEAD_LETTER: Final = int(EventKind.DEAD_LETTER)
 ASIDE: Final = int(EventKind.ASIDE)
+ENLIST: Final = int(EventKind.ENLIST)
+DELIST: Final = int(EventKind.DELIST)
 
 MESSAGE_KINDS: Final = (
-    *(ENQUEUE, DELIVER, ACK, RELEASE, FAIL, REJECT, DEAD_LETTER, ASIDE),
+    *(ENQUEUE, DELIVER, ACK, RELEASE, FAIL, REJECT, DEAD_LETTER, ASIDE, ENLIST, DELIST),
     *(int(EventKind.EXPIRE), int(EventKind.DROP)),
 )
 """The kinds a fold must see; others are not about one message."""
@@ -95,6 +99,7 @@ class Fold:
     __slots__ = (
         "_deletes",
         "_early_done",
+        "_enlisted",
         "_excused",
         "_first",
         "_holding",
@@ -118,6 +123,7 @@ class Fold:
         self._passed: dict[int, int] = {}  # messages passed by: the event that did
         self._excused: set[tuple[int, int]] = set()  # (seq, consumer): wronged once already
         self._early_done: set[int] = set()  # from before the log, and finished
+        self._enlisted: set[int] = set()  # held by a transaction
         self._first = 0
         self._last = 0
         self._next_aside = 0
@@ -135,6 +141,10 @@ class Fold:
             self._settle(eid, kind, consumer, seq)
         elif kind == ASIDE:
             self._set_aside(seq)
+        elif kind == ENLIST:
+            self._enlisted.add(seq)
+        elif kind == DELIST:
+            self._enlisted.discard(seq)
         else:
             self._remove(eid, kind, seq)
 
@@ -144,7 +154,8 @@ class Fold:
             text = "a later message of its group was delivered, and it never was"
             self._accuse(LOST, eid, seq, 0, text)
         for seq, holders in self._states.items():
-            if holders and holders[0] and self._queue.is_gone(holders[0], NEVER):
+            is_held = bool(holders and holders[0]) and seq not in self._enlisted
+            if is_held and self._queue.is_gone(holders[0], NEVER):
                 text = "its consumer left with it, and it never came back"
                 self._accuse(LOST, self._queue.changes[holders[0]][-1][0], seq, holders[0], text)
 
@@ -214,8 +225,9 @@ class Fold:
         if not consumer or consumer not in holders:
             self._settle_unheld(eid, kind, consumer, seq)
             return
-        if kind != RELEASE and self._queue.changes and self._queue.is_gone(consumer, eid):
+        if kind != RELEASE and self._is_zombie(eid, consumer, seq):
             self._accuse(ZOMBIE, eid, seq, consumer, "the consumer had left")
+        self._enlisted.discard(seq)
         for holder in holders:
             self._let_go(holder)
             if holder != consumer:
@@ -226,6 +238,11 @@ class Fold:
         self._states[seq] = IS_WAITING
         if self._is_grouped:
             heappush(self._waiting, seq)
+
+    def _is_zombie(self, eid: int, consumer: int, seq: int) -> bool:
+        if not self._queue.changes or seq in self._enlisted:
+            return False
+        return self._queue.is_gone(consumer, eid)
 
     def _settle_unheld(self, eid: int, kind: int, consumer: int, seq: int) -> None:
         if (seq, consumer) in self._excused:
@@ -256,6 +273,7 @@ class Fold:
 
     def _forget_message(self, seq: int) -> None:
         del self._states[seq]
+        self._enlisted.discard(seq)
         if seq < self._first or not self._first:
             self._early_done.add(seq)
 
@@ -274,6 +292,7 @@ class Fold:
         self._holding.clear()
         self._waiting.clear()
         self._passed.clear()
+        self._enlisted.clear()
 
     def _accuse(self, kind: str, eid: int, seq: int, consumer: int, detail: str) -> None:
         self.violations.append(Violation(kind, eid, seq, consumer, detail))

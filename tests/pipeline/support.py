@@ -24,6 +24,8 @@ WORDS = {
     "leave": EventKind.LEAVE,
     "aside": EventKind.ASIDE,
     "delete": EventKind.DELETE,
+    "enlist": EventKind.ENLIST,
+    "delist": EventKind.DELIST,
 }
 
 

@@ -20,6 +20,8 @@ WORDS = {
     "expire": EventKind.EXPIRE,
     "drop": EventKind.DROP,
     "aside": EventKind.ASIDE,
+    "enlist": EventKind.ENLIST,
+    "delist": EventKind.DELIST,
 }
 
 
@@ -54,6 +56,9 @@ def judge(story: str, *, grouped: bool = True, whole: bool = True) -> list[str]:
         "join 7, leave 7, join 7, in 1, out 1 to 7, ack 1 by 7",
         "out 1 to 7, ack 1 by 7, in 5, out 3 to 7, out 5 to 7",
         "in 1, in 2, in 3, out 1 to 7, delete 0, in 4, out 4 to 8",
+        "in 1, out 1 to 7, enlist 1 by 7, leave 7, ack 1 by 7, in 2, out 2 to 8",
+        "in 1, out 1 to 7, enlist 1 by 7, leave 7, fail 1 by 7, out 1 to 8",
+        "in 1, out 1 to 7, enlist 1 by 7, leave 7",
         "in 1, in 2",
     ],
 )
@@ -81,6 +86,8 @@ def test_what_is_allowed_is_no_violation(story: str) -> None:
             "zombie 1 @6",
         ),
         ("in 1, out 1 to 7, leave 7, ack 1 by 7", "zombie 1 @4"),
+        ("in 1, out 1 to 7, enlist 1 by 7, delist 1 by 7, leave 7, ack 1 by 7", "zombie 1 @6"),
+        ("in 1, out 1 to 7, enlist 1 by 7, delist 1 by 7, leave 7, in 2", "lost 1 @5"),
         ("in 1, ack 1 by 7", "zombie 1 @2"),
         ("ack 1 by 7", "zombie 1 @1"),
         ("in 1, out 9 to 7", "phantom 9 @2"),

@@ -55,7 +55,7 @@ def test_a_half_written_file_is_named(tmp_path: Path, kept: int) -> None:
 def test_a_newer_schema_is_refused_with_both_versions(tmp_path: Path) -> None:
     schema = ARROW_SCHEMA.with_metadata({VERSION_KEY: b"99"})
     pq.write_table(schema.empty_table(), tmp_path / "events-r-1.parquet")
-    with pytest.raises(PipelineError, match="has schema 99, this covey reads up to 1"):
+    with pytest.raises(PipelineError, match="has schema 99, this covey reads up to 2"):
         log_files(str(tmp_path))
 
 
