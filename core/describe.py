@@ -42,13 +42,14 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     "queue": (
         "name", "type", "messages", "bytes", "unsettled", "consumers", "browsers", "groups",
         "groups_tracked", "groups_over_size", "strategy", "group_header", "durable", "declared",
-        "arguments", "options", "next_seq",
+        "arguments", "options", "first_seq", "next_seq", "retained_from",
         "restored", "enqueued", "acknowledged", "returned", "expired", "dropped", "dead",
         "duplicates", "delayed",
     ),
     "topic": ("name", "type", "subscribers", "published", "delivered", "retained"),
     "subscription": (
         "name", "type", "destinations", "selector", "messages", "bytes", "unsettled", "consumers",
+        "first_seq", "next_seq", "retained_from",
     ),
     "group": (
         "name", "type", "queue", "group", "messages", "unsettled", "owner", "owner_name",
@@ -104,7 +105,7 @@ def queue(queue: Queue, host: VirtualHost) -> Attributes:
         "declared": queue.name in host.declared,
         "arguments": {key: _plain(value) for key, value in arguments_of(queue.settings).items()},
         "options": list(options_of(queue.settings)),
-        "next_seq": queue.next_seq,
+        **_numbers(queue),
         "restored": counts.restored,
         "enqueued": counts.enqueued,
         "acknowledged": counts.acked,
@@ -138,6 +139,7 @@ def subscription(durable: Durable) -> Attributes:
         "destinations": [str(destination) for destination in durable.destinations],
         "selector": "" if selector is None else selector.text,
         **_contents(durable.queue),
+        **_numbers(durable.queue),
     }
 
 
@@ -269,6 +271,15 @@ def _contents(queue: Queue) -> Attributes:
         "bytes": queue.size,
         "unsettled": sum(len(each.unsettled) for each in board.consumers.values()),
         "consumers": len(board.consumers),
+    }
+
+
+def _numbers(queue: Queue) -> Attributes:
+    """Return where a reader that keeps numbers can start and end, and what it may have missed."""
+    return {
+        "first_seq": queue.first_seq,
+        "next_seq": queue.next_seq,
+        "retained_from": queue.retained_from,
     }
 
 

@@ -248,6 +248,19 @@ class Queue(Source):
         if self.freed is not None:
             self.freed(self)
 
+    # For readers that keep numbers.
+
+    @property
+    def first_seq(self) -> int:
+        """Return the number of the first message here, of the next to come if there is none."""
+        first = self.board.index.at_or_after(0)
+        return self.next_seq if first is None else first.seq
+
+    @property
+    def retained_from(self) -> int:
+        """Return the number from which on nothing has gone but by being settled."""
+        return self.dropped_to + 1
+
     def record(self, kind: int, entry: Entry) -> None:
         """Report an event of one entry, if anybody listens."""
         if self.board.events is not None:

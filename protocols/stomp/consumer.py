@@ -241,11 +241,10 @@ def header_name(name: str, version: Version) -> bytes:
 
 def queue_figures(queue: Queue) -> list[tuple[str, str]]:
     """Say what a queue holds: where a reader that keeps numbers can start and end."""
-    first = queue.board.index.at_or_after(0)
     return [
-        ("first-seq", str(queue.next_seq if first is None else first.seq)),
+        ("first-seq", str(queue.first_seq)),
         ("last-seq", str(queue.next_seq - 1)),
-        ("retained-from", str(queue.dropped_to + 1)),
+        ("retained-from", str(queue.retained_from)),
         ("queue-messages", str(queue.board.index.count)),
         ("queue-bytes", str(queue.size)),
     ]

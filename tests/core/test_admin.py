@@ -171,6 +171,20 @@ def test_a_purge_leaves_what_somebody_holds(world: World) -> None:
     assert world.admin.read("queue", "q", NOW)["messages"] == 1
 
 
+def test_a_queue_tells_its_first_and_next_number_and_from_which_on_nothing_was_lost(
+    world: World,
+) -> None:
+    for _ in range(3):
+        world.send("q")
+    world.read("q", credit=1)
+    names = ("first_seq", "next_seq", "retained_from")
+    before = world.admin.read("queue", "q", NOW)
+    assert [before[name] for name in names] == [1, 4, 1]
+    world.admin.purge("q", NOW)
+    after = world.admin.read("queue", "q", NOW)
+    assert [after[name] for name in names] == [1, 4, 4]
+
+
 # Everything else.
 
 
