@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from covey.config.settings import AmqpSettings
 from covey.core.broker import Broker
 from covey.protocols.amqp.encoder import (
@@ -42,16 +40,6 @@ from tests.protocols.amqp.raw import READER, SENDER, Raw, enqueued, flow, only
 
 CREDIT = 1000  # of a link, by default
 NUMBER_SIZE = 3  # bytes of a performative's number with its codes
-
-
-@pytest.fixture
-def broker() -> Broker:
-    return make_broker()
-
-
-@pytest.fixture
-def raw(broker: Broker) -> Raw:
-    return Raw(broker)
 
 
 def named(name: str, written: bytes) -> bytes:

@@ -37,16 +37,6 @@ CREDIT = 1000  # of a link, by default
 PART = section(DATA, binary(b"x"))
 
 
-@pytest.fixture
-def broker() -> Broker:
-    return make_broker()
-
-
-@pytest.fixture
-def raw(broker: Broker) -> Raw:
-    return Raw(broker)
-
-
 def part(number: int, *, more: bool = True, aborted: bool = False) -> bytes:
     """Write a transfer that is one of several."""
     flags = (FALSE, TRUE if more else FALSE, NULL, NULL, NULL, TRUE if aborted else FALSE)

@@ -23,16 +23,6 @@ DRAINING = (NULL, TRUE)
 ELSEWHERE = attaching("elsewhere", 1, "q", sends=False)
 
 
-@pytest.fixture
-def broker() -> Broker:
-    return make_broker()
-
-
-@pytest.fixture
-def raw(broker: Broker) -> Raw:
-    return Raw(broker)
-
-
 def sending(count: int, *, first: int = 0, handle: int = 0) -> list[bytes]:
     numbers = range(first, first + count)
     return [transferring(handle, number, b"%d" % number, settled=True) for number in numbers]
