@@ -13,6 +13,8 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from covey.config.record import (
+    KIB,
+    MIB,
     NUMBER,
     SIZE,
     Millis,
@@ -26,7 +28,6 @@ from covey.config.record import (
     Text,
     ValueSize,
 )
-from covey.config.units import KIB, MIB
 
 ProtocolName = Literal["stomp", "amqp", "http"]
 

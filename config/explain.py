@@ -17,8 +17,7 @@ from pydantic_core import ErrorDetails
 from covey.config.errors import Problem
 from covey.config.record import OTHER_NAMES, plain_name
 from covey.config.settings import REPEATED, Settings
-from covey.config.toml_lines import KeyPath
-from covey.config.tree import Tree
+from covey.config.tree import KeyPath, Tree
 
 _SECRETS = frozenset({"password"})
 

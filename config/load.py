@@ -20,14 +20,8 @@ from covey.config.errors import ConfigError, Problem
 from covey.config.explain import explain
 from covey.config.overrides import Override, apply, from_arguments, from_environment
 from covey.config.record import Record
-from covey.config.settings import (
-    DEFAULT_CONNECTORS,
-    DEFAULT_USERS,
-    DEFAULT_VIRTUAL_HOSTS,
-    Settings,
-)
-from covey.config.toml_lines import KeyPath, key_lines
-from covey.config.tree import Tree, dotted
+from covey.config.settings import DEFAULT_CONNECTORS, DEFAULT_USERS, DEFAULT_VIRTUAL_HOSTS, Settings
+from covey.config.tree import KeyPath, Tree, dotted, key_lines
 
 # The lists that overrides may reach into also where no file gives them.
 _SEEDS: dict[str, tuple[Record, ...]] = {
@@ -36,7 +30,8 @@ _SEEDS: dict[str, tuple[Record, ...]] = {
     "user": DEFAULT_USERS,
 }
 
-# Tells the path of each key whose value means nothing, and why; `core.flaws` is one.
+# Tells the path of each key whose value means nothing, and why; `core.management.settings_check` is
+# one.
 Examine = Callable[[Settings], Iterable[tuple[KeyPath, str]]]
 
 _SYNTAX_LINE = re.compile(r" \(at line (\d+), column \d+\)$")

@@ -21,8 +21,7 @@ from difflib import get_close_matches
 from covey.config.connectors import SPOKEN
 from covey.config.errors import Problem
 from covey.config.record import plain_name
-from covey.config.toml_lines import KeyPath
-from covey.config.tree import Place, Tree
+from covey.config.tree import KeyPath, Place, Tree
 
 PREFIX = "COVEY_"
 

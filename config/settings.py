@@ -13,6 +13,11 @@
 
 Frozen: a reload makes a new one. `Settings()` is a broker that works on loopback with no file at
 all. A list that is given replaces the default list; it is never mixed with it.
+
+Permissions: `[[permission]]`, who may do what to which destinations.
+
+Without any entry every user may do everything but manage, which needs the role `admin`. As soon
+as there is one entry, what no entry allows is denied; the role `admin` may always do everything.
 """
 
 from __future__ import annotations
@@ -30,9 +35,11 @@ from covey.config.connectors import (
     TlsSettings,
     UserHeaderSettings,
 )
-from covey.config.permissions import PermissionSettings
 from covey.config.queues import GroupSettings, QueueSettings, TopicSettings
 from covey.config.record import (
+    GIB,
+    KIB,
+    MIB,
     NUMBER,
     SIZE,
     Count,
@@ -47,7 +54,20 @@ from covey.config.record import (
     Text,
     ValueSize,
 )
-from covey.config.units import GIB, KIB, MIB
+
+VerbName = Literal["connect", "create", "send", "consume", "browse", "destroy", "manage", "*"]
+
+
+class PermissionSettings(Record):
+    """One thing that somebody is allowed."""
+
+    who: Names
+    """User names, `role:NAME`, or `*` for everybody who has logged in."""
+    may: tuple[VerbName, ...]
+    """connect, create, send, consume, browse, destroy, manage, or `*` for all of them."""
+    on: Text = "**"
+    """`queue:PATTERN`, `topic:PATTERN`, `dsub:PATTERN`, or a pattern for all three kinds."""
+
 
 __all__ = [
     "AmqpSettings",

@@ -1,3 +1,4 @@
+# Compiled by mypyc: see setup.py.
 """Clock: the time of the current turn, the same for everybody who works in it.
 
 The core never looks at a clock. The broker is told the time with every batch of events and

@@ -1,3 +1,4 @@
+# Compiled by mypyc: see setup.py.
 """Session: what one connection owns in the core, and what ends with it.
 
 Subscriptions, unsettled deliveries (through their consumers), open transactions, temporary
@@ -13,12 +14,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from covey.core.consumer import Window
-    from covey.core.destination import Destination
-    from covey.core.host import VirtualHost
-    from covey.core.security import Identity
-    from covey.core.subscription import Subscription
-    from covey.core.transaction import Transaction
+    from covey.core.host.subscription import Subscription
+    from covey.core.host.virtual_host import VirtualHost
+    from covey.core.model.consumer import Window
+    from covey.core.naming.destination import Destination
+    from covey.core.publishing.transactions import Transaction
+    from covey.core.security.users import Identity
 
 
 TEMPORARY_MAX: Final = 1024  # more only if all of them are there

@@ -17,13 +17,12 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import Final
 
-from covey.groups.base import GroupStrategy
 from covey.groups.consistent_hash import POINTS_APOLLO, POINTS_DEFAULT, ConsistentHash
 from covey.groups.hash_buckets import HashBuckets
-from covey.groups.lru_map import LruMap
-from covey.groups.lru_strict import StrictLruMap
+from covey.groups.lru import LruMap, StrictLruMap
 from covey.groups.shared import Shared
-from covey.groups.simple_map import SimpleMap
+from covey.groups.simple import SimpleMap
+from covey.groups.strategy import GroupStrategy
 
 __all__ = [
     "ALIASES",

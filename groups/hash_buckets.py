@@ -1,3 +1,4 @@
+# Compiled by mypyc: see setup.py.
 """hash-buckets: groups are hashed into a fixed number of buckets, and a bucket has an owner.
 
 ActiveMQ's message group hash bucket map (see its message groups page): bounded memory whatever
@@ -18,8 +19,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import ClassVar, Final
 
-from covey.groups.base import NONE
 from covey.groups.owner_map import OwnerMap
+from covey.groups.strategy import NONE
 
 HASH_MASK: Final = 0xFFFFFFFF
 """Java computes hash codes in 32 bits."""

@@ -1,3 +1,4 @@
+# Compiled by mypyc: see setup.py.
 """GroupKey: which group a message belongs to.
 
 A queue with a configured header (the Qpid page: `qpid.group_header_key`) looks at that header

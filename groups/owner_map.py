@@ -1,3 +1,4 @@
+# Compiled by mypyc: see setup.py.
 """OwnerMap: what the strategies that remember owners have in common.
 
 A map from a key (the group, or its bucket) to a consumer, with the number of keys each living
@@ -15,7 +16,7 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from covey.groups.base import FREE, NO_GROUPS, NONE, GroupStrategy
+from covey.groups.strategy import FREE, NO_GROUPS, NONE, GroupStrategy
 
 DEAD_SPARED: Final = 64
 """Dead entries beyond the number of living ones that are not worth a rebuild."""

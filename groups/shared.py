@@ -1,3 +1,4 @@
+# Compiled by mypyc: see setup.py.
 """shared: a group belongs to a consumer only while that consumer holds messages of it.
 
 The shared groups of the Qpid page: whoever takes the first message of a free group owns the

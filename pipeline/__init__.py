@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from covey.pipeline.source import CoveyDataSource
+    from covey.pipeline.datasource.source import CoveyDataSource
 
 __all__ = ["CoveyDataSource"]
 
@@ -30,6 +30,6 @@ __all__ = ["CoveyDataSource"]
 def __getattr__(name: str) -> type[CoveyDataSource]:
     if name != "CoveyDataSource":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from covey.pipeline.source import CoveyDataSource
+    from covey.pipeline.datasource.source import CoveyDataSource
 
     return CoveyDataSource

@@ -27,8 +27,7 @@ from covey import __version__
 from covey.pipeline.errors import PipelineError, one_line
 from covey.pipeline.job import Job, Task
 from covey.pipeline.jobs import archive, audit, plan, replay, skew
-from covey.pipeline.progress import Progress
-from covey.pipeline.session import LOCAL, check_master, open_session
+from covey.pipeline.spark import LOCAL, Progress, check_master, open_session
 
 USAGE_ERROR: Final = 2
 INTERRUPTED: Final = 130  # as a shell says it of a command that Ctrl-C has ended

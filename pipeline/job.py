@@ -10,7 +10,7 @@ from math import inf
 from pyspark.sql import SparkSession
 
 from covey.pipeline.errors import PipelineError
-from covey.pipeline.progress import Progress
+from covey.pipeline.spark import Progress
 
 
 @dataclass(frozen=True, slots=True)

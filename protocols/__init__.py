@@ -1,0 +1,7 @@
+"""Protocols: one folder for each wire protocol, and the shell that does all waiting for them.
+
+Read `engine` first: the seam, bytes in and bytes out. `connection` is the one shell around every
+engine, `listener` accepts on a port, `roster` knows the open connections, `tls` encrypts,
+`process` asks the system about this process, `sniff` tells by the first bytes that a peer speaks
+another protocol. `stomp`, `amqp` and `http` do not know each other. Imports the core.
+"""

@@ -15,21 +15,120 @@ How it ends:
   is left is sent if the peer only stopped writing. A stream that breaks is a normal end.
 - The peer takes nothing for too long: whoever holds all connections calls `watch`, because no call
   comes from a socket on which nothing happens.
+
+Alarm: the one timer of a connection, which calls when its engine is to be looked at.
+
+A deadline mostly moves on before it comes (every heart-beat moves it), so a timer that is set is
+left alone: it rings at the earliest deadline it was told, and the next one is asked for then.
+
+Nobody is judged by a clock that ran while the process did not (SIGSTOP, a paused machine): timers
+come before sockets in a turn of the loop, so an alarm that rings late is put off until what lay in
+the socket meanwhile was read.
+
+Transport: the seam between a connection and what carries its bytes.
+
+Three things carry bytes: a socket (asyncio's own transport, which fits as it is), TLS over one
+(`protocols.tls`) and a WebSocket (`protocols.http.websocket_stream`). Whichever it is, it calls the
+connection's `receive`, `eof_received`, `pause_writing`, `resume_writing` and, once and last,
+`connection_lost`.
+
+Rule for all three: as long as a byte that was written waits for the peer, writing is paused. So a
+peer that does not read costs one batch of its engine's here, and one that waits in the engine.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import cast
+from typing import Protocol, cast
 
 import structlog
 
-from covey.protocols.alarm import Alarm
 from covey.protocols.engine import Engine
-from covey.protocols.transport import Transport
+
+# uvloop counts whole milliseconds: a call before the deadline would only have to be repeated.
+TIMER_SLACK_S = 0.001
+# A timer as late as this was not late because of its peer: the process was stopped, or busy.
+LATE_S = 0.1
+
+
+class Alarm:
+    """Rings at the earliest deadline."""
+
+    __slots__ = ("_at", "_loop", "_ring", "_timer")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, ring: Callable[[], None]) -> None:
+        """Be silent until told; `ring` is called at a deadline."""
+        self._loop = loop
+        self._ring = ring
+        self._timer: asyncio.TimerHandle | None = None
+        self._at = math.inf
+
+    def is_late(self, now: float) -> bool:
+        """Tell whether a deadline has passed while the process stood still."""
+        return self._at < now - LATE_S and self._at != -math.inf
+
+    def put_off(self, now: float) -> None:
+        """Ring again after the sockets were looked at."""
+        self._at = math.inf
+        self.set(now + TIMER_SLACK_S, now)
+
+    def set(self, deadline: float, now: float) -> None:
+        """Ring at that time, unless it does so before."""
+        if deadline >= self._at:
+            return
+        self.cancel()
+        self._at = max(deadline, now)
+        self._timer = self._loop.call_later(self._at - now + TIMER_SLACK_S, self._time_has_come)
+
+    def call_instead(self, delay_s: float, step: Callable[[], None]) -> None:
+        """Have a step to the end done; no deadline comes before it, nor after."""
+        self.cancel()
+        self._at = -math.inf
+        self._timer = self._loop.call_later(delay_s, step)
+
+    def cancel(self) -> None:
+        """Be silent."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _time_has_come(self) -> None:
+        self._timer = None
+        if self._at >= time.monotonic() - LATE_S:
+            self._at = math.inf
+        self._ring()
+
+
+class Transport(Protocol):
+    """Carries bytes to and from one peer; no method waits."""
+
+    def write(self, data: bytes) -> None:
+        """Send bytes, or keep them until the peer takes them."""
+
+    def write_eof(self) -> None:
+        """Send what is kept and then the end; the peer may go on talking."""
+
+    def close(self) -> None:
+        """Send what is kept and end it."""
+
+    def abort(self) -> None:
+        """End it at once."""
+
+    def is_closing(self) -> bool:
+        """Say whether it is ended, or about to be."""
+
+    def pause_reading(self) -> None:
+        """Hand in nothing more."""
+
+    def resume_reading(self) -> None:
+        """Go on after `pause_reading`."""
+
+    def get_write_buffer_size(self) -> int:
+        """Count the bytes that wait for the peer."""
+
 
 # How long a connection that has ended waits for its peer to take the last words and to close.
 CLOSE_GRACE_S = 2.0
@@ -128,7 +227,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Hear from the loop of a plain socket."""
         stream = cast(asyncio.Transport, transport)
-        stream.set_write_buffer_limits(high=0)  # the rule of `protocols.transport`
+        stream.set_write_buffer_limits(high=0)  # the rule of `protocols.connection`
         self.join(stream)
 
     def get_buffer(self, sizehint: int) -> memoryview:

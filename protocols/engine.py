@@ -1,3 +1,4 @@
+# Compiled by mypyc: see setup.py.
 """Engine: the seam between a wire protocol and everything that waits.
 
 An engine takes bytes and gives bytes. It never waits, has no socket and no clock; one thin shell
@@ -17,12 +18,16 @@ send, reading again, closed). It may be called many times; the shell looks once.
 the shell sends what is left and ends the connection. Who a peer is, and what it did wrong, is told
 to the operator (`report`, `report_login`): a client's author is seldom the one who reads the
 broker's log.
+
+Peer: what is known of the other end of a connection before it says a word.
 """
 
 from __future__ import annotations
 
+import ipaddress
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -33,7 +38,7 @@ from covey.core.session import Session
 
 Log = structlog.typing.FilteringBoundLogger
 
-# Ends that the operator wanted, or that the core has told already (`core.audit`).
+# Ends that the operator wanted, or that the core has told already (`core.events.audit`).
 KNOWN_ENDS: Final = frozenset({"denied", "throttled", "shutdown", "cancelled"})
 
 FIELD_MAX: Final = 200  # characters of a field in the log: a cause may quote what the peer has sent
@@ -104,3 +109,30 @@ class Engine(ABC):
     def when_done(self, call: Callable[[], None]) -> None:
         """Call back when everything received so far is done and safe; at once if it is."""
         call()
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The other end."""
+
+    host: str
+    port: int
+    is_loopback: bool
+    socket_buffer: int
+    certificate_name: str | None = None
+
+    @property
+    def remote(self) -> str:
+        """Name it for people."""
+        return f"{self.host}:{self.port}"
+
+
+MakeEngine = Callable[[Peer, float], Engine]
+
+
+def is_loopback(address: str) -> bool:
+    """Say whether an address is this machine's own; one that is none at all is not."""
+    try:
+        return ipaddress.ip_address(address.split("%")[0]).is_loopback
+    except ValueError:
+        return False

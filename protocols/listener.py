@@ -4,7 +4,7 @@ An accept that fails, fails alone: a peer that is gone before it is looked at, o
 files, must not end the broker. Who is over a limit is told so in the protocol's own words, but only
 a few at a time: a flood is not worth an answer, and gets none.
 
-With TLS the handshake comes first (`protocols.secured`). It has a time limit of its own and counts
+With TLS the handshake comes first (`protocols.tls`). It has a time limit of its own and counts
 as a stranger, and the engine is made after it, since the peer's certificate may say who it is.
 
 The event loop accepts in a task, but no task belongs to a connection.
@@ -27,11 +27,9 @@ from anyio.streams.stapled import MultiListener
 
 from covey.config.settings import ConnectorSettings
 from covey.protocols.connection import Connection
-from covey.protocols.peer import MakeEngine, Peer, is_loopback
-from covey.protocols.roster import Roster
-from covey.protocols.secured import Secured
-from covey.protocols.strangers import Handshake, Strangers
-from covey.protocols.tls import certificate_name, handshake_failure, make_context
+from covey.protocols.engine import MakeEngine, Peer, is_loopback
+from covey.protocols.roster import Handshake, Roster, Strangers
+from covey.protocols.tls import Secured, certificate_name, handshake_failure, make_context
 
 # Out of files or memory: trying again at once would only burn the time that closing needs.
 ACCEPT_PAUSE_S = 0.1

@@ -3,6 +3,13 @@
 It lets a connection in while there is room, hears when it has ended, and knows when the last one is
 gone. It also looks after connections whose peer takes nothing (`Connection.watch`). All of them
 read into one buffer, for what was read is taken before the event loop reads again.
+
+Strangers: how many connections of one address have not logged in yet.
+
+A stranger costs memory and a file for as long as its login may take, so one address may have only
+so many of them. Nobody reports a login here: a connection counts until it is looked at again, and
+it is looked at only when its address seems to have too many. So an accept costs the same with ten
+connections and with ten thousand. A TLS handshake that goes on is a stranger, too.
 """
 
 from __future__ import annotations
@@ -16,8 +23,40 @@ import structlog
 from covey.config.settings import ConnectorSettings
 from covey.protocols.connection import Connection
 from covey.protocols.engine import Engine
-from covey.protocols.secured import Secured
-from covey.protocols.strangers import Handshake, Strangers
+from covey.protocols.tls import Secured
+
+
+class Handshake:
+    """A connection that has no engine yet."""
+
+    is_stranger = True
+
+
+class Strangers:
+    """The connections of each address that may not have logged in."""
+
+    def __init__(self, pending_max: int) -> None:
+        self.pending_max = pending_max
+        self._by_address: dict[str, set[Engine | Handshake]] = {}
+
+    def admit(self, address: str, engine: Engine | Handshake) -> bool:
+        """Count a new connection; False: its address has too many strangers already."""
+        pending = self._by_address.setdefault(address, set())
+        if len(pending) >= self.pending_max:
+            pending.intersection_update([one for one in pending if one.is_stranger])
+        if len(pending) >= self.pending_max:
+            return False
+        pending.add(engine)
+        return True
+
+    def forget(self, address: str, engine: Engine | Handshake) -> None:
+        """Stop counting a connection that has ended."""
+        pending = self._by_address.get(address)
+        if pending is not None:
+            pending.discard(engine)
+            if not pending:
+                del self._by_address[address]
+
 
 # How often peers that take nothing are looked at; their limits are whole seconds.
 WATCH_EVERY_S = 0.5

@@ -1,4 +1,18 @@
-"""TLS: what a connector's certificates become, and whose certificate a peer showed.
+"""Secured: TLS between a socket and a connection, by Python's ssl and two buffers in memory.
+
+To the socket it is a protocol, to the connection a transport. The event loop's own TLS would do the
+same with a read buffer of 256 KiB for each connection, and without telling how much of what was
+written waits for the peer.
+
+What bounds its memory:
+- One buffer's worth of a socket is read in a turn of the loop; while the connection does not read,
+  or the peer does not take what TLS itself has to answer (new keys), nothing is.
+- Only as much is encrypted as the socket takes, a piece at a time.
+
+The handshake has a time limit. How it ends is told once: by `secured`, or by `failed` with a cause.
+A peer that ends without TLS's farewell has ended like any other: frames have their own ends.
+
+TLS: what a connector's certificates become, and whose certificate a peer showed.
 
 TLS 1.2 or newer, by Python's ssl (OpenSSL). A file that cannot be used is refused at start with its
 name. A client's certificate is checked against `client_ca` alone: who is not signed by it, or is
@@ -8,11 +22,280 @@ in; one with several of them is nobody's.
 
 from __future__ import annotations
 
+import asyncio
 import ssl
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final, cast
 
 from covey.config.settings import TlsSettings
+from covey.protocols.connection import Connection
+
+# Bytes encrypted at once: a batch of the usual size, and a small part of a large one.
+WRITE_SIZE = 256 * 1024
+
+
+class Secured(asyncio.BufferedProtocol):
+    """One socket with TLS."""
+
+    __slots__ = (
+        "_buffer",
+        "_connection",
+        "_failed",
+        "_incoming",
+        "_is_blocking",
+        "_is_clogged",
+        "_is_closing",
+        "_is_ending",
+        "_is_paused",
+        "_is_reading",
+        "_is_shaking",
+        "_loop",
+        "_outgoing",
+        "_rest",
+        "_secured",
+        "_socket",
+        "_timer",
+        "_tls",
+    )
+
+    def __init__(
+        self,
+        context: ssl.SSLContext,
+        *,
+        buffer: memoryview,
+        timeout_s: float,
+        secured: Callable[[Secured], None],
+        failed: Callable[[Secured, Exception], None],
+    ) -> None:
+        """Wait for a socket; `secured` is to call `join`, or `abort`."""
+        self._loop = asyncio.get_running_loop()
+        self._buffer = buffer
+        self._secured = secured
+        self._failed = failed
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._socket: asyncio.Transport | None = None
+        self._connection: Connection | None = None
+        self._timer = self._loop.call_later(timeout_s, self._time_out)
+        self._rest = memoryview(b"")  # what is to be encrypted yet
+        self._is_shaking = True
+        self._is_reading = True  # the socket is read
+        self._is_paused = False  # the connection does not read
+        self._is_clogged = False  # the socket does not take what is encrypted
+        self._is_blocking = False  # the connection was told that something waits
+        self._is_ending = False  # the farewell follows the rest
+        self._is_closing = False
+
+    def join(self, connection: Connection) -> None:
+        """Serve a connection from now on."""
+        self._connection = connection
+        connection.join(self)
+        self._loop.call_soon(self._read)  # what came with the last word of the handshake
+
+    def certificate(self) -> Mapping[str, object] | None:
+        """Return the peer's certificate if one was shown and found good."""
+        return self._tls.getpeercert()
+
+    # The socket's side.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the peer's first word."""
+        self._socket = cast(asyncio.Transport, transport)
+        self._socket.set_write_buffer_limits(high=0)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Lend the buffer: it is read before anybody else can use it."""
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take what the socket has given, and let others have their turn after a full buffer."""
+        if self._is_shaking:
+            self._incoming.write(self._buffer[:nbytes])
+            self._shake_hands()
+        elif self._connection is not None and self._is_ending:
+            self._connection.receive(self._buffer[:nbytes].tobytes())  # to be thrown away
+        elif self._connection is not None:
+            self._incoming.write(self._buffer[:nbytes])
+            self._read()
+        if nbytes == len(self._buffer) and self._is_reading and not self._is_closing:
+            self._is_reading = False
+            self._the_socket.pause_reading()
+            self._loop.call_soon(self._steer)
+
+    def eof_received(self) -> bool:
+        """Pass on that nothing more will come."""
+        self._is_paused = True
+        self._give_up(EOFError())
+        if self._connection is not None:
+            self._connection.eof_received()
+        return True
+
+    def pause_writing(self) -> None:
+        """Encrypt nothing more: the peer is slow."""
+        self._is_clogged = True
+
+    def resume_writing(self) -> None:
+        """Go on: the peer has taken everything."""
+        self._is_clogged = False
+        self._flush()
+        self._encrypt()
+        self._steer()
+        is_free = not self._rest and not self._is_clogged
+        if self._connection is not None and self._is_blocking and is_free:
+            self._is_blocking = False
+            self._connection.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Pass on that it is over."""
+        self._socket = None
+        self._is_closing = True
+        self._give_up(exc or EOFError())
+        if self._connection is not None:
+            self._connection.connection_lost(exc)
+
+    # The connection's side.
+
+    def write(self, data: bytes) -> None:
+        """Encrypt and send, or keep what the socket does not take."""
+        assert not self._rest, "writing is paused while something waits"
+        self._rest = memoryview(data)
+        self._encrypt()
+        if self._connection is not None and (self._rest or self._is_clogged):
+            self._is_blocking = True
+            self._connection.pause_writing()
+
+    def write_eof(self) -> None:
+        """Say farewell."""
+        self._is_ending = True
+        self._encrypt()
+
+    def close(self) -> None:
+        """Say farewell and close."""
+        self._is_closing = True
+        self.write_eof()
+
+    def abort(self) -> None:
+        """Close without a word, neither to the peer nor to who waits for the handshake."""
+        self._is_closing = True
+        self._is_shaking = False
+        self._timer.cancel()
+        if self._socket is not None:
+            self._socket.abort()
+
+    def is_closing(self) -> bool:
+        """Say whether it is closed, or about to be."""
+        return self._is_closing
+
+    def pause_reading(self) -> None:
+        """Hand in nothing more."""
+        self._is_paused = True
+        self._steer()
+
+    def resume_reading(self) -> None:
+        """Go on, first with what came meanwhile."""
+        self._is_paused = False
+        self._loop.call_soon(self._read)
+
+    def get_write_buffer_size(self) -> int:
+        """Count the bytes that wait for the peer, encrypted or not."""
+        waiting = 0 if self._socket is None else self._socket.get_write_buffer_size()
+        return len(self._rest) + self._outgoing.pending + waiting
+
+    # The handshake.
+
+    def _shake_hands(self) -> None:
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._flush()
+        except ssl.SSLError as error:
+            self._flush()  # the alert that says why
+            self._give_up(error)
+        else:
+            self._flush()
+            self._timer.cancel()
+            self._is_shaking = False
+            self._secured(self)
+
+    def _time_out(self) -> None:
+        self._give_up(TimeoutError())
+
+    def _give_up(self, cause: Exception) -> None:
+        """End a handshake that has failed."""
+        if not self._is_shaking:
+            return
+        self._is_shaking = False
+        self._is_closing = True
+        self._timer.cancel()
+        if self._socket is not None:
+            self._socket.close()
+        self._failed(self, cause)
+
+    # Bytes.
+
+    def _read(self) -> None:
+        """Decrypt what there is and hand it in, as long as the connection reads."""
+        connection = self._connection
+        assert connection is not None
+        try:
+            while not (self._is_paused or self._is_ending or self._is_closing):
+                data = self._tls.read(len(self._buffer))
+                if data:
+                    connection.receive(data)
+                else:  # the peer's farewell
+                    self.eof_received()
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError:  # what came is no TLS: a stream that breaks is a normal end
+            self.abort()
+        self._flush()  # what TLS itself has to answer
+        self._steer()
+
+    def _encrypt(self) -> None:
+        """Encrypt and send until the socket takes no more; then farewell, if it is time."""
+        try:
+            while self._rest and not self._is_clogged:
+                sent = self._tls.write(self._rest[:WRITE_SIZE])
+                self._rest = self._rest[sent:]
+                self._flush()
+        except ssl.SSLError:  # the peer has broken it off
+            self.abort()
+        if self._is_ending and not self._rest and not self._is_clogged:
+            self._say_farewell()
+
+    def _say_farewell(self) -> None:
+        if self._socket is None:
+            return
+        with suppress(ssl.SSLError):  # it would like to hear the peer's, which may never come
+            self._tls.unwrap()
+        self._flush()
+        if self._is_closing:
+            self._socket.close()
+        else:
+            self._socket.write_eof()
+
+    def _flush(self) -> None:
+        if self._outgoing.pending and not self._is_clogged and self._socket is not None:
+            self._socket.write(self._outgoing.read())
+
+    def _steer(self) -> None:
+        """Read the socket if the connection reads and the peer takes what TLS has to answer."""
+        wants = not self._is_paused and not (self._is_clogged and self._outgoing.pending)
+        if wants is self._is_reading or self._is_closing:
+            return
+        self._is_reading = wants
+        if wants:
+            self._the_socket.resume_reading()
+        else:
+            self._the_socket.pause_reading()
+
+    @property
+    def _the_socket(self) -> asyncio.Transport:
+        assert self._socket is not None
+        return self._socket
+
 
 VERIFY: Final = {
     "none": ssl.CERT_NONE,

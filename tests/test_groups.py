@@ -6,7 +6,7 @@ import pytest
 
 import covey.groups as groups
 from covey.groups import ALIASES, STRATEGIES, UnknownStrategyError, canonical, make
-from covey.groups.lru_strict import StrictLruMap
+from covey.groups.lru import StrictLruMap
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

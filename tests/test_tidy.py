@@ -20,11 +20,11 @@ import pytest
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
-LINES_WITHOUT_REASON: Final = 400  # beyond this a file likely holds two nouns
+LINES_WITHOUT_REASON: Final = 450  # beyond this a file likely holds two nouns
 LINES_MAX: Final = 600
 FUNCTION_LINES_MAX: Final = 60
 
-# Files over 400 lines, each with its reason.
+# Files over 450 lines, each with its reason.
 LONG_FILES: Final[dict[str, str]] = {}
 
 PURE_ROOMS: Final = ("core/", "groups/", "config/")
@@ -42,13 +42,12 @@ ASYNC_PLACES: Final = (
     "protocols/listener.py",
     "protocols/roster.py",
     "scripts/",
-    "src/covey/event_keeper.py",
-    "src/covey/server.py",
+    "src/covey/server/",
     "tests/",
 )
 
 # Tests of more than one module: real clients, random runs, whole brokers, the pages' examples.
-TESTS_OF_THE_WHOLE: Final = ("docs", "e2e", "interop", "properties")
+TESTS_OF_THE_WHOLE: Final = ("acceptance", "docs", "e2e", "interop", "properties")
 TESTS_OF_THE_CHECKOUT: Final = ("test_scripts.py", "test_tidy.py")
 
 FOREIGN_PLACES: Final = re.compile(
@@ -94,7 +93,11 @@ def our_files() -> tuple[str, ...]:
     places = []
     for folder, folders, files in os.walk(ROOT):
         folders[:] = sorted(name for name in folders if not SKIPPED_FOLDERS.fullmatch(name))
-        places += [(Path(folder) / name).relative_to(ROOT).as_posix() for name in sorted(files)]
+        places += [
+            (Path(folder) / name).relative_to(ROOT).as_posix()
+            for name in sorted(files)
+            if name != ".git"  # a file in a checkout that shares another's repository
+        ]
     return tuple(places)
 
 
@@ -228,7 +231,7 @@ def test_every_room_is_linked_into_the_package_and_nothing_else_is() -> None:
 @pytest.mark.parametrize(
     ("rule", "place", "text"),
     [
-        (too_long_files, "core/x.py", "\n" * 401),
+        (too_long_files, "core/x.py", "\n" * 451),
         (too_long_functions, "core/x.py", "def f():\n" + "    x\n" * 60),
         (missing_docstrings, "groups/__init__.py", "x = 1\n"),
         (prints, "protocols/x.py", "print('x')\n"),

@@ -1,3 +1,4 @@
+# Compiled by mypyc: see setup.py.
 """What a compiled selector is made of: small functions that make a test out of other tests.
 
 A condition answers True, False or None (unknown), an operand a value; both are asked with the
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from covey.core.regex import Regex
+from covey.core.naming.pattern import Regex
 from covey.core.selector.values import (
     Lookup,
     Number,

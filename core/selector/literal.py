@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from lark import Token
 
-from covey.core.regex import Regex, quote
+from covey.core.naming.pattern import Regex, quote
 from covey.core.selector.parser import column_of, refused
 from covey.core.selector.values import WHOLE_MAX, Number, Value, bounded
 

@@ -1,3 +1,4 @@
+# Compiled by mypyc: see setup.py.
 """What selectors compute with: values, and the three-valued logic of SQL on them.
 
 STOMP headers are all text, AMQP properties have types, and one selector must serve both. Hence:

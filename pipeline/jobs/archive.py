@@ -28,15 +28,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from covey.pipeline.address import Address, parse_address
-from covey.pipeline.charts import bars
-from covey.pipeline.client import connected
-from covey.pipeline.columns import SCHEMA
+from covey.pipeline.datasource.client import connected
+from covey.pipeline.datasource.columns import SCHEMA
+from covey.pipeline.datasource.options import Address, ReadOptions, parse_address, read_options
+from covey.pipeline.datasource.source import CoveyDataSource
 from covey.pipeline.errors import PipelineError, one_line
 from covey.pipeline.job import Job, Task
-from covey.pipeline.options import ReadOptions, read_options
-from covey.pipeline.report import Report
-from covey.pipeline.source import CoveyDataSource
+from covey.pipeline.report import Report, bars
 
 TOPIC: Final = "/topic/"
 BATCH_ROWS: Final = 200_000  # one batch's files and replay stay of a size that is quickly done

@@ -19,15 +19,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from covey.pipeline.evidence import Event, Proven, draw, show
-from covey.pipeline.fold import PROMISES
+from covey.pipeline.event_log.partition import Dealt, Piece, Run, deal, gaps_of, pieces_of, runs_of
+from covey.pipeline.event_log.reader import check_input
 from covey.pipeline.job import Job, Task
-from covey.pipeline.judge import FOUND_ARROW, judge
-from covey.pipeline.log import check_input
-from covey.pipeline.pieces import Piece, Run, gaps_of, pieces_of, runs_of
+from covey.pipeline.jobs.audit_judge import FOUND_ARROW, Event, Proven, draw, judge, show
+from covey.pipeline.jobs.audit_rules import PROMISES
 from covey.pipeline.report import Report
-from covey.pipeline.session import parallelism
-from covey.pipeline.share import Dealt, deal
+from covey.pipeline.spark import parallelism
 
 GAP: Final = "gap"
 JUDGED: Final = PROMISES | {GAP: "the log itself is whole"}

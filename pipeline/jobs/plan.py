@@ -22,15 +22,20 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from covey.core.events import EventKind
-from covey.pipeline.charts import compared
+from covey.core.events.event import EventKind
 from covey.pipeline.errors import PipelineError
+from covey.pipeline.event_log.messages import messages, with_service
+from covey.pipeline.event_log.reader import check_input, kind_is, lasting, read_log
 from covey.pipeline.job import Job, Task, numbers_of, whole_numbers_of
-from covey.pipeline.log import check_input, kind_is, lasting, read_log
-from covey.pipeline.messages import messages, with_service
-from covey.pipeline.policy import DEFAULT_POLICIES, Policy
-from covey.pipeline.rehearsal import PLAN_ARROW, RESULT_FIELDS, Scenario, rehearse
-from covey.pipeline.report import Report
+from covey.pipeline.jobs.plan_rehearsal import (
+    DEFAULT_POLICIES,
+    PLAN_ARROW,
+    RESULT_FIELDS,
+    Policy,
+    Scenario,
+    rehearse,
+)
+from covey.pipeline.report import Report, compared
 
 NOISE: Final = 0.05
 NOISE_S: Final = 0.01  # and no difference below this is felt by anybody

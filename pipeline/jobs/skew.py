@@ -22,12 +22,11 @@ import numpy as np
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
-from covey.core.events import EventKind
-from covey.pipeline.charts import BARS_MAX, Span, bars, holdings, ranked
+from covey.core.events.event import EventKind
+from covey.pipeline.event_log.messages import messages, with_service
+from covey.pipeline.event_log.reader import check_input, kind_is, lasting, read_log
 from covey.pipeline.job import Job, Task
-from covey.pipeline.log import check_input, kind_is, lasting, read_log
-from covey.pipeline.messages import messages, with_service
-from covey.pipeline.report import Report
+from covey.pipeline.report import BARS_MAX, Report, Span, bars, holdings, ranked
 
 GROUPS_SHOWN: Final = 20
 GROUPS_FOLLOWED: Final = 10  # of which it is drawn who held them when

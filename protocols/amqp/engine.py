@@ -1,3 +1,4 @@
+# Compiled by mypyc: see setup.py.
 """AmqpEngine: one AMQP 1.0 connection, bytes in and bytes out.
 
 Login first (`sasl`), then frames (`channels`): messages go to their links, all else to proton
@@ -14,22 +15,22 @@ from __future__ import annotations
 from typing import Final
 
 from covey.config.settings import AmqpSettings
-from covey.core.broker import Broker
+from covey.core.broker.broker import Broker
 from covey.core.errors import BrokerError, ProtocolError, RefusedError
-from covey.core.security import Verb, authorise
+from covey.core.security.users import Verb, authorise
 from covey.core.session import Session
-from covey.protocols.amqp.channels import Channels
+from covey.protocols.amqp.backpressure import Pressure
+from covey.protocols.amqp.codec.performatives import HEART_BEAT
 from covey.protocols.amqp.conditions import condition_of
-from covey.protocols.amqp.coordinator import Coordinator
-from covey.protocols.amqp.events import Events
-from covey.protocols.amqp.heads import Heads
-from covey.protocols.amqp.links import Links
-from covey.protocols.amqp.management import Management
-from covey.protocols.amqp.nodes import Nodes
-from covey.protocols.amqp.performatives import HEART_BEAT
-from covey.protocols.amqp.pressure import Pressure
-from covey.protocols.amqp.sasl import SaslServer, SaslState
-from covey.protocols.amqp.wire import Wire, close_frame
+from covey.protocols.amqp.framing import Channels
+from covey.protocols.amqp.links.attach import Links
+from covey.protocols.amqp.links.management import Management
+from covey.protocols.amqp.links.nodes import Nodes
+from covey.protocols.amqp.links.transactions import Coordinator
+from covey.protocols.amqp.login.sasl import SaslServer, SaslState
+from covey.protocols.amqp.messages.head_cache import Heads
+from covey.protocols.amqp.proton_events import Events
+from covey.protocols.amqp.proton_wire import Wire, close_frame
 from covey.protocols.engine import Engine, Log
 
 OUTGOING_MAX: Final = 256 * 1024  # bytes given at a time, so that other connections get their turn

@@ -14,8 +14,8 @@ from typing import Final
 
 from starlette.responses import JSONResponse, Response
 
-from covey.core.describe import Plain
 from covey.core.errors import BrokerError
+from covey.core.management.describe import Plain
 
 STATUS: Final = {
     "invalid": 400,

@@ -24,17 +24,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from covey import __version__
 from covey.config.settings import HttpSettings
-from covey.core.broker import Broker
+from covey.core.broker.broker import Broker
 from covey.core.errors import BrokerError
-from covey.core.host import VirtualHost
+from covey.core.host.virtual_host import VirtualHost
 from covey.core.session import Session
 from covey.protocols.http.answer import HttpError, refusal
 from covey.protocols.http.ask import NOBODY, Ask
 from covey.protocols.http.auth import Auth
-from covey.protocols.http.bodies import Body
 from covey.protocols.http.metrics import Metrics
 from covey.protocols.http.route import Need, Route, find
 from covey.protocols.http.routes import ROUTES
+from covey.protocols.http.schemas import Body
 
 # How long the rest of a body is read that was not wanted, so that the peer reads our answer
 # instead of a reset.

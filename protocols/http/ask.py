@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from covey.core.admin import Admin
-from covey.core.broker import Broker
-from covey.core.host import VirtualHost
-from covey.core.security import Identity
-from covey.protocols.http.bodies import Body
+from covey.core.broker.broker import Broker
+from covey.core.host.virtual_host import VirtualHost
+from covey.core.management.admin import Admin
+from covey.core.security.users import Identity
 from covey.protocols.http.metrics import Metrics
 from covey.protocols.http.route import Route, Setting
+from covey.protocols.http.schemas import Body
 
 NOBODY = Identity("")
 

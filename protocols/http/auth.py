@@ -22,11 +22,11 @@ import anyio
 from starlette.datastructures import Headers
 
 from covey.config.settings import HttpSettings
-from covey.core.broker import Broker
+from covey.core.broker.broker import Broker
 from covey.core.errors import RefusedError
-from covey.core.security import Identity
+from covey.core.security.users import Identity
+from covey.protocols.engine import is_loopback
 from covey.protocols.http.answer import HttpError, login_required
-from covey.protocols.peer import is_loopback
 
 CREDENTIALS_MAX: Final = 2048  # characters of an Authorization header; names and passwords are less
 FORWARDING_HEADERS: Final = ("forwarded", "x-forwarded-for", "x-real-ip")

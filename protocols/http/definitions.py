@@ -12,20 +12,20 @@ import time
 
 from starlette.responses import Response
 
-from covey.core.admin import SYNTAX
-from covey.core.describe import Attributes, Plain, queue
-from covey.core.destination import Destination
 from covey.core.errors import RefusedError
+from covey.core.management.admin import SYNTAX
+from covey.core.management.describe import Attributes, Plain, queue
+from covey.core.naming.destination import Destination
 from covey.core.selector import Selector, compile_selector
 from covey.protocols.http.answer import json_answer
 from covey.protocols.http.ask import Ask
-from covey.protocols.http.bodies import (
+from covey.protocols.http.management import users_of
+from covey.protocols.http.schemas import (
     DEFINITIONS_VERSION,
     DefinitionsBody,
     QueueDefinition,
     SubscriptionDefinition,
 )
-from covey.protocols.http.management import users_of
 
 
 async def export_definitions(ask: Ask) -> Response:

@@ -1,18 +1,18 @@
 """Management: the handlers of `/api/v1` that look at the broker and change it.
 
-All of them go through `core.admin`, as `$management` does; nothing is decided here. Lists come in
-pages, since a queue may have a million groups.
+All of them go through `core.management.admin`, as `$management` does; nothing is decided here.
+Lists come in pages, since a queue may have a million groups.
 """
 
 from __future__ import annotations
 
 from starlette.responses import Response
 
-from covey.core.describe import Attributes, Plain
 from covey.core.errors import RefusedError
+from covey.core.management.describe import Attributes, Plain
 from covey.protocols.http.answer import empty_answer, json_answer
 from covey.protocols.http.ask import Ask
-from covey.protocols.http.bodies import QueueBody
+from covey.protocols.http.schemas import QueueBody
 
 
 async def list_entities(ask: Ask) -> Response:

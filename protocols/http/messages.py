@@ -3,32 +3,116 @@
 Each request has a session of its own in the core, for as long as it lasts; so limits, permissions
 and the store treat it like any connection. An answer to a send leaves when the message is safe. A
 queue without room gets a few seconds; then the answer is 503 and the message is not taken.
+
+HttpMessage: a message that was sent over HTTP, kept in no wire's words.
+
+It is the neutral form itself, so STOMP and AMQP clients read it as they read each other's. In a
+store its head is JSON, everything but the body.
 """
 
 from __future__ import annotations
 
 import base64
+import json
 import math
 import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from typing import Final
 
 import anyio
 from starlette.responses import Response
 
-from covey.core.admin import canonical
-from covey.core.consumer import Consumer, Window
-from covey.core.describe import Attributes, Plain
-from covey.core.destination import Destination, Kind
-from covey.core.entry import STATE_NAMES, Entry
 from covey.core.errors import RefusedError
-from covey.core.message import Neutral
+from covey.core.host.subscription import Subscription
+from covey.core.management.admin import canonical
+from covey.core.management.describe import Attributes, Plain
+from covey.core.model.consumer import Consumer, Window
+from covey.core.model.entry import STATE_NAMES, Entry
+from covey.core.model.message import Message, Neutral
+from covey.core.naming.destination import Destination, Kind
 from covey.core.selector import Value
 from covey.core.session import Session
-from covey.core.subscription import Subscription
 from covey.protocols.http.answer import json_answer
 from covey.protocols.http.ask import Ask
-from covey.protocols.http.bodies import MessageBody
-from covey.protocols.http.message import HttpMessage
+from covey.protocols.http.schemas import MessageBody
+
+
+class HttpMessage(Message):
+    """A neutral message, as the core keeps it."""
+
+    kind = "http"
+
+    __slots__ = ("_neutral",)
+
+    def __init__(self, neutral: Neutral) -> None:
+        super().__init__(len(neutral.body))
+        self._neutral = neutral
+        self.persistent = neutral.persistent
+        self.priority = neutral.priority
+        self.expires_ms = neutral.expires_ms
+        self.group = neutral.group_id
+        self.group_sequence = neutral.group_sequence
+
+    def message_id(self) -> str:
+        """Return the sender's id, or the one the broker made."""
+        return self._neutral.message_id
+
+    def group_place(self) -> str:
+        """Return the request's word for it."""
+        return "group"
+
+    def lookup(self, name: str) -> Value:
+        """Return a property, or what JMS and STOMP call one of the other fields."""
+        neutral = self._neutral
+        if name in neutral.properties:
+            return neutral.properties[name]
+        finder = FIELDS.get(name)
+        return None if finder is None else finder(neutral) or None
+
+    def neutral(self) -> Neutral:
+        """Return a copy of it, so that nobody changes the message."""
+        return replace(self._neutral, properties=dict(self._neutral.properties))
+
+    def encode(self) -> tuple[bytes, bytes]:
+        """Return everything but the body as JSON, and the body."""
+        fields = asdict(self._neutral)
+        del fields["body"]
+        return json.dumps(fields).encode(), self._neutral.body
+
+    def as_dead_letter(self, reason: str) -> HttpMessage:
+        """Return a copy that never expires and says why it is where it is."""
+        copy = HttpMessage(replace(self.neutral(), expires_ms=0, dead_reason=reason))
+        copy.sender = self.sender
+        return copy
+
+
+def decode(head: bytes, body: bytes) -> HttpMessage:
+    """Read a message back from a store; raises ValueError if it is none."""
+    try:
+        return HttpMessage(Neutral(body=body, **json.loads(head)))
+    except TypeError as error:
+        raise ValueError(f"not a message sent over HTTP: {error}") from error
+
+
+FIELDS: dict[str, Callable[[Neutral], Value]] = {
+    "JMSMessageID": lambda neutral: neutral.message_id,
+    "JMSPriority": lambda neutral: neutral.priority,
+    "JMSExpiration": lambda neutral: neutral.expires_ms,
+    "JMSTimestamp": lambda neutral: neutral.created_ms,
+    "JMSDeliveryMode": lambda neutral: "PERSISTENT" if neutral.persistent else "NON_PERSISTENT",
+    "JMSXGroupID": lambda neutral: neutral.group_id,
+    "JMSXGroupSeq": lambda neutral: neutral.group_sequence,
+    "JMSXUserID": lambda neutral: neutral.user_id,
+    "JMSType": lambda neutral: neutral.subject,
+    "JMSCorrelationID": lambda neutral: neutral.correlation_id,
+    "JMSReplyTo": lambda neutral: neutral.reply_to,
+    "message-id": lambda neutral: neutral.message_id,
+    "content-type": lambda neutral: neutral.content_type,
+    "correlation-id": lambda neutral: neutral.correlation_id,
+    "reply-to": lambda neutral: neutral.reply_to,
+    "type": lambda neutral: neutral.subject,
+}
 
 ROOM_WAIT_S: Final = 5.0  # for a full queue: a client can ask again, a connection is dear
 BODY_SHOWN_MAX: Final = 64 * 1024  # bytes of a body in a listing; `size` tells the whole

@@ -18,10 +18,10 @@ from collections.abc import Iterable
 from heapq import nlargest
 from typing import Final
 
-from covey.core.broker import Broker
-from covey.core.counts import Counts
-from covey.core.lane import Lane
-from covey.core.queue import Queue
+from covey.core.broker.broker import Broker
+from covey.core.dispatch.lane import Lane
+from covey.core.queue.counters import Counts
+from covey.core.queue.queue import Queue
 from covey.protocols.process import Process, resident_bytes
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"

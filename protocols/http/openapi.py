@@ -1,7 +1,7 @@
 """OpenAPI: the table of routes as a document that tools read (OpenAPI 3.1).
 
 Nothing is written here that the table does not say: paths, queries and bodies are its own, the
-shapes of answers come from `core.describe`.
+shapes of answers come from `core.management.describe`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from covey.core.describe import ATTRIBUTES, Attributes, Plain
+from covey.core.management.describe import ATTRIBUTES, Attributes, Plain
 from covey.protocols.http.answer import STATUS
-from covey.protocols.http.bodies import Body
 from covey.protocols.http.route import Need, Param, Route
+from covey.protocols.http.schemas import Body
 
 PLACE: Final = re.compile(r"\{(\w+)\}")
 SCHEMAS: Final = "#/components/schemas/"

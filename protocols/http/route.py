@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, unquote
 from starlette.responses import Response
 
 from covey.protocols.http.answer import HttpError
-from covey.protocols.http.bodies import Body
+from covey.protocols.http.schemas import Body
 
 if TYPE_CHECKING:
     from covey.protocols.http.ask import Ask
@@ -74,7 +74,7 @@ class Route:
     need: Need
     handler: Handler
     summary: str
-    entity: str = ""  # a type of `core.describe`, for the handlers that serve several
+    entity: str = ""  # a type of `core.management.describe`, for the handlers that serve several
     query: tuple[Param, ...] = ()
     body: type[Body] | None = None
     status: int = 200

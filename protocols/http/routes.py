@@ -14,11 +14,11 @@ from covey import __version__
 from covey.protocols.http import definitions, management, messages
 from covey.protocols.http.answer import json_answer, text_answer
 from covey.protocols.http.ask import Ask
-from covey.protocols.http.bodies import Body, DefinitionsBody, MessageBody, QueueBody
 from covey.protocols.http.metrics import MEDIA_TYPE
 from covey.protocols.http.openapi import document
-from covey.protocols.http.page import REFRESH_S, STYLE, page
 from covey.protocols.http.route import Handler, Need, Param, Route
+from covey.protocols.http.schemas import Body, DefinitionsBody, MessageBody, QueueBody
+from covey.protocols.http.status_page import REFRESH_S, STYLE, page
 
 API: Final = "/api/v1"
 PAGE_MAX: Final = 1000  # entries of one answer

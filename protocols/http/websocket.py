@@ -16,13 +16,11 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from covey.config.settings import ConnectorSettings
-from covey.protocols.engine import Engine
+from covey.protocols.engine import Engine, MakeEngine, Peer
 from covey.protocols.http.answer import HttpError, refusal
 from covey.protocols.http.auth import Auth, is_local
-from covey.protocols.http.stream import WebSocketTransport, let_go, tame
-from covey.protocols.peer import MakeEngine, Peer
-from covey.protocols.roster import Roster
-from covey.protocols.strangers import Strangers
+from covey.protocols.http.websocket_stream import WebSocketTransport, let_go, tame
+from covey.protocols.roster import Roster, Strangers
 
 PATHS: Final = ("/stomp", "/ws")
 SUBPROTOCOLS: Final = ("v12.stomp", "v11.stomp", "v10.stomp")  # best first

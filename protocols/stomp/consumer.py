@@ -1,3 +1,4 @@
+# Compiled by mypyc: see setup.py.
 """StompConsumer: writes MESSAGE frames, and remembers what the client has to acknowledge.
 
 A frame is a few lines of the subscription's own, the message's shared header block, and the
@@ -9,21 +10,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from covey.core.consumer import Consumer, Window
-from covey.core.destination import DURABLE_PREFIX, Destination, Kind
-from covey.core.entry import FIRST, Entry
-from covey.core.fan import Fan
-from covey.core.message import Message
-from covey.core.queue import Queue
-from covey.protocols.stomp.headers import escape, header_lines
-from covey.protocols.stomp.held import Held, bare
+from covey.core.host.feed import Fan
+from covey.core.model.consumer import Consumer, Window
+from covey.core.model.entry import FIRST, Entry
+from covey.core.model.message import Message
+from covey.core.naming.destination import DURABLE_PREFIX, Destination, Kind
+from covey.core.queue.queue import Queue
+from covey.protocols.stomp.ack import Held, bare
+from covey.protocols.stomp.frame import escape, header_lines
 from covey.protocols.stomp.message import StompMessage, from_neutral
-from covey.protocols.stomp.rules import Version
 from covey.protocols.stomp.subscribe import AckMode, Wish
+from covey.protocols.stomp.versions import Version
 
 if TYPE_CHECKING:
-    from covey.core.host import VirtualHost
-    from covey.core.lane import Lane
+    from covey.core.dispatch.lane import Lane
+    from covey.core.host.virtual_host import VirtualHost
     from covey.protocols.stomp.engine import StompEngine
 
 V1_2: Final = Version.V1_2

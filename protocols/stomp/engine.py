@@ -1,3 +1,4 @@
+# Compiled by mypyc: see setup.py.
 """StompEngine: one STOMP connection, bytes in and bytes out.
 
 All frames of one read are handled together; then the broker delivers, and everything for this
@@ -17,21 +18,20 @@ from collections.abc import Callable
 from typing import Final
 
 from covey.config.settings import StompSettings
-from covey.core.broker import Broker
+from covey.core.broker.broker import Broker
 from covey.core.errors import BrokerError, ProtocolError, RefusedError
 from covey.core.session import Session
 from covey.protocols.engine import Engine, Log
-from covey.protocols.stomp import acks
-from covey.protocols.stomp.dialect import login_limits
+from covey.protocols.stomp import ack as acks
+from covey.protocols.stomp.ack import Holding
 from covey.protocols.stomp.frame import Frame, encode
 from covey.protocols.stomp.heartbeat import Heartbeat
-from covey.protocols.stomp.holding import Holding
-from covey.protocols.stomp.names import Names
 from covey.protocols.stomp.parser import FrameParser
-from covey.protocols.stomp.producer import Producer
 from covey.protocols.stomp.receipts import Receipts
-from covey.protocols.stomp.rules import SUPPORTED_TEXT, Version, check
+from covey.protocols.stomp.send import Producer
+from covey.protocols.stomp.settings import Names, login_limits
 from covey.protocols.stomp.verbs import VERBS
+from covey.protocols.stomp.versions import SUPPORTED_TEXT, Version, check
 
 # Times buffer_size: from here on a peer that does not read is not read either.
 OUTBOX_FACTOR: Final = 2

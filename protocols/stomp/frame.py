@@ -1,3 +1,4 @@
+# Compiled by mypyc: see setup.py.
 """STOMP frames: what one is, and how it is written.
 
     COMMAND LF
@@ -7,6 +8,20 @@
 
 Headers stay bytes (`Frame.block`) until somebody asks for them: a message that only passes
 through is never decoded. How frames are read is `parser`'s business.
+
+The text of STOMP headers: escapes, character set, repeated names.
+
+Rules of this file:
+- A header is `name:value`; several are joined by LF. Bytes on the wire are UTF-8.
+- 1.0 has no escapes, and blanks around a value do not count; 1.1 escapes LF, colon and
+  backslash; 1.2 also CR. An escape that the version does not define is an error.
+- What a version cannot say leaves as a blank, never as it is: a raw LF or NUL would let a
+  sender write headers and frames of its own into another client's stream.
+- Of a repeated header the first counts.
+- content-length belongs to the encoder of the frame. One that comes as an ordinary header, from
+  an AMQP property say, would let its author choose where the frame ends: it is left out.
+
+Source: "Value Encoding" and "Repeated Header Entries" of the STOMP 1.1 and 1.2 specifications.
 """
 
 from __future__ import annotations
@@ -15,8 +30,135 @@ from collections.abc import Iterable
 from typing import Final
 
 from covey.core.errors import ProtocolError
-from covey.protocols.stomp.headers import header_lines, parse_block, without_length
-from covey.protocols.stomp.rules import UNESCAPED_COMMANDS, Version
+from covey.protocols.stomp.versions import UNESCAPED_COMMANDS, Version
+
+LENGTH_NAME = b"content-length:"
+LENGTH_LINE = b"\n" + LENGTH_NAME
+
+_BLANKS = " \t"
+
+# Both by version.
+_UNESCAPED: tuple[dict[str, str], ...] = (
+    {},
+    {"n": "\n", "c": ":", "\\": "\\"},
+    {"n": "\n", "c": ":", "\\": "\\", "r": "\r"},
+)
+# Replacements in this order, the backslash first. What cannot be said becomes a blank: 1.0 has
+# no escapes at all, and no version has one for NUL.
+_ESCAPED: tuple[tuple[tuple[str, str], ...], ...] = (
+    (("\n", " "), ("\r", " "), ("\0", " ")),
+    (("\\", "\\\\"), ("\n", "\\n"), (":", "\\c"), ("\0", " ")),
+    (("\\", "\\\\"), ("\n", "\\n"), (":", "\\c"), ("\r", "\\r"), ("\0", " ")),
+)
+
+
+def parse_block(block: bytes, version: Version, *, is_escaped: bool = True) -> dict[str, str]:
+    """Decode header lines joined by LF; of a repeated header the first counts."""
+    headers: dict[str, str] = {}
+    if not block:
+        return headers
+    try:
+        text = block.decode()
+    except UnicodeDecodeError as error:
+        bad_line = block.count(b"\n", 0, error.start) + 1
+        raise ProtocolError(f"header line {bad_line} is not UTF-8") from error
+    has_escapes = is_escaped and version is not _V1_0 and "\\" in text
+    has_blanks = version is _V1_0
+    lines = text.split("\n")
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not name or not colon:
+            number = lines.index(line) + 1
+            raise ProtocolError(f"header line {number} is not a name, a colon and a value")
+        if has_escapes:
+            value = _unescape(value, version, name)
+            name = _unescape(name, version, name)
+        elif has_blanks:
+            value = value.strip(_BLANKS)
+        if name not in headers:
+            headers[name] = value
+    return headers
+
+
+def _unescape(text: str, version: Version, header: str) -> str:
+    slash = text.find("\\")
+    if slash < 0:
+        return text
+    parts: list[str] = []
+    at = 0
+    while slash >= 0:
+        character = _UNESCAPED[version].get(text[slash + 1 : slash + 2])
+        if character is None:
+            raise ProtocolError(
+                f"undefined escape {text[slash : slash + 2]!r} in the header {header[:32]!r}"
+            )
+        parts.append(text[at:slash])
+        parts.append(character)
+        at = slash + 2
+        slash = text.find("\\", at)
+    parts.append(text[at:])
+    return "".join(parts)
+
+
+def escape(value: str, version: Version) -> bytes:
+    """Write a header's value as the version can carry it."""
+    return _escape(value, version).encode()
+
+
+def _escape(text: str, version: Version) -> str:
+    for character, escaped in _ESCAPED[version]:
+        if character in text:
+            text = text.replace(character, escaped)
+    return text
+
+
+def header_lines(headers: Iterable[tuple[str, str]], version: Version) -> bytes:
+    """Write each header as an LF and a line.
+
+    Left out: content-length, and a header without a name, which no reader would take.
+    """
+    pairs = [pair for pair in headers if pair[0] and pair[0] != "content-length"]
+    text = "".join([f"\n{name}:{value}" for name, value in pairs])
+    if not _is_plain(text, len(pairs)):
+        text = "".join([_escaped_line(name, value, version) for name, value in pairs])
+    return text.encode()
+
+
+def _is_plain(text: str, count: int) -> bool:
+    """Say whether `count` headers, already joined, need no escape in any version."""
+    return (
+        text.count(":") == count
+        and text.count("\n") == count
+        and "\\" not in text
+        and "\r" not in text
+        and "\0" not in text
+    )
+
+
+def _escaped_line(name: str, value: str, version: Version) -> str:
+    # In 1.1 and 1.2 the escapes leave no colon in the name; 1.0 has a blank for it too.
+    safe_name = _escape(name, version).replace(":", " ")
+    return "\n" + safe_name + ":" + _escape(value, version)
+
+
+def without_length(block: bytes) -> bytes:
+    """Give header lines without any content-length."""
+    if not block.startswith(LENGTH_NAME) and block.find(LENGTH_LINE) < 0:
+        return block
+    return b"\n".join([line for line in block.split(b"\n") if not line.startswith(LENGTH_NAME)])
+
+
+def is_true(name: str, value: str) -> bool:
+    """Read a header that is true or false, in capitals or not: Python writes `True`.
+
+    Anything else is refused. Who mistypes `persistent` would lose messages otherwise, and who
+    mistypes `browser` would take them.
+    """
+    word = value.lower()
+    if word not in ("true", "false"):
+        raise ProtocolError(f"{name}:{value[:32]} is neither true nor false")
+    return word == "true"
+
 
 RECEIPT_NAME: Final = b"receipt:"
 _V1_0: Final = Version.V1_0

@@ -1,3 +1,4 @@
+# Compiled by mypyc: see setup.py.
 """Heart-beats of one connection: who beats how often, when to beat, when the peer is dead.
 
 Rules of this file:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from covey.core.message import DEFAULT_PRIORITY, Neutral
+from covey.core.model.message import DEFAULT_PRIORITY, Neutral
 from covey.core.selector import Value
 
 # The STOMP header on the left is the neutral field on the right.

@@ -1,3 +1,4 @@
+# Compiled by mypyc: see setup.py.
 """FrameParser: bytes in, STOMP frames out.
 
 Sans-IO: `feed` bytes, then take frames until `next_frame` says None, "more data, please".
@@ -11,12 +12,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from covey.protocols.stomp.frame import Frame
-from covey.protocols.stomp.headers import LENGTH_LINE
-from covey.protocols.stomp.heads import ID_LINE, RECEIPT_LINE, SEND_START, Head, Heads, cut_line
-from covey.protocols.stomp.limits import Limits
-from covey.protocols.stomp.lines import COMMANDS, DIGITS_MAX, NUL, UNTIL_NUL, LineParser
-from covey.protocols.stomp.rules import Version
+from covey.protocols.stomp.frame import LENGTH_LINE, Frame
+from covey.protocols.stomp.head_cache import (
+    ID_LINE,
+    RECEIPT_LINE,
+    SEND_START,
+    Head,
+    Heads,
+    cut_line,
+)
+from covey.protocols.stomp.line_parser import (
+    COMMANDS,
+    DIGITS_MAX,
+    NUL,
+    UNTIL_NUL,
+    Limits,
+    LineParser,
+)
+from covey.protocols.stomp.versions import Version
 
 _ACK_START: Final = b"ACK\nid:"
 _ACK_START_LENGTH: Final = 7

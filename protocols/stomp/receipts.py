@@ -1,3 +1,4 @@
+# Compiled by mypyc: see setup.py.
 """Receipts: what a client is owed once the frames it sent are safe.
 
 A RECEIPT leaves when the store has everything that this client did up to its frame, in the order of
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from covey.protocols.stomp.frame import encode
-from covey.protocols.stomp.send import SendPlan
+from covey.protocols.stomp.send_plan import SendPlan
 
 if TYPE_CHECKING:
     from covey.protocols.stomp.engine import StompEngine

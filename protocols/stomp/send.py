@@ -1,177 +1,109 @@
-"""SendPlan: everything a SEND's headers say, worked out once for all frames that repeat them.
+# Compiled by mypyc: see setup.py.
+"""Producer: what one client publishes. SEND is the verb on the hot path.
 
-A producer sends the same header lines thousands of times: `heads` remembers whole heads with
-their plan, `plans` works one out for lines that are new.
-
-Aliases that let clients of other brokers work unchanged: `expiration` (RabbitMQ: a time to live
-in milliseconds), `AMQ_SCHEDULED_DELAY` (ActiveMQ).
+A SEND whose head has come before goes by its plan; any other has its lines read first. Whatever is
+wrong with one ends the connection with an ERROR that names its receipt. A SEND in a transaction is
+gathered there, and its receipt says only that it was.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING
 
-from covey.core.destination import Destination
-from covey.core.errors import ProtocolError
-from covey.core.message import DEFAULT_PRIORITY, FORGET_RETAINED, KEEP_NOTHING, RETAIN
-from covey.groups.key import DEFAULT_HEADERS
-from covey.protocols.stomp.block import Block, make_block
-from covey.protocols.stomp.headers import is_true
-from covey.protocols.stomp.message import StompMessage
+from covey.core.errors import BrokerError
+from covey.core.host.temporary import announce
+from covey.core.session import Session
+from covey.protocols.stomp.frame import Frame
+from covey.protocols.stomp.head_cache import Head
+from covey.protocols.stomp.message import StompMessage, stamped
+from covey.protocols.stomp.parser import FrameParser
+from covey.protocols.stomp.send_plan import Plans, SendPlan
 
-TIME_DIGITS_MAX: Final = 15  # the year 33658; int() must not chew on a kilobyte of digits
-PRIORITY_MAX: Final = 9
+if TYPE_CHECKING:
+    from covey.protocols.stomp.engine import StompEngine
 
 
-class SendPlan:
-    """What to do with every SEND that has these headers."""
+class Producer:
+    """The sending side of a client that has logged in."""
 
     __slots__ = (
-        "answers_to",
-        "block",
-        "delay_ms",
-        "expires_ms",
-        "given_id",
-        "group",
-        "group_sequence",
-        "is_direct",
-        "is_persistent",
-        "is_plain",
-        "may_persist",
-        "priority",
-        "receipt",
-        "retain",
-        "targets",
-        "transaction",
-        "ttl_ms",
+        "_broker",
+        "_engine",
+        "_id_number",
+        "_id_prefix",
+        "_is_receipt_a_wish_to_persist",
+        "_publishing",
+        "_receipts",
+        "_session",
+        "_stamp",
+        "plans",
     )
 
-    def __init__(self, targets: tuple[Destination, ...], block: Block) -> None:
-        """Start with a message that has nothing but a destination."""
-        self.targets = targets
-        self.block = block
-        self.transaction = ""
-        self.is_persistent = False
-        self.may_persist = True
-        self.given_id = ""
-        self.receipt: str | None = None
-        self.retain = KEEP_NOTHING
-        self.expires_ms = 0
-        self.ttl_ms = 0
-        self.delay_ms = 0
-        self.priority = DEFAULT_PRIORITY
-        self.group = ""
-        self.group_sequence = 0
-        self.answers_to: tuple[
-            Destination, ...
-        ] = ()  # what a reply-to that had to be rewritten names
-        self.is_plain = True
-        self.is_direct = True
+    def __init__(self, engine: StompEngine, session: Session, plans: Plans) -> None:
+        """Send for a session; `plans` say what its header lines mean."""
+        broker = engine.broker
+        settings = engine.settings
+        self.plans = plans
+        self._engine = engine
+        self._session = session
+        self._broker = broker
+        self._publishing = broker.publishing
+        self._receipts = engine.receipts
+        self._id_prefix = f"{broker.instance}-{session.id}-".encode()
+        self._id_number = 0
+        self._stamp = settings.add_timestamp_header or ""
+        self._is_receipt_a_wish_to_persist = settings.receipt_implies_persistent
 
-    def copy(self) -> SendPlan:
-        """Return a plan that starts as this one is."""
-        plan = SendPlan(self.targets, self.block)
-        plan.transaction = self.transaction
-        plan.is_persistent = self.is_persistent
-        plan.may_persist = self.may_persist
-        plan.given_id = self.given_id
-        plan.receipt = self.receipt
-        plan.retain = self.retain
-        plan.expires_ms = self.expires_ms
-        plan.ttl_ms = self.ttl_ms
-        plan.delay_ms = self.delay_ms
-        plan.priority = self.priority
-        plan.group = self.group
-        plan.group_sequence = self.group_sequence
-        plan.is_plain = self.is_plain
-        plan.is_direct = self.is_direct
-        return plan
+    def send_again(self, plan: SendPlan, own: FrameParser) -> None:
+        """Publish a message whose head has come before; what is its own, the parser has."""
+        try:
+            message = self._message(plan, own.body)
+            is_bare = plan.is_direct and not own.receipt and not own.given_id
+            if not is_bare or not self._publishing.is_put(self._session, plan.targets, message):
+                self._publish(plan, message, own)
+        except BrokerError as error:
+            self._engine.fail(error, own.receipt.decode() if own.receipt else plan.receipt)
 
-    def note_plainness(self) -> None:
-        """Note whether a message of this plan has nothing to `dress` it with, nor an answer."""
-        self.is_direct = not self.transaction and self.receipt is None
-        times = self.expires_ms or self.ttl_ms or self.delay_ms
-        marks = self.is_persistent or self.given_id or self.group_sequence or self.retain
-        self.is_plain = not (times or marks or self.priority != DEFAULT_PRIORITY)
+    def send_new(self, frame: Frame, head: Head | None, own: FrameParser) -> None:
+        """Publish a message, and note what to do if its head comes again."""
+        try:
+            plan = self.plans.read(frame.block if head is None else head.block)
+            if head is not None:
+                head.plan = plan
+            if plan.answers_to:
+                announce(self._session, plan.answers_to, self._broker.limits.id)
+            self._publish(plan, self._message(plan, frame.body), own)
+        except BrokerError as error:
+            self._engine.fail(error, frame.receipt(self.plans.version))
 
-    def dress(self, message: StompMessage, wall_ms: int) -> None:
-        """Set what a message of this plan has besides its group, if the plan is not plain."""
-        message.persistent = self.is_persistent
-        message.priority = self.priority
-        message.group_sequence = self.group_sequence
-        message.given_id = self.given_id
-        message.retain = self.retain
-        if self.expires_ms:
-            message.expires_ms = self.expires_ms
-        elif self.ttl_ms:
-            message.expires_ms = wall_ms + self.ttl_ms
-        if self.delay_ms:
-            message.due_ms = wall_ms + self.delay_ms
+    def _publish(self, plan: SendPlan, message: StompMessage, own: FrameParser) -> None:
+        session = self._session
+        if own.given_id:
+            message.given_id = own.given_id.decode()
+        receipts = self._receipts
+        answer = receipts.answer(plan, own.receipt)
+        if answer and plan.may_persist and self._is_receipt_a_wish_to_persist:
+            message.persistent = True
+        if plan.transaction:
+            begun = self._broker.transactions.running_or_new(session, plan.transaction)
+            begun.send(plan.targets, message)
+            if answer:
+                receipts.owe(answer)
+        elif not self._publishing.is_put(session, plan.targets, message):
+            done = receipts.sender([answer]) if answer else None
+            self._publishing.place(session, plan.targets, message, done)
+        elif answer:
+            receipts.owe(answer)
 
-
-def read_plan(
-    headers: dict[str, str],
-    targets: tuple[Destination, ...],
-    added: list[tuple[str, str]],
-    own: frozenset[str] = frozenset(),
-    user: str = "",
-) -> SendPlan:
-    """Read the headers; `added` are the broker's own, which take the place of forged ones.
-
-    `own` names headers that the broker writes later, message by message; `user` is who sends.
-    """
-    ours = own.union([name for name, _ in added])
-    kept = [(name, value) for name, value in headers.items() if name not in ours]
-    plan = SendPlan(targets, make_block(kept, added, user))
-    plan.transaction = headers.get("transaction", "")
-    persistent = headers.get("persistent")
-    plan.is_persistent = persistent is not None and is_true("persistent", persistent)
-    plan.may_persist = persistent is None or plan.is_persistent
-    plan.given_id = headers.get("message-id", "")
-    plan.receipt = headers.get("receipt")
-    plan.retain = _retain(headers.get("retain", ""))
-    plan.expires_ms = read_time("expires", headers.get("expires"))
-    ttl_ms = read_time("ttl", headers.get("ttl"))
-    ttl_ms = ttl_ms or read_time("expiration", headers.get("expiration"))
-    plan.ttl_ms = 0 if "expires" in headers else ttl_ms  # `expires` wins, 0 (never) too
-    plan.delay_ms = read_time("AMQ_SCHEDULED_DELAY", headers.get("AMQ_SCHEDULED_DELAY"))
-    plan.priority = _priority(headers.get("priority"))
-    plan.group = next((headers[name] for name in DEFAULT_HEADERS if headers.get(name)), "")
-    plan.group_sequence = read_integer("JMSXGroupSeq", headers.get("JMSXGroupSeq"))
-    plan.note_plainness()
-    return plan
-
-
-def _retain(value: str) -> int:
-    """Read the retain header: the manual's prose says `set`, its example `true`."""
-    word = value.lower()
-    if word in ("set", "true"):
-        return RETAIN
-    return FORGET_RETAINED if word == "remove" else KEEP_NOTHING
-
-
-def read_time(name: str, value: str | None) -> int:
-    """Read a header that is a number of milliseconds; 0 if there is none."""
-    if value is None:
-        return 0
-    if not (value.isascii() and value.isdigit()) or len(value) > TIME_DIGITS_MAX:
-        raise ProtocolError(f"SEND: {name}:{value[:32]} is not a number of milliseconds")
-    return int(value)
-
-
-def read_integer(name: str, value: str | None) -> int:
-    """Read a header that is a whole number; 0 if there is none."""
-    if value is None:
-        return 0
-    digits = value.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > TIME_DIGITS_MAX:
-        raise ProtocolError(f"SEND: {name}:{value[:32]} is not a whole number")
-    return int(value)
-
-
-def _priority(value: str | None) -> int:
-    if value is None:
-        return DEFAULT_PRIORITY
-    if not (value.isascii() and value.isdigit()) or len(value) > TIME_DIGITS_MAX:
-        raise ProtocolError(f"SEND: priority:{value[:32]} is not a number from 0 to 9")
-    return min(int(value), PRIORITY_MAX)
+    def _message(self, plan: SendPlan, body: bytes) -> StompMessage:
+        message = StompMessage(plan.block, body)
+        message.group = plan.group
+        if not plan.is_plain:
+            plan.dress(message, self._broker.clock.wall_ms)
+        self._id_number += 1
+        message.id_prefix = self._id_prefix
+        message.id_number = self._id_number
+        message.sender = self._session.id
+        if self._stamp:
+            message.block = stamped(plan.block, self._stamp, self._broker.clock.wall_ms)
+        return message

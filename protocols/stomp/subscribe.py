@@ -17,7 +17,7 @@ from enum import Enum
 
 from covey.core.errors import ProtocolError
 from covey.core.selector import Selector, compile_selector
-from covey.protocols.stomp.headers import is_true
+from covey.protocols.stomp.frame import is_true
 
 DIGITS_MAX = 18
 WEIGHT_MAX = 100

@@ -11,23 +11,23 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from covey import __version__
-from covey.core import commands
-from covey.core.consumer import Consumer, Window
-from covey.core.destination import Destination, Kind
 from covey.core.errors import ProtocolError, RefusedError
-from covey.core.queue import Queue
-from covey.core.security import Identity, Verb, authorise
+from covey.core.host.subscription import Subscription
+from covey.core.model.consumer import Consumer, Window
+from covey.core.naming.destination import Destination, Kind
+from covey.core.queue import policy as commands
+from covey.core.queue.queue import Queue
+from covey.core.security.users import Identity, Verb, authorise
 from covey.core.session import Session
-from covey.core.subscription import Subscription
-from covey.protocols.stomp import acks
+from covey.protocols.stomp import ack as acks
 from covey.protocols.stomp.consumer import StompConsumer, header_name
-from covey.protocols.stomp.dialect import buffer_size, full_limits, typed_name, user_headers
 from covey.protocols.stomp.frame import Frame
 from covey.protocols.stomp.heartbeat import Heartbeat
-from covey.protocols.stomp.plans import Plans
-from covey.protocols.stomp.producer import Producer
-from covey.protocols.stomp.rules import Version, negotiate
+from covey.protocols.stomp.send import Producer
+from covey.protocols.stomp.send_plan import Plans
+from covey.protocols.stomp.settings import buffer_size, full_limits, typed_name, user_headers
 from covey.protocols.stomp.subscribe import AckMode, Credit, Wish, read, read_durable_name
+from covey.protocols.stomp.versions import Version, negotiate
 
 if TYPE_CHECKING:
     from covey.protocols.stomp.engine import StompEngine

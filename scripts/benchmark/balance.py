@@ -19,13 +19,12 @@ from scripts.benchmark.result import Result
 from scripts.benchmark.workloads import STRATEGIES
 
 from covey.config.queues import QueueSettings
-from covey.core.consumer import Window
-from covey.core.queue import Queue
+from covey.core.model.consumer import Window
+from covey.core.queue.queue import Queue
 from covey.core.session import Session
 from covey.groups import APOLLO, make
 from covey.groups.key import GroupKey
-from covey.protocols.stomp.block import Block
-from covey.protocols.stomp.message import StompMessage
+from covey.protocols.stomp.message import Block, StompMessage
 
 CONSUMERS: Final = (2, 4, 8, 16, 32, 64)
 GROUPS: Final = 10_000

@@ -26,16 +26,15 @@ from scripts.benchmark.result import Result
 
 from covey.config.queues import QueueSettings
 from covey.config.settings import Settings
-from covey.core.broker import Broker
-from covey.core.consumer import Consumer, Window
-from covey.core.entry import Entry, Outcome
-from covey.core.queue import Queue
-from covey.core.security import Identity
+from covey.core.broker.broker import Broker
+from covey.core.model.consumer import Consumer, Window
+from covey.core.model.entry import Entry, Outcome
+from covey.core.queue.queue import Queue
+from covey.core.security.users import Identity
 from covey.core.session import Session
 from covey.groups import make
 from covey.groups.key import GroupKey
-from covey.protocols.stomp.block import Block
-from covey.protocols.stomp.message import StompMessage
+from covey.protocols.stomp.message import Block, StompMessage
 
 BACKLOGS: Final = (100, 1_000, 10_000, 100_000, 1_000_000)
 MESSAGES_PER_GROUP: Final = 10

@@ -29,9 +29,9 @@ from scripts.benchmark.rows import NOTHING
 from scripts.benchmark.runner import Runner
 from scripts.benchmark.workloads import cases
 
-from covey.core.event_log import GROUP_SHIFT, LENGTH, QUEUE_SHIFT
-from covey.core.events import EventKind
-from covey.pipeline.writer import Events, Writer
+from covey.core.events.event import EventKind
+from covey.core.events.event_log import GROUP_SHIFT, LENGTH, QUEUE_SHIFT
+from covey.pipeline.event_log.writer import Events, Writer
 
 MESSAGES: Final = 1_000_000
 # Each job with a part of the messages on so many cores: how it grows with both. `plan` on one core

@@ -24,9 +24,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from covey.pipeline import CoveyDataSource
-from covey.pipeline.client import connected
-from covey.pipeline.options import read_options
-from covey.pipeline.session import open_session
+from covey.pipeline.datasource.client import connected
+from covey.pipeline.datasource.options import read_options
+from covey.pipeline.spark import open_session
 
 MASTER: Final = "local[2]"
 BODY_BYTES: Final = 1024

@@ -12,7 +12,7 @@ def main(argv: list[str] | None = None) -> int:
         from covey.cli.serve import main as serve
 
         return serve(words[1:])
-    from covey.cli.covey import run
+    from covey.cli.main import run
 
     return run(words)
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from covey.cli import qpid_config
-from covey.cli.covey import run
+from covey.cli.main import run
+from covey.cli.qpid_config import main as qpid_config
 from covey.client.management import Management
 from covey.client.place import parse_place
 from tests.e2e.support import HOST, BrokerProcess, running_broker

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.cli.covey import run
+from covey.cli.main import run
 from covey.cli.messages import MOVE_BATCH
 from tests.cli.support import Terminal
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from covey.config.load import load
-from covey.core.password import parse_record
+from covey.core.security.passwords import parse_record
 from tests.cli.support import Terminal
 
 

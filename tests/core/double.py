@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from covey.config.queues import QueueSettings, TopicSettings
 from covey.config.settings import Settings, UserSettings, VirtualHostSettings
-from covey.core.broker import Broker
+from covey.core.broker.broker import Broker
 from covey.core.clock import Clock
-from covey.core.consumer import Consumer, Window
-from covey.core.destination import Destination, Syntax
-from covey.core.entry import Entry, Outcome
-from covey.core.host import VirtualHost
-from covey.core.message import Message
-from covey.core.policies import Policies
-from covey.core.security import Identity
+from covey.core.host.subscription import Subscription
+from covey.core.host.virtual_host import VirtualHost
+from covey.core.model.consumer import Consumer, Window
+from covey.core.model.entry import Entry, Outcome
+from covey.core.model.message import Message
+from covey.core.naming.destination import Destination, Syntax
+from covey.core.naming.policies import Policies
+from covey.core.security.users import Identity
 from covey.core.session import Session
-from covey.core.stores.base import MessageStore
-from covey.core.stores.memory import MemoryStore
-from covey.core.subscription import Subscription
+from covey.core.storage.memory import MemoryStore
+from covey.core.storage.store import MessageStore
 from tests.core.support import Letter, selector_of
 
 START_S = 100.0

@@ -9,14 +9,14 @@ from __future__ import annotations
 from covey.config.queues import GroupSettings, QueueSettings
 from covey.config.settings import Settings
 from covey.core.clock import Clock
-from covey.core.consumer import Consumer, Window
-from covey.core.entry import PENDING, Entry, Outcome
-from covey.core.events import EventKind, EventSink, QueueEvents
-from covey.core.host import VirtualHost
-from covey.core.message import Message, Neutral
-from covey.core.policies import Policies
-from covey.core.queue import Queue
-from covey.core.security import Identity
+from covey.core.events.event import EventKind, EventSink, QueueEvents
+from covey.core.host.virtual_host import VirtualHost
+from covey.core.model.consumer import Consumer, Window
+from covey.core.model.entry import PENDING, Entry, Outcome
+from covey.core.model.message import Message, Neutral
+from covey.core.naming.policies import Policies
+from covey.core.queue.queue import Queue
+from covey.core.security.users import Identity
 from covey.core.selector import Selector, Value, compile_selector
 from covey.core.session import Session
 from covey.groups import make

@@ -14,9 +14,8 @@ from covey.config.connectors import (
     TlsSettings,
 )
 from covey.config.queues import QueueSettings
-from covey.config.record import Record
+from covey.config.record import Record, parse_size
 from covey.config.settings import BrokerSettings, EventLogSettings, StoreSettings
-from covey.config.units import parse_size
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "limits.md"
 SETTING = re.compile(r"^\| `(\w+)\.(\w+)` +\| (\S+) +\|", re.MULTILINE)

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from covey.pipeline.__main__ import JOBS, parser
 from covey.pipeline.job import Task
-from covey.pipeline.progress import Progress
+from covey.pipeline.spark import Progress
 from tests.e2e.support import running_broker
 from tests.pipeline.conftest import spark as spark
 

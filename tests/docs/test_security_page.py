@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from covey.config.load import load
-from covey.core.permissions import compile_permissions
-from covey.core.security import Verb
+from covey.core.security.permissions import compile_permissions
+from covey.core.security.users import Verb
 
 PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
 BLOCKS = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)

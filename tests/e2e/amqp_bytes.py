@@ -10,8 +10,8 @@ import struct
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from covey.protocols.amqp import decoder, encoder
-from covey.protocols.amqp.encoder import FALSE, NULL, TRUE, compound, section, string, uint
+from covey.protocols.amqp.codec import decoder, encoder
+from covey.protocols.amqp.codec.encoder import FALSE, NULL, TRUE, compound, section, string, uint
 from tests.e2e.support import HOST, LOGIN, PASSCODE, TIMEOUT_S
 
 AMQP_HEADER = b"AMQP\x00\x01\x00\x00"

@@ -23,9 +23,9 @@ import pytest
 
 import covey
 from covey.protocols.stomp.frame import Frame, encode
-from covey.protocols.stomp.limits import Limits
+from covey.protocols.stomp.line_parser import Limits
 from covey.protocols.stomp.parser import FrameParser
-from covey.protocols.stomp.rules import Version
+from covey.protocols.stomp.versions import Version
 
 HOST = "127.0.0.1"
 LOGIN = "admin"

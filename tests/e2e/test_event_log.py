@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from covey.core.events import EventKind
+from covey.core.events.event import EventKind
 from tests.e2e.support import TIMEOUT_S, running_broker
 
 

@@ -17,7 +17,16 @@ from time import monotonic
 
 import pytest
 
-from covey.protocols.amqp.encoder import FALSE, NULL, TRUE, binary, compound, section, symbol, uint
+from covey.protocols.amqp.codec.encoder import (
+    FALSE,
+    NULL,
+    TRUE,
+    binary,
+    compound,
+    section,
+    symbol,
+    uint,
+)
 from tests.e2e.amqp_bytes import (
     AMQP_HEADER,
     ATTACH,

@@ -23,7 +23,7 @@ from proton import ConnectionException, Message, SSLDomain
 from proton.utils import BlockingConnection
 
 from tests.e2e.support import HOST, TIMEOUT_S, BrokerProcess, Client, running_broker
-from tests.protocols.test_tls import Authority
+from tests.protocols.test_tls_context import Authority
 
 CANARY = "canary-7f3a-password"
 WRONG = "canary-7f3a-wrong"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covey.groups.base import FREE
 from covey.groups.consistent_hash import POINTS_APOLLO, POINTS_MAX, ConsistentHash
+from covey.groups.strategy import FREE
 
 GROUPS = [f"group-{i}" for i in range(300)]
 weights = st.lists(st.integers(1, 3), min_size=1, max_size=6)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from covey.groups.base import FREE
 from covey.groups.hash_buckets import HashBuckets, bucket_of, java_hash
+from covey.groups.strategy import FREE
 
 
 def crowded() -> HashBuckets:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from covey.groups.base import FREE
 from covey.groups.owner_map import DEAD_SPARED, OwnerMap
+from covey.groups.strategy import FREE
 
 
 class Plain(OwnerMap):

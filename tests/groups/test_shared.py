@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from covey.groups.base import FREE
 from covey.groups.shared import Shared
+from covey.groups.strategy import FREE
 
 
 def taken() -> Shared:

@@ -11,7 +11,7 @@ from proton import ConnectionException, Message, symbol
 from proton.reactor import Container, Copy, DurableSubscription, Selector
 from proton.utils import LinkDetached, SendException, SyncRequestResponse
 
-from covey.protocols.stomp.rules import Version
+from covey.protocols.stomp.versions import Version
 from tests.e2e.support import HOST, TIMEOUT_S, BrokerProcess
 from tests.interop.amqp import amqp_port, connected
 

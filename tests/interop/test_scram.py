@@ -7,9 +7,9 @@ import socket
 import pytest
 from scramp import ScramClient, ScramException
 
-from covey.protocols.amqp import encoder
-from covey.protocols.amqp.decoder import Described, decode
-from covey.protocols.amqp.sasl import AMQP_HEADER, INIT, OUTCOME, RESPONSE, SASL_HEADER
+from covey.protocols.amqp.codec import encoder
+from covey.protocols.amqp.codec.decoder import Described, decode
+from covey.protocols.amqp.login.sasl import AMQP_HEADER, INIT, OUTCOME, RESPONSE, SASL_HEADER
 from tests.e2e.support import HOST, LOGIN, PASSCODE, TIMEOUT_S, BrokerProcess
 from tests.interop.amqp import amqp_port
 

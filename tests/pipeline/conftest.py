@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from covey.pipeline.session import open_session
+from covey.pipeline.spark import open_session
 
 
 @pytest.fixture(scope="session")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from covey.client.place import DEFAULT_PASSWORD, DEFAULT_USER, Place
-from covey.pipeline.client import QueueClient
-from covey.pipeline.offsets import Figures
+from covey.pipeline.datasource.client import QueueClient
+from covey.pipeline.datasource.offsets import Figures
 from tests.e2e.support import HOST, BrokerProcess
 
 

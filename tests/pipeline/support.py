@@ -9,11 +9,11 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from covey.core.clock import Clock
-from covey.core.event_log import ChunkTaker, EventLog
-from covey.core.events import EventKind
+from covey.core.events.event import EventKind
+from covey.core.events.event_log import ChunkTaker, EventLog
+from covey.pipeline.event_log.writer import Writer, feed
 from covey.pipeline.job import Job, Task
-from covey.pipeline.progress import Progress
-from covey.pipeline.writer import Writer, feed
+from covey.pipeline.spark import Progress
 
 WORDS = {
     "in": EventKind.ENQUEUE,

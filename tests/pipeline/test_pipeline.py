@@ -14,7 +14,7 @@ import pytest
 
 from covey.pipeline.__main__ import JOBS, main, make_out, start
 from covey.pipeline.errors import PipelineError
-from covey.pipeline.schema import ARROW_SCHEMA, VERSION_KEY
+from covey.pipeline.event_log.schema import ARROW_SCHEMA, VERSION_KEY
 from tests.e2e.support import BrokerProcess
 from tests.e2e.support import broker as broker
 from tests.pipeline.queues import at

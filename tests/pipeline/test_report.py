@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from covey.pipeline.charts import Span, bars, compared, holdings, ranked
-from covey.pipeline.report import Report
+from covey.pipeline.report import Report, Span, bars, compared, holdings, ranked
 
 
 def page_of(report: Report, directory: Path) -> str:

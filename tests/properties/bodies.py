@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from random import Random
 
-from covey.core import page
-from covey.core.entry import ASIDE, PENDING, Entry
-from covey.core.message import Message
-from covey.core.queue import Queue
+from covey.core.model.entry import ASIDE, PENDING, Entry
+from covey.core.model.message import Message
+from covey.core.queue.queue import Queue
+from covey.core.storage import paging as page
 from tests.properties.referee import Referee
 
 

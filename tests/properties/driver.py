@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from random import Random
 
-from covey.core import commands
-from covey.core.consumer import Window
-from covey.core.entry import PENDING, STORING, Entry, Outcome
-from covey.core.events import EventKind
-from covey.core.queue import Queue
-from covey.core.quota import oldest_available
+from covey.core.events.event import EventKind
+from covey.core.model.consumer import Window
+from covey.core.model.entry import PENDING, STORING, Entry, Outcome
+from covey.core.queue import policy as commands
+from covey.core.queue.queue import Queue
+from covey.core.queue.quota import oldest_available
 from covey.core.selector import compile_selector
 from covey.groups.key import GroupKey
 from tests.core.support import Letter

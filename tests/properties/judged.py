@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from covey.core.consumer import Consumer, Window
-from covey.core.entry import ACQUIRED, STORING, Entry, Outcome
+from covey.core.model.consumer import Consumer, Window
+from covey.core.model.entry import ACQUIRED, STORING, Entry, Outcome
 from tests.core.support import NOBODY
 from tests.properties.referee import Referee
 

@@ -16,9 +16,9 @@ read from the queue.
 
 from __future__ import annotations
 
-from covey.core.entry import ACQUIRED
-from covey.core.events import EventKind, QueueEvents
-from covey.core.queue import Queue
+from covey.core.events.event import EventKind, QueueEvents
+from covey.core.model.entry import ACQUIRED
+from covey.core.queue.queue import Queue
 from tests.properties.law import AWAY, HELD, PENDING, STORING, Client, Group, Law, Policy, Slip
 from tests.properties.ownership import Ownership
 

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from proton import Message, Sender, symbol, ulong
 
-from covey.protocols.stomp.block import NOT_KEPT
 from covey.protocols.stomp.frame import encode
 from covey.protocols.stomp.mapping import CONSUMED, NEUTRAL_FIELDS
-from covey.protocols.stomp.rules import Version
+from covey.protocols.stomp.message import NOT_KEPT
+from covey.protocols.stomp.versions import Version
 from tests.protocols.amqp.peer import Peer
 from tests.protocols.stomp.support import Client, World
 

@@ -6,8 +6,8 @@ left meanwhile does not change that. After an abort they are the consumer's agai
 
 from __future__ import annotations
 
-from covey.core.entry import Entry, Outcome
-from covey.core.transaction import Transaction
+from covey.core.model.entry import Entry, Outcome
+from covey.core.publishing.transactions import Transaction
 from tests.properties.judged import outcome_of
 from tests.properties.referee import Referee
 

@@ -17,11 +17,11 @@ from structlog.testing import capture_logs
 
 from covey.config.settings import ConnectorSettings
 from covey.protocols.connection import CLOSE_GRACE_S, DISCARD_MAX
+from covey.protocols.engine import Peer
 from covey.protocols.listener import Listener
-from covey.protocols.peer import Peer
-from covey.protocols.strangers import Strangers
+from covey.protocols.roster import Strangers
 from tests.protocols.support import SilentEngine
-from tests.protocols.test_tls import Authority, shake
+from tests.protocols.test_tls_context import Authority, shake
 
 TIMEOUT_S = 20.0
 TOO_MUCH = 64 * 1024 * 1024  # more than the sockets between two ends hold

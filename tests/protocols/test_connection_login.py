@@ -9,9 +9,9 @@ import structlog
 from anyio.abc import ByteStream
 
 from covey.config.settings import ConnectorSettings
+from covey.protocols.engine import Peer
 from covey.protocols.listener import Listener
-from covey.protocols.peer import Peer
-from covey.protocols.strangers import Strangers
+from covey.protocols.roster import Strangers
 from tests.protocols.support import SilentEngine
 from tests.protocols.test_connection import TOO_MUCH, Run, authority, read_to_the_end, run, until
 

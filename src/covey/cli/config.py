@@ -13,11 +13,11 @@ from pydantic import SecretStr
 
 from covey.cli.options import EXAMPLE, AsJson
 from covey.cli.output import complain, done, plain_lines, say
-from covey.cli.toml import to_toml
+from covey.cli.toml_writer import to_toml
 from covey.config.connectors import SPOKEN
 from covey.config.load import Loaded, load
 from covey.config.settings import schema as settings_schema
-from covey.core.flaws import flaws
+from covey.core.management.settings_check import flaws
 
 SECRET = "**********"
 
@@ -76,8 +76,8 @@ def import_file(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="apollo.xml or activemq.xml")],
 ) -> None:
     """Print another broker's configuration as ours."""
-    from covey.cli.imported import ImportRefused
-    from covey.cli.importer import import_xml
+    from covey.cli.importers.imported import ImportRefused
+    from covey.cli.importers.importer import import_xml
 
     try:
         text = file.read_text("utf-8")

@@ -17,7 +17,7 @@ from covey.cli.options import (
     managed,
 )
 from covey.cli.output import TEMPORARY, done, repeat, show, show_one
-from covey.cli.qpid_options import parse_argument
+from covey.cli.qpid_config.options import parse_argument
 
 COLUMNS = ("name", "messages", "unsettled", "consumers", "groups", "strategy", "durable")
 

@@ -1,4 +1,4 @@
-"""`covey serve`: the options, the log, the welcome; the broker itself is `covey.server`."""
+"""`covey serve`: the options, the log, the welcome; the broker itself is `covey.server.server`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from covey.cli.output import harmless_lines
 from covey.config.errors import ConfigError
 from covey.config.load import Loaded, load
 from covey.config.settings import DEFAULT_CONNECTORS
-from covey.core import entry
 from covey.core.errors import BrokerError
-from covey.core.flaws import flaws
-from covey.server import Server, serve
+from covey.core.management.settings_check import flaws
+from covey.core.model import entry
+from covey.server.server import Server, serve
 
 USAGE_ERROR = 2
 

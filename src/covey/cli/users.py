@@ -17,11 +17,11 @@ import typer
 
 from covey.cli.options import EXAMPLE, DoneAsJson
 from covey.cli.output import complain, done
-from covey.cli.toml import to_toml
+from covey.cli.toml_writer import to_toml
 from covey.client.errors import AnswerError
 from covey.config.load import load
 from covey.config.settings import Settings
-from covey.core.password import make_record
+from covey.core.security.passwords import make_record
 
 ADMIN = "admin"
 PRIVATE = 0o600  # a record is enough to try passwords against

@@ -21,11 +21,11 @@ from proton.reactor import Copy, ReceiverOption, Selector
 from proton.utils import BlockingSender, LinkDetached
 
 from covey.client.base import SEQ_HEADER, TIMEOUT_S, Delivery, MessageClient
-from covey.client.connection import close, connect, refusal, why
 from covey.client.errors import UnreachableError
 from covey.client.place import Place
-from covey.protocols.amqp.message import AmqpMessage
-from covey.protocols.amqp.splice import SEQ_ANNOTATION
+from covey.client.proton_connection import close, connect, refusal, why
+from covey.protocols.amqp.messages.message import AmqpMessage
+from covey.protocols.amqp.messages.splice import SEQ_ANNOTATION
 from covey.protocols.stomp.mapping import headers_of, property_headers
 
 BROWSE_BATCH: Final = 100  # messages of one drain

@@ -12,9 +12,9 @@ from proton import ConnectionException, Message, ProtonException, Timeout
 from proton.utils import LinkDetached, SyncRequestResponse
 
 from covey.client.base import TIMEOUT_S, Closing
-from covey.client.connection import close, connect, refusal, why
 from covey.client.errors import AnswerError, DeniedError
 from covey.client.place import Place
+from covey.client.proton_connection import close, connect, refusal, why
 
 PORT = 5672
 TYPE_PREFIX = "covey."

@@ -15,14 +15,21 @@ from collections.abc import Iterable
 from typing import Final
 
 from covey.client.base import TIMEOUT_S, Delivery, Headers, MessageClient
-from covey.client.errors import AnswerError, DeniedError, UnreachableError
+from covey.client.errors import (
+    AnswerError,
+    DeniedError,
+    UnreachableError,
+    misunderstood,
+    unreached,
+    without_tls,
+    wordless,
+)
 from covey.client.place import Place
-from covey.client.reach import misunderstood, unreached, without_tls, wordless
 from covey.core.errors import ProtocolError
 from covey.protocols.stomp.frame import Frame, encode
-from covey.protocols.stomp.limits import Limits
+from covey.protocols.stomp.line_parser import Limits
 from covey.protocols.stomp.parser import FrameParser
-from covey.protocols.stomp.rules import Version
+from covey.protocols.stomp.versions import Version
 
 PORT: Final = 61613
 READ_BYTES: Final = 256 * 1024

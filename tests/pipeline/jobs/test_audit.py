@@ -10,17 +10,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from covey.config.settings import Settings
-from covey.core.broker import Broker
-from covey.core.consumer import Consumer, Window
-from covey.core.entry import Entry, Outcome
-from covey.core.event_log import EventLog
-from covey.core.events import EventKind
-from covey.core.queue import Queue
+from covey.core.broker.broker import Broker
+from covey.core.events.event import EventKind
+from covey.core.events.event_log import EventLog
+from covey.core.model.consumer import Consumer, Window
+from covey.core.model.entry import Entry, Outcome
+from covey.core.queue.queue import Queue
 from covey.core.selector import compile_selector
 from covey.groups import STRATEGIES
+from covey.pipeline.event_log.partition import pieces_of, runs_of
+from covey.pipeline.event_log.reader import read_log
 from covey.pipeline.jobs.audit import JOB, find_violations
-from covey.pipeline.log import read_log
-from covey.pipeline.pieces import pieces_of, runs_of
 from tests.core.support import NOBODY, Letter
 from tests.pipeline.support import log_in, run_job, tell
 

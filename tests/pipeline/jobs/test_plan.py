@@ -11,8 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from covey.pipeline.jobs.plan import JOB, standings
-from covey.pipeline.policy import Policy
-from covey.pipeline.rehearsal import RESULT_FIELDS
+from covey.pipeline.jobs.plan_rehearsal import RESULT_FIELDS, Policy
 from tests.pipeline.support import log_in, run_job, tell
 
 

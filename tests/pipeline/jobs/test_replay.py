@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from covey.pipeline.datasource.offsets import Range
+from covey.pipeline.datasource.options import read_options
+from covey.pipeline.datasource.reader import read_ranges
 from covey.pipeline.errors import PipelineError
 from covey.pipeline.jobs import archive
 from covey.pipeline.jobs.replay import JOB, host_names
-from covey.pipeline.offsets import Range
-from covey.pipeline.options import read_options
-from covey.pipeline.reader import read_ranges
 from tests.e2e.support import BrokerProcess, running_broker
 from tests.e2e.support import broker as broker
 from tests.pipeline.queues import at, client_of

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from covey.core.events import EventKind
+from covey.core.events.event import EventKind
+from covey.pipeline.event_log.messages import messages
+from covey.pipeline.event_log.reader import read_log
 from covey.pipeline.jobs.skew import GROUPS_SHOWN, JOB, gini, load_of, spans_of, spread_of, zipf
-from covey.pipeline.log import read_log
-from covey.pipeline.messages import messages
 from tests.pipeline.support import log_in, run_job, tell
 
 

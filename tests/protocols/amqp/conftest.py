@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from covey.core.broker import Broker
+from covey.core.broker.broker import Broker
 from tests.protocols.amqp.peer import make_broker
 from tests.protocols.amqp.raw import Raw
 

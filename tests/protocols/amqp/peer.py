@@ -24,7 +24,7 @@ from proton import (
 )
 
 from covey.config.settings import AmqpSettings, Settings
-from covey.core.broker import Broker
+from covey.core.broker.broker import Broker
 from covey.protocols.amqp.engine import AmqpEngine
 
 OPEN_TO_ALL = AmqpSettings(allow_anonymous=True)

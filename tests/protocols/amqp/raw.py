@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 
 from covey.config.settings import AmqpSettings
-from covey.core.broker import Broker
-from covey.protocols.amqp import decoder
-from covey.protocols.amqp.encoder import uint
+from covey.core.broker.broker import Broker
+from covey.protocols.amqp.codec import decoder
+from covey.protocols.amqp.codec.encoder import uint
 from covey.protocols.amqp.engine import AmqpEngine
 from tests.e2e.amqp_bytes import (
     AMQP_HEADER,

@@ -9,10 +9,10 @@ import structlog
 from structlog.testing import capture_logs
 
 from covey.config.settings import AmqpSettings
-from covey.core.broker import Broker
+from covey.core.broker.broker import Broker
 from covey.protocols.amqp.engine import OUTGOING_MAX, AmqpEngine
-from covey.protocols.amqp.sasl import AMQP_HEADER, SASL_HEADER
-from covey.protocols.amqp.wire import PEEK_SIZE
+from covey.protocols.amqp.login.sasl import AMQP_HEADER, SASL_HEADER
+from covey.protocols.amqp.proton_wire import PEEK_SIZE
 from tests.e2e.amqp_bytes import attaching, beginning, opening
 from tests.protocols.amqp.peer import OPEN_TO_ALL, Peer, make_broker
 from tests.protocols.amqp.recording import feed, record_session

@@ -15,22 +15,21 @@ from pydantic import SecretStr
 from starlette.types import Receive, Scope, Send
 
 from covey.config.settings import ConnectorSettings, HttpSettings, Settings, UserSettings
-from covey.core.broker import Broker
-from covey.core.consumer import Consumer, Window
-from covey.core.destination import Destination, Kind
-from covey.core.entry import Entry
-from covey.core.message import Neutral
-from covey.core.security import Identity
+from covey.core.broker.broker import Broker
+from covey.core.host.subscription import Subscription
+from covey.core.model.consumer import Consumer, Window
+from covey.core.model.entry import Entry
+from covey.core.model.message import Neutral
+from covey.core.naming.destination import Destination, Kind
+from covey.core.security.users import Identity
 from covey.core.session import Session
-from covey.core.stores.base import MessageStore
-from covey.core.subscription import Subscription
-from covey.protocols.engine import Engine
+from covey.core.storage.store import MessageStore
+from covey.protocols.engine import Engine, Peer
 from covey.protocols.http.app import App
-from covey.protocols.http.message import HttpMessage
-from covey.protocols.http.serve import HttpListener
-from covey.protocols.peer import Peer
+from covey.protocols.http.messages import HttpMessage
+from covey.protocols.http.server import HttpListener
+from covey.protocols.roster import Strangers
 from covey.protocols.stomp.engine import StompEngine
-from covey.protocols.strangers import Strangers
 
 ADMIN = ("admin", "secret-of-admin")
 PLAIN = ("worker", "secret-of-worker")

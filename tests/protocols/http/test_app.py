@@ -7,8 +7,8 @@ import pytest
 from starlette.types import Message
 
 from covey.config.settings import HttpSettings
-from covey.core.broker import Broker
-from covey.core.entry import STORING
+from covey.core.broker.broker import Broker
+from covey.core.model.entry import STORING
 from covey.protocols.http.answer import HttpError
 from covey.protocols.http.app import Incoming
 from tests.protocols.http.support import ADMIN, PLAIN, World, make_settings

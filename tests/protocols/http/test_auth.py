@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from starlette.datastructures import Headers
 
 from covey.config.settings import HttpSettings, Settings, UserSettings
-from covey.core.broker import Broker
+from covey.core.broker.broker import Broker
 from covey.protocols.http.answer import HttpError
 from covey.protocols.http.auth import Auth, is_local
 from tests.protocols.http.support import ADMIN, WRONG, World, make_settings

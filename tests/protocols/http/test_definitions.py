@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from covey.core.destination import Destination, Kind
+from covey.core.naming.destination import Destination, Kind
 from covey.core.selector import compile_selector
 from tests.protocols.http.support import World
 

@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from covey.core.destination import Destination, Kind
-from covey.core.message import Neutral
+from covey.core.model.message import Neutral
+from covey.core.naming.destination import Destination, Kind
 from covey.protocols.http import messages
-from covey.protocols.http.message import HttpMessage
+from covey.protocols.http.messages import HttpMessage
 from tests.protocols.http.support import PLAIN, World, make_settings
 
 SEND = "/api/v1/queues/q/messages"

@@ -14,7 +14,7 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
 )
 
-from covey.core.describe import ATTRIBUTES
+from covey.core.management.describe import ATTRIBUTES
 from covey.protocols.http.openapi import document
 from covey.protocols.http.routes import ROUTES
 from tests.protocols.http.support import ADMIN, World

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.core.destination import Destination, Kind
+from covey.core.naming.destination import Destination, Kind
 from covey.protocols.http.answer import STATUS
 from covey.protocols.http.route import Need, Route
 from covey.protocols.http.routes import ROUTES

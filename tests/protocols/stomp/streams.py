@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from covey.protocols.stomp.frame import Frame
-from covey.protocols.stomp.limits import Limits
+from covey.protocols.stomp.line_parser import Limits
 from covey.protocols.stomp.parser import FrameParser
-from covey.protocols.stomp.rules import Version
+from covey.protocols.stomp.versions import Version
 
 V1_0, V1_1, V1_2 = Version.V1_0, Version.V1_1, Version.V1_2
 

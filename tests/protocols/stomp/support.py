@@ -11,14 +11,14 @@ from textwrap import dedent
 
 from covey.config.queues import QueueSettings, TopicSettings
 from covey.config.settings import Settings, StompSettings, UserSettings, VirtualHostSettings
-from covey.core.broker import Broker
-from covey.core.destination import Kind, Syntax
-from covey.core.queue import Queue
-from covey.core.stores.base import MessageStore
+from covey.core.broker.broker import Broker
+from covey.core.naming.destination import Kind, Syntax
+from covey.core.queue.queue import Queue
+from covey.core.storage.store import MessageStore
 from covey.protocols.stomp.engine import StompEngine
-from covey.protocols.stomp.limits import Limits
+from covey.protocols.stomp.line_parser import Limits
 from covey.protocols.stomp.parser import FrameParser
-from covey.protocols.stomp.rules import Version
+from covey.protocols.stomp.versions import Version
 
 START_S = 1000.0
 # The wall clock at the start: past the year 2011 of the manual's expiry example.

@@ -7,8 +7,8 @@ import pytest
 
 from covey.config.queues import GroupSettings, QueueSettings
 from covey.config.settings import StompSettings
-from covey.core.destination import Syntax
-from covey.protocols.amqp.message import AmqpMessage
+from covey.core.naming.destination import Syntax
+from covey.protocols.amqp.messages.message import AmqpMessage
 from tests.protocols.stomp.support import World
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from covey.protocols.stomp.frame import Frame, encode
-from covey.protocols.stomp.rules import Version
+from covey.protocols.stomp.versions import Version
 from tests.protocols.stomp.streams import V1_0, V1_2
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from covey.core.message import Neutral
-from covey.protocols.stomp.block import make_block
-from covey.protocols.stomp.message import StompMessage, decode, from_neutral
+from covey.core.model.message import Neutral
+from covey.protocols.stomp.message import StompMessage, decode, from_neutral, make_block
 
 
 def message(*headers: tuple[str, str], body: bytes = b"x") -> StompMessage:

@@ -6,10 +6,10 @@ import pytest
 
 from covey.config.settings import StompSettings
 from covey.core.errors import ProtocolError
-from covey.protocols.stomp.dialect import login_limits
-from covey.protocols.stomp.limits import Limits
+from covey.protocols.stomp.line_parser import Limits
 from covey.protocols.stomp.parser import FrameParser
-from covey.protocols.stomp.rules import Version
+from covey.protocols.stomp.settings import login_limits
+from covey.protocols.stomp.versions import Version
 from tests.protocols.stomp.streams import V1_0, V1_1, V1_2, drain, fields, parse, parse_bytewise
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from covey.core.errors import ProtocolError
 from covey.protocols.stomp.frame import Frame
-from covey.protocols.stomp.limits import Limits
+from covey.protocols.stomp.line_parser import Limits
 from covey.protocols.stomp.parser import FrameParser
-from covey.protocols.stomp.rules import Version
+from covey.protocols.stomp.versions import Version
 
 # (frames found, text of the error that ended it or "")
 Outcome = tuple[list[tuple[str, bytes, bytes]], str]

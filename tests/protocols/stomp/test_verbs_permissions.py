@@ -12,8 +12,7 @@ import itertools
 import pytest
 from pydantic import SecretStr
 
-from covey.config.permissions import PermissionSettings
-from covey.config.settings import UserSettings
+from covey.config.settings import PermissionSettings, UserSettings
 from tests.protocols.stomp.support import Client, World
 
 ALL = frozenset(["create", "send", "consume", "browse", "destroy"])

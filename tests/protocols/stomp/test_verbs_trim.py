@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import SecretStr
 
-from covey.config.permissions import PermissionSettings
-from covey.config.settings import UserSettings
+from covey.config.settings import PermissionSettings, UserSettings
 from tests.protocols.stomp.support import Client, Frame, World
 
 

@@ -7,9 +7,9 @@ from scripts.benchmark.link import IncompleteError
 from scripts.benchmark.wire import acks, check, send_frames, subscribe
 
 from covey.protocols.stomp.frame import Frame
-from covey.protocols.stomp.limits import Limits
+from covey.protocols.stomp.line_parser import Limits
 from covey.protocols.stomp.parser import FrameParser
-from covey.protocols.stomp.rules import Version
+from covey.protocols.stomp.versions import Version
 
 
 def parsed(data: bytes) -> list[Frame]:

@@ -1,0 +1,93 @@
+"""Rounds: what is looked at every few seconds, whatever happens meanwhile.
+
+Queues and topics that are empty and unused, traces that nobody asks for any more, clients that do
+not read, producers that have to wait. And memory, whenever the server has weighed it.
+
+Backpressure: which producers wait, and for what.
+
+A session is blocked while one of its messages finds no room (`core.session`); most such waits are
+over in a moment and only counted. One that lasts is told to the audit, once, with its reason; the
+connection's record shows it all the time (`blocked_on`).
+
+Slowness: which clients do not read what is meant for them.
+
+A client is slow while its outbox has been full for `slow_consumer_s`: it was sent more than it
+reads, and what it holds nobody else gets. It is told to the audit once each time, shown in the
+connection's record (`unread_s`), and cut off if `slow_consumer_kill` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from covey.config.settings import BrokerSettings
+from covey.core.events.audit import Audit
+from covey.core.session import Session
+
+if TYPE_CHECKING:
+    from covey.core.broker.broker import Broker
+
+
+TOLD_AFTER_S: Final = 1.0  # a shorter wait is the flow control at work and no news
+
+
+def look_for_blocked(sessions: Iterable[Session], audit: Audit, now: float) -> None:
+    """Tell of producers that have been waiting for a while."""
+    for session in sessions:
+        waited_s = now - session.blocked_since
+        if session.is_blocked and not session.is_block_told and waited_s >= TOLD_AFTER_S:
+            session.is_block_told = True
+            audit.producer_blocked(
+                session.identity.name, session.remote, session.blocked_on, waited_s
+            )
+
+
+def look_for_slow(
+    sessions: Iterable[Session], limits: BrokerSettings, audit: Audit, now: float
+) -> None:
+    """Tell of clients that do not read, and cut them off if that is wanted."""
+    if not limits.slow_consumer_s:
+        return
+    for session in sessions:
+        waited_s = session.paused_s(now)
+        if waited_s < limits.slow_consumer_s or session.is_slow:
+            continue
+        session.is_slow = True
+        audit.slow_consumer(session.identity.name, session.remote, waited_s)
+        if limits.slow_consumer_kill and session.kick is not None:
+            session.kick(f"slow consumer: it has not read for {waited_s:.0f} s")
+
+
+EVERY_S: Final = 5.0  # short against the shortest patience that a setting may ask for
+
+
+class Rounds:
+    """When somebody last looked around."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._last = 0.0
+
+    def make(self, now: float) -> None:
+        """Look around, unless it was done a moment ago."""
+        if now - self._last < EVERY_S:
+            return
+        self._last = now
+        broker = self._broker
+        for host in broker.hosts:
+            host.sweep()
+        broker.traces.sweep(broker.limits.trace_idle_s, now)
+        sessions = list(broker.sessions.values())
+        look_for_slow(sessions, broker.limits, broker.audit, now)
+        look_for_blocked(sessions, broker.audit, now)
+
+    def weigh(self, used: int) -> None:
+        """Hear how many bytes of memory the process uses, and let producers wait if need be."""
+        broker = self._broker
+        limits = broker.limits
+        allowed = limits.memory_limit * limits.memory_alarm_percent // 100
+        is_any = any(
+            queue.board.index.count for host in broker.hosts for queue in host.all_queues()
+        )
+        broker.commits.dam.weigh(used, allowed if is_any else 0)

@@ -1,0 +1,136 @@
+"""Trace: the latest events of a queue, kept for a while because somebody looks on.
+
+Nobody switches a trace on or off: asking for events starts it, and it ends by itself when nobody
+has asked for some time. A queue that is not traced tells nobody, or only the event log, and pays
+nothing for this. A traced queue's events go to the trace and through it to that log.
+
+Events of a trace count 1, 2, ...; who asks names the last one it has seen and gets the next ones.
+What was pushed out of the ring before it was asked for is told as a number, never in silence.
+A trace outlives its queue, so that the deletion can be seen; a queue that is made anew under the
+name is traced from the next question on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from covey.config.settings import BrokerSettings
+from covey.core.clock import Clock
+from covey.core.dispatch.state import Board
+from covey.core.errors import RefusedError
+from covey.core.events.event import QueueEvents
+from covey.core.host.virtual_host import VirtualHost
+from covey.core.naming.destination import DURABLE_PREFIX
+from covey.core.queue.queue import Queue
+
+EVENTS_PER_ANSWER: Final = 1000  # so that no answer takes a whole turn of the loop
+
+# Number, time of day in ms, kind, sequence number, group, consumer.
+Event = tuple[int, int, int, int, str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a trace tells at a time."""
+
+    events: list[Event]
+    last: int  # the number to ask behind next
+    missed: int  # events that were pushed out before they could be told
+
+
+class Trace(QueueEvents):
+    """The latest events of one queue."""
+
+    def __init__(self, board: Board, clock: Clock, size_max: int) -> None:
+        self.last = 0
+        self.asked_at = 0.0
+        self._ring: deque[Event] = deque(maxlen=size_max)
+        self._clock = clock
+        self._board = board
+        self._log: QueueEvents | None = None
+        self.watch(board)
+
+    def record(self, kind: int, group: str, consumer: int, seq: int) -> None:
+        """Keep an event, and pass it on."""
+        self.last += 1
+        # A queue's own time is that of its last turn, long past if a message has just woken it.
+        self._ring.append((self.last, self._clock.wall_ms, kind, seq, group, consumer))
+        if self._log is not None:
+            self._log.record(kind, group, consumer, seq)
+
+    def watch(self, board: Board) -> None:
+        """Stand between a queue and its event log, unless it does so already."""
+        if board.events is not self:
+            self.stop()
+            self._log = board.events
+            board.events = self
+            self._board = board
+
+    def resume(self) -> None:
+        """Stand there again: the queue was given another event log."""
+        self.watch(self._board)
+
+    def stop(self) -> None:
+        """Leave the queue to its event log alone."""
+        if self._board.events is self:
+            self._board.events = self._log
+
+    def after(self, number: int) -> Page:
+        """Tell the first events behind this one; all there are if it is none of this trace."""
+        gone = self.last - len(self._ring)
+        if number == 0 or number > self.last:
+            number = gone
+        start = max(number, gone)
+        events = list(islice(self._ring, start - gone, start - gone + EVENTS_PER_ANSWER))
+        return Page(events, start + len(events), start - number)
+
+
+class Traces:
+    """The queues that are traced at present."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._traces: dict[tuple[str, str], Trace] = {}
+
+    def ask(
+        self, host: VirtualHost, name: str, after: int, limits: BrokerSettings, now: float
+    ) -> Page:
+        """Tell a queue's events behind number `after`; the first question starts the trace."""
+        key = (host.id, name)
+        queue = _find(host, name)
+        trace = self._traces.get(key)
+        if queue is None and (trace is None or trace.last == after):
+            raise RefusedError(f"there is no queue {name}", "not-found")
+        if trace is None:
+            assert queue is not None
+            if len(self._traces) >= limits.traces_max:
+                raise RefusedError(f"{limits.traces_max} queues are traced already", "limit")
+            trace = Trace(queue.board, self._clock, limits.trace_events_max)
+            self._traces[key] = trace
+        elif queue is not None:
+            trace.watch(queue.board)
+        trace.asked_at = now
+        return trace.after(after)
+
+    def resume(self) -> None:
+        """Hear that all queues were given another event log."""
+        for trace in self._traces.values():
+            trace.resume()
+
+    def sweep(self, idle_s: float, now: float) -> None:
+        """End the traces that nobody has asked for."""
+        for key, trace in list(self._traces.items()):
+            if now - trace.asked_at >= idle_s:
+                trace.stop()
+                del self._traces[key]
+
+
+def _find(host: VirtualHost, name: str) -> Queue | None:
+    """Return a queue, or that of a durable subscription, which is called `dsub:NAME`."""
+    durable = host.durables.get(name.removeprefix(DURABLE_PREFIX))
+    if durable is not None and durable.queue.name == name and name not in host.queues:
+        return durable.queue
+    return host.queues.get(name)

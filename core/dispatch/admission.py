@@ -1,0 +1,184 @@
+# Compiled by mypyc: see setup.py.
+"""Admission: which views may take an entry, where selectors or exclusive consumers are in play.
+
+A queue whose consumers all see everything (`board.has_selectors` False) never asks here.
+
+Lending: the owner's selector refuses the head of its group. The strategy may name another (the
+next on a ring), else any consumer whose view admits it may take it, and go on with what else the
+owner refuses while it holds messages of the group. Ownership does not change, the gate holds, the
+next head is judged afresh. A head that no view admits is set aside (the Apollo,
+ActiveMQ and Qpid brokers all step over it) until the set of views changes, or with
+`selector_order = "strict"` holds its group and says so. A long backlog that nobody wants is set
+aside in portions, so that one group does not hold up the event loop.
+
+Exclusions: messages that one consumer must not get again, though another may.
+
+A consumer says so of a single message (AMQP 1.0 section 3.4.5: modified with undeliverable-here).
+It is its selector saying no to that one message, and so it is done: from its first refusal on the
+consumer looks through a view of its own, which leaves out the numbers it has refused. All else
+follows from what holds for selectors (`core.dispatch.placement`): a group's message is lent to
+another consumer, in order and behind the gate; one that nobody is left for is set aside, shown as
+such, and comes back when another consumer joins.
+
+An exclusion ends with its consumer, or with the message. The view stays until the consumer leaves:
+to give it up would cost a walk over the backlog for each refused message.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from covey.core.dispatch.lane import Lane
+from covey.core.dispatch.state import Board
+from covey.core.dispatch.view import View
+from covey.core.events.event import EventKind
+from covey.core.model.consumer import Consumer
+from covey.core.model.entry import ASIDE, PENDING, Entry
+
+if TYPE_CHECKING:
+    from covey.core.dispatch.dispatch import Dispatch
+    from covey.core.dispatch.membership import Membership
+
+
+ASIDE_PORTION: Final = 250  # of one group at a time: about a millisecond
+
+
+class Admission:
+    """Who may see what of one queue."""
+
+    __slots__ = ("board", "exclusives")
+
+    def __init__(self, board: Board) -> None:
+        self.board = board
+        self.exclusives: list[View] = []  # views of exclusive consumers, most preferred first
+
+    def admits(self, view: View, entry: Entry) -> bool:
+        """Say whether a view's members may take the entry.
+
+        An entry that an exclusive consumer matches is for the most preferred such consumer
+        alone; what its selector refuses falls to the others.
+        """
+        if not view.matches(entry):
+            return False
+        for exclusive in self.exclusives:
+            if exclusive is view:
+                return True
+            if exclusive.matches(entry):
+                return False
+        return True
+
+    def is_wanted(self, head: Entry) -> bool:
+        """Say whether anybody present may take the entry."""
+        return any(view.members and self.admits(view, head) for view in self.board.views)
+
+    def find_head(self, lane: Lane) -> Entry | None:
+        """Return the lane's head, setting aside what nobody may take.
+
+        After a portion of it the lane is left as it is, to be looked at again in the next pump.
+        """
+        board = self.board
+        head = lane.find_head(board.index)
+        if board.rules.is_selector_strict:
+            return head
+        for _ in range(ASIDE_PORTION):
+            if head is None or head.state != PENDING or head.message is None:
+                return head
+            if self.is_wanted(head):
+                return head
+            self._set_aside(lane, head)
+            head = lane.find_head(board.index)
+        board.stale.append(lane)
+        return head
+
+    def _set_aside(self, lane: Lane, head: Entry) -> None:
+        board = self.board
+        board.budget -= 1
+        lane.pop(head)
+        head.state = ASIDE
+        board.record(EventKind.ASIDE, lane.name, 0, head.seq)
+        if lane.aside is None:
+            lane.aside = set()
+        lane.aside.add(head.seq)
+
+    def target_of(self, lane: Lane, head: Entry) -> Consumer | None:
+        """Return who alone may take the head: the owner, or whom the strategy lends it to."""
+        owner = lane.owner
+        if owner is not None and owner.view is not None and self.admits(owner.view, head):
+            return owner
+        board = self.board
+        refusing = [view for view in board.views if not self.admits(view, head)]
+        skip = [
+            consumer.id
+            for consumer in board.consumers.values()
+            # One without a view has left and is only waited for.
+            if consumer.view is None or consumer.view in refusing
+        ]
+        named = board.strategy.owner(lane.name, frozenset(skip))
+        if named:
+            return board.consumers.get(named)
+        return lane.holder if owner is not None and self._may_go_on(lane.holder, head) else None
+
+    def _may_go_on(self, holder: Consumer | None, head: Entry) -> bool:
+        """Say whether one that was lent what it holds of a group may take the next, too."""
+        if holder is None or holder.view is None or holder.is_retiring:
+            return False
+        return self.admits(holder.view, head)
+
+    def list_open(self, head: Entry) -> None:
+        """Note the head of an open lane for each view that may take it."""
+        for view in self.board.views:
+            if view.members and self.admits(view, head):
+                self.board.list_free(view, head.seq)
+
+
+SPARED: Final = 64  # numbers of messages that are gone which are not worth a walk
+
+
+class Exclusions:
+    """Who of one queue must not get what."""
+
+    __slots__ = ("board", "dispatch", "membership")
+
+    def __init__(self, board: Board, membership: Membership, dispatch: Dispatch) -> None:
+        self.board = board
+        self.membership = membership
+        self.dispatch = dispatch
+
+    def refuse(self, consumer: Consumer, entry: Entry) -> bool:
+        """Keep an acquired entry from its consumer; False if the queue has no room for that."""
+        if consumer.view is None:
+            return True  # it has left, and will be offered nothing
+        refused = self._refused_by(consumer, consumer.view)
+        if refused is None:
+            return False
+        refused.add(entry.seq)
+        consumer.view.forget(entry.seq, entry.lane.rank)
+        if len(refused) > 2 * self.board.index.count + SPARED:
+            gone = [seq for seq in refused if self.board.index.get(seq) is None]
+            refused.difference_update(gone)
+        return True
+
+    def _refused_by(self, consumer: Consumer, view: View) -> set[int] | None:
+        if view.refused is None and not self._is_alone(view):
+            if len(self.board.views) > self.membership.selectors_max:
+                return None  # each view costs time at every enqueue
+            view = self._move(consumer, view)
+        if view.refused is None:
+            view.refused = set()
+        return view.refused
+
+    def _is_alone(self, view: View) -> bool:
+        """Say whether a view can become its only member's own."""
+        return view is not self.board.default_view and len(view.members) == 1
+
+    def _move(self, consumer: Consumer, shared: View) -> View:
+        """Give a consumer a view of its own that shows what the shared one does."""
+        view = View(shared.selector, shared.from_seq, len(self.board.levels))
+        shared.members.remove(consumer)
+        view.members.append(consumer)
+        self.board.views.append(view)
+        consumer.view = view
+        consumer.places = [0, 0]
+        self.membership.views_changed()
+        self.dispatch.offer(consumer)
+        return view

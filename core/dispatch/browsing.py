@@ -1,0 +1,113 @@
+# Compiled by mypyc: see setup.py.
+"""Browsing: copies for consumers that only look. They own nothing and keep a number.
+
+A browser sees every message of the queue in order, acquired ones too unless it says otherwise,
+while it has credit; it looks before anything new is handed out. At the end it is told so once, or
+waits for more. Nothing has to be repaired when entries vanish under it, and it never holds anything
+up. Bodies that are out of memory are read for it alone (`core.dispatch.browsing`).
+
+Glances: what a browser sees of a backlog that is out of memory.
+
+A browser only looks, so the bodies it comes to are read for it alone, a page ahead of its cursor,
+and are gone once it has seen them. They never enter the queue's memory and put nothing out of it,
+so a look at a long backlog costs the queue's other readers nothing, and a message no bookkeeping.
+
+What is read ahead may be outdated when the browser gets there: messages that vanished are passed
+over; one that was in memory when its page was read and is not any more is asked for again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from covey.core.dispatch.state import Board
+from covey.core.model.consumer import Consumer
+from covey.core.model.entry import ACQUIRED, STORING, Entry
+from covey.core.model.message import Message
+
+
+class Glances:
+    """The messages one browser will see next, in their order."""
+
+    __slots__ = ("_found", "ahead", "is_asked")
+
+    def __init__(self, seq: int) -> None:
+        """Begin at a number."""
+        self.ahead = seq  # where the next page begins
+        self.is_asked = False  # a page is under way
+        self._found: deque[tuple[int, Message]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def put(self, seq: int, message: Message) -> None:
+        """Add a message that was read; numbers ascend."""
+        self._found.append((seq, message))
+
+    def take(self, seq: int) -> Message | None:
+        """Return a message, None if it has to be read; those before it are not needed any more."""
+        found = self._found
+        while found:
+            at, message = found[0]
+            if at > seq:
+                break
+            found.popleft()
+            if at == seq:
+                return message
+        if not self.is_asked:
+            found.clear()
+            self.ahead = seq
+        return None
+
+
+def browse(board: Board, browser: Consumer) -> None:
+    """Copy on to a browser while it has credit and the board's budget lasts."""
+    index = board.index
+    while board.budget > 0 and browser.is_willing():
+        entry = index.at_or_after(browser.cursor)
+        if entry is None:
+            if browser.browse_ends:
+                browser.browse_ends = False
+                board.browsers.remove(browser)
+                browser.browse_ended()
+            return
+        if entry.state == STORING:
+            return
+        message = entry.message
+        if message is None:
+            message = _glance(browser, entry)
+            if message is None:
+                return  # the pager reads it
+        board.budget -= 1
+        browser.cursor = entry.seq + 1
+        if entry.state == ACQUIRED:
+            if not browser.sees_acquired:
+                continue
+        elif 0 < message.expires_ms <= board.wall_ms:
+            continue  # its second will take it; dropping it here could free its group too late
+        if browser.selector is None or browser.selector.matches(message.lookup):
+            _show(browser, entry, message)
+
+
+def _glance(browser: Consumer, entry: Entry) -> Message | None:
+    glances = browser.glances
+    if glances is None:
+        browser.glances = Glances(entry.seq)
+        return None
+    return glances.take(entry.seq)
+
+
+def _show(browser: Consumer, entry: Entry, message: Message) -> None:
+    window = browser.window
+    if not window.is_automatic:
+        window.count -= 1
+        window.size -= entry.size
+    browser.delivered += 1
+    if entry.message is not None:
+        browser.deliver(entry)
+        return
+    entry.message = message  # lent: it stays out of the queue's memory, whatever happens
+    try:
+        browser.deliver(entry)
+    finally:
+        entry.message = None

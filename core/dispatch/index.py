@@ -1,0 +1,112 @@
+# Compiled by mypyc: see setup.py.
+"""Index: a queue's entries by sequence number, in pages.
+
+Eight bytes a message, O(1) by number, and an ordered walk for browsers and limits that nothing
+has to repair when entries vanish under it: a browser keeps a number, not a pointer. Numbers are
+only ever added in ascending order, so pages are too.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+from covey.core.model.entry import Entry
+
+PAGE_BITS: Final = 8
+PAGE_SIZE: Final = 1 << PAGE_BITS
+PAGE_MASK: Final = PAGE_SIZE - 1
+
+
+class Page:
+    """256 places; `live` says how many are taken, so that an empty page can go."""
+
+    __slots__ = ("live", "places")
+
+    def __init__(self) -> None:
+        self.places: list[Entry | None] = [None] * PAGE_SIZE
+        self.live = 0
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)  # a test counts its look-ups
+class Index:
+    """The queue's table of contents."""
+
+    __slots__ = ("_dead_pages", "_order", "_pages", "count")
+
+    def __init__(self) -> None:
+        self._pages: dict[int, Page] = {}
+        self._order: list[int] = []  # page numbers ascending; dead ones are dropped in bulk
+        self._dead_pages = 0
+        self.count = 0
+
+    def add(self, entry: Entry) -> None:
+        """Add an entry whose number is above all others'."""
+        number = entry.seq >> PAGE_BITS
+        page = self._pages.get(number)
+        if page is None:
+            page = self._new_page(number)
+        page.places[entry.seq & PAGE_MASK] = entry
+        page.live += 1
+        self.count += 1
+
+    def get(self, seq: int) -> Entry | None:
+        """Return the entry with this number, None if there is none."""
+        page = self._pages.get(seq >> PAGE_BITS)
+        return None if page is None else page.places[seq & PAGE_MASK]
+
+    def remove(self, seq: int) -> None:
+        """Take an entry out; the number is never used again."""
+        number = seq >> PAGE_BITS
+        page = self._pages[number]
+        page.places[seq & PAGE_MASK] = None
+        page.live -= 1
+        self.count -= 1
+        # The newest page stays even when empty: the next message would make it again.
+        if page.live == 0 and number != self._order[-1]:
+            self._drop_page(number)
+
+    def at_or_after(self, seq: int) -> Entry | None:
+        """Return the first entry whose number is `seq` or above."""
+        at = bisect_left(self._order, seq >> PAGE_BITS)
+        start = seq & PAGE_MASK
+        while at < len(self._order):
+            number = self._order[at]
+            page = self._pages.get(number)
+            if page is not None:
+                if number != seq >> PAGE_BITS:
+                    start = 0
+                for place in range(start, PAGE_SIZE):
+                    entry = page.places[place]
+                    if entry is not None:
+                        return entry
+            at += 1
+        return None
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Walk all entries in order. The index must not change meanwhile."""
+        for number in self._order:
+            page = self._pages.get(number)
+            if page is not None:
+                for entry in page.places:
+                    if entry is not None:
+                        yield entry
+
+    def _new_page(self, number: int) -> Page:
+        newest = self._order[-1] if self._order else -1
+        page = Page()
+        self._pages[number] = page
+        self._order.append(number)
+        if newest >= 0 and self._pages[newest].live == 0:
+            self._drop_page(newest)
+        return page
+
+    def _drop_page(self, number: int) -> None:
+        del self._pages[number]
+        self._dead_pages += 1
+        if self._dead_pages * 2 > len(self._order):
+            self._order = [known for known in self._order if known in self._pages]
+            self._dead_pages = 0

@@ -1,0 +1,178 @@
+# Compiled by mypyc: see setup.py.
+"""Lane: one group's messages in one queue, in order, and who may take the next.
+
+    owner    whom the group belongs to, as the strategy said
+    holder   who has its unsettled messages
+    target   who may take the present head
+    They differ exactly while the lane drains (owner changed, holder not done yet) or is lent
+    (the owner's selector refuses the head).
+
+| where    | meaning                                                    | listed in              |
+|----------|------------------------------------------------------------|------------------------|
+| IDLE     | no message can be a head                                   | nothing                |
+| OPEN     | the head may go to any consumer whose view admits it       | `free` of those views  |
+| READY    | the head may go to `target` only                           | `hot`, or its `ready`  |
+| DRAINING | unsettled messages with a holder who may not take the head | nothing                |
+| HELD     | parked, capped, backing off, or its head is in the store   | nothing                |
+
+The gate, the one rule that keeps a group whole: a message may go to consumer c only if the lane
+has no unsettled message or c is the one that holds them.
+
+The FIFO is threaded through the entries (a deque a group would cost 600 bytes). Returned
+messages go into `back`, a heap made only when needed; the head is the smaller of both, so a
+return is at its sequence position, always. Only `core.dispatch.placement` moves a lane between
+places.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Final
+
+from covey.core.model.entry import PENDING, STORING, Entry
+
+if TYPE_CHECKING:
+    from covey.core.dispatch.index import Index
+    from covey.core.model.consumer import Consumer
+
+IDLE: Final = 0
+OPEN: Final = 1
+READY: Final = 2
+DRAINING: Final = 3
+HELD: Final = 4
+
+WHERE_NAMES: Final = ("idle", "open", "ready", "draining", "held")
+PARKED: Final = "parked"  # why a lane waits that was set aside
+
+
+class Lane:
+    """The messages of one group, or all without one of one level (`is_grouped` False)."""
+
+    __slots__ = (
+        "aside",
+        "back",
+        "blocked_since",
+        "count",
+        "dead",
+        "draining_since",
+        "failures",
+        "first",
+        "head",
+        "hold_until",
+        "holder",
+        "is_fresh",
+        "is_grouped",
+        "is_parked",
+        "last",
+        "name",
+        "owned_since",
+        "owner",
+        "rank",
+        "target",
+        "unsettled",
+        "where",
+        "why",
+    )
+
+    def __init__(self, name: str, *, is_grouped: bool = True) -> None:
+        self.name = name
+        self.is_grouped = is_grouped
+        self.first: Entry | None = None
+        self.last: Entry | None = None
+        self.back: list[int] | None = None
+        self.aside: set[int] | None = None  # numbers of set-aside entries
+        self.head: Entry | None = None
+        self.count = 0  # entries that are not gone, unsettled ones included
+        self.dead = 0  # gone entries still threaded in the FIFO, behind the head
+        self.unsettled = 0
+        self.owner: Consumer | None = None
+        self.holder: Consumer | None = None
+        self.target: Consumer | None = None
+        self.where = IDLE
+        self.is_fresh = False  # the next delivery is the first of this ownership
+        self.is_parked = False
+        self.failures = 0  # failed deliveries in a row, for the poison policy
+        self.hold_until = 0.0
+        self.owned_since = 0.0
+        self.blocked_since = 0.0  # 0: the head can go, or there is none
+        self.draining_since = 0.0  # of a DRAINING lane
+        self.why = ""  # why a HELD lane waits, for people
+        self.rank = 0  # messages without a group: the level of their priority, 0 the highest
+
+    def append(self, entry: Entry) -> None:
+        """Put a new entry at the end."""
+        if self.last is None:
+            self.first = entry
+        else:
+            self.last.next = entry
+        self.last = entry
+        self.count += 1
+
+    def put_back(self, entry: Entry) -> None:
+        """Put a returned entry where its number says."""
+        if self.back is None:
+            self.back = []
+        heappush(self.back, entry.seq)
+
+    def put_all_back(self, numbers: list[int]) -> None:
+        """Put many back where their numbers say."""
+        self.back = sorted(numbers if self.back is None else numbers + self.back)  # is a heap, too
+
+    def find_head(self, index: Index) -> Entry | None:
+        """Return the smallest pending entry, dropping dead places on the way."""
+        entry = self.first
+        while entry is not None and entry.state > STORING:
+            following = entry.next
+            entry.next = None
+            entry = following
+            self.dead = max(0, self.dead - 1)
+        self.first = entry
+        if entry is None:
+            self.last = None
+        if self.back is None:
+            return entry
+        returned = self._returned(index)
+        if returned is None:
+            return entry
+        return returned if entry is None or returned.seq < entry.seq else entry
+
+    def pop(self, entry: Entry) -> None:
+        """Take the head out of the line; its state is the caller's to set."""
+        if entry is self.first:
+            self.first = entry.next
+            entry.next = None
+            if self.first is None:
+                self.last = None
+        elif self.back is not None:
+            heappop(self.back)
+
+    def relink(self) -> None:
+        """Drop every dead entry of the FIFO at once: done when most of it is dead."""
+        self.dead = 0
+        kept: Entry | None = None
+        entry = self.first
+        self.first = None
+        while entry is not None:
+            following = entry.next
+            entry.next = None
+            if entry.state <= STORING:
+                if kept is None:
+                    self.first = entry
+                else:
+                    kept.next = entry
+                kept = entry
+            entry = following
+        self.last = kept
+
+    def _returned(self, index: Index) -> Entry | None:
+        back = self.back
+        while back:
+            entry = index.get(back[0])
+            if entry is not None and entry.state == PENDING:
+                return entry
+            heappop(back)
+        self.back = None
+        return None
+
+    def __repr__(self) -> str:
+        return f"<Lane {self.name!r} {WHERE_NAMES[self.where]} {self.count}>"

@@ -1,0 +1,297 @@
+# Compiled by mypyc: see setup.py.
+"""Membership: consumers join, leave, retire, come back, and change what they want to see.
+
+The order of steps in `leave` matters: the consumer goes out of the tables, the strategy hears
+it, all its unsettled messages return in sequence order, its lanes are unbound, and only then is
+each touched lane resolved. Nothing is dispatched in between.
+
+What costs O(backlog) is a new distinct selector: every view looks at the plain entries again
+and every lane is asked again. That work goes through `stale` and the pump's budget in portions.
+
+Sticky return: a consumer with a client id that leaves a queue with `sticky_return_s` set is only
+away at first. Its unsettled messages return, its groups wait for it, and when the same client id
+joins again in time the strategy renames the old owner to the new one. After that time it is gone.
+
+Start: whether a queue hands out anything yet.
+
+ActiveMQ's `consumersBeforeDispatchStarts` and `timeBeforeDispatchStarts` (see its message groups
+page): the first consumer of an idle queue would get every group before the others have come. So
+the dispatch waits for so many consumers, or for so long after the first one, whichever is first.
+Once begun it goes on when consumers leave; it waits again after the last one has left.
+
+Browsers count as consumers, those whose return is only waited for do not.
+"""
+
+from __future__ import annotations
+
+from covey.core.dispatch.lane import Lane
+from covey.core.dispatch.placement import Placement
+from covey.core.dispatch.rules import GroupRules
+from covey.core.dispatch.state import Board
+from covey.core.dispatch.view import View
+from covey.core.errors import RefusedError
+from covey.core.events.event import EventKind
+from covey.core.model.consumer import Consumer
+from covey.core.model.entry import ASIDE, GONE, PENDING, Entry
+
+
+class Membership:
+    """Who is in the room."""
+
+    def __init__(self, board: Board, placement: Placement, selectors_max: int = 64) -> None:
+        self.board = board
+        self.placement = placement
+        self.selectors_max = selectors_max
+        self.absent: list[Consumer] = []  # waited for, in the order they left
+        self.absent_until: dict[int, float] = {}
+
+    def join(self, consumer: Consumer) -> None:
+        """Take a consumer in: its view, the strategy, then the lanes this may move."""
+        board = self.board
+        self._enter_view(consumer)
+        board.consumers[consumer.id] = consumer
+        consumer.joined_at = board.now
+        board.record(EventKind.JOIN, "", consumer.id, 0)
+        if board.strategy.joined(consumer.id, consumer.weight):
+            self.ask_all()
+        before = self._absent_like(consumer)
+        if before is not None:
+            self._replace(before, consumer)
+
+    def leave(self, consumer: Consumer) -> list[Entry]:
+        """Let a consumer go; return its unsettled entries, which are the caller's to put back."""
+        board = self.board
+        consumer.is_gone = True
+        returned = sorted(consumer.unsettled.values(), key=_by_number)
+        consumer.unsettled.clear()
+        board.record(EventKind.LEAVE, "", consumer.id, 0)
+        if board.rules.sticky_return_s and consumer.client_id and not consumer.is_retiring:
+            self.absent.append(consumer)
+            self.absent_until[consumer.id] = board.now + board.rules.sticky_return_s
+            self._leave_view(consumer)
+            return returned
+        self._forget(consumer)
+        return returned
+
+    def settle_lanes(self, consumer: Consumer, returned: list[Entry]) -> None:
+        """Resolve what the leaver owned or held, once its entries are back in their lanes."""
+        placement = self.placement
+        touched = dict.fromkeys(entry.lane for entry in returned if entry.lane.is_grouped)
+        for lane in touched:
+            # Only a lane that really held its messages is drained now.
+            if lane.unsettled == 0:
+                lane.holder = None
+                if lane.owner is consumer and self.board.strategy.drained(lane.name):
+                    placement.bind(lane, None)
+        for lane in list(consumer.lanes):
+            touched[lane] = None
+            if consumer.id not in self.absent_until:
+                placement.bind(lane, None)
+        for lane in touched:
+            placement.resolve(lane)
+        if self.board.has_selectors:
+            self.ask_all()  # a lane draining towards the leaver, or lent to it, is in no list
+
+    def retire(self, consumer: Consumer) -> None:
+        """Give the consumer no new groups; what it owns stays until it is empty."""
+        consumer.is_retiring = True
+        self.board.strategy.left(consumer.id)
+        consumer.places = [0, 0]
+        if consumer.is_exclusive:
+            self.views_changed()  # what it will not take any more falls to the others
+        self.ask_all()
+
+    def end_absences(self) -> None:
+        """Let go of those who did not return in time."""
+        now = self.board.now
+        for consumer in list(self.absent):
+            if self.absent_until[consumer.id] <= now:
+                self.absent.remove(consumer)
+                del self.absent_until[consumer.id]
+                self._forget(consumer)
+                self.settle_lanes(consumer, [])
+
+    def follow(self, rules: GroupRules) -> None:
+        """Go by other rules: what held a group may hold it no more."""
+        board = self.board
+        before = board.rules
+        board.rules = rules
+        if rules.is_selector_strict != before.is_selector_strict:
+            self.views_changed()  # what was set aside holds its group, or the other way round
+        elif rules != before:
+            self.ask_all()
+
+    def ask_all(self) -> None:
+        """Have every lane asked again, a portion per turn; first those that wait for it already.
+
+        To begin anew each time would never come to the last ones while consumers come and go.
+        """
+        stale = self.board.stale
+        waiting = set(stale)
+        stale.extend([lane for lane in self.board.lanes.values() if lane not in waiting])
+
+    def ask_again(self, lane: Lane) -> None:
+        """Ask one lane's strategy again and put the lane in its place."""
+        if self.board.lanes.get(lane.name) is lane:
+            if lane.owner is not None:  # else it is asked once there is a head to give out
+                self.placement.ask(lane)
+            self.placement.resolve(lane)
+
+    def _forget(self, consumer: Consumer) -> None:
+        self.board.consumers.pop(consumer.id, None)
+        self.board.strategy.left(consumer.id)
+        self._leave_view(consumer)
+
+    def _replace(self, before: Consumer, consumer: Consumer) -> None:
+        self.absent.remove(before)
+        del self.absent_until[before.id]
+        self.board.consumers.pop(before.id, None)
+        self.board.strategy.renamed(before.id, consumer.id)
+        for lane in list(before.lanes):
+            is_fresh = lane.is_fresh
+            self.placement.bind(lane, consumer)
+            lane.is_fresh = is_fresh  # the same ownership goes on
+            self.placement.resolve(lane)
+
+    def _absent_like(self, consumer: Consumer) -> Consumer | None:
+        if consumer.client_id:
+            for before in self.absent:
+                if before.client_id == consumer.client_id:
+                    return before
+        return None
+
+    def _enter_view(self, consumer: Consumer) -> None:
+        board = self.board
+        view = None if consumer.is_exclusive else self._view_like(consumer)
+        if view is None:
+            if len(board.views) > self.selectors_max:
+                raise RefusedError(
+                    f"queue {board.name} has {self.selectors_max} distinct selectors or from-seqs"
+                    " already, the most that selectors_per_queue_max allows",
+                    "limit",
+                )
+            view = View(consumer.selector, consumer.from_seq, len(board.levels))
+            if consumer.is_exclusive:
+                view.exclusive = consumer
+            board.views.append(view)
+        was_empty = not view.members
+        view.members.append(consumer)
+        consumer.view = view
+        if was_empty and (view is not board.default_view or board.has_selectors):
+            self.views_changed()
+
+    def _leave_view(self, consumer: Consumer) -> None:
+        view = consumer.view
+        if view is None:
+            return
+        consumer.view = None
+        view.members.remove(consumer)
+        if view.members:
+            return
+        view.lane_line.heap.clear()  # all places are void, and would keep those who had them
+        view.plain_line.heap.clear()
+        if view is not self.board.default_view:
+            self.board.views.remove(view)
+            self.views_changed()
+        elif self.board.has_selectors:
+            self.views_changed()
+
+    def _view_like(self, consumer: Consumer) -> View | None:
+        text = "" if consumer.selector is None else consumer.selector.text
+        for view in self.board.views:
+            known = "" if view.selector is None else view.selector.text
+            is_own = view.exclusive is not None or view.refused is not None
+            if known == text and view.from_seq == consumer.from_seq and not is_own:
+                return view
+        return None
+
+    def views_changed(self) -> None:
+        """Show everything to everybody again: what was tested was tested for other views."""
+        board = self.board
+        board.has_selectors = len(board.views) > 1
+        exclusive = [view for view in board.views if _is_exclusive(view)]
+        exclusive.sort(key=_by_preference)
+        self.placement.admission.exclusives = exclusive
+        plain = [entry for entry in board.index if _is_open_plain(entry)]
+        for view in board.views:
+            view.restart_all(plain)
+            view.free.clear()
+        board.hot.clear()  # each lane is listed again when it is asked: nothing goes by old views
+        for consumer in board.consumers.values():
+            consumer.ready.clear()
+        for lane in list(board.lanes.values()):
+            if lane.aside is not None:
+                self._bring_back(lane, lane.aside)
+        self.ask_all()
+
+    def _bring_back(self, lane: Lane, aside: set[int]) -> None:
+        lane.aside = None
+        returned: list[int] = []
+        for seq in aside:
+            entry = self.board.index.get(seq)
+            if entry is not None and entry.state == ASIDE:
+                entry.state = PENDING
+                returned.append(seq)
+        lane.put_all_back(returned)
+        # At once, not with `ask_all`: the old head must not go out before what just came back.
+        self.placement.resolve(lane)
+
+
+def _by_number(entry: Entry) -> int:
+    return entry.seq
+
+
+def _is_exclusive(view: View) -> bool:
+    return view.exclusive is not None and not view.exclusive.is_retiring
+
+
+def _by_preference(view: View) -> tuple[int, int]:
+    consumer = view.exclusive
+    assert consumer is not None
+    return (-consumer.priority, consumer.id)
+
+
+def _is_open_plain(entry: Entry) -> bool:
+    return not entry.lane.is_grouped and entry.state != GONE
+
+
+class Start:
+    """The beginning of one queue's dispatch."""
+
+    __slots__ = ("board", "deadline", "has_begun", "membership")
+
+    def __init__(self, board: Board, membership: Membership) -> None:
+        self.board = board
+        self.membership = membership
+        self.has_begun = True
+        self.deadline = 0.0  # when it begins at the latest; 0 = nobody has come yet
+
+    def arm(self) -> None:
+        """Wait, if the policy says so; with somebody there, what has begun or waits stays so."""
+        rules = self.board.rules
+        if not (rules.consumers_before_dispatch or rules.time_before_dispatch_s):
+            self.has_begun = True
+        elif self._present() == 0:
+            self.has_begun = False
+            self.deadline = 0.0
+
+    def joined(self) -> None:
+        """Hear that somebody came: the time runs from the first one."""
+        if not self.has_begun and not self.deadline:
+            self.deadline = self.board.now + self.board.rules.time_before_dispatch_s
+
+    def left(self) -> None:
+        """Hear that somebody went."""
+        if self._present() == 0:
+            self.arm()
+
+    def begins(self) -> bool:
+        """Say whether anything may be handed out now."""
+        if not self.has_begun:
+            enough = 0 < self.board.rules.consumers_before_dispatch <= self._present()
+            self.has_begun = enough or 0 < self.deadline <= self.board.now
+        return self.has_begun
+
+    def _present(self) -> int:
+        board = self.board
+        return len(board.consumers) - len(self.membership.absent) + len(board.browsers)

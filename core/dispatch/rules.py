@@ -1,0 +1,53 @@
+# Compiled by mypyc: see setup.py.
+"""Rules: what a queue's policy says beside the strategy, in the units the dispatch works in.
+
+Settings are what a user writes (milliseconds, names, words); rules are what the hot path reads.
+They are taken over anew when a policy changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from covey.config.queues import QueueSettings
+
+
+@dataclass(slots=True)
+class GroupRules:
+    """The parts of a queue's group policy that are not the strategy's."""
+
+    unsettled_max: int = 0  # of one group at a time; 0 = as many as its owner has credit for
+    park_after_failures: int = 0  # 0 = never
+    drain_limit_s: float = 0.0  # report a drain that takes longer; 0 = never
+    sticky_return_s: float = 0.0
+    consumers_before_dispatch: int = 0
+    time_before_dispatch_s: float = 0.0
+    forget_idle_s: float = 0.0
+    is_selector_strict: bool = False  # a head no selector admits blocks its group
+    is_round_robin: bool = True
+    tells_first: bool = True  # mark the first message of each ownership
+
+
+def rules_of(settings: QueueSettings) -> GroupRules:
+    """Take what the dispatch needs out of a queue's policy."""
+    groups = settings.groups
+    return GroupRules(
+        unsettled_max=groups.unsettled_max,
+        park_after_failures=groups.park_after_failures,
+        drain_limit_s=groups.drain_limit_s,
+        sticky_return_s=groups.sticky_return_s,
+        consumers_before_dispatch=groups.consumers_before_dispatch,
+        time_before_dispatch_s=groups.time_before_dispatch_ms / 1000,
+        forget_idle_s=groups.forget_idle_s,
+        is_selector_strict=groups.selector_order == "strict",
+        is_round_robin=settings.round_robin,
+        tells_first=groups.first_for_consumer,
+    )
+
+
+def retry_delay(settings: QueueSettings, failures: int) -> float:
+    """Give the seconds a message waits after so many failures; 0 for none."""
+    if not settings.redelivery_delay_ms:
+        return 0.0
+    grown = settings.redelivery_delay_ms * settings.redelivery_backoff ** (failures - 1)
+    return min(grown, settings.redelivery_delay_max_ms) / 1000

@@ -1,0 +1,165 @@
+# Compiled by mypyc: see setup.py.
+"""Board: the shared tables of one queue's dispatch.
+
+Placement decides where a lane stands, Membership who is in the room, Dispatch who gets what
+next; this is the table they sit around. It holds data and no policy.
+
+Heaps hold sequence numbers and nothing else: number -> entry -> lane -> state. A place in a heap
+is valid only while the lane's head is that entry and the lane still stands where the heap says;
+others are dropped when they reach the top. Doubles are harmless.
+
+The head of a READY lane is in one of two heaps: `hot`, which the pump takes from, or `ready` of its
+target. Each starts hot; one that its target cannot take is kept there until it can. Of a consumer
+that is willing, the oldest of those it kept is hot.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from covey.core.dispatch.index import Index
+from covey.core.dispatch.lane import OPEN, READY, Lane
+from covey.core.dispatch.level import Level
+from covey.core.dispatch.rules import GroupRules
+from covey.core.dispatch.view import View
+from covey.core.events.event import KIND_NAMES, EventKind, QueueEvents
+from covey.core.model.consumer import Consumer
+from covey.core.model.entry import Entry
+from covey.groups.strategy import GroupStrategy
+
+VOID_SPARED: Final = 64  # void places in a heap that are not worth a rebuild
+INTRODUCED_MAX: Final = 8192  # then all are forgotten, and some told twice: under 1 MB
+
+
+class Board:
+    """What one queue knows about its lanes, views and consumers."""
+
+    def __init__(self, name: str, strategy: GroupStrategy, rules: GroupRules) -> None:
+        self.name = name
+        self.rules = rules
+        self.use(strategy)
+        self.events: QueueEvents | None = None
+        self.alarm: Callable[[str, str, str], None] | None = None  # an operator's ear
+        self.now = 0.0
+        self.wall_ms = 0  # the time of day, which expiry is told in
+        self.index = Index()
+        self.lanes: dict[str, Lane] = {}
+        self.parked: set[str] = set()  # groups an operator parked: they wait though empty
+        self.unread: dict[Lane, None] = {}  # lanes whose head has its body in the store
+        self.plain = Lane("", is_grouped=False)
+        self.levels = [self.plain]  # a priority queue has a plain lane for each, highest first
+        self.default_view = View(None, 0)
+        self.views: list[View] = [self.default_view]
+        self.consumers: dict[int, Consumer] = {}
+        self.browsers: list[Consumer] = []
+        self.hot: list[int] = []  # heads of READY lanes that are not kept by their target
+        self.stale: deque[Lane] = deque()  # lanes to ask the strategy about again
+        self.has_selectors = False  # any view but the default one
+        self.holds: list[tuple[float, int, Lane]] = []  # heap: lanes to look at again at a time
+        self.hold_count = 0
+        self.budget = 0  # steps left in this pump
+
+    def use(self, strategy: GroupStrategy) -> None:
+        """Go by a strategy; what it says of itself is read once, not once a message."""
+        self.strategy = strategy
+        self.wants_presence = strategy.wants_presence
+        self.wants_delivered = strategy.wants_delivered
+        self.wants_drained = strategy.wants_drained
+        self.is_bounded = strategy.is_bounded
+        self.binds_by_rule = strategy.binds_by_rule
+        # Whom a rule last gave a message of a group: it would not know that it has done so before.
+        self.introduced: dict[str, int] = {}
+        self.is_over_size = False  # its map had to grow beyond its size, and that was told
+
+    def record(self, kind: int, group: str, consumer: int, seq: int) -> None:
+        """Report an event, if anybody listens."""
+        if self.events is not None:
+            self.events.record(kind, group, consumer, seq)
+
+    def record_trouble(self, kind: EventKind, group: str, consumer: int, seq: int) -> None:
+        """Report an event that an operator must hear of, whoever else listens."""
+        self.record(kind, group, consumer, seq)
+        if self.alarm is not None:
+            self.alarm(self.name, KIND_NAMES[kind], group)
+
+    def introduce(self, group: str, consumer: int) -> None:
+        """Note that a consumer has had a message of a group."""
+        if len(self.introduced) >= INTRODUCED_MAX:
+            self.introduced.clear()
+        self.introduced[group] = consumer
+
+    def set_levels(self, count: int) -> None:
+        """Have so many priorities; the queue must be empty."""
+        self.levels = [self.plain]
+        for rank in range(1, count):
+            lane = Lane("", is_grouped=False)
+            lane.rank = rank
+            self.levels.append(lane)
+        for view in self.views:
+            view.lower = [Level() for _ in self.levels[1:]]
+
+    def show_best(self, consumer: Consumer) -> None:
+        """Show the oldest head that was kept for a consumer to the pump, if it can take one."""
+        ready = consumer.ready
+        while ready and consumer.is_willing():
+            seq = heappop(ready)
+            if self._is_ready(consumer, seq):
+                heappush(self.hot, seq)
+                return
+
+    def list_free(self, view: View, seq: int) -> None:
+        """Note the head of an open lane for one view."""
+        free = view.free
+        heappush(free, seq)
+        if len(free) > 2 * len(self.lanes) + VOID_SPARED:
+            # A view without willing members never pops: keep what is still true.
+            view.free = [seq for seq in set(free) if self._is_open(seq)]
+            heapify(view.free)
+
+    def best_hot(self) -> Entry | None:
+        """Return the oldest head that a willing consumer may take."""
+        hot = self.hot
+        while hot:
+            entry = self.index.get(hot[0])
+            if entry is not None:
+                lane = entry.lane
+                target = lane.target
+                if lane.head is entry and lane.where == READY and target is not None:
+                    if target.is_willing():
+                        return entry
+                    self._keep_ready(target, entry.seq)
+            heappop(hot)
+        return None
+
+    def has_run_out(self, entry: Entry) -> bool:
+        """Say whether the entry's time is over."""
+        return 0 < entry.expires_ms <= self.wall_ms
+
+    def hold(self, lane: Lane, until: float) -> None:
+        """Look at the lane again at that time."""
+        self.hold_count += 1
+        heappush(self.holds, (until, self.hold_count, lane))
+
+    def _keep_ready(self, consumer: Consumer, seq: int) -> None:
+        ready = consumer.ready
+        heappush(ready, seq)
+        # Any lane may be lent to it where selectors are in play, else only its own are here.
+        living = len(self.lanes) if self.has_selectors else len(consumer.lanes)
+        if len(ready) > 2 * living + VOID_SPARED:
+            # A consumer without credit never pops: keep what is still true.
+            consumer.ready = [seq for seq in set(ready) if self._is_ready(consumer, seq)]
+            heapify(consumer.ready)
+
+    def _is_open(self, seq: int) -> bool:
+        entry = self.index.get(seq)
+        return entry is not None and entry.lane.head is entry and entry.lane.where == OPEN
+
+    def _is_ready(self, consumer: Consumer, seq: int) -> bool:
+        entry = self.index.get(seq)
+        if entry is None:
+            return False
+        lane = entry.lane
+        return lane.head is entry and lane.where == READY and lane.target is consumer

@@ -1,0 +1,167 @@
+# Compiled by mypyc: see setup.py.
+"""View: what a set of consumers with the same selector and from-seq may see of a queue.
+
+Consumers that ask for the same share one view, so each message is tested once per distinct
+selector, not once per consumer. The default view (no selector, from the start) always exists;
+without any other view not a single test is run. An exclusive consumer has a view of its own, and
+so has one that refused a message for itself alone (`core.dispatch.admission`).
+
+    free   heap of sequence numbers: heads of OPEN lanes this view admits
+
+A view is itself the first level of the messages without a group (see `core.dispatch.level`), the
+only one but for a priority queue, which keeps the others in `lower`.
+
+Line: willing consumers of one view, best first.
+
+A heap with lazy truth. A consumer's place is valid only while `consumer.places[slot]` still
+names it and the consumer belongs to this line's view; others are dropped when they reach the
+top. So a consumer that runs dry, changes its selector or leaves costs nothing until then.
+
+Two lines a view: the lane line (who gets a group nobody owns: highest priority, fewest groups
+for its weight, longest without one) and the plain line (who gets a message without a group:
+highest priority, least served for its weight).
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import TYPE_CHECKING, Final
+
+from covey.core.dispatch.lane import OPEN
+from covey.core.dispatch.level import Level
+from covey.core.model.entry import Entry
+
+if TYPE_CHECKING:
+    from covey.core.dispatch.index import Index
+    from covey.core.model.consumer import Consumer
+    from covey.core.selector import Selector
+
+
+LANES: Final = 0
+PLAIN: Final = 1
+
+VOID_SPARED: Final = 64  # void places that are not worth a rebuild
+
+
+class Line:
+    """Consumers waiting for work of one sort."""
+
+    __slots__ = ("floor", "heap", "slot", "view")
+
+    def __init__(self, view: View, slot: int) -> None:
+        self.view = view
+        self.slot = slot
+        # (-priority, load, tie, place, consumer): the place is unique, consumers never compare.
+        self.heap: list[tuple[int, float, int, int, Consumer]] = []
+        self.floor = 0.0  # the load of whoever was served last
+
+    def push(self, consumer: Consumer, load: float, tie: int, place: int) -> None:
+        """Give a consumer a place; an earlier place of it is void from now on."""
+        consumer.places[self.slot] = place
+        heappush(self.heap, (-consumer.priority, load, tie, place, consumer))
+        if len(self.heap) > 2 * len(self.view.members) + VOID_SPARED:
+            # Void places with a high load would never reach the top, and no place does while there
+            # is nothing to hand out: those who have left would be kept for ever.
+            self.heap = [
+                top
+                for top in self.heap
+                if top[4].places[self.slot] == top[3] and top[4].view is self.view
+            ]
+            heapify(self.heap)
+
+    def best(self) -> Consumer | None:
+        """Return the consumer whose turn it is, None if nobody is willing."""
+        heap = self.heap
+        while heap:
+            top = heap[0]
+            consumer = top[4]
+            if consumer.places[self.slot] == top[3] and consumer.view is self.view:
+                if consumer.is_willing():
+                    return consumer
+                consumer.places[self.slot] = 0
+            heappop(heap)
+        return None
+
+    def replace_best(self, load: float, tie: int, place: int) -> None:
+        """Move the consumer `best` just returned to where its new load puts it."""
+        top = self.heap[0]
+        consumer = top[4]
+        self.floor = top[1]
+        consumer.places[self.slot] = place
+        heapreplace(self.heap, (top[0], load, tie, place, consumer))
+
+
+class View(Level):
+    """One selector's window onto a queue."""
+
+    __slots__ = (
+        "exclusive",
+        "free",
+        "from_seq",
+        "lane_line",
+        "lower",
+        "members",
+        "plain_line",
+        "refused",
+        "selector",
+    )
+
+    def __init__(self, selector: Selector | None, from_seq: int, levels: int = 1) -> None:
+        super().__init__()
+        self.selector = selector
+        self.from_seq = from_seq
+        self.exclusive: Consumer | None = None
+        self.refused: set[int] | None = None  # what its one member must not get again
+        self.members: list[Consumer] = []
+        self.free: list[int] = []
+        self.lower: list[Level] = [Level() for _ in range(levels - 1)]
+        self.lane_line = Line(self, LANES)
+        self.plain_line = Line(self, PLAIN)
+
+    def matches(self, entry: Entry) -> bool:
+        """Say whether the selector and from-seq let the entry through."""
+        if entry.seq < self.from_seq:
+            return False
+        if self.refused is not None and entry.seq in self.refused:
+            return False
+        return self.selector is None or self.selector.matches(entry.content.lookup)
+
+    def list_free(self, seq: int) -> None:
+        """Note the head of an open lane."""
+        heappush(self.free, seq)
+
+    def best_free(self, index: Index) -> Entry | None:
+        """Return the oldest head of an open lane, dropping places that no longer hold."""
+        free = self.free
+        while free:
+            entry = index.get(free[0])
+            if entry is not None:
+                lane = entry.lane
+                if lane.head is entry and lane.where == OPEN:
+                    return entry
+            heappop(free)
+        return None
+
+    def forget(self, seq: int, rank: int) -> None:
+        """Drop the places of an entry: old ones would be good again once it is back."""
+        self.free = [number for number in self.free if number != seq]
+        heapify(self.free)
+        level = self.level(rank)
+        level.back = [number for number in level.back if number != seq]
+        heapify(level.back)
+
+    def level(self, rank: int) -> Level:
+        """Return a level of the plain entries; 0 is the highest."""
+        return self.lower[rank - 1] if rank else self
+
+    def levels(self) -> list[Level]:
+        """Return all of them, the highest first."""
+        return [self, *self.lower]
+
+    def restart_all(self, entries: list[Entry]) -> None:
+        """Look at all plain entries anew, each in its level."""
+        if not self.lower:
+            self.restart(entries)
+            return
+        for rank, level in enumerate(self.levels()):
+            level.restart([entry for entry in entries if entry.lane.rank == rank])

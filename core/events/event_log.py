@@ -1,0 +1,343 @@
+# Compiled by mypyc: see setup.py.
+"""EventLog: the sink that keeps every event for the data pipeline.
+
+The loop notes each event in three numbers and hands many at a time to a child process
+(`core.events.event_log`), which makes Parquet files of them. Nothing here waits or fails: if the
+child cannot keep up beyond its backlog, a whole chunk is left out, and the gap in the event ids
+says so to whoever reads the log.
+
+    chunk    HEADER, new names, columns, moments
+    HEADER   magic, flags, id of the first event, bytes of names, number of events, of moments
+    name     LENGTH, UTF-8
+    columns  what happened, 64 bits each: kind, queue << QUEUE_SHIFT, group << GROUP_SHIFT
+             the consumer, 32 bits; the sequence number, 64 bits
+    moments  how many events came before it in the chunk, 32 bits; the time, a double
+
+Lists that become columns when a chunk is full cost half of packing each event by itself. Times
+are the wall clock's at the broker's present turn, one for all that happened in it: reading the
+clock would cost more than the rest of an event.
+Queue and group names are sent once and are numbers from then on: 0 is "", then 1, 2, ... in the
+order sent. The dictionary starts over when it is full (flag FORGET), so that neither side grows
+with the number of names ever used. Event ids count 1, 2, ... without a gap and are not packed:
+a chunk's first id tells all.
+
+Queues of the first virtual host have their own names, those of another are `host/name`: no queue's
+name has a slash in it, so two hosts' queues of one name are never taken for one. Patterns mean
+the name without the host; a queue that none of them means pays nothing.
+
+EventWriter: the child process that makes Parquet files of the event log's chunks.
+
+Chunks go through a pipe that never blocks: what the child has not taken yet waits in a bounded
+backlog. The child is a plain Python process (`covey.pipeline.event_log.writer`) with packages the
+broker itself does not need (the extra `pipeline`). It has a session of its own, so a Ctrl-C for the
+broker does not reach it: it ends when the pipe does, and finishes its file even if the broker
+was killed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from array import array
+from collections import deque
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from struct import Struct
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+from covey.core.clock import Clock
+from covey.core.errors import StoreError
+from covey.core.events.event import EventSink, QueueEvents
+from covey.core.naming.destination import Syntax
+from covey.core.naming.pattern import Pattern
+
+HEADER: Final = Struct("<4sIQIII")
+LENGTH: Final = Struct("<I")
+MAGIC: Final = b"CVEV"
+FORGET: Final = 1  # flag: the names sent before are void
+
+QUEUE_SHIFT: Final = 8
+GROUP_SHIFT: Final = 32
+CODES: Final = ("Q", "I", "Q")  # of the columns, for `array`
+EVENT_BYTES: Final = 20
+MOMENT_CODES: Final = ("I", "d")
+MOMENT_BYTES: Final = 12
+
+EVENTS_PER_CHUNK: Final = 2048  # 41 kB: one write into the pipe, every few milliseconds at most
+NAMES_MAX: Final = 65_536  # some 10 MB of dictionary with long names, on either side
+
+HOST_MARK: Final = "/"
+NEVER: Final = -1.0
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ChunkTaker(ABC):
+    """Who turns chunks into a log."""
+
+    failure = ""  # why nothing is taken any more, for people
+
+    @abstractmethod
+    def take(self, chunk: bytes) -> bool:
+        """Take a chunk without waiting; False if there is no room for it."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Finish with what was taken; the only call that may wait."""
+
+
+class EventLog(EventSink):
+    """Notes the events of the queues that one of the patterns means."""
+
+    def __init__(self, taker: ChunkTaker, patterns: tuple[str, ...], clock: Clock) -> None:
+        self.taker = taker
+        self.dropped = 0  # events in chunks that found no room
+        self.names_max = NAMES_MAX
+        self.edition = 1  # of the dictionary
+        self._patterns = [_pattern(text) for text in patterns]
+        self._clock = clock
+        self._names: dict[str, int] = {"": 0}
+        self._new_names: list[bytes] = []
+        self._flags = 0
+        self._first = 1  # id of the buffer's first event
+        self._whats: list[int] = []
+        self._consumers: list[int] = []
+        self._seqs: list[int] = []
+        self._now = NEVER  # the last moment's time as the clock has it
+        self._starts: list[int] = []
+        self._times: list[float] = []
+
+    def of_queue(self, name: str) -> QueueEvents | None:
+        """Give the place for a queue's events, if a pattern means it."""
+        own_name = name.rpartition(HOST_MARK)[2]
+        if not any(pattern.matches(own_name) for pattern in self._patterns):
+            return None
+        return QueueLog(self, name)
+
+    def of_host(self, host: str) -> EventSink:
+        """Give the sink for the queues of a virtual host other than the first."""
+        return HostLog(self, host)
+
+    def note(self, what: int, consumer: int, seq: int) -> None:
+        """Note one event."""
+        if self._clock.now != self._now:
+            self._begin_moment()
+        self._whats.append(what)
+        self._consumers.append(consumer)
+        self._seqs.append(seq)
+        if len(self._seqs) == EVENTS_PER_CHUNK:
+            self.flush()
+
+    def number_of(self, name: str) -> int:
+        """Return the number of a name, which is sent if it is new."""
+        number = self._names.get(name)
+        return self._enter(name) if number is None else number
+
+    def flush(self) -> None:
+        """Hand over what has gathered; the server calls it every second or so."""
+        count = len(self._seqs)
+        if count == 0:
+            return
+        names = b"".join(self._new_names)
+        moments = len(self._times)
+        header = HEADER.pack(MAGIC, self._flags, self._first, len(names), count, moments)
+        is_taken = self.taker.take(header + names + self._columns())
+        self._first += count
+        self._flags = 0
+        self._new_names.clear()
+        if not is_taken:
+            self.dropped += count
+        if not is_taken or len(self._names) > self.names_max:
+            self._forget_names()
+
+    def close(self) -> None:
+        """Hand over the rest and wait until it is on disk."""
+        self.flush()
+        self.taker.close()
+
+    def _begin_moment(self) -> None:
+        self._now = self._clock.now
+        self._starts.append(len(self._seqs))
+        self._times.append(self._now + self._clock.offset)
+
+    def _columns(self) -> bytes:
+        """Take the noted events out, column by column."""
+        columns = (
+            array(CODES[0], self._whats).tobytes(),
+            array(CODES[1], self._consumers).tobytes(),
+            array(CODES[2], self._seqs).tobytes(),
+            array(MOMENT_CODES[0], self._starts).tobytes(),
+            array(MOMENT_CODES[1], self._times).tobytes(),
+        )
+        self._whats.clear()
+        self._consumers.clear()
+        self._seqs.clear()
+        self._starts.clear()
+        self._times.clear()
+        self._now = NEVER
+        return b"".join(columns)
+
+    def _enter(self, name: str) -> int:
+        number = len(self._names)
+        self._names[name] = number
+        # A lone surrogate has no UTF-8; Parquet would refuse the whole column for it.
+        encoded = name.encode("utf-8", "backslashreplace")
+        self._new_names.append(LENGTH.pack(len(encoded)) + encoded)
+        return number
+
+    def _forget_names(self) -> None:
+        self._names = {"": 0}
+        self._flags = FORGET
+        self.edition += 1
+
+
+class QueueLog(QueueEvents):
+    """One queue's way into the log, which knows the queue's number by heart."""
+
+    def __init__(self, log: EventLog, name: str) -> None:
+        self._log = log
+        self._name = name
+        self._edition = 0
+        self._base = 0
+
+    def record(self, kind: int, group: str, consumer: int, seq: int) -> None:
+        """Note one event."""
+        log = self._log
+        if self._edition != log.edition:
+            self._edition = log.edition
+            self._base = log.number_of(self._name) << QUEUE_SHIFT
+        log.note(kind | self._base | log.number_of(group) << GROUP_SHIFT, consumer, seq)
+
+
+class HostLog(EventSink):
+    """One virtual host's way into the log, which puts the host before its queues' names."""
+
+    def __init__(self, log: EventLog, host: str) -> None:
+        self._log = log
+        self._host = host
+
+    def of_queue(self, name: str) -> QueueEvents | None:
+        """Give the place for a queue's events under its full name."""
+        return self._log.of_queue(self._host + HOST_MARK + name)
+
+    def of_host(self, host: str) -> EventSink:
+        """Give the sink for another host."""
+        return self._log.of_host(host)
+
+
+def _pattern(text: str) -> Pattern:
+    (destination,) = Syntax().parse(f"/queue/{text}", allow_patterns=True)
+    return Pattern(destination)
+
+
+PIPE_BYTES: Final = 1 << 20  # what Linux lets most ask for: half a second of heavy traffic
+FINISH_TIMEOUT_S: Final = 10.0  # for the last file's footer; then the child is given up
+PUSH_EVERY_S: Final = 0.05  # at the end, while the pipe is full
+
+PACKAGES: Final = ("pyarrow", "numpy")
+
+
+class EventWriter(ChunkTaker):
+    """A running child and the pipe to it."""
+
+    def __init__(
+        self,
+        directory: Path,
+        run: str,
+        *,
+        rotate_bytes: int,
+        rotate_age_s: float,
+        backlog_max: int,
+    ) -> None:
+        """Start the child; raises StoreError if it cannot work here."""
+        self._backlog_max = backlog_max
+        self._backlog: deque[bytes] = deque()
+        self._backlog_bytes = 0
+        _check(directory)
+        arguments = [str(directory), run, str(rotate_bytes), str(rotate_age_s)]
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "covey.pipeline.event_log.writer", *arguments],
+            stdin=subprocess.PIPE,
+            bufsize=0,  # ours alone writes to the pipe, and never waits for it
+            start_new_session=True,
+        )
+        assert self._process.stdin is not None
+        self._pipe = self._process.stdin.fileno()
+        os.set_blocking(self._pipe, False)
+        with suppress(OSError):  # a small pipe is slower, and no reason not to serve
+            fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+
+    def take(self, chunk: bytes) -> bool:
+        """Write what fits and keep the rest; False if too much waits already."""
+        if self.failure or self._backlog_bytes + len(chunk) > self._backlog_max:
+            self._push()
+            return False
+        self._backlog.append(chunk)
+        self._backlog_bytes += len(chunk)
+        self._push()
+        return True
+
+    def close(self) -> None:
+        """Write the rest, end the pipe and wait for the child's last file."""
+        for _ in range(int(FINISH_TIMEOUT_S / PUSH_EVERY_S)):
+            self._push()
+            if not self._backlog or self._has_ended(PUSH_EVERY_S):
+                break
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        if not self._has_ended(FINISH_TIMEOUT_S):
+            self._process.kill()
+            self._process.wait()
+            self.failure = f"its writer did not finish within {FINISH_TIMEOUT_S:.0f} s"
+        elif self._process.returncode:
+            self._fail()
+
+    def _has_ended(self, within_s: float) -> bool:
+        """Wait for the child's end, but not longer than that."""
+        try:
+            self._process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def _push(self) -> None:
+        backlog = self._backlog
+        while backlog and not self.failure:
+            chunk = backlog.popleft()
+            try:
+                written = os.write(self._pipe, chunk)
+            except BlockingIOError:
+                written = 0
+            except BrokenPipeError:
+                self._fail()
+                return
+            self._backlog_bytes -= written
+            if written < len(chunk):
+                backlog.appendleft(chunk[written:])
+                return
+
+    def _fail(self) -> None:
+        self._backlog.clear()
+        self._backlog_bytes = 0
+        code = self._process.wait()  # it is dead: its end of the pipe is closed
+        self.failure = f"its writer ended with exit code {code}"
+
+
+def _check(directory: Path) -> None:
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing:
+        raise StoreError(
+            f"event_log.dir: an event log needs {' and '.join(missing)};"
+            " scripts/setup pipeline installs them, or Covey's extra 'pipeline'"
+        )
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"event_log.dir: {directory}: {error.strerror}") from error
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise StoreError(f"event_log.dir: {directory} cannot be written to")

@@ -1,0 +1,7 @@
+"""Host: one virtual host, a world of destinations of its own.
+
+Read `virtual_host` first. `queue_factory` makes and ends queues; `topic`, `feed` and `audience`
+are how topics reach their subscribers; `subscription` is one client's wish to read, durable or
+not; `access` says what a session must be allowed, `temporary` whose a temporary destination is.
+Imports `storage`, `queue` and what is below them.
+"""

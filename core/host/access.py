@@ -1,0 +1,105 @@
+"""Reading: what a session has to be allowed before it reads, for once or for good.
+
+A durable subscription goes on hearing its topics when nobody is connected, so a pattern of it has
+to be allowed for every name that it may ever mean.
+
+Crowd: how many connections there may be, and how many subscriptions each of them may have.
+
+The limits are the broker's (`connections_max`, `connections_per_user_max`, `subscriptions_max`);
+who is over one of them is told which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from covey.config.settings import BrokerSettings
+from covey.core.errors import RefusedError
+from covey.core.host.subscription import Durable
+from covey.core.host.temporary import check_made, check_readable
+from covey.core.naming.destination import TEMPORARY_ROOT, Destination, Kind
+from covey.core.security.users import (
+    Identity,
+    Verb,
+    authorise,
+    authorise_forever,
+    authorise_pattern,
+)
+from covey.core.selector import Selector
+from covey.core.session import Session
+
+
+def check_reading(
+    session: Session, destinations: tuple[Destination, ...], verb: Verb, broker_id: str
+) -> None:
+    """Raise RefusedError if one of them may not be read by this user or this connection."""
+    for destination in destinations:
+        if destination.is_pattern:
+            authorise_pattern(session.identity, verb, destination)
+        else:
+            authorise(session.identity, verb, str(destination))
+        check_readable(session, destination, broker_id)
+
+
+def make_durable(
+    session: Session,
+    name: str,
+    topics: tuple[Destination, ...],
+    selector: Selector | None,
+    broker_id: str,
+) -> Durable:
+    """Make a durable subscription, or change what an existing one hears, for everybody."""
+    for topic in topics:
+        if topic.kind is not Kind.TOPIC:
+            raise RefusedError(
+                f"a durable subscription listens to topics, {topic} is not one", "invalid"
+            )
+    check_reading(session, topics, Verb.CONSUME, broker_id)
+    for topic in topics:
+        # Its name would be another connection's after a restart.
+        if topic.name.startswith(TEMPORARY_ROOT):
+            raise RefusedError(
+                f"a durable subscription outlives its connection, {topic} does not", "invalid"
+            )
+        if topic.is_pattern:
+            authorise_forever(session.identity, Verb.CONSUME, topic)
+        check_made(session, topic)
+    host = session.host
+    known = host.durables.get(name)
+    if known is None or not known.is_already(topics, selector):
+        authorise(session.identity, Verb.CREATE, str(Destination(Kind.DSUB, name)))
+    durable = host.make_durable(name)
+    durable.tap.selector = selector
+    host.bind(durable, topics)
+    return durable
+
+
+def check_connection(
+    sessions: Collection[Session], identity: Identity, limits: BrokerSettings
+) -> None:
+    """Raise RefusedError if one more connection of this user is one too many."""
+    if len(sessions) >= limits.connections_max:
+        raise RefusedError(
+            f"there are {limits.connections_max} connections already,"
+            " the most that connections_max allows",
+            "limit",
+        )
+    own_max = limits.connections_per_user_max
+    if own_max and sum(one.identity.name == identity.name for one in sessions) >= own_max:
+        raise RefusedError(
+            f"user {identity.name} has {own_max} connections already,"
+            " the most that connections_per_user_max allows",
+            "limit",
+        )
+
+
+def check_subscription(session: Session, name: str, limits: BrokerSettings) -> None:
+    """Raise RefusedError if the session has this subscription, or enough of them."""
+    if name in session.subscriptions:
+        raise RefusedError(f"subscription {name} exists already", "exists")
+    if len(session.subscriptions) >= limits.subscriptions_max:
+        raise RefusedError(
+            f"the connection has {limits.subscriptions_max} subscriptions already,"
+            " the most that subscriptions_max allows",
+            "limit",
+        )

@@ -1,0 +1,89 @@
+"""Audience: who hears the topics of a virtual host by pattern.
+
+A pattern may mean a hundred thousand topics, most of which nobody uses at the moment. So nothing
+is done for them when somebody subscribes: a topic *meets* its new listeners when it is used next,
+before it takes a message. They are numbered as they come (`newest`), and a topic knows up to which
+number it has met them. Only topics with a retained message meet a newcomer at once, since that
+message is the first it is to hear.
+
+No pattern means a connection's own temporary topics. What a user may not read it does not hear;
+its rules are those that hold when the topic meets it.
+"""
+
+from __future__ import annotations
+
+from covey.core.clock import Clock
+from covey.core.host.subscription import Durable, Subscription
+from covey.core.host.topic import Topic
+from covey.core.naming.destination import TEMPORARY_ROOT, Kind
+from covey.core.naming.pattern import Pattern
+from covey.core.naming.pattern_index import PatternIndex
+from covey.core.naming.policies import Policies
+
+
+class Audience:
+    """The listeners of all topics that their patterns mean, present and future."""
+
+    def __init__(self, policies: Policies, clock: Clock) -> None:
+        self.policies = policies
+        self.newest = 0  # the number of the last listener
+        self.retaining: dict[Topic, None] = {}  # topics with something for a newcomer
+        self._clock = clock
+        self._subscriptions: PatternIndex[Subscription] = PatternIndex()
+        self._durables: PatternIndex[Durable] = PatternIndex()
+
+    def meet(self, topic: Topic) -> None:
+        """Let everybody hear a topic whose pattern means it."""
+        topic.met = self.newest
+        if topic.name.startswith(TEMPORARY_ROOT):
+            return
+        for subscription in self._subscriptions.matching(topic.name):
+            self._admit(subscription, topic)
+        for durable in self._durables.matching(topic.name):
+            durable.listen(topic)
+
+    def listen(self, subscription: Subscription, topic: Topic) -> None:
+        """Let a subscription hear a topic, with the topic's patience for slow ones."""
+        buffer_size = subscription.buffer_size
+        if self.policies.slow_consumer(topic.name) == "queue":
+            buffer_size = self.policies.broker.memory_window_queue
+        subscription.listen(topic, buffer_size, self._clock)
+
+    def add(self, subscription: Subscription, pattern: Pattern) -> None:
+        """Let a subscription hear every topic that its pattern means."""
+        self._subscriptions.add(pattern, subscription)
+        self.newest += 1
+        for topic in self._retaining(pattern):
+            self._admit(subscription, topic)
+
+    def discard(self, subscription: Subscription, pattern: Pattern) -> None:
+        """Let it hear no more of them; those it met it forgets itself."""
+        self._subscriptions.discard(pattern, subscription)
+
+    def add_durable(self, durable: Durable, pattern: Pattern) -> None:
+        """Let a durable subscription hear every topic that its pattern means."""
+        self._durables.add(pattern, durable)
+        self.newest += 1
+        for topic in self._retaining(pattern):
+            durable.listen(topic)
+
+    def discard_durable(self, durable: Durable, pattern: Pattern) -> None:
+        """Let it hear no more of them."""
+        self._durables.discard(pattern, durable)
+
+    def forget_expired(self) -> None:
+        """Let topics forget what they retained if its time is over."""
+        for topic in list(self.retaining):
+            if topic.retained is not None and self._clock.has_passed(topic.retained.expires_ms):
+                topic.forget_retained()
+
+    def _admit(self, subscription: Subscription, topic: Topic) -> None:
+        if topic not in subscription.topics and subscription.may_read(Kind.TOPIC, topic.name):
+            self.listen(subscription, topic)
+
+    def _retaining(self, pattern: Pattern) -> list[Topic]:
+        return [
+            topic
+            for topic in self.retaining
+            if not topic.name.startswith(TEMPORARY_ROOT) and pattern.matches(topic.name)
+        ]

@@ -1,0 +1,116 @@
+"""Founding: how the queues of a virtual host begin and end.
+
+A new queue gets its strategy, its limits, its place in the store and whatever else it needs to be
+used; one that comes back under its old name goes on counting where that stopped
+(`core.host.queue_factory`). At the end its readers are told why, and whoever waits for room in it
+goes on.
+
+Numbers: where a queue that is gone stopped counting, should it come back under its name.
+
+A sequence number is never given twice, since browsers keep them as bookmarks. Only so many names
+are kept; the numbers of those that were forgotten go on from the highest of them, the floor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from covey.config.queues import QueueSettings
+from covey.core.clock import Clock
+from covey.core.events.event import EventSink
+from covey.core.naming.destination import TEMPORARY_ROOT
+from covey.core.naming.policies import Policies
+from covey.core.queue.counters import Counts
+from covey.core.queue.policy import key_of, strategy_of
+from covey.core.queue.queue import Queue
+from covey.core.storage.ledger import Ledger
+
+REMEMBERED_MAX: Final = 100_000  # names, at about 150 bytes each
+
+
+class Numbers:
+    """The next sequence number of every name that was used and is not now."""
+
+    def __init__(self) -> None:
+        self._next: dict[str, int] = {}
+        self.floor = 1  # where names that were forgotten, or never used, begin
+
+    def take(self, name: str) -> int:
+        """Return where a new queue of this name begins."""
+        return self._next.pop(name, self.floor)
+
+    def keep(self, name: str, next_seq: int) -> str:
+        """Remember a name; return the one that had to be forgotten for it, "" if none."""
+        self._next[name] = next_seq
+        if len(self._next) <= REMEMBERED_MAX:
+            return ""
+        oldest = next(iter(self._next))
+        self.floor = max(self.floor, self._next.pop(oldest))
+        return oldest
+
+    def recall(self, name: str, next_seq: int, *, is_floor: bool) -> None:
+        """Hear at a restart where a name goes on, or those that were forgotten."""
+        if is_floor:
+            self.floor = max(self.floor, next_seq)
+        else:
+            self._next[name] = next_seq
+
+
+class Founding:
+    """What all queues of one virtual host are given."""
+
+    def __init__(self, host_id: str, policies: Policies, clock: Clock) -> None:
+        self.policies = policies
+        self.numbers = Numbers()
+        self.dirty: list[Queue] = []
+        self.gone = Counts()  # what happened on queues that have ended
+        self.events: EventSink | None = None
+        self.ledger: Ledger | None = None  # the store's book, if there is a store
+        self.prepare: Callable[[Queue], None] = _nothing  # the broker's hooks into a new queue
+        self._host_id = host_id
+        self._clock = clock
+
+    def begin(self, name: str, settings: QueueSettings, kind: str) -> Queue:
+        """Make a queue; the kind is the store's word for what it is."""
+        limits = self.policies.broker
+        strategy = strategy_of(settings)
+        queue = Queue(name, settings, strategy, key_of(settings, strategy, limits))
+        queue.membership.selectors_max = limits.selectors_per_queue_max
+        queue.next_seq = self.numbers.take(name)
+        queue.dropped_to = queue.next_seq - 1  # what an earlier queue of the name still held
+        queue.dirty = self.dirty
+        queue.touched_at = self._clock.now
+        self.report(queue)
+        self.prepare(queue)
+        if self.ledger is not None:
+            self.ledger.open(self._host_id, kind, queue)
+        return queue
+
+    def report(self, queue: Queue) -> None:
+        """Let a queue tell its events to whoever hears them now."""
+        queue.board.events = None if self.events is None else self.events.of_queue(queue.name)
+
+    def end(self, queue: Queue, reason: str) -> None:
+        """Let go of a queue that is in use no more; the store is told by whoever ends it."""
+        self._remember(queue)
+        queue.timers.delayed.clear()  # the store forgets the whole queue
+        for consumer in [*queue.board.consumers.values(), *queue.board.browsers]:
+            queue.leave(consumer, self._clock.now)
+            consumer.cancelled(reason)
+        self.gone.add(queue.counts)
+        self.gone.dropped += queue.board.index.count
+        if queue.freed is not None:
+            queue.freed(queue)  # who waits for room in it goes on, to a new queue of its name
+
+    def _remember(self, queue: Queue) -> None:
+        # Nobody else ever gets a connection's temporary name, and its readers are gone.
+        if queue.next_seq == 1 or queue.name.startswith(TEMPORARY_ROOT):
+            return
+        forgotten = self.numbers.keep(queue.name, queue.next_seq)
+        if forgotten and self.ledger is not None:
+            self.ledger.forget(self._host_id, forgotten, self.numbers.floor)
+
+
+def _nothing(queue: Queue) -> None:
+    """Prepare nothing."""

@@ -1,0 +1,145 @@
+"""Subscription: one client's wish to read, over one or many destinations.
+
+One SUBSCRIBE or attach makes one of these. It has one credit window and, for each queue it reads,
+a consumer; topics all feed one consumer. A pattern keeps it open to destinations made later:
+the host calls `attach` for queues and `listen` for topics, of those that its user may read.
+
+Durable: a queue that listens to topics on behalf of clients that come and go.
+
+Its name is global in the virtual host, so clients that use the same one share its messages. A
+client that subscribes again with another destination or selector changes it for everybody (the
+Apollo STOMP manual, Topic Durable Subscriptions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from covey.core.clock import Clock
+from covey.core.host.feed import Feed, Tap
+from covey.core.host.topic import Topic
+from covey.core.model.consumer import Consumer, Window
+from covey.core.model.entry import Entry, Outcome
+from covey.core.naming.destination import Destination, Kind
+from covey.core.naming.pattern import Pattern
+from covey.core.queue.queue import Queue
+from covey.core.security.users import Verb, may
+from covey.core.selector import Selector
+
+if TYPE_CHECKING:
+    from covey.core.session import Session
+
+
+class Subscription:
+    """What a client subscribed to, under the id it gave."""
+
+    def __init__(
+        self, session: Session, name: str, window: Window, make: Callable[[], Consumer]
+    ) -> None:
+        self.session = session
+        self.name = name
+        self.window = window
+        self.make = make
+        self.consumers: list[Consumer] = []
+        self.patterns: list[Pattern] = []
+        self.topics: dict[Topic, None] = {}  # an ordered set: a pattern may mean very many
+        self._named: list[Topic] = []  # those it hears by their names
+        self._queues: set[Queue] = set()  # a pattern may mean very many
+        self.feed: Feed | None = None
+        self.verb = Verb.CONSUME  # or BROWSE: what its user needs to be allowed
+        self.is_lasting = True  # False: what matches its patterns later is none of its business
+        self.matches_zero = False  # whether its `a.**` means `a`, too
+        self.buffer_size = 640 * 1024  # what may wait for it at a topic before producers do
+
+    def may_read(self, kind: Kind, name: str) -> bool:
+        """Say whether its user may read a destination that one of its patterns means."""
+        return may(self.session.identity, self.verb, str(Destination(kind, name)))
+
+    def attach(self, queue: Queue, now: float) -> None:
+        """Read from a queue, too."""
+        if queue in self._queues:
+            return
+        self._queues.add(queue)
+        consumer = self.make()
+        consumer.name = self.name
+        queue.join(consumer, now)
+        self.consumers.append(consumer)
+
+    def listen(self, topic: Topic, buffer_size: int, clock: Clock) -> None:
+        """Hear a topic, too."""
+        if self.feed is None:
+            consumer = self.make()
+            consumer.name = self.name
+            self.feed = Feed(self.name, consumer, buffer_size, clock)
+            self.feed.topics = self.topics
+            self.consumers.append(consumer)
+        topic.hear(self.feed)
+        self.topics[topic] = None
+
+    def keep(self, topic: Topic) -> None:
+        """Hear a topic by its name: it stays for as long as this does."""
+        self._named.append(topic)
+        topic.named += 1
+
+    def detach(self, now: float, *, counted: bool) -> None:
+        """Let go of every queue and topic; what was held returns."""
+        for topic in self._named:
+            topic.named -= 1
+        self._named.clear()
+        for topic in self.topics:
+            if self.feed is not None:
+                topic.forget(self.feed)
+        self.topics.clear()
+        self._queues.clear()
+        consumers, self.consumers = self.consumers, []
+        for consumer in consumers:
+            source = consumer.queue
+            if source is not None:
+                source.leave(consumer, now, counted=counted)
+
+
+def settle(entry: Entry, outcome: Outcome, now: float, reason: str = "") -> None:
+    """Settle an entry with whatever it came from."""
+    consumer = entry.holder
+    if consumer is not None and consumer.queue is not None:
+        consumer.queue.settle(entry, outcome, now, reason)
+
+
+class Durable:
+    """A durable subscription: its queue, and what fills it."""
+
+    def __init__(self, name: str, queue: Queue, tap: Tap) -> None:
+        self.name = name
+        self.queue = queue
+        self.tap = tap
+        self.destinations: tuple[Destination, ...] = ()
+        self.patterns: list[Pattern] = []
+        self.topics = tap.topics
+        self._named: list[Topic] = []  # those it hears by their names
+
+    def is_already(self, destinations: tuple[Destination, ...], selector: Selector | None) -> bool:
+        """Say whether it hears just this."""
+        known = self.tap.selector
+        same = (known.text if known else "") == (selector.text if selector else "")
+        return same and self.destinations == destinations
+
+    def listen(self, topic: Topic) -> None:
+        """Hear a topic, too."""
+        topic.fill(self.tap)
+        self.topics[topic] = None
+
+    def listen_by_name(self, topic: Topic) -> None:
+        """Hear a topic for as long as it is not told otherwise."""
+        self.listen(topic)
+        self._named.append(topic)
+        topic.named += 1
+
+    def unlisten(self) -> None:
+        """Hear nothing any more."""
+        for topic in self._named:
+            topic.named -= 1
+        self._named.clear()
+        for topic in self.topics:
+            topic.stop_filling(self.tap)
+        self.topics.clear()

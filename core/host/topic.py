@@ -1,0 +1,146 @@
+# Compiled by mypyc: see setup.py.
+"""Topic: every subscriber gets each message; nobody there, nothing kept.
+
+Queues (`taps`) take a message as it is published. For connected readers (`feeds`) messages that
+come in a row are gathered and handed out together, at the end of the turn at the latest, so that a
+message costs the same for one reader as for a hundred. Whoever publishes to one topic hands out
+what the one before has gathered: a reader of both sees them in the order they were sent.
+
+The one thing a topic remembers is the last message sent with `retain:set` (the Apollo STOMP
+manual), which each later subscription gets first. It does not survive a restart.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from covey.core.dispatch.lane import Lane
+from covey.core.host.feed import NO_LANE, Fan, Feed, Tap
+from covey.core.model.message import FORGET_RETAINED, RETAIN, Message
+
+if TYPE_CHECKING:
+    from covey.core.clock import Clock
+    from covey.core.session import Session
+
+
+class Topic:
+    """A name and those who listen to it."""
+
+    __slots__ = (
+        "_batch_max",
+        "_fan",
+        "_retaining",
+        "_senders",
+        "delivered",
+        "feeds",
+        "met",
+        "name",
+        "named",
+        "published",
+        "retained",
+        "taps",
+        "touched_at",
+    )
+
+    def __init__(self, name: str, batch_max: int, retaining: dict[Topic, None]) -> None:
+        """Begin with nobody; no more than `batch_max` bytes are gathered.
+
+        While it retains a message it is among those that are `retaining`.
+        """
+        self.name = name
+        self._batch_max = batch_max
+        self._retaining = retaining
+        self.met = 0  # the last listener it has asked about (`core.host.audience`)
+        self.named = 0  # listeners that mean it by its name, and not by a pattern alone
+        self.taps: list[Tap] = []
+        self.feeds: dict[Feed, None] = {}  # an ordered set: there may be very many
+        self.retained: Message | None = None
+        self.published = 0
+        self.delivered = 0
+        self.touched_at = 0.0
+        self._fan = Fan()
+        self._senders: list[Session] = []  # of what is gathered, each once
+
+    @property
+    def audience(self) -> int:
+        """Return how many listen."""
+        return len(self.taps) + len(self.feeds)
+
+    def publish(self, session: Session, message: Message, now: float) -> None:
+        """Take a message for everybody who listens."""
+        for tap in self.taps:
+            tap.offer(message)  # may refuse it: then nothing has happened
+        self.touched_at = now
+        if message.retain == RETAIN:
+            self.retained = message
+            self._retaining[self] = None
+        elif message.retain == FORGET_RETAINED:
+            self.forget_retained()
+        self.published += 1
+        self.delivered += len(self.taps) + len(self.feeds)
+        if self.feeds:
+            if session not in self._senders:
+                self._senders.append(session)
+            fan = self._fan
+            fan.add(message)
+            if fan.size > self._batch_max:
+                self.fan_out(now)
+
+    def fan_out(self, now: float) -> None:
+        """Hand out what is gathered; its senders wait for readers that do not keep up."""
+        fan = self._fan
+        if not fan.messages:
+            return
+        self._fan = Fan(fan.lane)
+        senders, self._senders = self._senders, []
+        for feed in self.feeds:
+            feed.take(fan)
+            if feed.is_over:
+                for session in senders:
+                    session.block(f"a slow subscriber of topic {self.name}", now)
+                    feed.waited_for_by.append(session)
+
+    def hear(self, feed: Feed) -> None:
+        """Let a reader listen; the retained message comes first."""
+        if feed not in self.feeds:
+            self.fan_out(self.touched_at)
+            self.feeds[feed] = None
+            if self._fan.lane is NO_LANE:
+                self._fan.lane = Lane(self.name, is_grouped=False)  # many topics have no reader
+            if self.retained is not None:
+                feed.offer(self.retained, self._fan.lane)
+
+    def forget(self, feed: Feed) -> None:
+        """Let a reader go; it hears what was published before."""
+        if feed in self.feeds:
+            self.fan_out(self.touched_at)
+            del self.feeds[feed]
+
+    def fill(self, tap: Tap) -> None:
+        """Let a queue take what is published from now on."""
+        if tap not in self.taps:
+            self.taps.append(tap)
+
+    def stop_filling(self, tap: Tap) -> None:
+        """Let a queue take no more."""
+        if tap in self.taps:
+            self.taps.remove(tap)
+
+    def let_go(self) -> None:
+        """Forget its listeners: those that mean it by a pattern meet it when it is used again."""
+        for feed in self.feeds:
+            feed.topics.pop(self, None)
+        for tap in self.taps:
+            tap.topics.pop(self, None)
+        self.feeds.clear()
+        self.taps.clear()
+
+    def forget_retained(self) -> None:
+        """Have nothing for newcomers any more."""
+        self.retained = None
+        self._retaining.pop(self, None)
+
+    def offer_retained(self, tap: Tap, clock: Clock) -> None:
+        """Give the retained message, if its time is not over, to a queue that is new here."""
+        if self.retained is not None and not clock.has_passed(self.retained.expires_ms):
+            tap.offer(self.retained)

@@ -1,0 +1,186 @@
+"""Catalogue: what there is in a virtual host, by type and name.
+
+The types are those of `core.management.describe.ATTRIBUTES`. A group's name is `queue/group`, a
+consumer's `source/id`, a connection's its number; names of queues and topics are canonical. Who may
+look is asked before (`core.management.admin`).
+
+There may be thousands of anything and a million groups, so what is asked for comes in pages, and
+only what is on the page is described.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from heapq import nlargest
+from itertools import islice
+
+from covey.core.broker.broker import Broker
+from covey.core.dispatch.lane import Lane
+from covey.core.errors import RefusedError
+from covey.core.host.virtual_host import VirtualHost
+from covey.core.management import describe
+from covey.core.management.describe import ATTRIBUTES, Attributes
+from covey.core.management.waiting import longest_waits, urgency
+from covey.core.model.consumer import Consumer
+from covey.core.queue.queue import Queue
+from covey.core.session import Session
+
+
+class Catalogue:
+    """Everything of one virtual host, to be found and described."""
+
+    def __init__(self, broker: Broker, host: VirtualHost) -> None:
+        self.broker = broker
+        self.host = host
+
+    def entities(self, type_name: str, now: float) -> list[Attributes]:
+        """Describe everything of one type."""
+        return self.page(type_name, now)[0]
+
+    def page(
+        self, type_name: str, now: float, start: int = 0, count: int | None = None
+    ) -> tuple[list[Attributes], int]:
+        """Describe some things of one type, all without a count; return how many there are, too."""
+        if type_name == "group":
+            return groups(self.queues(), now, start, count)
+        return _page(self._describers(type_name, now), start, count)
+
+    def blocked(
+        self, now: float, start: int = 0, count: int | None = None
+    ) -> tuple[list[Attributes], int]:
+        """Describe some of the connections whose producers wait; return how many do, too."""
+        sessions = [session for session in self.sessions() if session.is_blocked]
+        describers = [partial(describe.connection, session, now) for session in sessions]
+        return _page(describers, start, count)
+
+    def _describers(self, type_name: str, now: float) -> list[Callable[[], Attributes]]:
+        """Return what describes each thing of a type, when it is wanted."""
+        host = self.host
+        if type_name == "broker":
+            return [partial(describe.broker, self.broker, host)]
+        if type_name == "queue":
+            return [partial(describe.queue, queue, host) for queue in host.queues.values()]
+        if type_name == "topic":
+            return [partial(self._topic, name) for name in host.topics]
+        if type_name == "subscription":
+            return [partial(describe.subscription, durable) for durable in host.durables.values()]
+        if type_name == "connection":
+            return [partial(describe.connection, session, now) for session in self.sessions()]
+        if type_name == "consumer":
+            return [partial(_describe, consumer) for consumer in self._consumers()]
+        raise RefusedError(
+            f"there is no type {type_name}; there are {', '.join(ATTRIBUTES)}", "invalid"
+        )
+
+    def _topic(self, name: str) -> Attributes:
+        return describe.topic(self.host.topic(name))
+
+    def read(self, type_name: str, name: str, now: float) -> Attributes:
+        """Describe one thing; raises RefusedError if there is none of that name."""
+        for entity in self.entities(type_name, now):
+            if entity["name"] == name:
+                return entity
+        raise RefusedError(f"there is no {type_name} {name}", "not-found")
+
+    def group(self, queue: Queue, group: str, now: float) -> Attributes:
+        """Describe one group of a queue; raises RefusedError if it has no message."""
+        lane = queue.board.lanes.get(group)
+        if lane is None:
+            raise RefusedError(f"queue {queue.name} has no message of group {group}", "not-found")
+        return describe.group(queue, lane, now)
+
+    def queue(self, name: str) -> Queue:
+        """Return a queue that exists."""
+        queue = self.host.queues.get(name)
+        if queue is None:
+            raise RefusedError(f"there is no queue {name}", "not-found")
+        return queue
+
+    def session(self, name: str) -> Session:
+        """Return the session of a connection that is open."""
+        for session in self.sessions():
+            if str(session.id) == name:
+                return session
+        raise RefusedError(f"there is no connection {name}", "not-found")
+
+    def sessions(self) -> list[Session]:
+        """Return the sessions of all connections."""
+        sessions = self.broker.sessions.values()
+        return [session for session in sessions if session.host is self.host]
+
+    def queues(self) -> list[Queue]:
+        """Return everything that has groups: the queues, and those of durable subscriptions."""
+        durables = [durable.queue for durable in self.host.durables.values()]
+        return [*self.host.queues.values(), *durables]
+
+    def _consumers(self) -> list[Consumer]:
+        subscriptions = [each for s in self.sessions() for each in s.subscriptions.values()]
+        return [consumer for each in subscriptions for consumer in each.consumers]
+
+
+def groups(
+    queues: Sequence[Queue], now: float, start: int = 0, count: int | None = None
+) -> tuple[list[Attributes], int]:
+    """Describe some groups of these queues; return how many there are, too."""
+    found: list[Attributes] = []
+    total = 0
+    for queue in queues:
+        lanes = queue.board.lanes.values()
+        first = max(0, start - total)
+        stop = None if count is None else first + count - len(found)
+        total += len(lanes)
+        if stop is None or first < min(stop, len(lanes)):
+            found += describe.groups(queue, islice(lanes, first, stop), now)
+    return found, total
+
+
+def waiting_groups(
+    queues: Iterable[Queue], now: float, start: int = 0, count: int | None = None
+) -> tuple[list[Attributes], int]:
+    """Describe some of the groups that wait, the most urgent first; return how many do, too."""
+    found: list[tuple[tuple[float, Lane], Queue]] = []
+    total = 0
+    for queue in queues:
+        stop = len(queue.board.lanes) if count is None else start + count
+        longest, waiting = longest_waits(queue, now, stop)
+        found += [(wait, queue) for wait in longest]
+        total += waiting
+    stop = total if count is None else start + count
+    shown = nlargest(stop, found, key=lambda each: urgency(each[0]))[start:]
+    return described([(queue, lane) for (_, lane), queue in shown], now), total
+
+
+def described(shown: Sequence[tuple[Queue, Lane]], now: float) -> list[Attributes]:
+    """Describe groups of several queues in this order, those of one queue at once."""
+    lanes: dict[Queue, list[Lane]] = {}
+    for queue, lane in shown:
+        lanes.setdefault(queue, []).append(lane)
+    rows = {
+        lane: row
+        for queue, own in lanes.items()
+        for lane, row in zip(own, describe.groups(queue, own, now), strict=True)
+    }
+    return [rows[lane] for _, lane in shown]
+
+
+def consumers(
+    queue: Queue, start: int = 0, count: int | None = None
+) -> tuple[list[Attributes], int]:
+    """Describe some of a queue's readers, browsers too; return how many there are, too."""
+    board = queue.board
+    readers = [*board.consumers.values(), *board.browsers]
+    return _page([partial(describe.consumer, reader, queue) for reader in readers], start, count)
+
+
+def _page(
+    describers: Sequence[Callable[[], Attributes]], start: int, count: int | None
+) -> tuple[list[Attributes], int]:
+    stop = None if count is None else start + count
+    return [describer() for describer in describers[start:stop]], len(describers)
+
+
+def _describe(consumer: Consumer) -> Attributes:
+    source = consumer.queue
+    assert source is not None, "a subscription keeps only consumers that read"
+    return describe.consumer(consumer, source)

@@ -1,0 +1,183 @@
+# Compiled by mypyc: see setup.py.
+"""Consumer: one reader of one queue, and the credit it has.
+
+A protocol subclasses `Consumer` and implements `deliver`, which may only append to an outbox:
+it must never call back into the core, since it runs in the middle of a dispatch. Owner identity
+is the object (or its number, never used twice), never a name: two links may share a name.
+
+`Window` holds the two credit windows of the Apollo STOMP manual. Delivery goes on while either
+is above zero, so each may become negative; both stay signed. One STOMP subscription to several
+queues has one window and a consumer in each queue.
+
+Source: what a consumer reads from, whatever is behind it.
+
+A queue and a topic subscription's feed both hand out entries, take them back settled, and hear
+when a consumer's credit changed. Protocols settle through this seam and need not know which.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import mypyc_attr
+
+from covey.core.model.entry import ACCEPTED
+
+if TYPE_CHECKING:
+    from covey.core.dispatch.browsing import Glances
+    from covey.core.dispatch.lane import Lane
+    from covey.core.dispatch.view import View
+    from covey.core.host.feed import Fan
+    from covey.core.model.entry import Entry, Outcome
+    from covey.core.selector import Selector
+    from covey.core.session import Session
+
+
+CREDIT_MAX: Final = 2**53  # far above any real window: sums stay exact integers everywhere
+
+
+class Window:
+    """Credit by messages and by content bytes; `is_paused` while the peer's outbox is full."""
+
+    __slots__ = ("consumers", "count", "is_automatic", "is_paused", "size")
+
+    def __init__(self, count: int, size: int = 0, *, is_automatic: bool = False) -> None:
+        self.count = count
+        self.size = size
+        self.is_automatic = is_automatic  # nobody counts: only a full outbox stops delivery
+        self.is_paused = False
+        self.consumers: list[Consumer] = []
+
+    def is_open(self) -> bool:
+        """Say whether another message may be sent."""
+        return not self.is_paused and self.has_credit()
+
+    def has_credit(self) -> bool:
+        """Say whether the peer wants another message, be its outbox full or not."""
+        return self.is_automatic or self.count > 0 or self.size > 0
+
+    def grant(self, count: int, size: int) -> None:
+        """Raise the windows and let every consumer that was waiting for it go on."""
+        was_open = self.count > 0 or self.size > 0
+        count += self.count
+        size += self.size
+        self.count = count if count < CREDIT_MAX else CREDIT_MAX
+        self.size = size if size < CREDIT_MAX else CREDIT_MAX
+        if not was_open:
+            self.reconsider()
+
+    def reconsider(self) -> None:
+        """Tell the queues behind this window that it may have opened."""
+        if self.is_open():
+            for consumer in self.consumers:
+                queue = consumer.queue
+                if queue is not None:
+                    queue.credit_changed(consumer)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Consumer(ABC):
+    """A reader: what it wants, what it holds, and where it stands in its queue's lists."""
+
+    def __init__(self, session: Session, window: Window) -> None:
+        self.id = 0  # given by the queue when it joins
+        self.session = session
+        self.window = window
+        self.queue: Source | None = None
+        self.name = ""  # subscription id or link name, for people
+        self.client_id = ""  # who it is over reconnects, for sticky return; "" = nobody
+        # What it asks for.
+        self.selector: Selector | None = None
+        self.from_seq = 0
+        self.is_exclusive = False
+        self.is_presettled = False  # a delivery is settled as it is sent
+        self.is_no_local = False
+        self.wants_revoked = False
+        self.priority = 0
+        self.weight = 1
+        self.unsettled_max = 100_000
+        # Browsers only look: they own nothing and keep a number as their cursor.
+        self.is_browser = False
+        self.browse_ends = True
+        self.sees_acquired = True
+        self.heeds_holders = False  # of shared groups it sees only what nobody has acquired
+        self.cursor = 0
+        self.glances: Glances | None = None
+        # Kept by the queue.
+        self.view: View | None = None
+        self.unsettled: dict[int, Entry] = {}
+        self.lanes: set[Lane] = set()
+        self.ready: list[int] = []  # heap: heads only this consumer may take
+        self.is_gone = False
+        self.is_retiring = False  # keeps its groups until they are empty, takes no new ones
+        self.joined_at = 0.0
+        self.delivered = 0
+        self.served = 0.0  # deliveries per weight, for fairness in the plain line
+        self.last_assigned = 0
+        self.places = [0, 0]  # its valid place in the lane line and the plain line
+
+    @abstractmethod
+    def deliver(self, entry: Entry) -> None:
+        """Put the message into the peer's outbox. Must not call back into the core."""
+
+    def deliver_fan(self, fan: Fan) -> None:
+        """Put messages of a topic into the outbox, all settled as they are sent."""
+        for entry in fan.entries():
+            self.deliver(entry)
+
+    def browse_ended(self) -> None:  # noqa: B027 - only protocols with an end-of-browse word act
+        """Hear that a browser has seen the last message."""
+
+    def revoked(self, group: str) -> None:  # noqa: B027 - opt-in per subscription
+        """Hear that a group this consumer owned is no longer its own."""
+
+    def cancelled(self, reason: str) -> None:  # noqa: B027 - a test's consumer need not care
+        """Hear that the queue under this consumer went away."""
+
+    def drained(self) -> None:  # noqa: B027 - only AMQP asks for a drain
+        """Hear that nothing more can come for the credit given (AMQP drain)."""
+
+    def is_willing(self) -> bool:
+        """Say whether the consumer can take a message now."""
+        window = self.window  # `is_open` by hand: asked several times a message
+        return (
+            (window.count > 0 or window.is_automatic or window.size > 0)
+            and not window.is_paused
+            and not self.is_gone
+            and len(self.unsettled) < self.unsettled_max
+        )
+
+
+class Source(ABC):
+    """A queue or a feed, as its consumer sees it."""
+
+    name: str
+
+    @abstractmethod
+    def settle(self, entry: Entry, outcome: Outcome, now: float, reason: str = "") -> None:
+        """Settle an acquired entry; a second settle of the same is ignored.
+
+        `reason` is what the consumer says of a rejection: its dead letter shows it.
+        """
+
+    def accept(self, consumer: Consumer, entries: Sequence[Entry], now: float) -> None:
+        """Settle what a consumer was given and is done with: clients acknowledge in rows."""
+        for entry in entries:
+            self.settle(entry, ACCEPTED, now)
+
+    def record(self, kind: int, entry: Entry) -> None:  # noqa: B027 - a feed has no events
+        """Report an event of one entry, if anybody listens."""
+
+    @abstractmethod
+    def settled(self, entry: Entry) -> None:
+        """Remove an entry that was settled as it was sent."""
+
+    @abstractmethod
+    def credit_changed(self, consumer: Consumer) -> None:
+        """Hear that the consumer's window opened."""
+
+    @abstractmethod
+    def leave(self, consumer: Consumer, now: float, *, counted: bool = True) -> None:
+        """Let the consumer go; what it held returns."""

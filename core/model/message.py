@@ -1,0 +1,136 @@
+# Compiled by mypyc: see setup.py.
+"""Message: what a producer sent, as every room of the broker sees it.
+
+A message is made once by the protocol that received it and never changes; queues, topics and
+transactions share the one object. It keeps the producer's own encoding. The core reads the
+few fields below and, through `lookup`, any property by name (selectors, group keys); another
+protocol asks for the `neutral` form and renders it in its own words. Nothing here knows a wire.
+
+What differs from place to place (sequence number, delivery count, who holds it) lives in
+`core.model.entry.Entry`, one for each queue the message sits in.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from mypy_extensions import mypyc_attr
+
+from covey.core.selector import Value
+
+# What a message does to its topic's retained one.
+KEEP_NOTHING: Final = 0
+RETAIN: Final = 1
+FORGET_RETAINED: Final = 2
+
+DEFAULT_PRIORITY: Final = 4  # JMS and AMQP 1.0 section 3.2.1 agree on 4 of 0..9.
+
+
+@dataclass(slots=True)
+class Neutral:
+    """A message in no protocol's words: what one front end hands to another.
+
+    Names follow AMQP 1.0 section 3.2.4 where it has one. `properties` are the application's
+    own; `body_kind` says what `body` is: data (bytes), text (UTF-8), or json. `body_shape` names
+    what it was in AMQP where the kind does not say it: string, binary, null, map, list, sequence
+    or (any other) value. `dead_reason` is why a dead letter died.
+    """
+
+    body: bytes = b""
+    body_kind: str = "data"
+    body_shape: str = ""
+    message_id: str = ""
+    correlation_id: str = ""
+    reply_to: str = ""
+    to: str = ""
+    subject: str = ""
+    content_type: str = ""
+    content_encoding: str = ""
+    group_id: str = ""
+    group_sequence: int = 0
+    user_id: str = ""
+    dead_reason: str = ""
+    created_ms: int = 0
+    expires_ms: int = 0
+    priority: int = DEFAULT_PRIORITY
+    persistent: bool = False
+    properties: dict[str, Value] = field(default_factory=dict)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Message(ABC):
+    """The fields the core decides by; the rest stays in the producer's encoding.
+
+    `group` is the protocol's native group id ("" for none; STOMP has none, its group headers
+    are found by name), `group_sequence` below zero closes the group. Times are milliseconds
+    since the epoch, 0 meaning never. `size` counts content bytes (requirement of the Apollo
+    STOMP manual: credit counts the body, not the frame).
+    """
+
+    # Names the encoding in a store; one decoder is registered for each. A ClassVar, or compiled
+    # code would read this default instead of a subclass's own.
+    kind: ClassVar[str] = ""
+
+    __slots__ = (
+        "due_ms",
+        "expires_ms",
+        "group",
+        "group_sequence",
+        "persistent",
+        "priority",
+        "retain",
+        "sender",
+        "size",
+    )
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.persistent = False
+        self.priority = DEFAULT_PRIORITY
+        self.expires_ms = 0
+        self.due_ms = 0  # not to be delivered before this time; 0 = at once
+        self.group = ""
+        self.group_sequence = 0
+        self.retain = KEEP_NOTHING  # what a topic does with it for later subscribers
+        self.sender = 0  # the session that sent it, for no-local; 0 after a restart
+
+    @abstractmethod
+    def message_id(self) -> str:
+        """Return the message's id, the client's or the one the broker made; "" if none."""
+
+    def duplicate_id(self) -> str:
+        """Return the id the client gave, by which a duplicate is known; "" if it gave none."""
+        return self.message_id()
+
+    def group_place(self) -> str:
+        """Return what the sender calls the place its group id stood in."""
+        return "group-id"
+
+    @abstractmethod
+    def lookup(self, name: str) -> Value:
+        """Return the property called `name` as a selector sees it, None if absent."""
+
+    @abstractmethod
+    def neutral(self) -> Neutral:
+        """Return the message in no protocol's words. Costs a full decode."""
+
+    def form(self) -> object:
+        """Return what this message shares with all that differ from it in `content` alone.
+
+        None if that is not known; else the same object for each of them and for no other.
+        """
+        return None
+
+    def content(self) -> bytes:
+        """Return the bytes in which messages of one form differ."""
+        return b""
+
+    @abstractmethod
+    def encode(self) -> tuple[bytes, bytes]:
+        """Return head and body as a store keeps them; `kind` names the decoder."""
+
+    @abstractmethod
+    def as_dead_letter(self, reason: str) -> Message:
+        """Return what a dead-letter queue gets: a copy that never expires and says why it died."""

@@ -1,0 +1,129 @@
+"""PatternIndex: who waits behind which pattern, found without asking every pattern.
+
+The patterns are a tree of their parts. A name walks it level by level, and all nodes that it can
+have reached go on together, so a name costs its levels times those nodes, however many patterns
+there are beside them: ten thousand that differ in a literal part cost one look-up. Only parts that
+are wildcards of one node are tried one after the other.
+
+    a.*.b  and  a.**       root -- a --+-- * -- b (values)
+                                       +-- ** (values; takes any further level, too)
+
+Patterns for which `**` may mean no part at all have a tree of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from covey.core.naming.path import CANONICAL
+from covey.core.naming.pattern import Part, Pattern
+
+T = TypeVar("T")
+
+
+class Node(Generic[T]):
+    """What patterns have in common up to one part."""
+
+    __slots__ = ("literals", "part", "values", "wildcards")
+
+    def __init__(self, part: Part | None) -> None:
+        self.part = part  # None: the root
+        self.literals: dict[str, Node[T]] = {}
+        self.wildcards: dict[str, Node[T]] = {}
+        self.values: dict[T, int] = {}  # with the number by which they are told
+
+    @property
+    def is_empty(self) -> bool:
+        """Say whether nothing is here or below."""
+        return not (self.values or self.literals or self.wildcards)
+
+    def below(self, part: Part) -> dict[str, Node[T]]:
+        """Return where a part's node is kept."""
+        return self.wildcards if part.literal is None else self.literals
+
+    def after(self, level: str) -> list[Node[T]]:
+        """Return the nodes that are reached by one more level of a name."""
+        reached = [
+            node
+            for node in self.wildcards.values()
+            if node.part is not None and node.part.accepts(level)
+        ]
+        literal = self.literals.get(level)
+        if literal is not None:
+            reached.append(literal)
+        if self.part is not None and self.part.is_descendant:
+            reached.append(self)
+        return reached
+
+
+class PatternIndex(Generic[T]):
+    """Values behind patterns; one index for each kind of destination."""
+
+    __slots__ = ("_number", "_root", "_root_of_zero")
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._root: Node[T] = Node(None)
+        self._root_of_zero: Node[T] = Node(None)
+
+    def add(self, pattern: Pattern, value: T) -> None:
+        """Put a value behind a pattern; putting it there twice changes nothing."""
+        node = self._root_of(pattern)
+        for part in pattern.parts:
+            node = node.below(part).setdefault(part.text, Node(part))
+        self._number += 1
+        node.values.setdefault(value, self._number)
+
+    def discard(self, pattern: Pattern, value: T) -> None:
+        """Take a value away; one that is not there is no error."""
+        path = [self._root_of(pattern)]
+        for part in pattern.parts:
+            node = path[-1].below(part).get(part.text)
+            if node is None:
+                return
+            path.append(node)
+        path[-1].values.pop(value, None)
+        for part, parent, node in zip(
+            reversed(pattern.parts), reversed(path[:-1]), reversed(path[1:]), strict=True
+        ):
+            if not node.is_empty:
+                return
+            del parent.below(part)[part.text]
+
+    def matching(self, name: str) -> list[T]:
+        """Return each value behind a pattern that means `name`, once: who came first is first."""
+        levels = name.split(CANONICAL.separator)
+        ends = _walk([self._root], levels)
+        ends += _walk(_with_descendants([self._root_of_zero]), levels, matches_zero=True)
+        found: dict[T, int] = {}
+        for node in ends:
+            for value, number in node.values.items():
+                found[value] = min(number, found.get(value, number))
+        return sorted(found, key=found.__getitem__)
+
+    def _root_of(self, pattern: Pattern) -> Node[T]:
+        return self._root_of_zero if pattern.matches_zero else self._root
+
+
+def _walk(
+    reached: list[Node[T]], levels: list[str], *, matches_zero: bool = False
+) -> list[Node[T]]:
+    """Return the nodes that all levels of a name lead to."""
+    for level in levels:
+        following = [after for node in reached for after in node.after(level)]
+        # Two ways may lead to one node; it goes on once.
+        reached = list({id(node): node for node in following}.values())
+        if matches_zero:
+            reached = _with_descendants(reached)
+    return reached
+
+
+def _with_descendants(reached: list[Node[T]]) -> list[Node[T]]:
+    """Add the nodes that are reached by `**` without a level."""
+    found = {id(node): node for node in reached}
+    for node in reached:  # and those added meanwhile
+        for child in node.wildcards.values():
+            if child.part is not None and child.part.is_descendant and id(child) not in found:
+                found[id(child)] = child
+                reached.append(child)
+    return reached

@@ -1,0 +1,179 @@
+# Compiled by mypyc: see setup.py.
+"""Transaction: sends and settlements that happen together or not at all.
+
+Until the commit a sent message is in no queue and no group, and a settled delivery stays with
+its consumer: the group's ownership and counts are unchanged. An entry settled in an open
+transaction belongs to the transaction, so that it stays with it when its consumer goes; after
+an abort it is the consumer's again, or returns to its place if the consumer is gone.
+
+Transactions: those that clients have open, by the names they gave them.
+
+A name is a session's own, is begun once and ended once, and is free again at the end. A commit
+that finds a queue full waits as a whole; the transaction is its session's until all of it is done.
+Sends and settlements are carried out in one turn, so they are one batch of the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from covey.config.settings import BrokerSettings
+from covey.core.clock import Clock
+from covey.core.errors import RefusedError
+from covey.core.events.event import EventKind
+from covey.core.model.entry import ACQUIRED, Entry, Outcome
+from covey.core.publishing.publishing import Publishing, Work
+from covey.core.session import Session
+
+if TYPE_CHECKING:
+    from covey.core.model.consumer import Consumer, Source
+    from covey.core.model.message import Message
+    from covey.core.naming.destination import Destination
+
+
+class Settlement:
+    """A delivery settled in a transaction, and where it came from."""
+
+    __slots__ = ("consumer", "entry", "outcome", "reason", "source")
+
+    def __init__(
+        self, entry: Entry, consumer: Consumer, source: Source, outcome: Outcome, reason: str
+    ) -> None:
+        self.entry = entry
+        self.consumer = consumer
+        self.source = source
+        self.outcome = outcome
+        self.reason = reason
+
+
+class Transaction:
+    """What a client did under one transaction id."""
+
+    def __init__(self, operations_max: int, bytes_max: int) -> None:
+        self.operations_max = operations_max
+        self.bytes_max = bytes_max
+        self.sends: list[tuple[tuple[Destination, ...], Message]] = []
+        self.settlements: list[Settlement] = []
+        self.size = 0
+
+    def send(self, targets: tuple[Destination, ...], message: Message) -> None:
+        """Keep a message for the commit."""
+        self._count(message.size)
+        self.sends.append((targets, message))
+
+    def settle(self, entry: Entry, outcome: Outcome, reason: str = "") -> None:
+        """Keep a settlement for the commit; the entry is the transaction's from now on."""
+        consumer = entry.holder
+        if entry.state != ACQUIRED or consumer is None or consumer.queue is None:
+            return
+        self._count(0)
+        consumer.unsettled.pop(entry.seq, None)
+        if len(consumer.unsettled) + 1 == consumer.unsettled_max:
+            consumer.queue.credit_changed(consumer)  # it held all it may hold
+        consumer.queue.record(EventKind.ENLIST, entry)
+        self.settlements.append(Settlement(entry, consumer, consumer.queue, outcome, reason))
+
+    def commit_settlements(self, now: float) -> None:
+        """Carry the settlements out."""
+        for settlement in self.settlements:
+            settlement.source.settle(settlement.entry, settlement.outcome, now, settlement.reason)
+        self.settlements.clear()
+
+    def abort(self, now: float) -> None:
+        """Undo everything; deliveries are their consumer's again, or go back in order."""
+        self.sends.clear()
+        settlements, self.settlements = self.settlements, []
+        for settlement in settlements:
+            entry = settlement.entry
+            if settlement.consumer.is_gone:
+                settlement.source.settle(entry, Outcome.FAILED, now)
+            elif entry.state == ACQUIRED:
+                settlement.consumer.unsettled[entry.seq] = entry
+                settlement.source.record(EventKind.DELIST, entry)
+
+    def _count(self, size: int) -> None:
+        self.size += size
+        if len(self.sends) + len(self.settlements) >= self.operations_max:
+            raise RefusedError(
+                f"the transaction has {self.operations_max} operations already,"
+                " the most that tx_operations_max allows",
+                "limit",
+            )
+        if self.size > self.bytes_max:
+            raise RefusedError(
+                f"the transaction holds more than {self.bytes_max} bytes,"
+                " the most that tx_bytes_max allows",
+                "limit",
+            )
+
+
+class Transactions:
+    """How transactions begin and end."""
+
+    def __init__(self, publishing: Publishing, clock: Clock, limits: BrokerSettings) -> None:
+        self.limits = limits
+        self._publishing = publishing
+        self._clock = clock
+
+    def begin(self, session: Session, name: str) -> Transaction:
+        """Start a transaction under a name that is not in use."""
+        if name in session.transactions:
+            raise RefusedError(f"transaction {name} is running already", "exists")
+        if 0 < session.transactions_max <= len(session.transactions):
+            raise RefusedError(
+                f"the connection has {session.transactions_max} open transactions already,"
+                " the most that transactions_max allows",
+                "limit",
+            )
+        transaction = Transaction(self.limits.tx_operations_max, self.limits.tx_bytes_max)
+        session.transactions[name] = transaction
+        return transaction
+
+    def running(self, session: Session, name: str) -> Transaction:
+        """Return a transaction that was begun."""
+        transaction = session.transactions.get(name)
+        if transaction is None:
+            raise RefusedError(f"there is no transaction {name}", "not-found")
+        return transaction
+
+    def running_or_new(self, session: Session, name: str) -> Transaction:
+        """Return a transaction, started now if the client never said BEGIN (as Apollo does)."""
+        return session.transactions.get(name) or self.begin(session, name)
+
+    def commit(
+        self, session: Session, name: str, now: float, done: Callable[[], None] | None = None
+    ) -> None:
+        """Carry a transaction out; raises RefusedError, and aborts it, if a send is refused.
+
+        `done` is called once it is safe; a full queue delays all of it.
+        """
+        transaction = self.running(session, name)
+        self._clock.turn(now)
+
+        def finish() -> None:
+            del session.transactions[name]
+            transaction.commit_settlements(session.host.now)
+
+        def undo() -> None:
+            del session.transactions[name]
+            transaction.abort(session.host.now)
+
+        try:
+            self._publishing.start(Work(session, transaction.sends, done, undo, finish))
+        except RefusedError:
+            undo()
+            raise
+
+    def abort(self, session: Session, name: str, now: float) -> None:
+        """Undo a transaction."""
+        transaction = self.running(session, name)
+        del session.transactions[name]
+        self._clock.turn(now)
+        transaction.abort(now)
+
+    def abort_all(self, session: Session, now: float) -> None:
+        """Undo what a session that goes has left open."""
+        for transaction in list(session.transactions.values()):
+            transaction.abort(now)
+        session.transactions.clear()

@@ -1,0 +1,92 @@
+# Compiled by mypyc: see setup.py.
+"""Counts: what has happened to a queue's messages since it was made, or since the broker started.
+
+Every message that came in, or that the start found in the store, has left in one way or is there:
+restored + enqueued = acked + dead + expired + dropped + the number of entries on the queue.
+One that a full queue takes and drops at once (`drop tail`) is counted on either side. A message
+that came back is counted in `returned` each time, and stays. One that was sent before is counted in
+`duplicates` and never came in, one that waits for its time comes in when that has come.
+
+Ages: how long ago a queue gave a sequence number, without a clock reading per message.
+
+Once per turn, at most once a second, the queue notes "all numbers below this were given by now".
+The age of a number is that of the first note above it: right to a second or a turn, for eight
+bytes a second instead of thirty a message. One above all notes was given within a second of the
+last of them, or a later turn would have noted it. Notes do not survive a restart: the age of what
+was recovered counts from then.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Final
+
+
+class Counts:
+    """The ways in and out of one queue."""
+
+    __slots__ = (
+        "acked",
+        "dead",
+        "dropped",
+        "duplicates",
+        "enqueued",
+        "expired",
+        "restored",
+        "returned",
+    )
+
+    def __init__(self) -> None:
+        self.restored = 0
+        self.enqueued = 0
+        self.acked = 0
+        self.returned = 0
+        self.expired = 0
+        self.dropped = 0
+        self.dead = 0
+        self.duplicates = 0
+
+    def add(self, other: Counts) -> None:
+        """Count what another queue has counted, too."""
+        self.restored += other.restored
+        self.enqueued += other.enqueued
+        self.acked += other.acked
+        self.returned += other.returned
+        self.expired += other.expired
+        self.dropped += other.dropped
+        self.dead += other.dead
+        self.duplicates += other.duplicates
+
+
+NOTE_EVERY_S: Final = 1.0
+NOTES_MAX: Final = 4096  # an hour of steady traffic; then every other note goes
+
+
+class Ages:
+    """When numbers were given."""
+
+    __slots__ = ("_numbers", "_times")
+
+    def __init__(self) -> None:
+        self._numbers: list[int] = []
+        self._times: list[float] = []
+
+    def note(self, next_seq: int, now: float) -> None:
+        """Note that all numbers below `next_seq` have been given by now."""
+        times = self._times
+        if times and (now - times[-1] < NOTE_EVERY_S or self._numbers[-1] == next_seq):
+            return
+        self._numbers.append(next_seq)
+        times.append(now)
+        if len(times) > NOTES_MAX:
+            # The older half gets coarser: nobody asks for the second of something hours old.
+            self._numbers = self._numbers[1 : NOTES_MAX // 2 : 2] + self._numbers[NOTES_MAX // 2 :]
+            self._times = times[1 : NOTES_MAX // 2 : 2] + times[NOTES_MAX // 2 :]
+
+    def age(self, seq: int, now: float) -> float:
+        """Return how many seconds ago a number was given; 0 if no turn has seen one yet."""
+        times = self._times
+        if not times:
+            return 0.0
+        place = min(bisect_right(self._numbers, seq), len(times) - 1)
+        return max(0.0, now - times[place])

@@ -1,0 +1,216 @@
+# Compiled by mypyc: see setup.py.
+"""Discipline: what a queue does with its messages besides keeping them in order.
+
+    groups         each in a lane of its own                           `core.dispatch.lane`
+    priorities     the highest first, oldest first within one          `core.dispatch.level`
+    last values    a newer message replaces the older one of its key   `core.queue.discipline`
+    duplicates     a message sent twice enters once                    `core.queue.discipline`
+
+Priorities and last values take messages out of the middle, which would break a group's order:
+such a queue has no groups, whatever its messages carry.
+
+LastValues: which message of a last-value queue holds the newest value of each key.
+
+A newer message with the same key takes the place of the older one that nobody has acquired: the
+older is dropped, the newer comes in at the end. An acquired one is its consumer's; if it comes
+back after a newer one came in, it is dropped then. A message without the key is an ordinary one.
+
+A table of keys and sequence numbers; whether a number still stands for a message the queue's
+index knows, so consuming costs nothing here. Keys are compared as text: protocols that have
+numbers and those that have only text mean the same thing.
+
+Duplicates: the last so many message ids of a queue, so that a message sent twice enters once.
+
+Only ids that clients gave count: the broker makes none twice. A message whose id is known is
+taken, receipted and dropped. Known are the ids of the last `window` messages that had one, also
+after they were consumed; ids of persistent messages survive a restart.
+
+An id may be as long as a header, so what is kept is a digest of fixed size: two different ids
+with one digest are less likely than a disk that makes one of two messages up.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Final
+
+from covey.config.queues import QueueSettings
+from covey.core.dispatch.index import Index
+from covey.core.dispatch.lane import Lane
+from covey.core.dispatch.level import rank_of
+from covey.core.dispatch.state import Board
+from covey.core.model.entry import ACQUIRED, Entry
+from covey.core.model.message import Message
+from covey.groups.key import GroupKey
+
+DEAD_SPARED: Final = 64  # keys without a message that are not worth a walk
+
+
+class LastValues:
+    """The newest message of each key."""
+
+    __slots__ = ("_index", "_newest", "header")
+
+    def __init__(self, header: str, index: Index) -> None:
+        self.header = header
+        self._index = index
+        self._newest: dict[str, int] = {}
+
+    def key_of(self, message: Message) -> str:
+        """Return the message's key; "" if it has none."""
+        value = message.lookup(self.header)
+        return "" if value is None else str(value)
+
+    def older(self, key: str) -> Entry | None:
+        """Return the entry that a newer message of this key replaces."""
+        entry = self._index.get(self._newest.get(key, 0)) if key else None
+        return None if entry is None or entry.state == ACQUIRED else entry
+
+    def note(self, key: str, seq: int) -> None:
+        """Note the newest message of a key."""
+        if not key:
+            return
+        self._newest[key] = seq
+        if len(self._newest) > 2 * self._index.count + DEAD_SPARED:
+            living = self._newest.items()
+            self._newest = {key: seq for key, seq in living if self._index.get(seq) is not None}
+
+    def is_outdated(self, entry: Entry) -> bool:
+        """Say whether a newer message of the same key has come since, and is still there."""
+        seq = self._newest.get(self.key_of(entry.content), 0)
+        return seq > entry.seq and self._index.get(seq) is not None
+
+
+DIGEST_BYTES: Final = 16
+FIRST_ID: Final = 1
+IDS_MAX: Final = 1 << 41  # no number gets here
+PRUNE_EVERY: Final = 1000  # stored ids beyond the window that are not worth a statement
+
+
+class Duplicates:
+    """The ids one queue remembers."""
+
+    __slots__ = ("_known", "next_number", "pruned", "window")
+
+    def __init__(self, window: int) -> None:
+        self.window = window
+        self._known: dict[bytes, int] = {}  # by number, which is the order they came in
+        self.next_number = FIRST_ID
+        self.pruned = FIRST_ID  # the store has none below it
+
+    @property
+    def count(self) -> int:
+        """Return how many ids are known."""
+        return len(self._known)
+
+    def holds(self, message: Message) -> bool:
+        """Say whether a message of this id was taken before."""
+        given = message.duplicate_id()
+        return bool(given) and digest(given) in self._known
+
+    def add(self, message: Message) -> tuple[int, bytes] | None:
+        """Remember a message's id; return its number and digest, None if it has no id."""
+        given = message.duplicate_id()
+        if not given:
+            return None
+        known = digest(given)
+        number = self.next_number
+        self._add(number, known)
+        return number, known
+
+    def restore(self, number: int, known: bytes) -> None:
+        """Remember what a restart found; numbers ascend."""
+        self._add(number, known)
+
+    def outdated(self) -> int:
+        """Return below which number the store may forget, 0 if that is not worth it yet."""
+        limit = self.next_number - self.window
+        if limit - self.pruned < PRUNE_EVERY:
+            return 0
+        self.pruned = limit
+        return limit
+
+    def resize(self, window: int) -> None:
+        """Remember so many from now on."""
+        self.window = window
+        self._trim()
+
+    def _add(self, number: int, known: bytes) -> None:
+        self.next_number = number + 1
+        self._known[known] = number
+        self._trim()
+
+    def _trim(self) -> None:
+        while len(self._known) > self.window:
+            del self._known[next(iter(self._known))]
+
+
+def digest(given: str) -> bytes:
+    """Return what stands for an id."""
+    return blake2b(given.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
+
+
+class Discipline:
+    """The queueing discipline of one queue, as its policy asks for it."""
+
+    __slots__ = ("board", "duplicates", "has_groups", "is_usual", "key", "last_values")
+
+    def __init__(self, board: Board, key: GroupKey) -> None:
+        self.board = board
+        self.key = key  # finds a message's group
+        self.duplicates: Duplicates | None = None
+        self.last_values: LastValues | None = None
+        self.has_groups = True
+        self.is_usual = True  # a newcomer is neither compared nor replaced
+
+    def apply(self, settings: QueueSettings) -> None:
+        """Follow a (new) policy; priorities and keys change on an empty queue only."""
+        levels = max(1, settings.priorities)
+        if levels != len(self.board.levels):
+            self.board.set_levels(levels)
+        header = settings.lvq_key
+        if header is None:
+            self.last_values = None
+        elif self.last_values is None or self.last_values.header != header:
+            self.last_values = LastValues(header, self.board.index)
+        window = settings.duplicate_window
+        if not window:
+            self.duplicates = None
+        elif self.duplicates is None:
+            self.duplicates = Duplicates(window)
+        else:
+            self.duplicates.resize(window)
+        self.has_groups = levels == 1 and self.last_values is None
+        self.is_usual = self.last_values is None and self.duplicates is None
+
+    def group_of(self, message: Message) -> str:
+        """Return the group a message belongs to here, "" for none."""
+        if not self.has_groups:
+            return ""
+        key = self.key
+        if key.header is not None:
+            found = message.lookup(key.header)
+            if isinstance(found, str) and 0 < len(found) <= key.safe_length:
+                return found
+            return key.resolve(message.group, message.lookup)
+        group = message.group
+        if not group:
+            return key.default_group
+        if len(group) <= key.safe_length:
+            return group
+        return key.checked(message.group_place(), group)
+
+    def lane_of(self, message: Message) -> Lane:
+        """Return where a new message without a group goes."""
+        levels = self.board.levels
+        return levels[0] if len(levels) == 1 else self.plain_lane(message.priority)
+
+    def plain_lane(self, priority: int) -> Lane:
+        """Return where messages without a group of this priority are."""
+        levels = self.board.levels
+        return levels[rank_of(priority, len(levels))]
+
+    @property
+    def remembers(self) -> bool:
+        """Say whether anything would be forgotten if the queue went, though it is empty."""
+        return self.duplicates is not None and self.duplicates.count > 0

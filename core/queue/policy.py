@@ -1,0 +1,184 @@
+"""Policy: a queue's settings put to work, on a new queue or on one that is in use.
+
+A changed policy never breaks a promise: another strategy takes over as each group drains, a lower
+quota drops nothing that is there. Some settings decide where messages already are, so they can only
+change while the queue is empty: the group header, the mirror, priorities and the last-value key.
+
+Commands: what an operator may do to a queue while it works.
+
+None of them breaks a promise: a group that is closed, moved or re-assigned goes to its new owner
+once its unsettled messages are settled, and an acquired message is never purged.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from covey.config.queues import QueueSettings
+from covey.config.settings import BrokerSettings
+from covey.core.errors import RefusedError
+from covey.core.events.event import EventKind
+from covey.core.model.consumer import Consumer
+from covey.core.model.entry import ACQUIRED
+from covey.core.naming.destination import TEMPORARY_ROOT
+from covey.core.naming.path import encode
+from covey.core.queue.queue import Queue
+from covey.groups import make
+from covey.groups.key import GroupKey
+from covey.groups.strategy import GroupStrategy
+
+
+def close_group(queue: Queue, group: str, now: float) -> bool:
+    """Take a group from its owner; False if it has no message on the queue."""
+    board = queue.board
+    board.now = now
+    lane = board.lanes.get(group)
+    if lane is None:
+        board.strategy.closed(group)
+        return False
+    queue.dispatch.close(lane)
+    queue.placement.resolve(lane)
+    queue.mark()
+    return True
+
+
+def rebalance(queue: Queue, now: float) -> None:
+    """Forget all owners and ask anew."""
+    board = queue.board
+    board.now = now
+    board.record(EventKind.REBALANCE, "", 0, 0)
+    board.strategy.reset()
+    for consumer in board.consumers.values():
+        queue.dispatch.reline(consumer)
+    queue.membership.ask_all()
+    queue.mark()
+
+
+def change_strategy(queue: Queue, strategy: GroupStrategy, now: float) -> None:
+    """Let another strategy decide from now on; order holds, drained groups move."""
+    board = queue.board
+    board.now = now
+    board.use(strategy)
+    for consumer in board.consumers.values():
+        if not consumer.is_gone and not consumer.is_retiring:
+            strategy.joined(consumer.id, consumer.weight)
+    for group in board.lanes:
+        strategy.opened(group)
+    for consumer in board.consumers.values():
+        queue.dispatch.reline(consumer)
+    queue.membership.ask_all()
+    queue.mark()
+
+
+def park(queue: Queue, group: str, now: float, *, parked: bool) -> bool:
+    """Stop one group until it is let go on, empty or not; False if there is no such group."""
+    board = queue.board
+    board.now = now
+    lane = board.lanes.get(group)
+    if lane is None:
+        return False
+    lane.is_parked = parked
+    if parked:
+        board.parked.add(group)
+    else:
+        board.parked.discard(group)
+    lane.failures = 0
+    board.record(EventKind.PARK if parked else EventKind.UNPARK, group, 0, 0)
+    queue.placement.resolve(lane)
+    queue.mark()
+    return True
+
+
+def retire(queue: Queue, consumer: Consumer, now: float) -> None:
+    """Give a consumer no new groups; it keeps its own until they are empty (rolling deploy)."""
+    queue.board.now = now
+    queue.membership.retire(consumer)
+    queue.mark()
+
+
+def purge(queue: Queue, now: float) -> int:
+    """Drop every message nobody has acquired; return how many."""
+    return trim(queue, queue.next_seq - 1, now)
+
+
+def trim(queue: Queue, last: int, now: float) -> int:
+    """Drop the messages up to a number that nobody has acquired; return how many."""
+    queue.board.now = now
+    index = queue.board.index
+    count = 0
+    entry = index.at_or_after(0)
+    while entry is not None and entry.seq <= last:
+        seq = entry.seq
+        if entry.state != ACQUIRED:
+            count += 1
+            queue.drop(entry, EventKind.DROP)
+        entry = index.at_or_after(seq + 1)
+    queue.counts.dropped += count
+    queue.mark()
+    return count
+
+
+STRATEGY_OPTIONS = ("strategy", "bucket_count", "cache_size", "ring_points", "lru_strict_activemq")
+FIXED_WHILE_FULL = ("mirrored", "priorities", "lvq_key")
+GROUPS_FIXED_WHILE_FULL = ("header", "default_group")
+QUEUE_PREFIX: Final = "/queue/"  # may be written before the name of a dead-letter queue
+
+
+def strategy_of(settings: QueueSettings) -> GroupStrategy:
+    """Make the strategy a queue's settings ask for."""
+    groups = settings.groups
+    return make(
+        groups.strategy,
+        bucket_count=groups.bucket_count,
+        cache_size=groups.cache_size,
+        ring_points=groups.ring_points,
+        lru_strict_activemq=groups.lru_strict_activemq,
+    )
+
+
+def key_of(settings: QueueSettings, strategy: GroupStrategy, limits: BrokerSettings) -> GroupKey:
+    """Make the rule by which a queue finds the group of a message."""
+    default_group = ""
+    if strategy.uses_default_group:
+        given = settings.groups.default_group
+        default_group = limits.default_message_group if given is None else given
+    return GroupKey(settings.groups.header, default_group, limits.group_id_length_max)
+
+
+def dead_letter_name(template: str, queue: str) -> str:
+    """Return the name of a queue's dead-letter queue, in the one form that clients' names get."""
+    return encode(template.removeprefix(QUEUE_PREFIX).replace("*", queue), keep=".")
+
+
+def change_policy(
+    queue: Queue, settings: QueueSettings, limits: BrokerSettings, now: float
+) -> None:
+    """Let other settings hold from now on; raises RefusedError if messages stand against it."""
+    old = queue.settings
+    if queue.board.index.count or queue.timers.delayed.count:
+        _refuse_rearranging(queue, settings)
+    if any(
+        getattr(old.groups, name) != getattr(settings.groups, name) for name in STRATEGY_OPTIONS
+    ):
+        change_strategy(queue, strategy_of(settings), now)
+    queue.discipline.key = key_of(settings, queue.board.strategy, limits)
+    queue.apply(settings)
+    queue.is_durable = settings.durable and not queue.name.startswith(TEMPORARY_ROOT)
+    queue.mark()
+
+
+def _refuse_rearranging(queue: Queue, settings: QueueSettings) -> None:
+    old = queue.settings
+    changed = [
+        f"groups.{name}"
+        for name in GROUPS_FIXED_WHILE_FULL
+        if getattr(old.groups, name) != getattr(settings.groups, name)
+    ]
+    changed += [name for name in FIXED_WHILE_FULL if getattr(old, name) != getattr(settings, name)]
+    if changed:
+        count = queue.board.index.count + queue.timers.delayed.count
+        raise RefusedError(
+            f"queue {queue.name} holds {count} messages:"
+            f" {', '.join(changed)} can change only while it is empty",
+            "conflict",
+        )

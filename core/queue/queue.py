@@ -1,0 +1,352 @@
+# Compiled by mypyc: see setup.py.
+"""Queue: sequence numbers, what comes in, how it is settled, what runs out.
+
+The queue gives each message its number and its lane and keeps the counts; who gets it next is
+`core.dispatch.dispatch`'s business, where a group stands `core.dispatch.placement`'s, how a message
+comes back `core.queue.redelivery`'s. Rules held here:
+
+- an acquired message is never dropped and never expires;
+- a message written to a store can be seen only after its commit (`STORING` until then);
+- the limit is checked before the newcomer's lane is looked up.
+
+`pump` is called once per batch of events, never from inside one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from covey.config.queues import QueueSettings
+from covey.core.dispatch.admission import Exclusions
+from covey.core.dispatch.dispatch import Dispatch
+from covey.core.dispatch.lane import HELD, IDLE, READY
+from covey.core.dispatch.membership import Membership, Start
+from covey.core.dispatch.placement import Placement
+from covey.core.dispatch.rules import rules_of
+from covey.core.dispatch.state import Board
+from covey.core.events.event import ACK, ENQUEUE, EventKind
+from covey.core.model.consumer import Consumer, Source
+from covey.core.model.entry import (
+    ACCEPTED,
+    ACQUIRED,
+    GONE,
+    PENDING,
+    STORED,
+    STORING,
+    Entry,
+    Outcome,
+)
+from covey.core.model.message import Message
+from covey.core.queue.counters import Ages, Counts
+from covey.core.queue.discipline import Discipline
+from covey.core.queue.redelivery import Returns
+from covey.core.queue.storage_state import Shelf
+from covey.core.queue.timers import Timers
+from covey.groups.key import GroupKey
+from covey.groups.strategy import GroupStrategy
+
+
+class Queue(Source):
+    """Messages in order, until a consumer has settled each."""
+
+    def __init__(
+        self, name: str, settings: QueueSettings, strategy: GroupStrategy, key: GroupKey
+    ) -> None:
+        self.name = name
+        self.counts = Counts()
+        self.ages = Ages()
+        self.next_seq = 1
+        self.dropped_to = 0  # no number above it went but by being settled
+        self.size = 0  # content bytes of all entries
+        self.consumer_numbers = 0
+        self.board = Board(name, strategy, rules_of(settings))
+        self.discipline = Discipline(self.board, key)
+        self.placement = Placement(self.board)
+        self.membership = Membership(self.board, self.placement)
+        self.dispatch = Dispatch(self.board, self.placement, self.membership, self.expire_head)
+        self.returns = Returns(self)
+        self.timers = Timers(self.board, self.membership, self._expire, self.returns.set_pending)
+        self.exclusions = Exclusions(self.board, self.membership, self.dispatch)
+        self.start = Start(self.board, self.membership)
+        self.draining: list[Consumer] = []  # AMQP links to be told when nothing more can come
+        self.is_durable = settings.durable
+        self.is_dirty = False
+        self.dirty: list[Queue] = []  # the broker's list of queues to pump
+        self.shelf = Shelf()
+        self.removed: Callable[[Queue, Entry], None] | None = None  # the store's delete, if any
+        self.retried: Callable[[Queue, Entry], None] | None = None  # and its count of failures
+        self.dead_letter: Callable[[Queue, Message, str], None] | None = None
+        self.freed: Callable[[Queue], None] | None = None  # somebody waits for room
+        self.drop_cursor = 0  # nothing before it may be dropped; a return moves it back
+        self.touched_at = 0.0
+        self.apply(settings)
+
+    def apply(self, settings: QueueSettings) -> None:
+        """Take over a (new) policy; the strategy has its own way, `change_strategy`."""
+        self.settings = settings
+        self.nak_limit = settings.nak_limit
+        self.membership.follow(rules_of(settings))
+        self.discipline.apply(settings)
+        self.has_quota = settings.quota > 0 or settings.quota_messages > 0
+        # Nothing asks what a newcomer is before it has its place.
+        is_simple = self.discipline.is_usual and not settings.mirrored
+        self.takes_all = is_simple and not self.has_quota
+        self.start.arm()
+
+    # Coming in.
+
+    def enqueue(self, message: Message, state: int = PENDING) -> Entry:
+        """Give the message its number and its place; raises GroupIdError for a bad group id."""
+        board = self.board
+        discipline = self.discipline
+        group = discipline.group_of(message)
+        lane = self.placement.lane_for(group) if group else discipline.lane_of(message)
+        seq = self.next_seq
+        self.next_seq = seq + 1
+        entry = Entry(seq, message, lane, state)
+        self.insert(entry)
+        self.counts.enqueued += 1
+        if board.events is not None:
+            board.record(ENQUEUE, group, 0, seq)
+        return entry
+
+    def insert(self, entry: Entry) -> None:
+        """Put a new entry, whose number is above all others', at its place."""
+        board = self.board
+        lane = entry.lane
+        board.index.add(entry)
+        self.size += entry.size
+        if entry.message is None:
+            self.shelf.out += 1
+        else:
+            self.shelf.resident += entry.size
+        if entry.expires_ms:
+            self.timers.expiry.add(entry)
+        if lane.is_grouped:
+            lane.append(entry)
+            if lane.head is None:
+                self.placement.arrive(lane, entry)
+        else:
+            lane.count += 1
+            if board.has_selectors:
+                self.dispatch.plain.append(entry)
+            else:
+                board.default_view.level(lane.rank).todo.append(entry)
+        if not self.is_dirty:
+            self.mark()
+
+    def committed(self, entry: Entry) -> None:
+        """Let an entry be seen: its store commit is back."""
+        if entry.state == STORING:
+            entry.state = PENDING
+            lane = entry.lane
+            if self.expire_head(entry):
+                pass  # its second may have passed meanwhile, and nobody would look again
+            elif lane.is_grouped and lane.head is entry:
+                self.placement.resolve(lane)
+            self.mark()
+
+    def mark(self) -> None:
+        """Have the queue pumped at the end of this turn."""
+        if not self.is_dirty:
+            self.is_dirty = True
+            self.dirty.append(self)
+
+    # Going out.
+
+    def pump(self, now: float, wall_ms: int, budget: int) -> bool:
+        """Deliver what can be delivered; True if there is more to do."""
+        board = self.board
+        board.now = now
+        board.wall_ms = wall_ms
+        self.is_dirty = False
+        self.ages.note(self.next_seq, now)
+        self.timers.run()
+        is_open = self.start.has_begun or self.start.begins()
+        more = is_open and self.dispatch.pump(budget)
+        if not more and self.draining:
+            resting, self.draining = self.draining, []
+            for consumer in resting:
+                consumer.drained()
+        return more
+
+    def settle(self, entry: Entry, outcome: Outcome, now: float, reason: str = "") -> None:
+        """Settle an acquired entry; a second settle of the same is ignored."""
+        if entry.state != ACQUIRED:
+            return
+        self.board.now = now
+        consumer = entry.holder
+        if consumer is not None:
+            consumer.unsettled.pop(entry.seq, None)
+        if outcome is ACCEPTED:
+            self.settled(entry)
+        else:
+            self.returns.take(entry, outcome, reason)
+        if consumer is not None and len(consumer.unsettled) + 1 == consumer.unsettled_max:
+            self.dispatch.offer(consumer)  # it held all it may hold, and was out of every line
+        if not self.is_dirty:
+            self.mark()
+
+    def accept(self, consumer: Consumer, entries: Sequence[Entry], now: float) -> None:
+        """Settle what a consumer is done with, all of it at once; what it has no more is not."""
+        self.board.now = now
+        unsettled = consumer.unsettled
+        was_full = len(unsettled) >= consumer.unsettled_max
+        for entry in entries:
+            if entry.holder is consumer and entry.state == ACQUIRED:
+                unsettled.pop(entry.seq, None)
+                self.settled(entry)
+        if was_full:
+            self.dispatch.offer(consumer)
+        if not self.is_dirty:
+            self.mark()
+
+    def settled(self, entry: Entry) -> None:
+        """Remove an entry its consumer accepted, maybe by taking it settled."""
+        if self.board.events is not None:
+            self.record(ACK, entry)
+        self.counts.acked += 1
+        entry.lane.failures = 0  # what fails from now on is another row
+        self.finish(entry)
+
+    def finish(self, entry: Entry) -> None:
+        """Remove an acquired entry, and free its group if it was the last one out."""
+        lane = entry.lane
+        self._remove(entry)
+        if not lane.is_grouped:
+            return
+        lane.unsettled -= 1
+        if lane.unsettled == 0:
+            lane.holder = None
+            if self.board.wants_drained:
+                self.dispatch.drained(lane)
+            if lane.count == 0 and lane.where == IDLE:
+                self.placement.vanish(lane)
+            # In the common case the lane is READY for its owner and nothing changes.
+            elif lane.owner is None or lane.where != READY or lane.target is not lane.owner:
+                self.placement.resolve(lane)
+        elif lane.where == HELD:
+            self.placement.resolve(lane)
+
+    def drop(self, entry: Entry, kind: EventKind) -> None:
+        """Remove an entry nobody has acquired: expired, purged, or over the limit."""
+        lane = entry.lane
+        self.dropped_to = max(self.dropped_to, entry.seq)
+        self.record(kind, entry)
+        self._remove(entry)
+        if lane.is_grouped:
+            self.placement.dropped(entry)
+        else:
+            self.dispatch.plain.trim()
+
+    def _remove(self, entry: Entry) -> None:
+        if entry.marks & STORED and self.removed is not None:
+            self.removed(self, entry)
+        if entry.message is None:
+            self.shelf.out -= 1
+        else:
+            self.shelf.resident -= entry.size
+        entry.state = GONE
+        entry.holder = None
+        entry.message = None  # cut by hand: entries and lanes point at each other
+        entry.lane.count -= 1
+        self.size -= entry.size
+        self.board.index.remove(entry.seq)
+        if self.freed is not None:
+            self.freed(self)
+
+    # For readers that keep numbers.
+
+    @property
+    def first_seq(self) -> int:
+        """Return the number of the first message here, of the next to come if there is none."""
+        first = self.board.index.at_or_after(0)
+        return self.next_seq if first is None else first.seq
+
+    @property
+    def retained_from(self) -> int:
+        """Return the number from which on nothing has gone but by being settled."""
+        return self.dropped_to + 1
+
+    def record(self, kind: int, entry: Entry) -> None:
+        """Report an event of one entry, if anybody listens."""
+        if self.board.events is not None:
+            holder = 0 if entry.holder is None else entry.holder.id
+            self.board.record(kind, entry.lane.name, holder, entry.seq)
+
+    # Time.
+
+    def next_deadline(self, now: float, wall_ms: int) -> float:
+        """Return when the queue must be pumped again without an event; 0 for never."""
+        due = self.timers.next_deadline(now, wall_ms)
+        start = 0.0 if self.start.has_begun else self.start.deadline
+        return min(due, start) if due and start else due or start
+
+    def expire_head(self, entry: Entry) -> bool:
+        """Drop an entry that ran out before its second passed; the dispatch asks."""
+        if self.board.has_run_out(entry):
+            self._expire(entry)
+            return True
+        return False
+
+    def _expire(self, entry: Entry) -> None:
+        if self.settings.dlq_expired and self.dead_letter is not None:
+            if entry.message is None:
+                self.shelf.overdue.append(entry.seq)  # looked at again once its body is read
+                return
+            self.dead_letter(self, entry.message, "expired")
+        self.counts.expired += 1
+        self.drop(entry, EventKind.EXPIRE)
+
+    # Consumers.
+
+    def join(self, consumer: Consumer, now: float) -> None:
+        """Take a consumer in; `from_seq` -1 means only what comes from now on."""
+        self.board.now = now
+        self.consumer_numbers += 1
+        consumer.id = self.consumer_numbers
+        if consumer.from_seq < 0:
+            consumer.from_seq = self.next_seq
+        if consumer.is_browser:
+            consumer.cursor = consumer.from_seq
+            if consumer.heeds_holders and self.board.wants_drained:
+                consumer.sees_acquired = False
+            self.board.browsers.append(consumer)
+        else:
+            self.membership.join(consumer)
+            self.dispatch.offer(consumer)
+        self.start.joined()
+        consumer.queue = self
+        consumer.window.consumers.append(consumer)
+        self.mark()
+
+    def leave(self, consumer: Consumer, now: float, *, counted: bool = True) -> None:
+        """Let a consumer go; what it held returns, counted as a failed try unless unseen."""
+        if consumer.queue is not self:
+            return
+        self.board.now = now
+        consumer.queue = None
+        consumer.window.consumers.remove(consumer)
+        if consumer in self.draining:
+            self.draining.remove(consumer)
+        if consumer.is_browser:
+            consumer.is_gone = True
+            if consumer in self.board.browsers:
+                self.board.browsers.remove(consumer)
+        else:
+            returned = self.membership.leave(consumer)
+            for entry in returned:
+                if counted:
+                    self.returns.count_try(entry)
+                self.record(EventKind.RELEASE, entry)
+                self.returns.set_pending(entry)
+            self.membership.settle_lanes(consumer, returned)
+        self.start.left()
+        self.touched_at = now
+        self.mark()
+
+    def credit_changed(self, consumer: Consumer) -> None:
+        """Hear that a consumer's window opened."""
+        if not consumer.is_browser:
+            self.dispatch.offer(consumer)
+        self.mark()

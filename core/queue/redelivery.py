@@ -1,0 +1,140 @@
+# Compiled by mypyc: see setup.py.
+"""Returns: how a delivery that was not accepted comes back to its queue, or dies.
+
+    released   back to its place, as if it had never been sent
+    failed     the try counts; back to its place, at once or after a delay; dead after too many
+    rejected   dead at once
+    refused    released or failed, and kept away from the consumer that refused it
+
+A returned message goes back to its sequence position, always. A group waits with its failed
+message, since order comes first; one without a group is simply away for that time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from covey.core.dispatch.rules import retry_delay
+from covey.core.events.event import EventKind
+from covey.core.model.entry import PENDING, Entry, Outcome
+
+if TYPE_CHECKING:
+    from covey.core.queue.queue import Queue
+
+
+class Returns:
+    """The way back into one queue."""
+
+    __slots__ = ("queue",)
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+
+    def take(self, entry: Entry, outcome: Outcome, reason: str) -> None:
+        """Do with an acquired entry what any outcome but ACCEPTED asks for."""
+        queue = self.queue
+        if outcome is Outcome.REJECTED:
+            queue.record(EventKind.REJECT, entry)
+            self._die(entry, f"rejected: {reason}" if reason else "rejected")
+        elif outcome is Outcome.FAILED:
+            self._fail(entry)
+        elif outcome is Outcome.DECLINED or outcome is Outcome.UNFIT:
+            self._refuse(entry, outcome)
+        else:
+            queue.record(EventKind.RELEASE, entry)
+            self._put_back(entry)
+
+    def count_try(self, entry: Entry) -> None:
+        """Count a delivery that came to nothing, in the store too."""
+        entry.deliveries += 1
+        if self.queue.retried is not None:
+            self.queue.retried(self.queue, entry)
+
+    def set_pending(self, entry: Entry) -> None:
+        """Put an entry in line again, unless its time is over. Does not resolve its lane."""
+        queue = self.queue
+        lane = entry.lane
+        queue.counts.returned += 1
+        entry.holder = None
+        entry.is_first = False
+        if lane.is_grouped:
+            lane.unsettled -= 1
+        entry.state = PENDING
+        queue.drop_cursor = min(queue.drop_cursor, entry.seq)
+        values = queue.discipline.last_values
+        if queue.expire_head(entry):
+            return
+        if values is not None and values.is_outdated(entry):
+            queue.counts.dropped += 1
+            queue.drop(entry, EventKind.DROP)
+        elif lane.is_grouped:
+            lane.put_back(entry)
+        else:
+            queue.dispatch.plain.take_back(entry)
+
+    def _put_back(self, entry: Entry) -> None:
+        queue = self.queue
+        lane = entry.lane
+        self.set_pending(entry)
+        # It may have run out meanwhile and been the last: then its lane is gone already.
+        if queue.board.lanes.get(lane.name) is lane:
+            if lane.unsettled == 0:
+                lane.holder = None
+                if queue.board.wants_drained:
+                    queue.dispatch.drained(lane)
+            queue.placement.resolve(lane)
+
+    def _fail(self, entry: Entry) -> None:
+        """Count a failed try; the message goes back, or is dead after too many."""
+        queue = self.queue
+        board = queue.board
+        self.count_try(entry)
+        lane = entry.lane
+        lane.failures += 1
+        queue.record(EventKind.FAIL, entry)
+        is_poisoned = 0 < board.rules.park_after_failures <= lane.failures
+        if lane.is_grouped and is_poisoned and not lane.is_parked:
+            self._park(entry)
+        if queue.nak_limit and entry.deliveries >= queue.nak_limit:
+            self._die(entry, f"failed {entry.deliveries} times")
+            return
+        delay = retry_delay(queue.settings, entry.deliveries)
+        if delay and lane.is_grouped:
+            # Order first: the whole group waits with its failed message.
+            lane.hold_until = max(lane.hold_until, board.now + delay)
+            board.hold(lane, lane.hold_until)
+        elif delay and not board.has_run_out(entry):
+            queue.drop_cursor = min(queue.drop_cursor, entry.seq)
+            queue.timers.send_away(entry, delay)
+            return
+        self._put_back(entry)
+
+    def _park(self, entry: Entry) -> None:
+        """Stop the group of a message that failed; an operator lets it go on."""
+        queue = self.queue
+        entry.lane.is_parked = True
+        queue.board.record_trouble(EventKind.PARK, entry.lane.name, 0, entry.seq)
+        queue.placement.resolve(entry.lane)
+
+    def _refuse(self, entry: Entry, outcome: Outcome) -> None:
+        """Put an entry back for others than its holder."""
+        queue = self.queue
+        consumer = entry.holder
+        can_be_kept_away = consumer is None or queue.exclusions.refuse(consumer, entry)
+        if not can_be_kept_away and queue.settings.dlq is not None:
+            queue.record(EventKind.REJECT, entry)
+            self._die(entry, "undeliverable to a consumer that would get it again")
+        elif outcome is Outcome.UNFIT or not can_be_kept_away:
+            self._fail(entry)
+        else:
+            queue.record(EventKind.RELEASE, entry)
+            self._put_back(entry)
+
+    def _die(self, entry: Entry, reason: str) -> None:
+        queue = self.queue
+        message = entry.content
+        queue.counts.dead += 1
+        queue.record(EventKind.DEAD_LETTER, entry)
+        if queue.dead_letter is not None:
+            queue.dead_letter(queue, message, reason)
+        queue.finish(entry)

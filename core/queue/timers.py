@@ -1,0 +1,329 @@
+# Compiled by mypyc: see setup.py.
+"""Timers: what becomes due on a queue without anybody doing anything.
+
+| what                                   | kept in                  | then                       |
+|----------------------------------------|--------------------------|----------------------------|
+| a delayed message's time comes         | `delayed`                | it is let in               |
+| a message runs out                     | `expiry`, by seconds     | dropped, if not acquired   |
+| a failed plain message may be retried  | `away`                   | back at its place          |
+| a failed group may go on, drain report | `board.holds`            | its lane is resolved       |
+| an absent client did not return        | `membership.absent_until`| its groups are free        |
+| idle groups grow old                   | `age_at`                 | the strategy forgets some  |
+
+Everything is looked at once per pump, in this order, before anything is handed out;
+`next_deadline` says when the queue must be pumped for it. A failed *group* waits as a whole (order
+first), a message without a group waits alone.
+
+Delayed: messages whose time has not come, outside the queue they are meant for.
+
+They have no sequence number until they are due, so order, browsers and bookmarks never see the
+past change; then they come in like any other message, at the end. What is due at the same moment
+comes in the order it was sent. They count for the queue's quota from the start, so that nobody
+has to be refused when the time comes.
+
+A persistent one is in the store at a place of its own (`place`, above every sequence number), and
+moves from there to its number in one step. Its body stays there: here is only what the queue
+needs to give it a place. One that is not persistent is kept in memory whole.
+
+Expiry: which entries of a queue may have run out, without a timer each.
+
+A heap of whole seconds and, for each second, the sequence numbers that run out within it: eight
+bytes a message instead of the 120 of a heap of tuples. A second is looked at once it has passed;
+until then the dispatch tests the exact time of whatever it is about to hand out, so nothing is
+ever delivered late and nothing stays on the queue more than a second too long.
+
+An entry whose body is out in the store keeps only the end of its second, one number for all of
+that second: the exact time comes back with the body, and nothing is handed out without one.
+
+Consumed messages leave their number behind until their second comes: a day's time-to-live would
+be a day of traffic. So the table is rebuilt when dead numbers outweigh the living.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Final
+
+from covey.core.dispatch.lane import DRAINING, HELD, Lane
+from covey.core.dispatch.membership import Membership
+from covey.core.dispatch.state import Board
+from covey.core.events.event import EventKind
+from covey.core.model.entry import ACQUIRED, AWAY, STORING, Entry
+from covey.core.model.message import Message
+
+if TYPE_CHECKING:
+    from covey.core.storage.store import MessageRecord
+
+
+PLACE: Final = 1 << 41  # sequence numbers of seven years at 10,000 a second stay below it
+
+
+class Waiting:
+    """One message that waits for its time."""
+
+    __slots__ = (
+        "arrival",
+        "due_ms",
+        "expires_ms",
+        "is_kept",
+        "key",
+        "message",
+        "priority",
+        "size",
+    )
+
+    def __init__(self, arrival: int, due_ms: int, key: str) -> None:
+        self.arrival = arrival
+        self.due_ms = due_ms
+        self.key = key  # its group, or what a last-value queue replaces it by
+        self.message: Message | None = None  # None: its body is in the store
+        self.size = 0
+        self.expires_ms = 0
+        self.priority = 0
+        self.is_kept = False
+
+    @property
+    def place(self) -> int:
+        """Return what stands for a sequence number in the store."""
+        return PLACE | self.arrival
+
+
+class Delayed:
+    """What waits for its time on one queue."""
+
+    __slots__ = ("_heap", "arrivals", "resident", "size")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Waiting]] = []  # by time, then by arrival
+        self.arrivals = 0
+        self.size = 0  # content bytes of all of them
+        self.resident = 0  # of those in memory
+
+    @property
+    def count(self) -> int:
+        """Return how many wait."""
+        return len(self._heap)
+
+    def add(self, message: Message, key: str, *, is_kept: bool) -> Waiting:
+        """Let a message wait until its `due_ms`."""
+        waiting = Waiting(self.arrivals, message.due_ms, key)
+        waiting.size = message.size
+        waiting.expires_ms = message.expires_ms
+        waiting.priority = message.priority
+        waiting.is_kept = is_kept
+        if not is_kept:
+            waiting.message = message
+            self.resident += message.size
+        self._push(waiting)
+        return waiting
+
+    def restore(self, record: MessageRecord) -> None:
+        """Let a message wait on after a restart."""
+        waiting = Waiting(record.seq & ~PLACE, record.due_ms, record.group)
+        waiting.size = record.size
+        waiting.expires_ms = record.expires_ms
+        waiting.priority = record.priority
+        waiting.is_kept = True
+        self._push(waiting)
+
+    def take_due(self, wall_ms: int, most: int) -> list[Waiting]:
+        """Return those whose time has come, at most so many, and let go of them."""
+        due: list[Waiting] = []
+        while self._heap and self._heap[0][0] <= wall_ms and len(due) < most:
+            due.append(heappop(self._heap)[2])
+        self._forget(due)
+        return due
+
+    def next_ms(self) -> int:
+        """Return when the next one is due; 0 for never."""
+        return self._heap[0][0] if self._heap else 0
+
+    def clear(self) -> list[Waiting]:
+        """Return all of them and let go of them."""
+        gone = [waiting for _, _, waiting in self._heap]
+        self._heap.clear()
+        self._forget(gone)
+        return gone
+
+    def _push(self, waiting: Waiting) -> None:
+        heappush(self._heap, (waiting.due_ms, waiting.arrival, waiting))
+        self.arrivals = max(self.arrivals, waiting.arrival + 1)
+        self.size += waiting.size
+
+    def _forget(self, gone: list[Waiting]) -> None:
+        for waiting in gone:
+            self.size -= waiting.size
+            if waiting.message is not None:
+                self.resident -= waiting.size
+
+
+MS_PER_S: Final = 1000
+LAST_MS: Final = MS_PER_S - 1
+REBUILD_MIN: Final = 4096  # numbers; below this the table is small whatever is dead in it
+
+
+class Expiry:
+    """Sequence numbers by the second in which they expire."""
+
+    __slots__ = ("_ends", "_numbers", "_seconds", "count")
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, array[int]] = {}
+        self._seconds: list[int] = []
+        self._ends: dict[int, int] = {}  # the last millisecond of each, one number for all
+        self.count = 0
+
+    def add(self, entry: Entry) -> None:
+        """Note an entry that has an expiry time."""
+        second = entry.expires_ms // MS_PER_S
+        numbers = self._numbers.get(second)
+        if numbers is None:
+            numbers = array("q")
+            self._numbers[second] = numbers
+            self._ends[second] = second * MS_PER_S + LAST_MS
+            heappush(self._seconds, second)
+        numbers.append(entry.seq)
+        self.count += 1
+
+    def rounded(self, expires_ms: int) -> int:
+        """Return the last millisecond of its second: for an entry that is here without its body."""
+        second = expires_ms // MS_PER_S
+        return self._ends.get(second, 0) or second * MS_PER_S + LAST_MS
+
+    def due(self, wall_ms: int) -> Iterable[int]:
+        """Return the numbers whose second has passed, and forget them."""
+        passed: list[int] = []
+        while self._seconds and (self._seconds[0] + 1) * MS_PER_S <= wall_ms:
+            second = heappop(self._seconds)
+            del self._ends[second]
+            numbers = self._numbers.pop(second)
+            self.count -= len(numbers)
+            passed.extend(numbers)
+        return passed
+
+    def next_ms(self) -> int:
+        """Return when to ask again, in milliseconds since the epoch; 0 for never."""
+        return (self._seconds[0] + 1) * MS_PER_S if self._seconds else 0
+
+    def is_bloated(self, living: int) -> bool:
+        """Say whether most numbers are of entries that are gone."""
+        return self.count > REBUILD_MIN and self.count > 2 * living
+
+    def rebuild(self, entries: Iterable[Entry]) -> None:
+        """Keep the numbers of these entries only."""
+        self._numbers.clear()
+        self._seconds.clear()
+        self._ends.clear()
+        self.count = 0
+        for entry in entries:
+            if entry.expires_ms:
+                self.add(entry)
+
+
+DUE_PORTION: Final = 1000  # delayed messages let in per pump
+
+
+class Timers:
+    """The clockwork of one queue."""
+
+    __slots__ = (
+        "age_at",
+        "away",
+        "board",
+        "come_back",
+        "delayed",
+        "expire",
+        "expiry",
+        "let_in",
+        "membership",
+    )
+
+    def __init__(
+        self,
+        board: Board,
+        membership: Membership,
+        expire: Callable[[Entry], None],
+        come_back: Callable[[Entry], None],
+    ) -> None:
+        self.board = board
+        self.membership = membership
+        self.expire = expire  # drops an entry that has run out
+        self.come_back = come_back  # puts an entry back at its place
+        self.expiry = Expiry()
+        self.away: list[tuple[float, int]] = []  # heap: plain entries waiting out a delay
+        self.age_at = 0.0
+        self.delayed = Delayed()
+        self.let_in: Callable[[Waiting], None] = _nobody  # enqueues a message whose time has come
+
+    def send_away(self, entry: Entry, delay: float) -> None:
+        """Let a plain entry wait before it is offered again."""
+        entry.state = AWAY
+        entry.holder = None
+        heappush(self.away, (self.board.now + delay, entry.seq))
+
+    def run(self) -> None:
+        """Do what is due at the board's time."""
+        board = self.board
+        now = board.now
+        if self.delayed.count:
+            for waiting in self.delayed.take_due(board.wall_ms, DUE_PORTION):
+                self.let_in(waiting)
+        if self.expiry.count:
+            self._run_expiry()
+        while self.away and self.away[0][0] <= now:
+            entry = board.index.get(heappop(self.away)[1])
+            if entry is not None and entry.state == AWAY:
+                self.come_back(entry)
+        while board.holds and board.holds[0][0] <= now:
+            self._end_hold(heappop(board.holds)[2])
+        if self.membership.absent:
+            self.membership.end_absences()
+        if board.rules.forget_idle_s and self.age_at <= now:
+            board.strategy.age()
+            self.age_at = now + board.rules.forget_idle_s
+
+    def next_deadline(self, now: float, wall_ms: int) -> float:
+        """Return when something is due next; 0 for never."""
+        board = self.board
+        times = []
+        if self.delayed.count:
+            times.append(now + max(0, self.delayed.next_ms() - wall_ms) / 1000)
+        if self.expiry.count:
+            times.append(now + max(0, self.expiry.next_ms() - wall_ms) / 1000)
+        if self.away:
+            times.append(self.away[0][0])
+        if board.holds:
+            times.append(board.holds[0][0])
+        if self.membership.absent:
+            times.append(min(self.membership.absent_until.values()))
+        if board.rules.forget_idle_s and board.strategy.tracked():
+            times.append(self.age_at)
+        return min(times) if times else 0.0
+
+    def _run_expiry(self) -> None:
+        index = self.board.index
+        for seq in self.expiry.due(self.board.wall_ms):
+            entry = index.get(seq)
+            # Those are looked at when they come back, or are committed.
+            if entry is not None and entry.state != ACQUIRED and entry.state != STORING:
+                self.expire(entry)
+        if self.expiry.is_bloated(index.count):
+            self.expiry.rebuild(index)
+
+    def _end_hold(self, lane: Lane) -> None:
+        board = self.board
+        if board.lanes.get(lane.name) is not lane:
+            return
+        if lane.where == HELD:
+            self.membership.placement.resolve(lane)
+        elif lane.where == DRAINING and board.rules.drain_limit_s:
+            holder = 0 if lane.holder is None else lane.holder.id
+            # The very sum that was waited for: a difference of times may be a bit too small.
+            if lane.draining_since + board.rules.drain_limit_s <= board.now:
+                board.record_trouble(EventKind.DRAIN_OVERDUE, lane.name, holder, 0)
+
+
+def _nobody(waiting: Waiting) -> None:
+    """Let nobody in: a queue without a broker takes no delayed messages."""

@@ -1,0 +1,359 @@
+# Compiled by mypyc: see setup.py.
+"""Commit: what goes to the store, and what can be seen once it is there.
+
+A turn's changes go to the store as one batch. Entries of the batch become visible, and receipts
+are sent (`core.storage.commits`), when the batch is on disk. With a store that keeps nothing there
+is nothing to wait for, and everything happens at once.
+
+An entry waits for the disk if it is persistent, or if its sequence number is of a block that is
+not yet reserved there. What is on its way is counted; who sends too much of it waits
+(`core.storage.overload`). After a failure nothing more is shown or promised, and the server ends.
+
+Promises: whose changes are on their way to the disk, and who is called when they are there.
+
+Changes go to the store in batches, each under a ticket. Whose a change is decides whose receipts
+wait for it: a session's wait for the last batch that holds something of its own, and for nobody
+else's. What happens in a turn is its session's (`claim`); what the broker does by itself, such as a
+delivery, an expiry or a body put out of memory, is nobody's. A change of which nobody has said
+whose it is counts for the next session that asks, so a receipt may be late, but never early.
+
+After a failure of the store nothing is ever promised again.
+
+Entrance: the ways into a queue for a message that is not simply sent.
+
+`restore` puts a message back at its number after a restart, `enter` gives one whose time has come
+its number now. Both know it by its record; its body may be in the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from covey.core.events.event import EventKind
+from covey.core.model.entry import KEPT, PENDING, SPILLED, STORING, Entry
+from covey.core.model.message import Message
+from covey.core.queue.discipline import FIRST_ID, IDS_MAX, Duplicates
+from covey.core.queue.queue import Queue
+from covey.core.queue.timers import Waiting
+from covey.core.storage.ledger import Ledger
+from covey.core.storage.overload import MESSAGE_COST, Dam
+from covey.core.storage.store import MessageRecord, MessageStore
+
+if TYPE_CHECKING:
+    from covey.core.session import Session
+
+
+class Promises:
+    """Who waits for which batch."""
+
+    __slots__ = ("_gathered", "_under_way", "failure", "is_unclaimed", "ticket")
+
+    def __init__(self) -> None:
+        self.ticket = 0  # of the last batch that was handed over
+        self.is_unclaimed = False  # there are changes of which nobody has said whose they are
+        self.failure: Exception | None = None
+        self._gathered: list[Callable[[], None]] = []  # for the batch that is being gathered
+        self._under_way: dict[int, list[Callable[[], None]]] = {}
+
+    # For sessions.
+
+    def claim(self, session: Session) -> None:
+        """Hear that what was done since somebody last said so was this session's doing."""
+        if self.is_unclaimed:
+            self.is_unclaimed = False
+            session.ticket = self.ticket + 1
+
+    def disclaim(self) -> None:
+        """Hear that it was nobody's."""
+        self.is_unclaimed = False
+
+    def after(self, session: Session, callback: Callable[[], None]) -> None:
+        """Call back when what the session did so far is safe; at once if it is."""
+        waiting = self._waiting(session)
+        if waiting is not None:
+            waiting.append(callback)
+        elif self.failure is None:
+            callback()
+
+    def is_safe(self, session: Session) -> bool:
+        """Say whether what the session did so far is safe."""
+        return self._waiting(session) is None and self.failure is None
+
+    def is_last(self, session: Session, callback: Callable[[], None] | None) -> bool:
+        """Say whether this is what will be called last when what the session did is safe."""
+        waiting = self._waiting(session)
+        return waiting is not None and len(waiting) > 0 and waiting[-1] is callback
+
+    def _waiting(self, session: Session) -> list[Callable[[], None]] | None:
+        """Return those to be called when what the session did so far is safe; None if it is."""
+        if self.is_unclaimed:  # as in `claim`; this is asked for each message with a receipt
+            self.is_unclaimed = False
+            session.ticket = self.ticket + 1
+        if session.ticket > self.ticket:
+            return self._gathered
+        if not session.is_answered_in_order:
+            return None
+        return self._under_way.get(session.ticket)
+
+    # For the store.
+
+    def hand_over(self) -> int:
+        """Give the batch that was gathered its ticket."""
+        self.ticket += 1
+        self._under_way[self.ticket] = self._gathered
+        self._gathered = []
+        self.is_unclaimed = False
+        return self.ticket
+
+    def keep(self, ticket: int) -> None:
+        """Call those who waited for a batch: the disk has it."""
+        for callback in self._under_way.pop(ticket):
+            callback()
+        self.disclaim()
+
+    def fail(self, error: Exception | None) -> None:
+        """Hear that nothing can be promised any more; the first reason is kept."""
+        self.failure = self.failure or error
+
+
+def restore(queue: Queue, record: MessageRecord) -> Entry:
+    """Put a recovered message back at its number, without its body; numbers must ascend."""
+    entry = _entry(queue, record.seq, record.group, record.priority, PENDING)
+    entry.size = queue.shelf.shared(record.size)
+    entry.expires_ms = record.expires_ms
+    entry.deliveries = record.deliveries
+    entry.stored = KEPT
+    queue.next_seq = max(queue.next_seq, record.seq + 1)
+    queue.insert(entry)
+    queue.counts.restored += 1
+    if entry.expires_ms:
+        entry.expires_ms = queue.timers.expiry.rounded(entry.expires_ms)
+    return entry
+
+
+def enter(queue: Queue, waiting: Waiting, state: int) -> Entry:
+    """Give a message whose time has come its number and its place."""
+    entry = _entry(queue, queue.next_seq, waiting.key, waiting.priority, state)
+    entry.message = waiting.message
+    entry.size = waiting.size
+    entry.expires_ms = waiting.expires_ms
+    queue.next_seq += 1
+    queue.insert(entry)
+    queue.counts.enqueued += 1
+    queue.board.record(EventKind.ENQUEUE, entry.lane.name, 0, entry.seq)
+    return entry
+
+
+def _entry(queue: Queue, seq: int, key: str, priority: int, state: int) -> Entry:
+    """Make an entry without its body; the key is its group, or that of its last value."""
+    discipline = queue.discipline
+    group = key if discipline.has_groups else ""
+    lane = queue.placement.lane_for(group) if group else discipline.plain_lane(priority)
+    if discipline.last_values is not None:
+        discipline.last_values.note(key, seq)
+    return Entry(seq, None, lane, state)
+
+
+class Batch:
+    """The changes of one turn."""
+
+    __slots__ = ("entries", "reserved", "size", "spilled", "spilled_size")
+
+    def __init__(self) -> None:
+        self.size = 0  # as the dam counts it
+        self.spilled_size = 0
+        self.entries: list[tuple[Queue, Entry]] = []
+        self.spilled: list[tuple[Queue, Entry]] = []
+        self.reserved: list[tuple[Queue, int]] = []
+
+
+class Commits:
+    """The batch being gathered, and those on their way to the disk."""
+
+    def __init__(self, store: MessageStore, unwritten_max: int) -> None:
+        self.store = store
+        self.dam = Dam(unwritten_max)
+        self.promises = Promises()
+        self.is_durable = store.is_durable
+        self.ledger = Ledger(store, self._promise)
+        self.batch = Batch()
+        self.has_changes = False
+        self.in_flight: dict[int, Batch] = {}
+        self.arrived: Callable[[Queue, Entry], None] = _nothing  # an entry became visible
+        self.spilled: Callable[[Queue, Entry], None] = _nothing  # its body is in the scratch file
+        self.wake: Callable[[], None] = _nobody  # asks for another turn
+        store.finished = self.finished
+        store.pressed = self.pressed
+
+    def keeps(self, queue: Queue, message: Message) -> bool:
+        """Say whether a message is to survive a restart there."""
+        return message.persistent and self.is_durable and queue.is_durable
+
+    def put(self, queue: Queue, message: Message, key: str = "") -> Entry:
+        """Enqueue a message, through the store if it is to survive.
+
+        The key is what a last-value queue knows it by; else the store keeps its group.
+        """
+        shelf = queue.shelf
+        if queue.next_seq >= shelf.reserve_at:
+            self.ledger.reserve(queue)
+        is_kept = message.persistent and self.keeps(queue, message)
+        if not is_kept and queue.next_seq < shelf.secured:
+            entry = queue.enqueue(message, PENDING)
+            if self.is_durable:  # else nothing is ever put out of memory
+                self.arrived(queue, entry)
+            return entry
+        entry = queue.enqueue(message, STORING)
+        if is_kept:
+            entry.marks = KEPT  # a new one has no other marks
+            self.store.append(shelf.number, entry.seq, key or entry.lane.name, message)
+            self._count(message.size)
+        self.batch.entries.append((queue, entry))
+        self.has_changes = self.promises.is_unclaimed = True
+        return entry
+
+    def delay(self, queue: Queue, message: Message, key: str) -> None:
+        """Let a message wait for its time, in the store if it is to survive."""
+        is_kept = self.keeps(queue, message)
+        waiting = queue.timers.delayed.add(message, key, is_kept=is_kept)
+        if is_kept:
+            self.store.append(queue.shelf.number, waiting.place, key, message)
+            self._count(message.size)
+            self._promise()
+
+    def enter(self, queue: Queue, waiting: Waiting) -> None:
+        """Enqueue a message whose time has come; in the store it moves to its number."""
+        shelf = queue.shelf
+        if queue.next_seq >= shelf.reserve_at:
+            self.ledger.reserve(queue)
+        if not waiting.is_kept and queue.next_seq < shelf.secured:
+            self.arrived(queue, enter(queue, waiting, PENDING))
+            return
+        entry = enter(queue, waiting, STORING)
+        if waiting.is_kept:
+            entry.stored = KEPT
+            self.store.move(shelf.number, waiting.place, entry.seq)
+        self.batch.entries.append((queue, entry))
+        self._promise()
+
+    def give_up(self, queue: Queue) -> int:
+        """Forget everything that waits for its time on a queue; return how much that was."""
+        gone = queue.timers.delayed.clear()
+        for waiting in gone:
+            if waiting.is_kept and queue.shelf.number:
+                self.store.delete(queue.shelf.number, waiting.place)
+                self._promise()
+        return len(gone)
+
+    def remember(self, queue: Queue, message: Message, duplicates: Duplicates) -> None:
+        """Remember a message's id, in the store if the message is kept there."""
+        known = duplicates.add(message)
+        if known is None or not self.keeps(queue, message):
+            return
+        number = queue.shelf.number
+        if known[0] == FIRST_ID:
+            self.store.forget_ids(number, IDS_MAX)  # of a time before it last remembered none
+        self.store.remember(number, *known)
+        outdated = duplicates.outdated()
+        if outdated:
+            self.store.forget_ids(number, outdated)
+        self._promise()
+
+    def removed(self, queue: Queue, entry: Entry) -> None:
+        """Forget a settled message on disk, too."""
+        number = queue.shelf.number
+        if number == 0:
+            return  # the queue was deleted, and all its rows with it
+        if queue.dropped_to > queue.shelf.dropped_to:
+            self.ledger.note_dropped(queue)
+        if entry.stored == KEPT:
+            self.store.delete(number, entry.seq)
+            self.promises.is_unclaimed = True
+        else:
+            self.store.unspill(number, entry.seq)
+        self.has_changes = True
+
+    def retried(self, queue: Queue, entry: Entry) -> None:
+        """Remember on disk how often a message came back."""
+        if entry.stored == KEPT and queue.shelf.number:
+            self.store.count_retry(queue.shelf.number, entry.seq, entry.deliveries)
+            self._promise()
+
+    def spill(self, queue: Queue, entry: Entry) -> None:
+        """Write a body that memory has no room for to the scratch file."""
+        entry.stored = SPILLED
+        queue.shelf.has_spilled = True
+        self.store.spill(queue.shelf.number, entry.seq, entry.content)
+        self.batch.spilled.append((queue, entry))
+        self.batch.spilled_size += entry.size + MESSAGE_COST
+        self.dam.spill(entry.size)
+        self.has_changes = True
+
+    def _count(self, size: int) -> None:
+        self.batch.size += size + MESSAGE_COST
+        self.dam.add(size)
+
+    def _promise(self) -> None:
+        """Note a change that the receipt of whoever made it waits for."""
+        self.has_changes = True
+        self.promises.is_unclaimed = True
+
+    def follow(self) -> None:
+        """Let whoever acts now wait for what others have under way: it is confirmed by theirs."""
+        if self.in_flight or self.is_due:
+            self._promise()
+
+    # To the store and back.
+
+    @property
+    def is_due(self) -> bool:
+        """Say whether something is to be handed to the store."""
+        return self.has_changes or self.ledger.has_changes
+
+    def flush(self) -> None:
+        """Hand the turn's changes to the store."""
+        ledger = self.ledger
+        if not (self.has_changes or ledger.has_changes):
+            return
+        self.has_changes = ledger.has_changes = False
+        batch, self.batch = self.batch, Batch()
+        batch.reserved, ledger.reserved = ledger.reserved, []
+        ticket = self.promises.hand_over()
+        self.in_flight[ticket] = batch
+        self.store.flush(ticket)
+
+    def finished(self, ticket: int, error: Exception | None) -> None:
+        """Hear from the store: let the batch be seen, or keep silent for ever."""
+        batch = self.in_flight.pop(ticket)
+        if error is not None or self.promises.failure is not None:
+            self.fail(error)
+            return
+        for queue, limit in batch.reserved:
+            queue.shelf.secured = max(queue.shelf.secured, limit)
+        for queue, entry in batch.entries:
+            queue.committed(entry)
+            self.arrived(queue, entry)
+        for queue, entry in batch.spilled:
+            self.spilled(queue, entry)
+        self.promises.keep(ticket)
+        self.dam.written(batch.size, batch.spilled_size)
+        self.wake()
+
+    def fail(self, error: Exception | None) -> None:
+        """Hear that the store can promise nothing any more."""
+        self.promises.fail(error)
+        self.wake()
+
+    def pressed(self, reason: str) -> None:
+        """Hear that nothing persistent can be written now, or that it can again."""
+        self.dam.press(reason)
+        self.wake()
+
+
+def _nothing(queue: Queue, entry: Entry) -> None:
+    """Do nothing: there is no pager."""
+
+
+def _nobody() -> None:
+    """Wake nobody."""

@@ -1,0 +1,181 @@
+# Compiled by mypyc: see setup.py.
+"""Ledger: what the store is told about queues and durable subscriptions, besides messages.
+
+Every queue gets a number here. A queue that may come back (all but temporary ones) has a row in
+the store, and its sequence numbers are reserved there in blocks before they are given: so no
+number is ever given twice, whatever became of the messages that had them, and a browser or a
+stream reader may keep one as a bookmark over a crash. A restart goes on after the last block.
+
+A queue that was swept away keeps its row, with its next number and nothing else, and the store's
+number of it. That of a temporary queue, or of a name that is forgotten, is free for another: there
+are two million of them, and connections come and go for years.
+
+What somebody may rely on after a restart is a promise, for which a receipt waits: a declared queue,
+a durable subscription, the end of either. The row of any other queue, and its blocks, are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from covey.core.naming.destination import TEMPORARY_ROOT, Syntax
+from covey.core.storage.store import DURABLE, FIRST_QUEUE, QUEUE, DurableRecord, QueueRecord
+
+if TYPE_CHECKING:
+    from covey.core.host.subscription import Durable
+    from covey.core.queue.queue import Queue
+    from covey.core.storage.store import MessageStore
+
+BLOCK: Final = 10_000  # numbers reserved at a time: 200,000 messages a second ask 40 times
+FLOOR: Final = "floor"  # the row of a host that says where the numbers of forgotten names start
+
+SYNTAX: Final = Syntax()
+
+Key = tuple[str, str, str]  # host, kind, name
+
+
+class Ledger:
+    """The store's book of queues."""
+
+    def __init__(self, store: MessageStore, promise: Callable[[], None]) -> None:
+        """Tell the store; `promise` hears of what a receipt has to wait for."""
+        self.store = store
+        self.promise = promise
+        self.has_changes = False  # others than those
+        self.reserved: list[tuple[Queue, int]] = []  # since the last flush
+        self._numbers: dict[Key, int] = {}
+        self._living: set[Key] = set()  # rows of queues that a restart brings back
+        self._next_number = FIRST_QUEUE
+        self._free: list[int] = []  # numbers below that one which are in use no more
+        self._bound: dict[tuple[str, str], DurableRecord] = {}
+
+    def recall(self, record: QueueRecord) -> None:
+        """Hear of a queue's number at a restart."""
+        key = (record.host, record.kind, record.name)
+        self._numbers[key] = record.number
+        if record.is_live:
+            self._living.add(key)
+        self.leave(record.number)
+
+    def leave(self, number: int) -> None:
+        """Give a queue's number to no other."""
+        self._next_number = max(self._next_number, number + 1)
+
+    def recall_durable(self, record: DurableRecord) -> None:
+        """Hear what a durable subscription was at a restart."""
+        self._bound[record.host, record.name] = record
+
+    def open(self, host: str, kind: str, queue: Queue) -> None:
+        """Give a queue its number, and its first block."""
+        if queue.name.startswith(TEMPORARY_ROOT):
+            # Ends with its connection: only its overflow is ever written.
+            queue.is_durable = False
+            queue.shelf.number = self._new_number()
+            return
+        key = (host, kind, queue.name)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = self._new_number()
+        queue.shelf.number = number
+        queue.shelf.secured = queue.shelf.reserve_at = queue.next_seq
+        if key in self._living:
+            self._living.discard(key)
+            return  # its row is there; the first message asks for a block
+        self._define(key, queue, self._ask(queue), "")
+
+    def declare(self, host: str, queue: Queue) -> None:
+        """Remember the policy a queue was declared with."""
+        if queue.name.startswith(TEMPORARY_ROOT):
+            return
+        # What was not said stays unsaid: it may follow from what a later change says.
+        settings = queue.settings.model_dump_json(exclude_unset=True)
+        self._define((host, QUEUE, queue.name), queue, queue.next_seq, settings)
+        self.promise()
+
+    def close(self, host: str, kind: str, queue: Queue) -> None:
+        """Hear that a queue was swept away or deleted with all it held."""
+        number = queue.shelf.number
+        queue.shelf.number = 0
+        if queue.name.startswith(TEMPORARY_ROOT):
+            self._close_temporary(number, queue)
+            return
+        record = QueueRecord(number, host, kind, queue.name, queue.next_seq, False, "")
+        self.store.define(record)
+        self.store.empty(number)
+        self.promise()
+
+    def note_dropped(self, queue: Queue) -> None:
+        """Remember how far a queue has dropped messages; asked when something else changes too.
+
+        So a mark costs no commit of its own. One that only messages that are not persistent have
+        moved waits for the queue's next change: a restart loses such messages anyway.
+        """
+        queue.shelf.dropped_to = queue.dropped_to
+        self.store.note_dropped(queue.shelf.number, queue.dropped_to)
+
+    def forget(self, host: str, name: str, floor: int) -> None:
+        """Forget the row of a swept queue; forgotten names start at the floor."""
+        for kind in (QUEUE, DURABLE):
+            number = self._numbers.pop((host, kind, name), None)
+            if number is not None:
+                self.store.forget(number)
+                self._free.append(number)
+        key = (host, FLOOR, "")
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = self._new_number()
+        self.store.define(QueueRecord(number, host, FLOOR, "", floor, False, ""))
+        self.has_changes = True
+
+    def bind(self, host: str, durable: Durable) -> None:
+        """Remember what a durable subscription hears."""
+        selector = durable.tap.selector
+        destinations = tuple(SYNTAX.render(place) for place in durable.destinations)
+        record = DurableRecord(
+            host, durable.name, destinations, "" if selector is None else selector.text
+        )
+        if self._bound.get((host, durable.name)) != record:
+            self._bound[host, durable.name] = record
+            self.store.bind(record)
+            self.promise()
+
+    def unbind(self, host: str, durable: Durable) -> None:
+        """Forget a durable subscription and its queue's messages."""
+        if self._bound.pop((host, durable.name), None) is not None:
+            self.store.unbind(host, durable.name)
+        self.close(host, DURABLE, durable.queue)
+
+    def reserve(self, queue: Queue) -> None:
+        """Ask for the queue's next block."""
+        limit = self._ask(queue)
+        self.store.reserve(queue.shelf.number, limit)
+        if queue.dropped_to > queue.shelf.dropped_to:
+            self.note_dropped(queue)
+        self.has_changes = True
+
+    def _ask(self, queue: Queue) -> int:
+        limit = queue.next_seq + BLOCK
+        queue.shelf.reserve_at = limit - BLOCK // 2
+        self.reserved.append((queue, limit))
+        return limit
+
+    def _define(self, key: Key, queue: Queue, next_seq: int, settings: str) -> None:
+        number = queue.shelf.number
+        queue.shelf.dropped_to = queue.dropped_to
+        record = QueueRecord(number, *key, next_seq, True, settings, queue.dropped_to)
+        self.store.define(record)
+        self.has_changes = True
+
+    def _close_temporary(self, number: int, queue: Queue) -> None:
+        if queue.shelf.has_spilled:
+            self.store.empty(number)
+            self.has_changes = True
+        self._free.append(number)
+
+    def _new_number(self) -> int:
+        if self._free:
+            return self._free.pop()
+        number = self._next_number
+        self._next_number = number + 1
+        return number

@@ -1,0 +1,364 @@
+# Compiled by mypyc: see setup.py.
+"""Paging: which bodies are in memory, and how the others come back in time.
+
+An entry of a backlog stays, its body goes. Rules:
+
+- The newest go first: messages that arrive while their queue is over the window are put out once
+  the pump had its chance to deliver them and there are enough for one write. Persistent ones are in
+  the store already; others are spilled to the scratch file first.
+- Never an acquired one, and no lane's head while anybody reads the queue.
+- Bodies come back by number, ahead of the consumers (`core.storage.paging`): a lane is HELD while
+  its head has none, plain entries wait in order. Selectors and dead-letter queues need the body
+  too, so it is read before they are asked; nothing is ever decided about a message that is not
+  there.
+- What came back and was passed over (a selector refused it) goes out again. What a browser looks at
+  never comes back: it is read for the browser alone (`core.dispatch.browsing`).
+- Over the window still at least the head of each lane is read: the window may be exceeded by
+  one message for each group, but no consumer ever waits for another one's backlog.
+
+A body that is damaged is reported in `damages` and leaves the queue, but not the disk.
+
+Page: which bodies of a queue are read next, together.
+
+What consumers come to first is wanted first: messages that ran out while they were away, then plain
+ones in their order, then the heads of lanes that wait for theirs. Nothing is asked for twice, and
+no page is so large that the commits behind it would wait long. While the queue is over its window
+only what a consumer waits for is read, not what comes after it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import Final
+
+from covey.config.settings import BrokerSettings
+from covey.core.dispatch.browsing import Glances
+from covey.core.dispatch.lane import Lane
+from covey.core.errors import BrokerError
+from covey.core.events.event import EventKind
+from covey.core.model.consumer import Consumer
+from covey.core.model.entry import ASIDE, GONE, KEPT, NOWHERE, PENDING, STORING, Entry
+from covey.core.model.message import Message
+from covey.core.queue.queue import Queue
+from covey.core.queue.storage_state import Shelf
+from covey.core.storage.commits import Commits
+from covey.core.storage.store import DAMAGES_MAX, BodyRecord
+
+# Not Final, so that a test of the compiled pager can make it small.
+PAGE_MESSAGES = 512  # read at a time: larger ones hold up the commits behind them
+PAGE_BYTES: Final = 512 * 1024  # the same in bytes; a page holds one message at least
+LANES_PER_PAGE: Final = 256  # so that each gets more than one message ahead, if there is room
+
+
+class Page:
+    """Entries to be read together, none of them twice."""
+
+    __slots__ = ("asked", "entries", "is_full", "size")
+
+    def __init__(self, loading: set[int]) -> None:
+        """Begin an empty one; `loading` was asked for before."""
+        self.entries: list[Entry] = []
+        self.asked = set(loading)
+        self.size = 0
+        self.is_full = False
+
+    def add(self, entry: Entry | None) -> bool:
+        """Read an entry's body too, if it is out and nobody asked; False if the page is full."""
+        if entry is None or entry.message is not None or entry.state in (GONE, STORING):
+            return True  # not there, not needed, or not at its place in the store yet
+        if entry.seq in self.asked or self.is_full:
+            return not self.is_full
+        self.asked.add(entry.seq)
+        self.entries.append(entry)
+        self.size += entry.size
+        self.is_full = len(self.entries) >= PAGE_MESSAGES or self.size >= PAGE_BYTES
+        return not self.is_full
+
+    def add_all(self, entries: Iterable[Entry]) -> None:
+        """Read these too, as far as the page goes."""
+        for entry in entries:
+            if not self.add(entry):
+                return
+
+
+def wanted(queue: Queue, *, is_over: bool) -> list[Entry]:
+    """Return what the queue's consumers need next."""
+    board = queue.board
+    shelf = queue.shelf
+    page = Page(shelf.loading)
+    shelf.overdue = [seq for seq in shelf.overdue if not page.add(board.index.get(seq))]
+    if board.consumers:
+        _want_plain(queue, page, is_over=is_over)
+        _want_lanes(queue, page, is_over=is_over)
+    return page.entries
+
+
+def ahead_of(queue: Queue, browser: Consumer, glances: Glances) -> list[Entry]:
+    """Return what a browser sees next; nothing while it has enough to look at."""
+    if glances.is_asked or len(glances) > PAGE_MESSAGES // 2 or not browser.window.has_credit():
+        return []
+    index = queue.board.index
+    page = Page(set())
+    entry = index.at_or_after(max(glances.ahead, browser.cursor))
+    while entry is not None and entry.message is None and entry.state != STORING:
+        glances.ahead = entry.seq + 1
+        if not page.add(entry):
+            break
+        entry = index.at_or_after(glances.ahead)
+    return page.entries
+
+
+def _want_plain(queue: Queue, page: Page, *, is_over: bool) -> None:
+    views = [view for view in queue.board.views if view.members]
+    for level in [level for view in views for level in view.levels()]:
+        todo = level.todo
+        if not todo:
+            continue
+        ahead = todo[min(len(todo) - 1, PAGE_MESSAGES // 2)]
+        if todo[0].message is None or (ahead.message is None and not is_over):
+            page.add_all(islice(todo, 2 * PAGE_MESSAGES))
+
+
+def _want_lanes(queue: Queue, page: Page, *, is_over: bool) -> None:
+    board = queue.board
+    lanes = list(islice(board.unread, LANES_PER_PAGE))
+    if not lanes:
+        return
+    ahead = 1 if is_over else PAGE_MESSAGES // len(lanes)
+    for lane in lanes:
+        if page.is_full:
+            return
+        del board.unread[lane]
+        if board.lanes.get(lane.name) is lane:
+            page.add_all(islice(_line(lane), ahead))
+
+
+def _line(lane: Lane) -> Iterable[Entry]:
+    entry = lane.head
+    while entry is not None:
+        yield entry
+        entry = entry.next
+
+
+# Not Final, so that a test of the compiled pager can make them small.
+PAGES_MAX: Final = 2  # of one queue under way: one being used up, one being read
+SPILL_MESSAGES = 256  # put out at a time, or fewer of so many bytes: what the window is exceeded by
+SPILL_BYTES: Final = 256 * 1024
+LOADED_MIN = 2 * PAGE_MESSAGES  # stay whatever the window says, or reading would not end
+
+Decoder = Callable[[bytes, bytes], Message]
+
+
+class Pager:
+    """Bodies of all queues, in memory and out of it."""
+
+    def __init__(
+        self, commits: Commits, limits: BrokerSettings, decoders: Mapping[str, Decoder]
+    ) -> None:
+        self.commits = commits
+        self.window_queue = limits.memory_window_queue
+        self.window_total = limits.memory_window_total
+        self.decoders = decoders
+        self.total = 0  # bytes of bodies in memory
+        self.damages: list[str] = []
+        self._ticket = 0
+        self._asked: dict[int, _Asked] = {}
+        self._fresh: list[tuple[Queue, Entry]] = []  # newcomers of queues over their window
+        self._fresh_size = 0
+        commits.arrived = self.arrived
+        commits.spilled = self.spilled
+        commits.store.paged = self.paged
+
+    @property
+    def pages_under_way(self) -> int:
+        """Return how many pages were asked for and have not come."""
+        return len(self._asked)
+
+    # Out.
+
+    def arrived(self, queue: Queue, entry: Entry) -> None:
+        """Hear of a new entry; if there is no room for it, it goes once the pump has run."""
+        # `_is_over` by hand: asked for each message.
+        if queue.shelf.resident > self.window_queue or self.total > self.window_total:
+            self._fresh.append((queue, entry))
+            self._fresh_size += entry.size
+
+    def trim(self) -> None:
+        """Put out the newcomers that found no room and no consumer, many at a time."""
+        if len(self._fresh) < SPILL_MESSAGES and self._fresh_size < SPILL_BYTES:
+            return
+        fresh, self._fresh = self._fresh, []
+        self._fresh_size = 0
+        for queue, entry in fresh:
+            if not self._is_over(queue):
+                continue
+            if entry.stored != NOWHERE:
+                self._put_out(queue, entry)
+            elif entry.state == PENDING and queue.shelf.number:
+                self.commits.spill(queue, entry)
+
+    def spilled(self, queue: Queue, entry: Entry) -> None:
+        """Hear that a body is in the scratch file."""
+        self._put_out(queue, entry)
+
+    def serve(self, queue: Queue) -> None:
+        """Look after a queue whose pump has run: count, put out, read ahead."""
+        shelf = queue.shelf
+        resident = shelf.resident if shelf.number else 0  # 0: the queue was deleted
+        self.total += resident - shelf.counted
+        shelf.counted = resident
+        if shelf.loaded:
+            self._trim_loaded(queue)
+        if shelf.out and shelf.number and shelf.pages < PAGES_MAX:
+            needed = wanted(queue, is_over=self._is_over(queue))
+            if needed:
+                self._ask_for_all(queue, needed)
+        if shelf.out and shelf.number:
+            for browser in queue.board.browsers:
+                self._read_ahead(queue, browser)
+
+    def _count(self, shelf: Shelf, size: int) -> None:
+        shelf.resident += size
+        if shelf.number:
+            shelf.counted += size
+            self.total += size
+
+    def _is_over(self, queue: Queue) -> bool:
+        return queue.shelf.resident > self.window_queue or self.total > self.window_total
+
+    def _put_out(self, queue: Queue, entry: Entry) -> None:
+        lane = entry.lane
+        board = queue.board
+        is_head = lane.head is entry
+        if entry.message is None or (entry.state != PENDING and entry.state != ASIDE):
+            return
+        if is_head and board.consumers:
+            return
+        levels = [view.level(lane.rank) for view in board.views]
+        if not lane.is_grouped and any(level.back for level in levels):
+            return  # it may be one of the returned, which are taken from there as they are
+        entry.message = None
+        entry.size = queue.shelf.shared(entry.size)
+        if entry.expires_ms:
+            entry.expires_ms = queue.timers.expiry.rounded(entry.expires_ms)
+        queue.shelf.out += 1
+        self._count(queue.shelf, -entry.size)
+        if is_head:
+            queue.placement.resolve(lane)
+
+    def _trim_loaded(self, queue: Queue) -> None:
+        shelf = queue.shelf
+        loaded = shelf.loaded
+        while loaded and loaded[0].state == GONE:
+            loaded.popleft()
+        while len(loaded) > LOADED_MIN and self._is_over(queue):
+            self._put_out(queue, loaded.popleft())
+        if len(loaded) > shelf.loaded_limit:
+            shelf.loaded = deque(entry for entry in loaded if entry.state != GONE)
+            shelf.loaded_limit = max(LOADED_MIN, 2 * len(shelf.loaded))
+
+    # In.
+
+    def paged(self, ticket: int, bodies: list[BodyRecord], error: Exception | None) -> None:
+        """Take bodies the store has read; what it could not read is damaged."""
+        if error is not None:
+            self.commits.fail(error)
+            return
+        asked = self._asked.pop(ticket)
+        queue, glances = asked.queue, asked.glances
+        if glances is None:
+            queue.shelf.pages -= 1
+            queue.shelf.loading.difference_update(asked.numbers)
+        else:
+            glances.is_asked = False
+        if queue.shelf.number == 0:
+            return  # it was deleted meanwhile, and the bodies with it
+        lost = dict.fromkeys(asked.numbers, "it is not there")
+        if glances is not None:
+            bodies.sort(key=_seq)  # kept ones come before spilled ones
+        for record in bodies:
+            try:
+                message = self._decoded(record)
+            except (BrokerError, LookupError, ValueError) as unreadable:
+                lost[record.seq] = str(unreadable)
+            else:
+                lost.pop(record.seq, None)
+                if glances is None:
+                    self._take_in(queue, record.seq, message)
+                else:
+                    glances.put(record.seq, message)
+        for seq, cause in lost.items():
+            self._give_up(queue, seq, cause)
+        queue.mark()
+        self.commits.wake()
+
+    def _take_in(self, queue: Queue, seq: int, message: Message) -> None:
+        entry = queue.board.index.get(seq)
+        if entry is None or entry.message is not None:
+            return
+        entry.message = message
+        entry.expires_ms = message.expires_ms
+        shelf = queue.shelf
+        shelf.out -= 1
+        self._count(shelf, entry.size)
+        shelf.loaded.append(entry)
+        lane = entry.lane
+        if queue.expire_head(entry):
+            return
+        if lane.is_grouped and lane.head is entry:
+            queue.placement.resolve(lane)
+
+    def _decoded(self, record: BodyRecord) -> Message:
+        decoder = self.decoders.get(record.kind)
+        if decoder is None:
+            raise LookupError(f"nothing here reads messages of the kind {record.kind}")
+        return decoder(record.head, record.body)
+
+    def _give_up(self, queue: Queue, seq: int, cause: str) -> None:
+        entry = queue.board.index.get(seq)
+        if entry is None or entry.message is not None:
+            return
+        if len(self.damages) < DAMAGES_MAX:
+            where = "the store" if entry.stored == KEPT else "the scratch file"
+            place = f"queue {queue.name}: message {seq} cannot be read from {where}"
+            self.damages.append(f"{place}: {cause}")
+        entry.stored = NOWHERE  # so that what is left of it stays on the disk
+        queue.counts.dropped += 1
+        queue.drop(entry, EventKind.DROP)
+
+    def _ask_for_all(self, queue: Queue, entries: list[Entry]) -> None:
+        numbers = [entry.seq for entry in entries]
+        queue.shelf.loading.update(numbers)
+        queue.shelf.pages += 1
+        self._ask(_Asked(queue, numbers, None))
+
+    def _read_ahead(self, queue: Queue, browser: Consumer) -> None:
+        """Ask for a browser's next page once it has seen half of the one before."""
+        glances = browser.glances
+        entries = [] if glances is None else ahead_of(queue, browser, glances)
+        if glances is not None and entries:
+            glances.is_asked = True
+            self._ask(_Asked(queue, [entry.seq for entry in entries], glances))
+
+    def _ask(self, asked: _Asked) -> None:
+        self._ticket += 1
+        self._asked[self._ticket] = asked
+        number = asked.queue.shelf.number
+        self.commits.store.page(self._ticket, [(number, seq) for seq in asked.numbers])
+
+
+class _Asked:
+    """A page under way: whose messages, and whether a browser alone will see them."""
+
+    __slots__ = ("glances", "numbers", "queue")
+
+    def __init__(self, queue: Queue, numbers: list[int], glances: Glances | None) -> None:
+        self.queue = queue
+        self.numbers = numbers
+        self.glances = glances
+
+
+def _seq(record: BodyRecord) -> int:
+    return record.seq

@@ -1,0 +1,180 @@
+"""Database: a data directory in use, with the SQLite file that everything is in.
+
+    lock         held while a broker uses the directory
+    covey.db     everything that survives: WAL, synchronous=FULL
+    scratch.db   bodies of non-persistent messages that memory has no room for; dropped at start
+
+Opening it brings it in order: a damaged file is salvaged, what the last run left in its journal is
+folded into the tables. Whatever is wrong beyond that is a StoreError that names the file.
+
+DirectoryLock: one broker per data directory.
+
+An advisory lock that the system drops when the process ends, however it ends; so there is no
+stale lock to clean up after a kill. The file holds the owner's process id, for people.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from covey.core.errors import StoreError
+from covey.core.storage.sqlite.changes import Changes, carry_out
+from covey.core.storage.sqlite.journal import Journal, replay
+from covey.core.storage.sqlite.reader import check_schema
+from covey.core.storage.sqlite.salvage import CHECK, finish_salvage, salvage
+from covey.core.storage.sqlite.schema import SCRATCH, is_damage, is_passing, prepare
+
+LOCK_FILE: Final = "lock"
+
+
+class DirectoryLock:
+    """The right to use a data directory."""
+
+    def __init__(self, directory: Path) -> None:
+        try:
+            self._descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise StoreError(
+                f"data directory {directory} cannot be written to: {error.strerror}"
+            ) from error
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            owner = os.read(self._descriptor, 20).decode("ascii", "replace").strip()
+            os.close(self._descriptor)
+            raise StoreError(
+                f"data directory {directory} is in use by another broker (process {owner})"
+            ) from error
+        with suppress(OSError):  # a full disk takes no number, but the lock is ours
+            os.ftruncate(self._descriptor, 0)
+            os.write(self._descriptor, f"{os.getpid()}\n".encode("ascii"))
+
+    def release(self) -> None:
+        """Give the directory up."""
+        os.close(self._descriptor)
+
+
+FILE: Final = "covey.db"
+SCRATCH_FILE: Final = "scratch.db"
+CACHE_KIB: Final = 16 * 1024  # pages kept in memory: the right edges of the trees, and room to sort
+BUSY_MS: Final = 2000  # patience with a person who looks into the file
+LOG_BYTES: Final = 64 * 1024 * 1024
+"""What is left of a write-ahead log that had to grow: behind a commit of that size, or beside a
+reader, such as a backup, that kept it from being used again."""
+OWNER_ONLY: Final = 0o700
+
+
+class Database:
+    """An open connection, the journal that goes with it, and what was found damaged."""
+
+    def __init__(
+        self, directory: Path, journal_size: int, factory: type[sqlite3.Connection]
+    ) -> None:
+        """Make the directory if there is none, lock it, and open what is in it."""
+        self.file = directory / FILE
+        self.damages: list[str] = []  # texts, with their places
+        self.journal = Journal(journal_size)
+        self._journal_size = journal_size
+        _make_directory(directory)
+        self._lock = DirectoryLock(directory)
+        try:
+            self.connection = self._open(directory / SCRATCH_FILE, factory)
+        except (sqlite3.Error, OSError, ValueError, StoreError) as error:
+            self._lock.release()
+            if isinstance(error, StoreError):
+                raise
+            raise StoreError(f"{self.file} cannot be opened: {error}") from error
+
+    def release(self) -> None:
+        """Let others use the directory; the connection is its writer's to close."""
+        self._lock.release()
+
+    def _open(self, scratch: Path, factory: type[sqlite3.Connection]) -> sqlite3.Connection:
+        """Open the database, and make it sound first if it is damaged."""
+        path = self.file
+        _check_writable(path)
+        finish_salvage(path)
+        check = path.with_name(FILE + CHECK)
+        connection = _connect(path, factory)
+        try:
+            found = prepare(connection, str(path), whole=check.exists())
+            found = found or self._replay(connection)
+            if found:
+                connection.close()
+                self.damages += salvage(path, found)
+                connection = _connect(path, factory)
+                prepare(connection, str(path), whole=True)
+                self._replay(connection)
+            check.unlink(missing_ok=True)
+            _attach_scratch(connection, scratch)
+            check_schema(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _replay(self, connection: sqlite3.Connection) -> list[str]:
+        """Fold the last run's journal into the tables; return the damage that is in its way."""
+        try:
+            self.journal = replay(connection, self._journal_size, self.damages)
+            carry_out(connection, self.journal.fold(Changes()))
+            self.journal.written()
+        except sqlite3.DatabaseError as error:
+            if connection.in_transaction:
+                connection.execute("rollback")
+            if is_damage(error):
+                return [str(error)]
+            if not is_passing(error):
+                raise
+            # A full disk is no reason not to serve: the journal is used as it is.
+        return []
+
+
+def _connect(path: Path, factory: type[sqlite3.Connection]) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path, isolation_level=None, check_same_thread=False, factory=factory
+    )
+    connection.execute(f"pragma busy_timeout = {BUSY_MS}")
+    connection.execute(f"pragma cache_size = -{CACHE_KIB}")
+    connection.execute(f"pragma journal_size_limit = {LOG_BYTES}")
+    # Else a large batch needs a file in the system's directory for such, which may be read-only or
+    # full. What is kept is the pages that one statement changes, some megabytes at most.
+    connection.execute("pragma temp_store = memory")
+    # Some systems write zeros over whatever is deleted: a fifth of all that would be written.
+    connection.execute("pragma secure_delete = off")
+    return connection
+
+
+def _attach_scratch(connection: sqlite3.Connection, scratch: Path) -> None:
+    connection.execute("pragma wal_autocheckpoint = 0")
+    scratch.unlink(missing_ok=True)
+    connection.execute("attach ? as scratch", (str(scratch),))
+    connection.execute("pragma scratch.journal_mode = memory")
+    connection.execute("pragma scratch.synchronous = off")
+    connection.execute(SCRATCH)
+
+
+def _check_writable(path: Path) -> None:
+    """Refuse what SQLite would open to read only, and fail on at the first message."""
+    for suffix in ("", "-wal", "-shm"):
+        part = path.with_name(path.name + suffix)
+        if part.exists() and not os.access(part, os.R_OK | os.W_OK):
+            raise StoreError(f"{part} cannot be written to: see whose it is, and its permissions")
+
+
+def _make_directory(directory: Path) -> None:
+    """Make the directory, its owner's alone, and make sure that a power loss leaves its name."""
+    try:
+        missing = [each for each in (directory, *directory.parents) if not each.exists()]
+        directory.mkdir(OWNER_ONLY, parents=True, exist_ok=True)
+        for made in missing:
+            parent = os.open(made.parent, os.O_RDONLY)
+            os.fsync(parent)
+            os.close(parent)
+    except OSError as error:
+        raise StoreError(f"data directory {directory} cannot be made: {error.strerror}") from error

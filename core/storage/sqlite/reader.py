@@ -1,0 +1,196 @@
+# Compiled by mypyc: see setup.py.
+"""Reader: what the SQLite store gives back: a restart's records, and pages of bodies.
+
+A page is read as *one* row: SQLite joins the heads and bodies into one blob and their lengths
+into one text. Fetching them row by row would give the interpreter lock away at each, and beside
+a busy event loop a page of 256 would take 256 switch intervals. (A blob cast to text and back is
+left as it is, byte for byte: the SQLite manual, CAST expressions.)
+
+Every row is checked against its checksum, since SQLite has none of its own. A damaged one is
+reported with its place and is not handed out; it stays on the disk for whoever repairs it. A row
+that is damaged may say anything, its own length included, and then all that were joined behind it
+are wrong: so a page that is not what it should be is read again, each body by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import struct
+from collections.abc import Iterator
+from typing import Final
+from zlib import crc32
+
+from covey.core.storage.sqlite.schema import SEQ_BITS, SEQ_MASK, message_sum, row_sum
+from covey.core.storage.store import (
+    DAMAGES_MAX,
+    BodyRecord,
+    DurableRecord,
+    IdRecord,
+    MessageRecord,
+    QueueRecord,
+)
+
+# Texts come as blobs: damaged ones may be no texts.
+QUEUES: Final = """
+    select number, cast(host as blob), cast(kind as blob), cast(name as blob),
+        cast(settings as blob), cast(next_seq as integer), is_live, cast(dropped_to as integer), crc
+    from queues
+"""
+DURABLES: Final = """
+    select cast(host as blob), cast(name as blob), cast(destinations as blob),
+        cast(selector as blob), crc
+    from durables
+"""
+MESSAGES: Final = """
+    select id >> ?, id & ?, cast(grp as blob), cast(deliveries as integer),
+        size, priority, expires_ms, due_ms, crc
+    from messages order by id
+"""
+IDS: Final = "select place >> ?, place & ?, digest from ids order by place"
+FIELDS: Final = 5  # of each body in the text: place, kind, two lengths, checksum
+JOINED: Final = """
+    select
+        cast(group_concat(id || ' ' || kind || ' ' || length(head) || ' ' || length(body)
+            || ' ' || crc, ' ') as blob),
+        cast(group_concat(head || body, '') as blob)
+"""
+PAGE: Final = (
+    JOINED
+    + """
+    from (
+        select b.* from json_each(?1) as wanted cross join bodies as b on b.id = wanted.value
+        union all
+        select s.* from json_each(?1) as wanted
+            cross join scratch.spilled as s on s.id = wanted.value
+    )
+"""
+)
+# Places without a gap, such as a browser reads: a walk instead of a search for each.
+RANGE: Final = (
+    JOINED
+    + """
+    from (
+        select * from bodies where id between ?1 and ?2
+        union all
+        select * from scratch.spilled where id between ?1 and ?2
+    )
+"""
+)
+
+
+def check_schema(connection: sqlite3.Connection) -> None:
+    """Raise sqlite3.Error if the tables are not what they are called: the first page is damaged."""
+    for query in (QUEUES, DURABLES, "delete from messages where id in (1, 2)"):
+        connection.execute(f"explain {query}")
+    for query in (MESSAGES, IDS, RANGE):
+        connection.execute(f"explain {query}", (SEQ_BITS, SEQ_MASK))
+
+
+def read_queues(connection: sqlite3.Connection, damages: list[str]) -> list[QueueRecord]:
+    """Return every queue, swept ones included; those that are damaged are noted instead."""
+    queues: list[QueueRecord] = []
+    rows = connection.execute(QUEUES).fetchall()
+    for number, *columns, next_seq, is_live, dropped_to, crc in rows:
+        host, kind, name, settings = texts = _texts(*columns)
+        if crc is None or crc == row_sum(*texts, str(is_live)):
+            queues.append(
+                QueueRecord(number, host, kind, name, next_seq, bool(is_live), settings, dropped_to)
+            )
+        else:
+            _note(damages, f"queue number {number}, perhaps called {name}")
+    return queues
+
+
+def read_durables(connection: sqlite3.Connection, damages: list[str]) -> list[DurableRecord]:
+    """Return every durable subscription; those that are damaged are noted instead."""
+    durables: list[DurableRecord] = []
+    for *columns, crc in connection.execute(DURABLES).fetchall():
+        host, name, destinations, selector = texts = _texts(*columns)
+        if crc is None or crc == row_sum(*texts):
+            durables.append(DurableRecord(host, name, tuple(json.loads(destinations)), selector))
+        else:
+            _note(damages, f"durable subscription, perhaps called {name}")
+    return durables
+
+
+def read_messages(connection: sqlite3.Connection, damages: list[str]) -> Iterator[MessageRecord]:
+    """Walk all messages without their bodies, queue by queue, ascending; damaged ones are noted."""
+    rows = connection.execute(MESSAGES, (SEQ_BITS, SEQ_MASK))
+    for queue, seq, group, deliveries, size, priority, expires_ms, due_ms, crc in rows:
+        try:
+            is_sound = crc is None or crc == message_sum(group, size, expires_ms, priority, due_ms)
+            name = group.decode()
+        except (TypeError, ValueError, struct.error):  # not even of the right sort
+            is_sound = False
+        if is_sound:
+            yield MessageRecord(queue, seq, name, deliveries, size, priority, expires_ms, due_ms)
+        else:
+            _note(damages, f"message {seq} of queue number {queue}")
+
+
+def read_ids(connection: sqlite3.Connection) -> Iterator[IdRecord]:
+    """Walk all remembered message ids, queue by queue, ascending."""
+    return map(IdRecord._make, connection.execute(IDS, (SEQ_BITS, SEQ_MASK)))
+
+
+def read_page(
+    connection: sqlite3.Connection, places: list[int], damages: list[str]
+) -> list[BodyRecord]:
+    """Return the bodies at these places; those that are damaged are noted instead."""
+    found = _read(connection, places)
+    if found is not None:
+        return found
+    if len(places) > 1:
+        return [body for place in places for body in read_page(connection, [place], damages)]
+    _note(damages, f"message {places[0] & SEQ_MASK} of queue number {places[0] >> SEQ_BITS}")
+    return []
+
+
+def _read(connection: sqlite3.Connection, places: list[int]) -> list[BodyRecord] | None:
+    """Return the bodies at these places, None if one of them is damaged."""
+    if _is_run(places):
+        heading, content = connection.execute(RANGE, (places[0], places[-1])).fetchone()
+    else:
+        heading, content = connection.execute(PAGE, (json.dumps(places),)).fetchone()
+    if heading is None:
+        return None if content else []
+    try:
+        return _cut(heading.decode().split(" "), content)
+    except (ValueError, IndexError):
+        return None
+
+
+def _cut(fields: list[str], content: bytes) -> list[BodyRecord]:
+    """Take a page apart; raises ValueError or IndexError if it is not what it should be."""
+    bodies: list[BodyRecord] = []
+    start = 0
+    for at in range(0, len(fields), FIELDS):
+        place = int(fields[at])
+        middle = start + int(fields[at + 2])
+        end = middle + int(fields[at + 3])
+        head, body = content[start:middle], content[middle:end]
+        start = end
+        if crc32(body, crc32(head)) != int(fields[at + 4]):
+            raise ValueError("checksum")
+        bodies.append(BodyRecord(place >> SEQ_BITS, place & SEQ_MASK, fields[at + 1], head, body))
+    if start != len(content):
+        raise ValueError("length")
+    return bodies
+
+
+def _is_run(places: list[int]) -> bool:
+    """Say whether places follow each other without a gap."""
+    if not places or places[-1] - places[0] != len(places) - 1:
+        return False
+    return places == list(range(places[0], places[-1] + 1))
+
+
+def _texts(*columns: bytes) -> list[str]:
+    """Read texts; one that cannot be read will not have the checksum it had."""
+    return [column.decode("utf-8", "replace") for column in columns]
+
+
+def _note(damages: list[str], what: str) -> None:
+    if len(damages) < DAMAGES_MAX:
+        damages.append(f"{what}: its checksum is wrong")

@@ -1,0 +1,234 @@
+"""Salvage: a damaged database becomes a sound one with everything that can still be read.
+
+SQLite refuses to go on at the first damaged page, and to write beside one would spread the damage.
+So all rows that can be read are copied into a new file, queue by queue; what lies on a damaged
+page is reported with its place. The damaged file stays beside the new one, for whoever repairs it:
+
+    covey.db.salvaging   being filled; worth nothing until it is complete
+    covey.db.salvaged    complete: from now on it is the store, whatever happens
+    covey.db.damaged-1   the old file (and its -wal), never touched again
+    covey.db.check       left behind by a broker that met damage: look at everything at start
+
+Each step is one rename or link, so a crash between two of them loses nothing: an unfinished copy
+is made again, a complete one is put in place at the next start. The first page of a file says
+what is in it; if that one is damaged nothing can be read, and the start is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from covey.core.storage.sqlite.schema import SEQ_BITS, SEQ_MASK, create
+
+SALVAGING: Final = ".salvaging"
+SALVAGED: Final = ".salvaged"
+DAMAGED: Final = ".damaged-"
+CHECK: Final = ".check"
+
+KEY_MAX: Final = 2**63 - 1  # of SQLite's row numbers
+ROWS_PER_COMMIT: Final = 10_000  # a copy is made again after a crash: only memory counts
+KEYS: Final = {"queues": "number", "ids": "place", "messages": "id", "journal": "number"}
+BODY: Final = "select * from bodies where id = ?"
+
+Row = tuple[int | str | bytes, ...]
+
+
+def finish_salvage(path: Path) -> None:
+    """Put a complete copy in place, if the last start was ended before it could."""
+    _beside(path, SALVAGING).unlink(missing_ok=True)
+    salvaged = _beside(path, SALVAGED)
+    if salvaged.exists():
+        # The old file's log would be taken for the new one's.
+        for suffix in ("-wal", "-shm"):
+            _beside(path, suffix).unlink(missing_ok=True)
+        salvaged.replace(path)
+        _sync(path.parent)
+
+
+def salvage(path: Path, found: list[str]) -> list[str]:
+    """Replace a damaged database by what can be read of it; return what was lost, with places.
+
+    `found` is what SQLite says about the damage. Raises sqlite3.Error if nothing can be read.
+    """
+    copy = _beside(path, SALVAGING)
+    copy.unlink(missing_ok=True)
+    source = sqlite3.connect(path, isolation_level=None)
+    target = sqlite3.connect(copy, isolation_level=None)
+    try:
+        source.execute("pragma cell_size_check = on")  # else a torn page may be read as rows
+        create(target)
+        lost = _Copy(source, target).run()
+        target.execute("pragma wal_checkpoint(truncate)")
+        target.close()
+        kept = _keep(path)
+    finally:
+        target.close()
+        source.close()
+    copy.rename(_beside(path, SALVAGED))
+    _sync(path.parent)
+    finish_salvage(path)
+    return [f"{path}: {'; '.join(found[:5])} (the damaged file is kept as {kept.name})", *lost]
+
+
+class _Copy:
+    """One database copied into another, as far as it can be read."""
+
+    def __init__(self, source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+        self.source = source
+        self.target = target
+        self.names: dict[int, str] = {}
+        self.lost: list[str] = []
+        self._body_columns = _columns(target, "bodies")
+        self._gap: list[int] = []  # places of messages in a row that have no body
+
+    def run(self) -> list[str]:
+        """Copy everything; return what could not be read."""
+        self.target.execute("begin")
+        self._copy_durables()
+        for table in KEYS:
+            columns = _columns(self.source, table)
+            for count, row in enumerate(self._rows(table, columns), start=1):
+                if table == "queues":
+                    self.names[int(row[0])] = str(row[columns.index("name")])
+                if table != "messages" or self._copy_body(int(row[0])):
+                    self._insert(table, columns, row)
+                if count % ROWS_PER_COMMIT == 0:
+                    self.target.execute("commit")
+                    self.target.execute("begin")
+        self.target.execute("commit")
+        self._report_gap()
+        return self.lost
+
+    def _copy_durables(self) -> None:
+        columns = _columns(self.source, "durables")
+        try:
+            for row in self.source.execute("select * from durables"):
+                self._insert("durables", columns, row)
+        except sqlite3.DatabaseError as error:
+            self.lost.append(f"some durable subscriptions cannot be read: {error}")
+
+    def _copy_body(self, place: int) -> bool:
+        try:
+            row = self.source.execute(BODY, (place,)).fetchone()
+        except sqlite3.DatabaseError:
+            row = None
+        if row is None:
+            if self._gap and self._gap[0] >> SEQ_BITS != place >> SEQ_BITS:
+                self._report_gap()
+            self._gap.append(place)
+            return False
+        self._report_gap()
+        self._insert("bodies", self._body_columns, row)
+        return True
+
+    def _report_gap(self) -> None:
+        """Tell of messages whose bodies are lost, all that follow each other in one line."""
+        gap, self._gap = self._gap, []
+        if len(gap) == 1:
+            self.lost.append(f"{self._words(gap[0])} cannot be read")
+        elif gap:
+            numbers = f"from {gap[0] & SEQ_MASK} to {gap[-1] & SEQ_MASK}"
+            queue = self._name(gap[0])
+            self.lost.append(f"{len(gap)} messages {numbers} of queue {queue} cannot be read")
+
+    def _insert(self, table: str, columns: list[str], row: Row) -> None:
+        marks = ",".join("?" * len(columns))
+        # A torn row may repeat a key or lack a value: it is not taken, and not worth the others.
+        names = ",".join(columns)
+        self.target.execute(f"insert or ignore into {table} ({names}) values ({marks})", row)
+
+    def _rows(self, table: str, columns: list[str]) -> Iterator[Row]:
+        """Walk a table by its key, over the gaps that damaged pages make."""
+        if not columns:
+            return  # an older format had no such table
+        key = KEYS[table]
+        query = f"select {','.join(columns)} from {table} where {key} > ? order by {key}"
+        last = -1
+        while True:
+            try:
+                for row in self.source.execute(query, (last,)):
+                    if row[0] > last:  # a torn page may lead back
+                        last = int(row[0])
+                        yield row
+                return
+            except sqlite3.DatabaseError:
+                following = _next_readable(self.source, table, key, last)
+                self._report(table, last, following)
+                if following is None:
+                    return
+                last = following - 1
+
+    def _report(self, table: str, last: int, following: int | None) -> None:
+        if table == "messages":
+            start = "the first message" if last < 0 else self._words(last)
+            end = "the last message" if following is None else self._words(following)
+            self.lost.append(f"messages between {start} and {end} cannot be read")
+        elif table == "journal":
+            self.lost.append(f"what some commits after {last} wrote cannot be read")
+        else:
+            self.lost.append(f"rows of {table} after {last} cannot be read")
+
+    def _words(self, place: int) -> str:
+        return f"message {place & SEQ_MASK} of queue {self._name(place)}"
+
+    def _name(self, place: int) -> str:
+        queue = place >> SEQ_BITS
+        return self.names.get(queue, f"number {queue}")
+
+
+def _next_readable(source: sqlite3.Connection, table: str, key: str, last: int) -> int | None:
+    """Return the first key beyond the one after `last` that can be reached; None if none can."""
+    query = f"select {key} from {table} where {key} > ? order by {key} limit 1"
+    step = 1
+    while not _reaches(source, query, last + step):
+        step *= 2
+        if last + step > KEY_MAX:
+            return None
+    # A damaged page covers a stretch of keys: find where it ends.
+    bad, good = last + step // 2, last + step
+    while good - bad > 1:
+        middle = (bad + good) // 2
+        if _reaches(source, query, middle):
+            good = middle
+        else:
+            bad = middle
+    row = source.execute(query, (good,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def _reaches(source: sqlite3.Connection, query: str, key: int) -> bool:
+    try:
+        row = source.execute(query, (key,)).fetchone()
+    except sqlite3.DatabaseError:
+        return False
+    return row is None or row[0] > key  # a torn page may lead back
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> list[str]:
+    return [str(row[1]) for row in connection.execute(f"pragma table_info({table})")]
+
+
+def _keep(path: Path) -> Path:
+    """Give the damaged file, and its log, a name under which it stays."""
+    number = 1
+    while (kept := _beside(path, f"{DAMAGED}{number}")).exists():
+        number += 1
+    for suffix in ("", "-wal"):
+        part = _beside(path, suffix)
+        if part.exists():
+            os.link(part, _beside(kept, suffix))
+    return kept
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.close(descriptor)

@@ -1,0 +1,212 @@
+"""MessageStore: where persistent messages survive the process.
+
+Completion-based: nothing in the core waits for a disk. The core issues changes as it works; at
+the end of a turn it calls `flush(ticket)`, and once everything issued before is on stable
+storage the store calls `finished`. Bodies are asked for by `page(ticket, places)` and come
+through `paged`. All three calls back are made on the loop's own thread:
+
+    finished(ticket, error)       on disk; or an error, which is final: promise nothing any more
+    paged(ticket, bodies, error)  the bodies asked for; one that is missing or damaged is not there
+    pressed(reason)               producers should wait ("the disk is full"); "": they may go on
+
+A batch is atomic: changes issued between two flushes are on disk all or not at all, which is
+what makes a transaction one. A queue is known to the store by a number, since two virtual hosts
+may each have a queue of one name; the core gives numbers out, from `FIRST_QUEUE` up.
+
+Group ownership is not stored: after a restart every group is without an owner.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Final, NamedTuple
+
+from mypy_extensions import mypyc_attr
+
+from covey.core.model.message import Message
+
+FIRST_QUEUE: Final = 1  # 0 means: the store does not know this queue
+QUEUE: Final = "queue"
+DAMAGES_MAX: Final = 1000  # texts kept; a broken disk must not fill the memory
+DURABLE: Final = "durable"  # the queue behind a durable subscription
+
+Place = tuple[int, int]  # the queue's number, the message's
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRecord:
+    """A queue as a restart finds it.
+
+    `next_seq` is above every number ever given there. One that is not live was swept away and
+    left only that. `settings` is the policy it was declared with, as JSON; "" if nobody declared
+    it. No message above `dropped_to` went but by being settled.
+    """
+
+    number: int
+    host: str
+    kind: str
+    name: str
+    next_seq: int
+    is_live: bool
+    settings: str
+    dropped_to: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DurableRecord:
+    """A durable subscription: the destinations it hears, as written by the default syntax."""
+
+    host: str
+    name: str
+    destinations: tuple[str, ...]
+    selector: str
+
+
+class MessageRecord(NamedTuple):
+    """One message without its body; ascending numbers within a queue."""
+
+    queue: int
+    seq: int
+    group: str
+    deliveries: int
+    size: int
+    priority: int
+    expires_ms: int
+    due_ms: int
+
+
+class IdRecord(NamedTuple):
+    """A message id that a queue remembers, as its digest; ascending numbers within a queue."""
+
+    queue: int
+    number: int
+    digest: bytes
+
+
+class BodyRecord(NamedTuple):
+    """What `Message.encode` gave, and the kind that names its decoder."""
+
+    queue: int
+    seq: int
+    kind: str
+    head: bytes
+    body: bytes
+
+
+Finished = Callable[[int, Exception | None], None]
+Paged = Callable[[int, list[BodyRecord], Exception | None], None]
+Pressed = Callable[[str], None]
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class MessageStore(ABC):
+    """The seam of the durable store."""
+
+    # A ClassVar, or compiled code would read this default instead of a subclass's own.
+    is_durable: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self.finished: Finished = _not_listening
+        self.paged: Paged = _not_listening
+        self.pressed: Pressed = _not_listening
+        self.damages: list[str] = []  # what was found damaged, with its place
+
+    # What a restart finds; asked once, in this order, before anything is issued.
+
+    @abstractmethod
+    def queues(self) -> list[QueueRecord]:
+        """Return every queue, swept ones included."""
+
+    @abstractmethod
+    def durables(self) -> list[DurableRecord]:
+        """Return every durable subscription."""
+
+    @abstractmethod
+    def messages(self) -> Iterator[MessageRecord]:
+        """Walk all messages, queue by queue, ascending."""
+
+    @abstractmethod
+    def ids(self) -> Iterator[IdRecord]:
+        """Walk all remembered message ids, queue by queue, ascending."""
+
+    # Changes, gathered until the next flush.
+
+    @abstractmethod
+    def append(self, queue: int, seq: int, group: str, message: Message) -> None:
+        """Keep a message at its number."""
+
+    @abstractmethod
+    def delete(self, queue: int, seq: int) -> None:
+        """Forget a message that was settled."""
+
+    @abstractmethod
+    def move(self, queue: int, seq: int, to: int) -> None:
+        """Give a message another number in its queue; done before deletions."""
+
+    @abstractmethod
+    def remember(self, queue: int, number: int, digest: bytes) -> None:
+        """Remember a message id."""
+
+    @abstractmethod
+    def forget_ids(self, queue: int, below: int) -> None:
+        """Forget a queue's message ids below a number."""
+
+    @abstractmethod
+    def count_retry(self, queue: int, seq: int, deliveries: int) -> None:
+        """Remember how often a message was delivered and came back."""
+
+    @abstractmethod
+    def spill(self, queue: int, seq: int, message: Message) -> None:
+        """Keep a body that memory has no room for; it does not survive a restart."""
+
+    @abstractmethod
+    def unspill(self, queue: int, seq: int) -> None:
+        """Forget a spilled body."""
+
+    @abstractmethod
+    def define(self, record: QueueRecord) -> None:
+        """Remember a queue, or what changed about it."""
+
+    @abstractmethod
+    def reserve(self, queue: int, next_seq: int) -> None:
+        """Never again give a number below this one in that queue."""
+
+    @abstractmethod
+    def note_dropped(self, queue: int, dropped_to: int) -> None:
+        """Remember up to which number messages went without being settled."""
+
+    @abstractmethod
+    def forget(self, queue: int) -> None:
+        """Forget a queue with all its messages."""
+
+    @abstractmethod
+    def empty(self, queue: int) -> None:
+        """Forget all messages of a queue, and keep the queue."""
+
+    @abstractmethod
+    def bind(self, record: DurableRecord) -> None:
+        """Remember a durable subscription, or what it hears now."""
+
+    @abstractmethod
+    def unbind(self, host: str, name: str) -> None:
+        """Forget a durable subscription; its queue is forgotten by `forget`."""
+
+    # Work.
+
+    @abstractmethod
+    def flush(self, ticket: int) -> None:
+        """Hand over everything issued so far; `finished` reports the ticket later."""
+
+    @abstractmethod
+    def page(self, ticket: int, places: list[Place]) -> None:
+        """Read bodies back; `paged` brings them later."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Finish what was handed over and let go of the disk."""
+
+
+def _not_listening(*_: object) -> None:
+    raise AssertionError("the store reported before anybody listened")

@@ -1,0 +1,145 @@
+# Compiled by mypyc: see setup.py.
+"""lru: like `simple`, but of the idle groups only the newest are remembered.
+
+ActiveMQ's cached message group map (see its message groups page) keeps the 1024 newest groups
+and forgets the rest, whatever messages are still out; its page warns that order is lost then.
+Here a group with messages on the queue is never evicted:
+
+    busy groups (with messages)    in the owner map alone, never evictable
+    idle groups                    also in an OrderedDict, the longest idle one first to go
+
+So recency is the order of `vanished`, and no call per delivery is needed. If all groups are busy
+the map grows beyond its size and says so (`over_size`); it shrinks as groups vanish.
+`lru_strict.py` is ActiveMQ's own behaviour.
+
+Invariant: more entries than `size` only while nothing is evictable.
+
+lru as ActiveMQ does it: the least recently delivered group is evicted, busy or not.
+
+For those who move a system that relies on the hard bound of the cached message group map. Each
+delivery refreshes its group, every group is evictable, and an evicted group is a new group for
+its next message. Its owner may then still hold messages of it, which is how order is lost once
+more groups are in use than fit; `lru_map.py` is the version that does not.
+
+`took` gives the evicted groups, since they may have lanes that must be asked again.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from covey.groups.owner_map import OwnerMap
+from covey.groups.strategy import FREE, NO_GROUPS
+
+EVICTIONS_KEPT: Final = 1024
+"""Evicted names kept for `evictions`, so that a queue which never asks does not leak."""
+
+
+class LruMap(OwnerMap):
+    """At most `size` groups, unless more than that are busy."""
+
+    __slots__ = ("_evicted", "evictable", "size")
+
+    name: ClassVar[str] = "lru"
+    wants_drained: ClassVar[bool] = False
+    is_bounded: ClassVar[bool] = True
+
+    def __init__(self, size: int) -> None:
+        assert size >= 1, f"an lru map needs room for one group, not {size}"
+        super().__init__()
+        self.size = size
+        self.evictable: OrderedDict[str, None] = OrderedDict()
+        self._evicted: deque[str] = deque(maxlen=EVICTIONS_KEPT)
+
+    def took(self, group: str, consumer: int) -> Sequence[str]:
+        """Record the owner; idle groups make room, and have no lane to be asked again."""
+        self.evictable.pop(group, None)
+        self.bind(group, consumer)
+        self.trim()
+        return NO_GROUPS
+
+    def left(self, consumer: int) -> None:
+        """Let go of the consumer, and of its idle groups at once: they take room from others."""
+        super().left(consumer)
+        for group in list(self.evictable):
+            if self.owner(group) == FREE:
+                del self.evictable[group]
+
+    def opened(self, group: str) -> None:
+        """Protect a group that has messages again."""
+        self.evictable.pop(group, None)
+
+    def vanished(self, group: str) -> None:
+        """Make an owned group evictable, the last one to go, and shrink if the map had grown."""
+        if self.owner(group) != FREE:
+            self.evictable[group] = None
+            self.evictable.move_to_end(group)
+            self.trim()
+
+    def closed(self, group: str) -> None:
+        """Forget the group's owner."""
+        super().closed(group)
+        self.evictable.pop(group, None)
+
+    def reset(self) -> None:
+        """Forget all owners."""
+        super().reset()
+        self.evictable.clear()
+
+    def trim(self) -> list[str]:
+        """Evict until the size is kept or nothing is evictable; give the evicted."""
+        gone: list[str] = []
+        while self.live > self.size and len(self.evictable) > 0:
+            group = self.evictable.popitem(last=False)[0]
+            self.forget(group)
+            gone.append(group)
+        self._evicted.extend(gone)
+        return gone
+
+    def evictions(self) -> Sequence[str]:
+        """Give the groups evicted since this was last asked, the newest `EVICTIONS_KEPT`."""
+        gone = list(self._evicted)
+        self._evicted.clear()
+        return gone
+
+    @property
+    def over_size(self) -> bool:
+        """Whether more groups are busy than the size allows."""
+        return self.live > self.size
+
+    def describe(self) -> dict[str, int | str]:
+        """Give the strategy and its size."""
+        return {"strategy": self.name, "cache_size": self.size}
+
+
+class StrictLruMap(LruMap):
+    """At most `size` groups, always; all of them are evictable."""
+
+    __slots__ = ()
+
+    wants_delivered: ClassVar[bool] = True
+
+    def took(self, group: str, consumer: int) -> Sequence[str]:
+        """Record the owner as the newest; give the groups that lost theirs for it."""
+        self.bind(group, consumer)
+        evicted = self.trim()
+        self.evictable[group] = None
+        self.evictable.move_to_end(group)
+        return evicted
+
+    def delivered(self, group: str) -> None:
+        """Make the group the newest."""
+        if group in self.evictable:
+            self.evictable.move_to_end(group)
+
+    def opened(self, group: str) -> None:
+        """Change nothing: a group with messages stays evictable."""
+
+    def vanished(self, group: str) -> None:
+        """Change nothing: only deliveries count as use."""
+
+    def describe(self) -> dict[str, int | str]:
+        """Give the strategy, its size and that it is the strict one."""
+        return {**super().describe(), "lru_strict_activemq": 1}

@@ -1,0 +1,135 @@
+# Compiled by mypyc: see setup.py.
+"""GroupStrategy: who owns a message group.
+
+A strategy answers one question, `owner(group)`, and is told everything that may change the
+answer. It decides on strings and integers alone: groups are text, consumers are positive numbers
+that are never used twice, 0 means "free". It sees no message, no credit and no clock.
+
+How a queue uses it:
+
+- The owner written on a group's lane is the truth for a group that has messages. The strategy is
+  asked only when a lane has no owner or is to be asked again, so that a bound lane costs no call
+  per message.
+- A free lane goes to whichever consumer the queue picks (highest priority, then least `load`);
+  `took` records it.
+- A change of owner never waits in here. The queue's gate keeps a lane still until the old
+  owner's unsettled messages are settled.
+
+Every call may be repeated: a second `left`, `closed` or `vanished` changes nothing.
+Life of a group: `opened` (first message there), `took`, `drained` (nothing unsettled any more),
+`vanished` (no message left). An owner may outlive `vanished`; each strategy says for how long.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from mypy_extensions import mypyc_attr
+
+FREE: Final = 0
+"""The owner of a group that nobody owns."""
+
+NONE: Final[frozenset[int]] = frozenset()
+"""No consumer is to be skipped."""
+
+NO_GROUPS: Final[tuple[str, ...]] = ()
+"""No other group is touched."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class GroupStrategy(ABC):
+    """One queue's rule for owning groups.
+
+    Methods with a body of their own are optional: that body is the answer of a strategy which
+    holds nothing that depends on the call.
+    """
+
+    __slots__ = ()
+
+    name: ClassVar[str]
+    acts_on_close: ClassVar[bool] = True
+    """Whether a close message (JMSXGroupSeq below zero) ends the ownership."""
+    uses_default_group: ClassVar[bool] = False
+    """Whether messages without a group id form one group of their own."""
+    binds_by_rule: ClassVar[bool] = False
+    """Whether `owner` names an owner without `took`: each new answer is a new ownership."""
+    wants_presence: ClassVar[bool] = True
+    """Whether `opened` and `vanished` must be called."""
+    wants_delivered: ClassVar[bool] = False
+    """Whether `delivered` must be called for each message of a group."""
+    wants_drained: ClassVar[bool] = True
+    """Whether `drained` must be called, whenever nothing of a group is unsettled any more."""
+    is_bounded: ClassVar[bool] = False
+    """Whether it may have to forget groups for lack of room (`evictions`, `over_size`)."""
+
+    @abstractmethod
+    def owner(self, group: str, skip: frozenset[int] = NONE) -> int:
+        """Give the consumer that owns the group, never one of `skip`; 0 if it is free."""
+
+    @abstractmethod
+    def took(self, group: str, consumer: int) -> Sequence[str]:
+        """Record that a free group went to the consumer; give other groups to be asked again."""
+
+    @abstractmethod
+    def joined(self, consumer: int, weight: int) -> bool:
+        """Learn of a consumer; True asks for all lanes to be asked again."""
+
+    @abstractmethod
+    def left(self, consumer: int) -> None:
+        """Let go of a consumer that is gone, or that shall get no further groups."""
+
+    @abstractmethod
+    def renamed(self, old: int, new: int) -> None:
+        """Put `new` in the place of `old`: it owns what `old` owned, and `old` has left.
+
+        For a client that comes back soon enough to find its groups again. `new` may have joined
+        before or not. Nothing happens if `old` is not there any more.
+        """
+
+    @abstractmethod
+    def closed(self, group: str) -> None:
+        """Forget the owner of one group: its close message went out, or somebody reset it."""
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Forget all owners; the consumers stay known."""
+
+    @abstractmethod
+    def load(self, consumer: int) -> int:
+        """Count what the consumer owns, the measure by which free groups are spread."""
+
+    @abstractmethod
+    def tracked(self) -> int:
+        """Count the entries held, for views and for memory."""
+
+    def opened(self, group: str) -> None:  # noqa: B027 - optional, see the class
+        """Note that the group has its first message on the queue."""
+
+    def vanished(self, group: str) -> None:  # noqa: B027 - optional, see the class
+        """Note that the group has no message on the queue any more."""
+
+    def drained(self, group: str) -> bool:
+        """Note that nothing of the group is unsettled; True takes it from its owner."""
+        return False
+
+    def delivered(self, group: str) -> None:  # noqa: B027 - optional, see the class
+        """Note that a message of the group was handed to its owner (if `wants_delivered`)."""
+
+    def age(self) -> int:
+        """Turn the idle clock: forget what was idle at the last turn and still is; count it."""
+        return 0
+
+    def evictions(self) -> Sequence[str]:
+        """Give the groups evicted for lack of room since this was last asked."""
+        return NO_GROUPS
+
+    @property
+    def over_size(self) -> bool:
+        """Whether it holds more than its size allows because nothing could be evicted."""
+        return False
+
+    def describe(self) -> dict[str, int | str]:
+        """Give the settings in force, for the admin's view."""
+        return {"strategy": self.name}

@@ -1,0 +1,204 @@
+"""QueueClient: the STOMP connection of the data source, that looks at queues and never takes.
+
+`figures` asks where a queue begins and ends, `trim` gives up what is processed, `browse` reads by
+number, `post` sends in large pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from covey.client.base import SEQ_HEADER, Headers
+from covey.client.browse_cutter import Cutter, Rows
+from covey.client.errors import AnswerError, ClientError, DeniedError, UnreachableError
+from covey.client.place import Place
+from covey.client.stomp import VERSION, StompClient
+from covey.pipeline.datasource.offsets import Figures
+from covey.pipeline.errors import PipelineError
+from covey.protocols.stomp.frame import Frame, encode
+from covey.protocols.stomp.line_parser import Limits
+
+TIMEOUT_S: Final = 60.0  # a broker whose queue is full does not read for a while
+EVERY_QUEUE: Final = "/queue/**"
+NAMES_LENGTH_MAX: Final = 32 * 1024 * 1024  # all queues' names in one line: 100,000 long ones
+SEND_BYTES: Final = 256 * 1024  # sent at a time
+NO_END: Final = 1 << 62  # above all numbers of messages
+LOOKS_AT_ONCE: Final = 100  # queues asked at a time: one way there and back for all of them
+TRIM_STEP: Final = 5_000  # messages given up in one turn of the broker's loop
+
+
+class QueueClient(StompClient):
+    """A connection for one task."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place, TIMEOUT_S, Limits(header_length_max=NAMES_LENGTH_MAX))
+        self.is_spent = False  # a browse was left before its end: the broker may still be writing
+        self._looks = 0
+        self._unsent = bytearray()
+
+    def figures(self, queue: str) -> Figures:
+        """Say what a queue has."""
+        return self.figures_of([queue])[queue]
+
+    def figures_of(self, queues: Iterable[str]) -> dict[str, Figures]:
+        """Say what each of these queues has; they are asked many at a time."""
+        names = list(dict.fromkeys(queues))
+        found: dict[str, Figures] = {}
+        for first in range(0, len(names), LOOKS_AT_ONCE):
+            asked = names[first : first + LOOKS_AT_ONCE]
+            answers = self._look_at([(destination(queue), []) for queue in asked])
+            found |= {queue: _figures(queue, answers[at]) for at, queue in enumerate(asked)}
+        return found
+
+    def trim(self, queue: str, end: int) -> None:
+        """Give up every message below a number; returns when that is safe."""
+        found = self.figures(queue)
+        if end > found.end:
+            return  # it was made anew: its numbers are others, and nobody has read them
+        first = found.first
+        while first < end:
+            first = min(first + TRIM_STEP, end)
+            self._look(destination(queue), [("covey-trim-to", str(first - 1))])
+
+    def queues(self) -> list[str]:
+        """Return the names of all queues this user may look at."""
+        return [name for name in self._look(EVERY_QUEUE, []).get("queues", "").split(",") if name]
+
+    def browse(
+        self, queue: str, first: int, end: int = NO_END, selector: str = ""
+    ) -> Iterator[Rows]:
+        """Give the messages of a queue in a range of numbers, as they come; nothing is taken.
+
+        Use the connection for nothing else until it has ended, nor then if it `is_spent`.
+        """
+        wanted = [("from-seq", str(first)), ("include-seq", SEQ_HEADER)]
+        if selector:
+            wanted.append(("selector", selector))
+        self._looks += 1
+        self._write("SUBSCRIBE", self._browsing(destination(queue), wanted))
+        self.is_spent = True
+        cutter = Cutter(end)
+        while not cutter.is_over:
+            data = self._receive(self.timeout_s)
+            if data is None:
+                raise self._too_late()
+            yield cutter.cut(data)
+        if cutter.is_odd:
+            self._parser.feed(cutter.rest())
+            self._next_frame()  # the end of the browse, or an error that it raises
+            self._write("UNSUBSCRIBE", [("id", str(self._looks))])
+            self.is_spent = False
+
+    def post(self, place: str, headers: Iterable[tuple[str, str]], body: bytes) -> None:
+        """Send a message, sooner or later."""
+        self.post_frame(encode("SEND", [("destination", place), *headers], body, VERSION))
+
+    def post_frame(self, frame: bytes) -> None:
+        """Send a frame, sooner or later."""
+        self._unsent += frame
+        if len(self._unsent) >= SEND_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what was posted."""
+        try:
+            self._socket.sendall(self._unsent)
+        except OSError as error:
+            self._frame(self.timeout_s)  # raises what the broker said before it closed
+            raise UnreachableError(f"{self.place.address} closed the connection") from error
+        self._unsent.clear()
+
+    def confirm(self) -> None:
+        """Wait until the broker has taken everything posted, and stored what is persistent."""
+        self.flush()
+        super().confirm()
+
+    def _look(self, place: str, headers: Headers) -> dict[str, str]:
+        """Look at one place: what comes is the `browser:end` with the figures."""
+        return self._look_at([(place, headers)])[0]
+
+    def _look_at(self, places: list[tuple[str, Headers]]) -> list[dict[str, str]]:
+        """Browse places from their ends on; return the headers of each browse's end."""
+        frames = bytearray()
+        first = self._looks + 1
+        for place, headers in places:
+            self._looks += 1
+            browsing = self._browsing(place, [("from-seq", "-1"), *headers])
+            frames += encode("SUBSCRIBE", browsing, b"", VERSION)
+        self.post_frame(bytes(frames))
+        self.flush()
+        found: dict[str, dict[str, str]] = {}
+        while len(found) < len(places):
+            answer = self._next_frame().headers(VERSION)
+            if answer.get("browser") == "end":
+                name = answer["subscription"]
+                found[name] = answer
+                self.post_frame(encode("UNSUBSCRIBE", [("id", name)], b"", VERSION))
+        self.flush()
+        return [found[str(first + at)] for at in range(len(places))]
+
+    def _browsing(self, place: str, headers: Headers) -> Headers:
+        named = [("id", str(self._looks)), ("destination", place), ("browser", "true")]
+        return [*named, *headers]
+
+    def _next_frame(self) -> Frame:
+        frame = self._frame(self.timeout_s)
+        if frame is None:
+            raise self._too_late()
+        return frame
+
+    def _too_late(self) -> UnreachableError:
+        return UnreachableError(f"{self.place.address} has not answered in time")
+
+
+def destination(queue: str) -> str:
+    """Return how a queue's name is written on the wire; other kinds come with their prefix."""
+    return queue if queue.startswith("/") else f"/queue/{queue}"
+
+
+@contextmanager
+def connected(places: tuple[Place, ...], option: str, value: str) -> Iterator[QueueClient]:
+    """Connect to the first broker that answers; what goes wrong is said by its option.
+
+    `option` and `value` are what a refusal after the login is about.
+    """
+    try:
+        with _first_of(places) as client:
+            yield client
+    except UnreachableError as error:
+        addresses = ",".join(place.address for place in places)
+        raise PipelineError(f"brokers={addresses}: {error}") from None
+    except (DeniedError, AnswerError) as error:
+        raise PipelineError(f"{option}={value}: {error}") from None
+
+
+def _first_of(places: tuple[Place, ...]) -> QueueClient:
+    for place in places[:-1]:
+        try:
+            return _log_in(place)
+        except UnreachableError:
+            continue
+    return _log_in(places[-1])
+
+
+def _log_in(place: Place) -> QueueClient:
+    try:
+        return QueueClient(place)
+    except UnreachableError:
+        raise
+    except ClientError as error:
+        raise PipelineError(f"user={place.user}: {place.address} says: {error}") from None
+
+
+def _figures(queue: str, headers: dict[str, str]) -> Figures:
+    if "first-seq" not in headers:
+        raise AnswerError(f"{queue} is a pattern, the name of one queue is meant")
+    return Figures(
+        first=int(headers["first-seq"]),
+        end=int(headers["last-seq"]) + 1,
+        retained_from=int(headers["retained-from"]),
+        messages=int(headers["queue-messages"]),
+        size_bytes=int(headers["queue-bytes"]),
+    )

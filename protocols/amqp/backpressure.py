@@ -1,0 +1,121 @@
+# Compiled by mypyc: see setup.py.
+"""Pressure: what one connection holds back, on the way to a slow peer and from a blocked one.
+
+To the peer: messages wait in their links' outboxes until the shell asks for bytes. Beyond
+`outbox_max` bytes in all links together nothing more is delivered to the peer, until half of that
+is left.
+
+From the peer: while its connection is blocked (a message of it waits for room) its links hold back
+messages, and beyond `held_max` bytes its socket is not read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from covey.protocols.amqp.engine import AmqpEngine
+    from covey.protocols.amqp.links.receiver_link import OutgoingLink
+    from covey.protocols.amqp.links.sender_link import IncomingLink
+
+
+class Pressure:
+    """The full outboxes and the stalled links of one connection."""
+
+    __slots__ = (
+        "_engine",
+        "_stalled",
+        "_unflushed",
+        "gathered_size",
+        "held_sends",
+        "held_size",
+        "is_paused",
+        "outbox_max",
+        "outbox_size",
+    )
+
+    def __init__(self, engine: AmqpEngine) -> None:
+        self._engine = engine
+        self._unflushed: list[OutgoingLink] = []
+        self._stalled: list[IncomingLink] = []
+        self.held_size = 0  # bytes that links hold back
+        self.held_sends = 0  # those of them that are sends of a transaction
+        self.gathered_size = 0  # bytes of messages that are not complete yet
+        self.outbox_size = 0  # bytes, in all links
+        self.outbox_max = engine.settings.outbox_max
+        self.is_paused = False  # the outbox is full: nothing is delivered to this peer
+
+    # To the peer.
+
+    def queued(self, link: OutgoingLink) -> None:
+        """Note that a link has something to flush; a full outbox stops deliveries."""
+        engine = self._engine
+        if not link.is_waiting:
+            link.is_waiting = True
+            self._unflushed.append(link)
+            engine.has_news()
+        is_full = self.outbox_size > self.outbox_max
+        if is_full and not self.is_paused and engine.session is not None:
+            self.is_paused = True
+            engine.session.pause()
+
+    def flush(self, parts: list[bytes], room: int) -> int:
+        """Write the transfers that may leave now; return the bytes of their messages.
+
+        Who still waits and has written nothing is first the next time: neither the room nor a
+        session's window is always the same link's.
+        """
+        waiting, self._unflushed = self._unflushed, []
+        served: list[OutgoingLink] = []
+        written = 0
+        for link in waiting:
+            if link.is_ended:
+                continue
+            size = link.flush(parts, room - written)
+            self.outbox_size -= size
+            written += size
+            link.is_waiting = bool(link.outbox) or link.drain.is_due
+            if link.is_waiting:
+                (served if size else self._unflushed).append(link)
+        self._unflushed += served
+        return written
+
+    def ease(self) -> None:
+        """Let deliveries go on when the peer has taken enough."""
+        if not self.is_paused or self.outbox_size * 2 > self.outbox_max:
+            return
+        self.is_paused = False
+        engine = self._engine
+        if engine.session is not None:
+            engine.session.unpause()
+            engine.links.go_on()
+            engine.broker.wake()
+
+    # From the peer.
+
+    def hold(self, state: bytes, data: bytes) -> None:
+        """Count a delivery that is held back."""
+        self.held_size += len(data)
+        self.held_sends += state != b""
+
+    def let_go(self, state: bytes, data: bytes) -> None:
+        """Count a delivery that is held back no longer."""
+        self.held_size -= len(data)
+        self.held_sends -= state != b""
+
+    def stall(self, link: IncomingLink) -> None:
+        """Note that a link has to wait, with what it holds back and its credit."""
+        if link not in self._stalled:
+            self._stalled.append(link)
+        self._engine.reading = self.held_size < self._engine.settings.held_max
+
+    def go_on(self) -> None:
+        """Read what had to wait while the connection was blocked, commands last."""
+        engine = self._engine
+        if engine.session is None or engine.session.blocked or not self._stalled:
+            return
+        engine.reading = True
+        stalled, self._stalled = self._stalled, []
+        for link in sorted(stalled, key=lambda each: not each.needs_room):
+            link.work()
+        engine.channels.renew()

@@ -1,0 +1,210 @@
+# Compiled by mypyc: see setup.py.
+"""Transfer: the frame that brings a message or a part of it, read field by field.
+
+    handle, delivery-id, delivery-tag, message-format, settled, more,
+    rcv-settle-mode, state, resume, aborted, batchable
+
+One object serves a whole connection: it is read anew for each frame, so nobody keeps it. What a
+client sends on one link differs in the delivery's number and tag alone, mostly for thousands of
+messages: a transfer of the shape that the last one had is not read field by field again.
+
+    start: list, handle, the number's code | number | the tag's length | tag | ending: the rest
+
+Source: AMQP 1.0 section 2.7.5.
+"""
+
+from __future__ import annotations
+
+from struct import error as StructError
+from typing import Final
+
+from covey.protocols.amqp.codec.checker import Checker
+from covey.protocols.amqp.codec.performatives import ABSENT
+from covey.protocols.amqp.codec.types import BOOLEAN, NULL, U32, WIDTHS, malformed
+
+_TRUE: Final = 0x41
+_ZERO: Final = 0x43
+_SMALL_UINT: Final = 0x52
+_UINT: Final = 0x70
+_SHORT_BINARY: Final = 0xA0
+_LONG_BINARY: Final = 0xB0
+_SHORT_LIST: Final = 0xC0
+_LONG_LIST: Final = 0xD0
+
+_USUAL: Final = 6  # fields; few transfers have more
+_NO_SHAPE: Final = b"\xff"  # which no list begins with
+
+
+class Transfer:
+    """The transfer that is being handled."""
+
+    __slots__ = (
+        "_ending",
+        "_length",
+        "_start",
+        "_tag_size",
+        "handle",
+        "has_more",
+        "is_aborted",
+        "is_settled",
+        "number",
+        "payload",
+        "state",
+    )
+
+    def __init__(self) -> None:
+        self.handle = 0
+        self.number = ABSENT  # the delivery's, which all but its first transfer may leave out
+        self.is_settled = False
+        self.has_more = False
+        self.is_aborted = False
+        self.state = b""  # encoded, and found to be well formed
+        self.payload = b""
+        # The shape of the last one.
+        self._start = _NO_SHAPE
+        self._length = b""
+        self._tag_size = 0
+        self._ending = b""
+
+    def read(self, data: bytes, at: int, end: int) -> None:
+        """Read the transfer whose list is at `at`; raises ProtocolError."""
+        if data.startswith(self._start, at):
+            number_at = at + len(self._start)
+            ending_at = number_at + 4 + self._tag_size
+            stop = ending_at + len(self._ending)
+            if (
+                data.startswith(self._length, number_at + 4)
+                and data.startswith(self._ending, ending_at)
+                and stop <= end
+            ):
+                self.number = U32.unpack_from(data, number_at)[0]
+                self.payload = data[stop:end]
+                return
+        self._read_all(data, at, end)
+
+    def _read_all(self, data: bytes, at: int, end: int) -> None:
+        first = at
+        try:
+            form = data[at]
+            if form == _SHORT_LIST:
+                count = data[at + 2]
+                stop = at + 2 + data[at + 1]
+                at += 3
+            elif form == _LONG_LIST:
+                count = U32.unpack_from(data, at + 5)[0]
+                stop = at + 5 + U32.unpack_from(data, at + 1)[0]
+                at += 9
+            else:
+                raise malformed("a transfer that is not a list of fields")
+            at = self._read_usual(data, at, count)
+            if count > _USUAL:
+                at = self._read_rest(data, at, count)
+            else:
+                self.is_aborted = False
+                self.state = b""
+        except (IndexError, StructError) as error:
+            raise malformed("a transfer that is cut short") from error
+        if at > stop or stop > end:
+            raise malformed("a transfer that is cut short")
+        self.payload = data[stop:end]
+        self._start = _NO_SHAPE
+        if count > 2 and self.number != ABSENT:
+            self._learn(data, first, stop)
+
+    def _learn(self, data: bytes, at: int, stop: int) -> None:
+        """Remember the shape of the transfer that was read, if the next one may have it, too."""
+        start = at + (3 if data[at] == _SHORT_LIST else 9)
+        start += 1 + WIDTHS[data[start]]  # the handle
+        tag = start + 5
+        if data[start] != _UINT or data[tag] == NULL:
+            return
+        self._start = data[at : start + 1]
+        self._length = data[tag : tag + (2 if data[tag] == _SHORT_BINARY else 5)]
+        ending = _tag_end(data, tag)
+        self._tag_size = ending - tag
+        self._ending = data[ending:stop]
+
+    def _read_usual(self, data: bytes, at: int, count: int) -> int:
+        """Read what nearly all have; return where the rest is."""
+        code = data[at]
+        if code == _UINT:
+            self.handle = U32.unpack_from(data, at + 1)[0]
+            at += 5
+        elif code == _SMALL_UINT:
+            self.handle = data[at + 1]
+            at += 2
+        elif code == _ZERO and count:
+            self.handle = 0
+            at += 1
+        else:
+            raise malformed("a transfer without a handle")
+        code = data[at] if count > 1 else NULL
+        self.number = ABSENT
+        if code == _UINT:
+            self.number = U32.unpack_from(data, at + 1)[0]
+            at += 5
+        elif code == _SMALL_UINT:
+            self.number = data[at + 1]
+            at += 2
+        elif code == _ZERO:
+            self.number = 0
+            at += 1
+        elif code == NULL:
+            at += count > 1
+        else:
+            raise malformed("a transfer whose delivery-id is no number")
+        return self._read_flags(data, _tag_end(data, at) if count > 2 else at, count)
+
+    def _read_flags(self, data: bytes, at: int, count: int) -> int:
+        """Read whether it is settled and whether more is to come."""
+        if count > 3:
+            at = _past(data, at)  # message-format, which nobody knows another of
+        self.is_settled = False
+        if count > 4:
+            code = data[at]
+            self.is_settled = code == _TRUE or (code == BOOLEAN and data[at + 1] == 1)
+            at += 2 if code == BOOLEAN else 1
+        self.has_more = False
+        if count > 5:
+            code = data[at]
+            self.has_more = code == _TRUE or (code == BOOLEAN and data[at + 1] == 1)
+            at += 2 if code == BOOLEAN else 1
+        return at
+
+    def _read_rest(self, data: bytes, at: int, count: int) -> int:
+        """Read the fields behind `more`."""
+        at = _past(data, at)  # rcv-settle-mode: the link's holds
+        self.state = b""
+        self.is_aborted = False
+        if count > 7:
+            end = Checker(data).check(at)
+            if data[at] != NULL:
+                self.state = data[at:end]
+            at = end
+        if count > 8:
+            at = _past(data, at)  # resume: no delivery is known to have been begun before
+        if count > 9:
+            self.is_aborted = data[at] == _TRUE or (data[at] == BOOLEAN and data[at + 1] == 1)
+            at = _past(data, at)
+        return at
+
+
+def _tag_end(data: bytes, at: int) -> int:
+    """Pass over the delivery-tag: a delivery is known by its number."""
+    code = data[at]
+    if code == _SHORT_BINARY:
+        return at + 2 + data[at + 1]
+    if code == _LONG_BINARY:
+        length: int = U32.unpack_from(data, at + 1)[0]
+        return at + 5 + length
+    if code == NULL:
+        return at + 1
+    raise malformed("a transfer whose delivery-tag is not binary")
+
+
+def _past(data: bytes, at: int) -> int:
+    """Pass over a field of fixed width."""
+    width = WIDTHS[data[at]]
+    if width < 0:
+        raise malformed(f"a field of the type 0x{data[at]:02x} in a transfer")
+    return at + 1 + width

@@ -1,0 +1,272 @@
+# Compiled by mypyc: see setup.py.
+"""Channels: what comes on a connection, cut into frames and handed to whom it concerns.
+
+Transfers, flows and dispositions go to their session (`channel`), and never to proton: they are
+nearly all there is, and a call of its library for each step of each of them costs more than the
+rest of the way. All other frames are proton's, one at a time, so that an event tells of the frame
+at hand; from them it is noted here which channel and which handle the peer uses for what. Which
+ones proton uses is read from what it answers at once.
+
+A frame that is none is left to proton, and all that follows it: proton says what is wrong. What
+went past proton, or is not complete yet, counts as a sign of life: it is shown a heart-beat.
+
+Source: AMQP 1.0 sections 2.3, 2.5 and 2.6.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from covey.core.errors import BrokerError, ProtocolError, RefusedError
+from covey.protocols.amqp.codec import encoder
+from covey.protocols.amqp.codec.performatives import (
+    ATTACH,
+    BEGIN,
+    CHANNEL,
+    DETACH,
+    DISPOSITION,
+    END,
+    FLOW,
+    HEAD,
+    HEAD_SIZE,
+    HEART_BEAT,
+    NUMBER_SIZE,
+    TRANSFER,
+    TRANSFER_STARTS,
+    USUAL,
+    WORD,
+    code_of,
+    frame_of,
+    numbers,
+    read_attach,
+)
+from covey.protocols.amqp.codec.transfer import Transfer
+from covey.protocols.amqp.conditions import condition_of
+from covey.protocols.amqp.login.sasl import AMQP_HEADER
+from covey.protocols.amqp.proton_wire import session_at
+from covey.protocols.amqp.session import AnyLink, Channel
+
+if TYPE_CHECKING:
+    from covey.protocols.amqp.engine import AmqpEngine
+
+LIVES: Final = (BEGIN, ATTACH, DETACH, END)  # of sessions and links
+UNREAD_MAX: Final = 4 * 1024 * 1024  # bytes of answers; clients read what they have asked for
+
+
+class Channels:
+    """The sessions of one connection, by the peer's numbers."""
+
+    def __init__(self, engine: AmqpEngine) -> None:
+        self.engine = engine
+        self.open: dict[int, Channel] = {}
+        self.due: list[Channel] = []  # have something to say
+        self.frame_max = engine.settings.max_frame_size
+        self.said: list[bytes] = []  # frames that wait to be written
+        self._unread = 0  # bytes of them
+        # Of the frame that proton is told of.
+        self.current: Channel | None = None
+        self.handle = 0
+        self.delivery_count = 0
+        self.joining: AnyLink | None = None  # the link that it has made
+        self._transfer = Transfer()
+        self._rest = b""  # of a frame that is not complete yet
+        self._has_begun = False  # the protocol's header has come
+        self._is_astray = False  # what comes is no frame
+        self._is_quiet = True  # nothing has gone past proton
+
+    # From the peer.
+
+    def receive(self, data: bytes) -> None:
+        """Handle every frame that the bytes complete."""
+        try:
+            self._receive(self._rest + data if self._rest else data)
+        except BrokerError as error:
+            self.engine.fail(error)
+
+    def _receive(self, data: bytes) -> None:
+        self._rest = b""
+        at = 0
+        if not self._has_begun:
+            if len(data) < len(AMQP_HEADER):
+                self._rest = data
+                return
+            self._has_begun = True
+            at = len(AMQP_HEADER)
+            self.engine.push(data[:at])
+        at = len(data) if self.engine.is_closed else self._cut(data, at)
+        if at < len(data):
+            self._rest = data[at:]
+
+    def _cut(self, data: bytes, at: int) -> int:
+        """Handle the whole frames from `at` on; return where the first one begins that is none."""
+        engine = self.engine
+        transfer = self._transfer
+        end = len(data)
+        size: int
+        rest: int
+        last = -1
+        channel: Channel | None = None
+        while end - at >= HEAD_SIZE and not engine.is_closed:
+            size, rest = HEAD.unpack_from(data, at)
+            if rest != last:
+                channel = self.open.get(rest & CHANNEL) if rest >> 16 == USUAL else None
+                last = rest
+            following = at + size
+            if (
+                channel is not None
+                and data.startswith(TRANSFER_STARTS, at + HEAD_SIZE, following)
+                and following <= end
+                and size <= self.frame_max
+            ):
+                self._is_quiet = False
+                transfer.read(data, at + HEAD_SIZE + 3, following)
+                channel.on_transfer(transfer)
+                at = following
+                continue
+            following = self._handle(data, at, end)
+            if following == at:
+                break
+            at = following
+            last = -1  # its session may have ended
+        if at < end or not self._is_quiet:
+            self._is_quiet = True
+            engine.push(HEART_BEAT)
+        return at
+
+    def _handle(self, data: bytes, at: int, end: int) -> int:
+        """Handle a frame that is not simply a transfer; return where the next one begins."""
+        size: int
+        rest: int
+        size, rest = HEAD.unpack_from(data, at)
+        start = WORD * (rest >> 24)
+        if rest >> 16 & 0xFF or not HEAD_SIZE <= start <= size <= self.frame_max:
+            self._is_astray = True
+        if self._is_astray:
+            self.engine.push(data[at:])
+            return end
+        if at + size > end:
+            return at  # it is not complete
+        frame = data[at : at + size]
+        channel = self.open.get(rest & CHANNEL)
+        code, place = code_of(frame, start, size)
+        if channel is None or code not in (TRANSFER, FLOW, DISPOSITION):
+            if place - start > NUMBER_SIZE:  # proton does not know all ways to write it
+                frame = frame_of(rest & CHANNEL, encoder.section(code, frame[place:]))
+                place = HEAD_SIZE + NUMBER_SIZE
+            self._pass_on(channel, rest & CHANNEL, frame, code, place)
+            return at + size
+        self._is_quiet = False
+        if channel.is_ended:
+            return at + size
+        if code == TRANSFER:
+            self._transfer.read(frame, place, size)
+            channel.on_transfer(self._transfer)
+        elif code == FLOW:
+            channel.on_flow(frame, place, size)
+        else:
+            channel.on_disposition(frame, place, size)
+        return at + size
+
+    def _pass_on(
+        self, channel: Channel | None, number: int, frame: bytes, code: int, place: int
+    ) -> None:
+        """Have proton handle a frame of the lives of session and link."""
+        self.current = channel
+        size = len(frame)
+        if code == BEGIN:
+            if channel is not None:
+                cause = f"begin on channel {number}, which has a session already"
+                raise ProtocolError(cause, "illegal-state")
+            values, _ = numbers(frame, place, size, 4)
+            self.current = Channel(self.engine, number, max(0, values[1]), max(0, values[2]))
+        elif code == ATTACH and channel is not None:
+            self.handle, self.delivery_count = read_attach(frame, place, size)
+            if self.handle in channel.links:
+                cause = f"channel {number}: a link has the handle {self.handle} already"
+                self.end(channel, RefusedError(cause, "handle-in-use"))
+        elif code == DETACH and channel is not None:
+            self.handle = numbers(frame, place, size, 1)[0][0]
+            if self.handle not in channel.links:
+                channel.miss(self.handle)
+        if channel is not None and channel.is_ended and code in (ATTACH, DETACH):
+            return
+        if code in LIVES:
+            self._exchange(frame)
+        else:
+            self.engine.push(frame)
+        if channel is not None and code == DETACH:
+            channel.links.pop(self.handle, None)
+        elif channel is not None and code == END:
+            channel.is_ended = True
+            del self.open[number]
+
+    def _exchange(self, frame: bytes) -> None:
+        """Have proton handle a frame, and take its answer at once: it belongs to no other.
+
+        What was to be said on a session or a link leaves before proton says that it ends.
+        """
+        parts: list[bytes] = []
+        self.write(parts)
+        self.engine.push(frame)
+        self.pull(parts)
+        self.said += parts
+        self._unread += sum([len(part) for part in parts])
+        if self._unread > UNREAD_MAX:
+            cause = f"more than {UNREAD_MAX} bytes of answers wait to be read"
+            self.engine.fail(RefusedError(cause, "limit"))
+
+    # To the peer.
+
+    def take(self) -> list[bytes]:
+        """Give what was said while frames were handled."""
+        self._unread = 0
+        said, self.said = self.said, []
+        return said
+
+    def write(self, parts: list[bytes]) -> None:
+        """Write what the sessions have to say, but for messages."""
+        due, self.due = self.due, []
+        for channel in due:
+            channel.is_due = False
+            channel.write(parts)
+
+    def pull(self, parts: list[bytes]) -> None:
+        """Write what proton has to say."""
+        engine = self.engine
+        data = b"" if engine.wire is None else engine.wire.pull()
+        engine.walk()
+        if data:
+            self._learn(data)
+            parts.append(data)
+
+    def _learn(self, frames: bytes) -> None:
+        """Read from proton's answer which channel or handle it has chosen."""
+        at = len(AMQP_HEADER) if frames.startswith(AMQP_HEADER[:4]) else 0
+        while len(frames) - at >= HEAD_SIZE:
+            size, rest = HEAD.unpack_from(frames, at)
+            code, place = code_of(frames, at + WORD * (rest >> 24), at + size)
+            if code == BEGIN and self.current is not None:
+                self.current.own_number = rest & CHANNEL
+            elif code == ATTACH and self.joining is not None:
+                self.joining.attached(read_attach(frames, place, at + size)[0])
+                self.joining = None
+            at += size
+
+    # Endings.
+
+    def end(self, channel: Channel, error: BrokerError) -> None:
+        """End a session for what its peer has done, saying why, once."""
+        if channel.is_ended:
+            return
+        self.engine.report("session_ended", code=error.code, cause=error.text)
+        channel.is_ended = True
+        self.engine.links.end_session(channel.pointer)
+        session = session_at(channel.pointer)
+        session.condition = condition_of(error)
+        session.close()
+        self.engine.has_news()
+
+    def renew(self) -> None:
+        """Grant windows that were not while the connection had to wait."""
+        for channel in self.open.values():
+            channel.touch()

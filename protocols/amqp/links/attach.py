@@ -1,0 +1,196 @@
+"""Links: how a link begins, what it takes over, and how it ends.
+
+The answer to an attach repeats source and target exactly as they came, address strings included
+(clients compare them); only a dynamic node's name and the filters that hold are ours. A refused
+link is opened with no terminus and closed with the reason (AMQP 1.0 section 2.6.3).
+
+A subscription belongs to container-id and link name. The same pair on another connection of the
+same user takes the link over, as after a lost connection the broker has not noticed yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cproton_ffi import lib
+from proton import Link, Terminus
+
+from covey.core.errors import BrokerError, RefusedError
+from covey.core.security.users import Verb, authorise
+from covey.protocols.amqp.conditions import condition_of
+from covey.protocols.amqp.links.management import MANAGEMENT_ADDRESS, RequestLink
+from covey.protocols.amqp.links.publish import ProducerLink
+from covey.protocols.amqp.links.receiver_link import OutgoingLink
+from covey.protocols.amqp.links.sender_link import IncomingLink
+from covey.protocols.amqp.links.subscribe import subscribe
+from covey.protocols.amqp.links.terminus import echo_filters, read_source, read_target
+from covey.protocols.amqp.links.transactions import ControlLink
+from covey.protocols.amqp.proton_wire import Pointer, link_at
+from covey.protocols.amqp.session import AnyLink, Channel
+
+if TYPE_CHECKING:
+    from covey.protocols.amqp.engine import AmqpEngine
+
+
+class Links:
+    """The links of one connection, by proton's pointer."""
+
+    def __init__(self, engine: AmqpEngine) -> None:
+        self.engine = engine
+        self.open: dict[Pointer, AnyLink] = {}
+        self._to_close: list[tuple[AnyLink, BrokerError]] = []
+        self.leaving: set[Pointer] = set()  # ended here, which the peer has still to confirm
+
+    def attach(self, link: Link, channel: Channel, handle: int) -> None:
+        """Answer an attach: open the link, or refuse it."""
+        channel.links[handle] = None  # what is sent to a link that is refused goes nowhere
+        try:
+            if link.name is None:
+                raise RefusedError("an attach without the link's name", "invalid")
+            if len(self.open) >= self.engine.settings.links_max:
+                limit = self.engine.settings.links_max
+                raise RefusedError(f"the connection has {limit} links already", "limit")
+            if link.is_receiver:
+                made: AnyLink = self._attach_incoming(link)
+            else:
+                made = self._attach_outgoing(link)
+        except BrokerError as error:
+            self._refuse(link, error)
+            return
+        self.open[link._impl] = made
+        channel.join(made, handle, self.engine.channels.delivery_count)
+        link.snd_settle_mode = link.remote_snd_settle_mode
+        link.rcv_settle_mode = link.remote_rcv_settle_mode
+        link.open()
+        made.start()
+
+    def detach(self, link: Link, *, is_closed: bool) -> None:
+        """Hear that the peer ends a link, and end it here."""
+        self._end(link._impl, is_closed=is_closed, counted=False)
+        self.leaving.discard(link._impl)
+        if is_closed:
+            link.close()
+        else:
+            link.detach()
+        link.free()
+
+    def close(self, link: AnyLink, error: BrokerError) -> None:
+        """End a link from this side, saying why."""
+        self.engine.report("link_closed", link=link.name, cause=error.text)
+        if self._end(link.pointer, is_closed=False, counted=False):
+            wrapped = link_at(link.pointer)
+            wrapped.condition = condition_of(error)
+            wrapped.close()
+            self._let_go(link.pointer)
+            self.engine.has_news()
+
+    def close_later(self, link: AnyLink, error: BrokerError) -> None:
+        """End a link at the end of this turn: asked from inside the core."""
+        self._to_close.append((link, error))
+        self.engine.has_news()
+
+    def close_due(self) -> None:
+        """End the links that are to end with this turn."""
+        closing, self._to_close = self._to_close, []
+        for link, error in closing:
+            self.close(link, error)
+
+    def go_on(self) -> None:
+        """Hear that deliveries go on after the outbox was full."""
+        for link in self.open.values():
+            if isinstance(link, OutgoingLink):
+                link.drain.go_on()
+
+    def end_session(self, session: Pointer) -> None:
+        """End every link of a session that ends."""
+        for pointer in [each for each in self.open if lib.pn_link_session(each) == session]:
+            self._end(pointer, is_closed=False, counted=False)
+        gone = [each for each in self.leaving if lib.pn_link_session(each) == session]
+        self.leaving.difference_update(gone)
+
+    def end_all(self, *, counted: bool) -> None:
+        """End every link: the connection ends."""
+        for pointer in list(self.open):
+            self._end(pointer, is_closed=False, counted=counted)
+
+    def _end(self, pointer: Pointer, *, is_closed: bool, counted: bool) -> bool:
+        link = self.open.pop(pointer, None)
+        if link is None:
+            return False
+        link.channel.leave(link.handle)
+        link.end(is_closed=is_closed, counted=counted)
+        return True
+
+    def _let_go(self, pointer: Pointer) -> None:
+        """Wait for the peer to end a link, too: until then it costs memory."""
+        self.leaving.add(pointer)
+        limit = self.engine.settings.links_max
+        if len(self.leaving) > limit:
+            cause = f"{limit} links were ended, and no detach has come for one"
+            self.engine.fail(RefusedError(cause, "limit"))
+
+    def _attach_incoming(self, link: Link) -> IncomingLink:
+        engine = self.engine
+        link.source.copy(link.remote_source)
+        link.target.copy(link.remote_target)
+        link.max_message_size = engine.settings.max_message_size
+        made: IncomingLink
+        if link.remote_target.type == Terminus.COORDINATOR:
+            link.target.type = Terminus.COORDINATOR
+            made = ControlLink(engine, link._impl, link.name)
+        elif link.remote_target.address == MANAGEMENT_ADDRESS:
+            made = RequestLink(engine, link._impl, link.name)
+        else:
+            made = self._attach_producer(link)
+        made.settles_second = link.remote_rcv_settle_mode == Link.RCV_SECOND
+        return made
+
+    def _attach_producer(self, link: Link) -> ProducerLink:
+        engine = self.engine
+        nodes = engine.nodes
+        wish = read_target(link)
+        if wish.is_dynamic:
+            node = nodes.dynamic(is_topic=wish.is_topic)
+            link.target.address = nodes.address_of(node)
+            producer = ProducerLink(engine, link._impl, link.name, (node,))
+            producer.on_end = lambda: nodes.forget_dynamic(node)
+            return producer
+        if wish.address is None:
+            if link.remote_target.type == Terminus.UNSPECIFIED:
+                raise RefusedError(f"link {link.name} has no target", "invalid")
+            return ProducerLink(engine, link._impl, link.name, None)
+        place = nodes.place(wish.address, is_topic=wish.is_topic, is_source=False)
+        for destination in place.destinations:
+            authorise(nodes.session.identity, Verb.SEND, str(destination))
+        nodes.provide(place, to_sender=True)
+        producer = ProducerLink(engine, link._impl, link.name, place.destinations)
+        producer.on_end = nodes.at_end(place, to_sender=True)
+        return producer
+
+    def _attach_outgoing(self, link: Link) -> OutgoingLink:
+        engine = self.engine
+        wish = read_source(link)
+        made = OutgoingLink(engine, link._impl, link.name)
+        made.take_over()
+        made.is_presettled = link.remote_snd_settle_mode == Link.SND_SETTLED
+        address = subscribe(engine, made, wish)
+        link.source.copy(link.remote_source)
+        link.target.copy(link.remote_target)
+        if address is not None:
+            link.source.type = Terminus.SOURCE
+            link.source.address = address
+        echo_filters(link.source, wish)
+        return made
+
+    def _refuse(self, link: Link, error: BrokerError) -> None:
+        self.engine.report("link_refused", link=link.name, cause=error.text)
+        if link.is_receiver:
+            link.source.copy(link.remote_source)
+            link.target.type = Terminus.UNSPECIFIED
+        else:
+            link.target.copy(link.remote_target)
+            link.source.type = Terminus.UNSPECIFIED
+        link.open()
+        link.condition = condition_of(error)
+        link.close()
+        self._let_go(link._impl)

@@ -1,0 +1,188 @@
+"""Nodes: which queue or topic an address stands for, made, checked or invented as asked.
+
+Addresses are names (`x`), names with a prefix (`queue://x`, `/topic/x`, ...), or Qpid address
+strings. A bare name is made on first use if the broker's `auto_create` says so; in an address
+string its own `create` policy decides, and `assert` and `delete` are followed too. A dynamic node
+is a queue or topic that only the connection which asked for it can read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from covey.config.qpid import DeclareError, declared
+from covey.config.settings import BrokerSettings
+from covey.core.errors import BrokerError, RefusedError
+from covey.core.management.admin import Admin
+from covey.core.naming.destination import Destination, Kind, Syntax
+from covey.core.security.users import Verb, authorise
+from covey.protocols.amqp.links.address import Address, AddressError, parse_address
+
+if TYPE_CHECKING:
+    from covey.protocols.amqp.engine import AmqpEngine
+
+TARGETS_MAX: Final = 1024  # addresses of an anonymous relay that are remembered once read
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An address, read, and the destinations it means."""
+
+    address: Address
+    destinations: tuple[Destination, ...]
+
+
+class Nodes:
+    """The addresses of one connection."""
+
+    def __init__(self, engine: AmqpEngine) -> None:
+        assert engine.session is not None
+        limits = engine.broker.limits
+        self.engine = engine
+        self.session = engine.session
+        self.auto_create = limits.auto_create
+        self.broker_id = limits.id
+        self.admin = Admin(engine.broker, self.session.host, self.session.identity)
+        self.queue_syntax = _syntax(limits, Kind.QUEUE)
+        self.topic_syntax = _syntax(limits, Kind.TOPIC)
+        self.dynamic_number = 0
+        self._targets: dict[str, tuple[Destination, ...]] = {}
+        self.reply_nodes: dict[str, Destination] = {}  # by what its client calls each
+
+    def targets(self, to: str) -> tuple[Destination, ...]:
+        """Read where a message of the anonymous relay is to go."""
+        known = self._targets.get(to)
+        if known is None:
+            place = self.place(to, is_topic=False, is_source=False)
+            self.provide(place, to_sender=True)
+            known = place.destinations
+            if len(self._targets) >= TARGETS_MAX:
+                self._targets.clear()
+            self._targets[to] = known
+        return known
+
+    def replies(self, reply_to: str) -> tuple[Destination, ...]:
+        """Read where an answer of ours is to go."""
+        node = self.reply_nodes.get(reply_to)
+        return self.targets(reply_to) if node is None else (node,)
+
+    def place(self, text: str, *, is_topic: bool, is_source: bool) -> Place:
+        """Read an address; only a source may hold wildcards."""
+        try:
+            address = parse_address(text)
+        except AddressError as error:
+            raise RefusedError(str(error), "invalid") from error
+        is_topic = address.node_type == "topic" or (is_topic and address.node_type != "queue")
+        syntax = self.topic_syntax if is_topic else self.queue_syntax
+        found = syntax.parse(address.name, allow_patterns=is_source)
+        return Place(address, tuple([self._real(each) for each in found]))
+
+    def provide(self, place: Place, *, to_sender: bool) -> None:
+        """Make what is missing, or refuse; check what is asserted."""
+        address = place.address
+        for destination in place.destinations:
+            if destination.is_pattern or destination.kind is Kind.DSUB:
+                continue
+            if not self._exists(destination):
+                self._create(destination, address, to_sender=to_sender)
+            elif address.applies(address.asserted, to_sender=to_sender):
+                self._assert(destination, address)
+
+    def at_end(self, place: Place, *, to_sender: bool) -> Callable[[], None] | None:
+        """Return what the delete policy does when the link closes, None for nothing."""
+        address = place.address
+        if not address.applies(address.delete, to_sender=to_sender):
+            return None
+        return lambda: self._delete(place.destinations)
+
+    def dynamic(self, *, is_topic: bool) -> Destination:
+        """Invent a node for this connection alone."""
+        self.dynamic_number += 1
+        kind = Kind.TOPIC if is_topic else Kind.QUEUE
+        number = f"amqp-{self.dynamic_number}"
+        session = self.session
+        found = self.queue_syntax.temporary(kind, number, self.broker_id, session.own_id)
+        authorise(session.identity, Verb.CREATE, str(found))
+        session.temporary.add(found)
+        session.host.now = self.engine.now
+        if is_topic:
+            session.host.topic(found.name)
+        else:
+            session.host.queue(found.name)
+        return found
+
+    def forget_dynamic(self, destination: Destination) -> None:
+        """Remove an invented node: its link has closed."""
+        host = self.session.host
+        self.session.temporary.discard(destination)
+        if destination.kind is Kind.TOPIC:
+            host.delete_topic(destination.name)
+        elif destination.name in host.queues:
+            host.delete_queue(destination.name, "the link that asked for it closed")
+
+    def address_of(self, destination: Destination) -> str:
+        """Write a destination so that this connector reads it back."""
+        text = self.queue_syntax.render(destination)
+        if destination.kind is Kind.QUEUE:
+            return text.removeprefix(self.queue_syntax.queue_prefix)
+        return text
+
+    def _real(self, destination: Destination) -> Destination:
+        if not destination.is_temporary:
+            return destination
+        own = self.session.own_id
+        return self.queue_syntax.temporary(destination.kind, destination.name, self.broker_id, own)
+
+    def _exists(self, destination: Destination) -> bool:
+        host = self.session.host
+        known = host.queues if destination.kind is Kind.QUEUE else host.topics
+        return destination.name in known
+
+    def _create(self, destination: Destination, address: Address, *, to_sender: bool) -> None:
+        may = self.auto_create
+        if address.has_options:
+            may = address.applies(address.create, to_sender=to_sender)
+        if not may:
+            raise RefusedError(
+                f"there is no {destination.kind.value} {destination.name}", "not-found"
+            )
+        if address.has_options and destination.kind is Kind.QUEUE:
+            self.admin.declare(destination.name, address.arguments, self.engine.now)
+        elif address.has_options:
+            authorise(self.session.identity, Verb.CREATE, str(destination))
+            self.session.host.topic(destination.name)
+
+    def _assert(self, destination: Destination, address: Address) -> None:
+        queue = self.session.host.queues.get(destination.name)
+        if queue is None:
+            return  # a topic: nothing about it can differ
+        try:
+            wanted = declared(destination.name, address.arguments, queue.settings)
+        except DeclareError as error:
+            raise RefusedError(str(error), "invalid") from error
+        if wanted != queue.settings.model_copy(update={"id": destination.name}):
+            raise RefusedError(f"queue {queue.name} is not as the address asserts", "conflict")
+
+    def _delete(self, destinations: tuple[Destination, ...]) -> None:
+        for destination in destinations:
+            if destination.kind is Kind.QUEUE and self._exists(destination):
+                try:
+                    self.admin.delete_queue(destination.name, if_unused=True)
+                except BrokerError as error:
+                    # Others still use it, or its user may not: the queue simply stays.
+                    self.engine.report("queue_kept", queue=destination.name, cause=error.text)
+
+
+@lru_cache(maxsize=2)  # the same two for every connection of a broker
+def _syntax(limits: BrokerSettings, default_kind: Kind) -> Syntax:
+    return Syntax(
+        default_kind=default_kind,
+        name_length_max=limits.destination_length_max,
+        levels_max=limits.destination_levels_max,
+        parts_max=limits.composite_parts_max,
+        wildcards_max=limits.wildcards_max,
+        pattern_length_max=limits.pattern_length_max,
+    )

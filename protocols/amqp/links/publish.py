@@ -1,0 +1,154 @@
+# Compiled by mypyc: see setup.py.
+"""ProducerLink: the peer's messages on their way into queues and topics.
+
+A link has a target, or none: then each message names its own in `properties.to` (the anonymous
+relay). A message is answered as accepted when the core has it and, if it is persistent, the store
+has it too. The answer may come when the link is gone, so it goes through `Answers` that know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar
+
+from covey.core.errors import RefusedError
+from covey.core.naming.destination import Destination
+from covey.protocols.amqp.links.management import MANAGEMENT_ADDRESS, serve
+from covey.protocols.amqp.links.sender_link import SETTLED, IncomingLink
+from covey.protocols.amqp.messages.message import AmqpMessage
+from covey.protocols.amqp.outcomes import (
+    ACCEPTED_STATE,
+    NO_STATE,
+    TRANSACTIONAL,
+    accepted_in,
+    read_state,
+)
+from covey.protocols.amqp.proton_wire import Pointer
+
+if TYPE_CHECKING:
+    from covey.protocols.amqp.engine import AmqpEngine
+
+
+class Answers:
+    """What tells a producer that its messages are safe, whenever that is."""
+
+    __slots__ = ("deliveries", "link")
+
+    def __init__(self, link: IncomingLink, delivery: int) -> None:
+        self.link = link
+        self.deliveries: list[int] = [delivery]
+
+    def __call__(self) -> None:
+        """Accept the messages, unless their link has gone."""
+        link = self.link
+        for delivery in self.deliveries:
+            if not link.is_ended:
+                link.answer(delivery, ACCEPTED_STATE)
+
+
+class ProducerLink(IncomingLink):
+    """A link to a queue, a topic, several of them, or to wherever each message says."""
+
+    needs_room: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        engine: AmqpEngine,
+        pointer: Pointer,
+        name: str,
+        targets: tuple[Destination, ...] | None,
+    ) -> None:
+        """Send to `targets`; None leaves it to each message."""
+        super().__init__(engine, pointer, name)
+        self.targets = targets
+        self.user = self.session.identity.name
+        self._publishing = engine.broker.publishing
+        self._promises = engine.broker.promises
+        self._heads = engine.heads
+        self._answers: Answers | None = None  # the last that wait for the store
+        self.on_end: Callable[[], None] | None = None  # a delete policy, a dynamic node
+
+    def take(self, delivery: int, data: bytes) -> None:
+        """Publish a message, at once or with its transaction."""
+        message = self._heads.repeated(data)
+        if message is None:
+            message = self._decoded(data)
+        session = self.session
+        message.sender = session.id
+        message.user = self.user
+        targets = self.targets
+        if targets is None or self.state:
+            self._take_elsewhere(delivery, message)
+        elif not self._publishing.is_put(session, targets, message):
+            self._place(delivery, targets, message)
+        elif delivery == SETTLED:
+            return
+        elif self._promises.is_safe(session):
+            self.answer(delivery, ACCEPTED_STATE)
+        else:
+            self._owe(delivery)
+
+    def must_wait(self, state: bytes) -> bool:
+        """Say whether a message takes room: in a transaction that is memory only."""
+        return not state or self._publishing.commits.dam.is_shut
+
+    def end(self, *, is_closed: bool, counted: bool) -> None:
+        """Let go, and do what the link's end was to bring."""
+        super().end(is_closed=is_closed, counted=counted)
+        if self.on_end is not None and is_closed:
+            self.on_end()
+
+    def _decoded(self, data: bytes) -> AmqpMessage:
+        """Read a message whose head is new."""
+        message = AmqpMessage.decode(data, self.engine.wall_ms)
+        if message.names_user:
+            self._check_user(message)
+        self._heads.learn(message)
+        return message
+
+    def _take_elsewhere(self, delivery: int, message: AmqpMessage) -> None:
+        """Take a message that is sent in a transaction, or to wherever it says itself."""
+        state = read_state(self.state, 0) if self.state else NO_STATE
+        is_transactional = state.code == TRANSACTIONAL
+        targets = self.targets
+        if targets is None:
+            if message.to() == MANAGEMENT_ADDRESS and not is_transactional:
+                serve(self.engine, message)
+                self.answer(delivery, ACCEPTED_STATE)
+                return
+            targets = self._named_by(message)
+        if is_transactional:
+            id = self.engine.coordinator.send(state, targets, message)
+            self.answer(delivery, accepted_in(id))
+        else:
+            self._place(delivery, targets, message)
+
+    def _place(self, delivery: int, targets: tuple[Destination, ...], message: AmqpMessage) -> None:
+        """Publish a message that may have to wait for room, or goes to several places."""
+        done = None if delivery == SETTLED else Answers(self, delivery)
+        self.engine.broker.publish(self.session, targets, message, done)
+
+    def _owe(self, delivery: int) -> None:
+        """Accept a message when it is safe."""
+        if self._answers is not None and self._promises.is_last(self.session, self._answers):
+            self._answers.deliveries.append(delivery)
+        else:
+            self._answers = Answers(self, delivery)
+            self._promises.after(self.session, self._answers)
+
+    def _check_user(self, message: AmqpMessage) -> None:
+        user = message.user_id()
+        name = self.session.identity.name
+        if user and user != name:
+            cause = f"link {self.name}: user-id names another user than {name}"
+            raise RefusedError(cause, "denied")
+
+    def _named_by(self, message: AmqpMessage) -> tuple[Destination, ...]:
+        to = message.to()
+        if not to:
+            raise RefusedError(
+                f"link {self.name} has no target, and the message no `to`", "invalid"
+            )
+        if to == MANAGEMENT_ADDRESS:
+            raise RefusedError(f"{to} takes no part in transactions", "not-implemented")
+        return self.engine.nodes.targets(to)

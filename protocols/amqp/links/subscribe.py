@@ -1,0 +1,196 @@
+"""Subscribe: what the attach of a receiving peer leads to in the core.
+
+    queue, pattern, several        a consumer in each queue, a feed of the topics
+    dynamic                        a node of this connection's own, gone when the link closes
+    $management                    the same, for answers to requests (see `management`)
+    topic and durable              a durable subscription, named by container-id and link name
+    capability shared              links with one name share a subscription; with `global` those of
+                                   all containers; without durability it goes with the last link
+    no source at all               a durable subscription is looked for: a client does so to
+                                   end it, by closing the link (Qpid JMS unsubscribes this way)
+
+A durable subscription outlives a detached link and goes with a closed one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from covey.core.errors import RefusedError
+from covey.core.host.subscription import Durable, Subscription
+from covey.core.model.consumer import Consumer
+from covey.core.naming.destination import Destination, Kind
+from covey.core.security.users import Verb, authorise, may
+from covey.core.selector import Selector, compile_selector
+from covey.protocols.amqp.links.consumer import AmqpConsumer
+from covey.protocols.amqp.links.management import MANAGEMENT_ADDRESS
+from covey.protocols.amqp.links.nodes import Place
+from covey.protocols.amqp.links.receiver_link import OutgoingLink
+from covey.protocols.amqp.links.terminus import Wish
+
+if TYPE_CHECKING:
+    from covey.protocols.amqp.engine import AmqpEngine
+
+# Qpid JMS makes link names of a shared subscription unique by what follows this mark.
+SHARED_NAME_MARK: Final = "|"
+VOLATILE_SUFFIX: Final = "|volatile"
+
+
+def subscribe(engine: AmqpEngine, link: OutgoingLink, wish: Wish) -> str | None:
+    """Let a link read what it asks for; return the address to answer, None for its own."""
+    if wish.is_dynamic:
+        return _read_dynamic(engine, link, wish)
+    if wish.address is None:
+        return _find_durable(engine, link)
+    if wish.address == MANAGEMENT_ADDRESS:
+        _read_answers(engine, link, wish)
+        return None
+    place = engine.nodes.place(wish.address, is_topic=wish.is_topic, is_source=True)
+    # Every subscriber of a topic gets copies: `copy` means nothing there, and Qpid JMS says it.
+    is_topic = all(each.kind is Kind.TOPIC for each in place.destinations)
+    wish.is_browser = not is_topic and (wish.is_browser or place.address.mode == "browse")
+    verb = Verb.BROWSE if wish.is_browser else Verb.CONSUME
+    engine.broker.check_readable(link.session, place.destinations, verb)
+    engine.nodes.provide(place, to_sender=False)
+    selector = _selector(engine, wish, place)
+    destinations = place.destinations
+    name = _subscription_name(engine, link, wish, place)
+    if name:
+        durable = _durable(engine, name, destinations, selector)
+        destinations = (Destination(Kind.DSUB, durable.name),)
+        selector = None  # the subscription's queue holds nothing else
+        is_volatile = name.endswith(VOLATILE_SUFFIX)
+        link.on_end = _ending(engine, durable, is_volatile=is_volatile)
+    else:
+        delete = engine.nodes.at_end(place, to_sender=False)
+        link.on_end = None if delete is None else _when_closed(delete)
+    _read(engine, link, wish, destinations, selector)
+    return None
+
+
+def _read(
+    engine: AmqpEngine,
+    link: OutgoingLink,
+    wish: Wish,
+    destinations: tuple[Destination, ...],
+    selector: Selector | None,
+) -> None:
+    def make() -> Consumer:
+        consumer = AmqpConsumer(link, selector=selector, is_browser=wish.is_browser)
+        consumer.is_no_local = wish.is_no_local
+        consumer.priority = wish.priority
+        return consumer
+
+    link.window.is_paused = engine.pressure.is_paused
+    subscription = Subscription(link.session, link.name, link.window, make)
+    engine.broker.subscribe(
+        link.session, subscription, destinations, engine.now, is_browser=wish.is_browser
+    )
+
+
+def _read_dynamic(engine: AmqpEngine, link: OutgoingLink, wish: Wish) -> str:
+    destination = engine.nodes.dynamic(is_topic=wish.is_topic)
+    _read(engine, link, wish, (destination,), None)
+    link.on_end = lambda is_closed: engine.nodes.forget_dynamic(destination)
+    return engine.nodes.address_of(destination)
+
+
+def _read_answers(engine: AmqpEngine, link: OutgoingLink, wish: Wish) -> None:
+    """Let a link read the answers to requests whose reply-to is its target, or its name."""
+    nodes = engine.nodes
+    name = wish.target or link.name
+    if name in nodes.reply_nodes:
+        raise RefusedError(f"link {link.name}: answers to {name} go to another link", "exists")
+    node = nodes.dynamic(is_topic=False)
+    _read(engine, link, wish, (node,), None)
+    nodes.reply_nodes[name] = node
+
+    def ended(is_closed: bool) -> None:
+        del nodes.reply_nodes[name]
+        nodes.forget_dynamic(node)
+
+    link.on_end = ended
+
+
+def _find_durable(engine: AmqpEngine, link: OutgoingLink) -> str:
+    """Find a durable subscription by the link's name alone."""
+    host = link.session.host
+    base = link.name.partition(SHARED_NAME_MARK)[0]
+    for name in (f"{engine.container}.{link.name}", f"{engine.container}.{base}", base):
+        durable = host.durables.get(engine.nodes.queue_syntax.durable(name).name)
+        if durable is not None and durable.destinations:
+            authorise(
+                link.session.identity, Verb.DESTROY, str(Destination(Kind.DSUB, durable.name))
+            )
+            link.on_end = _ending(engine, durable, is_volatile=False)
+            return engine.nodes.address_of(durable.destinations[0])
+    raise RefusedError(f"link {link.name} has no source and no subscription", "not-found")
+
+
+def _subscription_name(engine: AmqpEngine, link: OutgoingLink, wish: Wish, place: Place) -> str:
+    """Return the name of the durable or shared subscription that is asked for, "" for none."""
+    options = place.address.link
+    is_durable = wish.is_durable or options.get("durable") is True
+    is_topic = all(each.kind is Kind.TOPIC for each in place.destinations)
+    if not is_topic or not (is_durable or wish.is_shared):
+        return ""
+    name = str(options.get("name") or link.name)
+    if wish.is_shared:
+        name = name.partition(SHARED_NAME_MARK)[0]
+    if not wish.is_global:
+        name = f"{engine.container}.{name}"
+    return name if is_durable else name + VOLATILE_SUFFIX
+
+
+def _durable(
+    engine: AmqpEngine,
+    name: str,
+    destinations: tuple[Destination, ...],
+    selector: Selector | None,
+) -> Durable:
+    """Create, re-attach to, or change a durable subscription."""
+    assert engine.session is not None
+    known = engine.nodes.queue_syntax.durable(name).name
+    return engine.broker.make_durable(engine.session, known, destinations, selector, engine.now)
+
+
+def _ending(engine: AmqpEngine, durable: Durable, *, is_volatile: bool) -> Callable[[bool], None]:
+    """Return what becomes of a subscription when one of its links ends."""
+
+    def ended(is_closed: bool) -> None:
+        assert engine.session is not None
+        host = engine.session.host
+        is_used = bool(durable.queue.board.consumers)
+        if is_used or not (is_closed or is_volatile):
+            return
+        place = str(Destination(Kind.DSUB, durable.name))
+        if not (is_volatile or may(engine.session.identity, Verb.DESTROY, place)):
+            engine.report("subscription_kept", subscription=durable.name)
+        elif host.durables.get(durable.name) is durable:
+            host.delete_durable(durable.name)
+
+    return ended
+
+
+def _when_closed(act: Callable[[], None]) -> Callable[[bool], None]:
+    def ended(is_closed: bool) -> None:
+        if is_closed:
+            act()
+
+    return ended
+
+
+def _selector(engine: AmqpEngine, wish: Wish, place: Place) -> Selector | None:
+    """Compile the filter's selector, the address string's, and its subject into one."""
+    conditions = [text for text in (wish.selector, place.address.selector) if text]
+    if place.address.subject:
+        subject = place.address.subject.replace("'", "''")
+        conditions.append(f"amqp.subject = '{subject}'")
+    if not conditions:
+        return None
+    text = conditions[0] if len(conditions) == 1 else " AND ".join(f"({c})" for c in conditions)
+    limits = engine.broker.limits
+    return compile_selector(
+        text, length_max=limits.selector_length_max, depth_max=limits.selector_depth_max
+    )

@@ -1,0 +1,183 @@
+# Compiled by mypyc: see setup.py.
+"""Coordinator: local transactions, declared and discharged over a control link (AMQP 1.0 part 4).
+
+    declare            -> declared [txn-id]
+    transfer           state transactional [txn-id]           -> the message waits in the core
+    disposition        state transactional [txn-id, outcome]  -> the settlement waits in the core
+    discharge          [txn-id, fail] -> accepted once it is safe, or rejected with the reason
+
+The core's transaction keeps order and does all or nothing. What is kept here is who is to be told:
+after a commit the deliveries that the peer has left unsettled are settled; after a rollback they
+stay the peer's, and only those it has settled already go back to their queue. A control link that
+goes takes its open transactions with it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from covey.core.errors import BrokerError, ProtocolError, RefusedError
+from covey.core.model.entry import Entry, Outcome
+from covey.core.model.message import Message
+from covey.core.naming.destination import Destination
+from covey.core.publishing.transactions import Transaction
+from covey.protocols.amqp.codec import decoder
+from covey.protocols.amqp.links.receiver_link import OutgoingLink
+from covey.protocols.amqp.links.sender_link import IncomingLink
+from covey.protocols.amqp.messages.message import AmqpMessage
+from covey.protocols.amqp.messages.sections import VALUE
+from covey.protocols.amqp.outcomes import (
+    ACCEPTED_STATE,
+    State,
+    declared,
+    outcome_of,
+    plain,
+    transaction_of,
+)
+
+if TYPE_CHECKING:
+    from covey.protocols.amqp.engine import AmqpEngine
+
+DECLARE: Final = (0x31, "amqp:declare:list")
+DISCHARGE: Final = (0x32, "amqp:discharge:list")
+
+
+class OpenTransaction:
+    """A transaction, its control link, and the deliveries settled in it."""
+
+    def __init__(self, name: str, control: ControlLink) -> None:
+        self.name = name
+        self.control = control
+        self.settled: list[tuple[OutgoingLink, Entry | None]] = []  # by the peer, too
+        # The peer waits for us to settle these, with that answer.
+        self.unsettled: list[tuple[OutgoingLink, int, bytes]] = []
+
+
+class Coordinator:
+    """The open transactions of one connection."""
+
+    def __init__(self, engine: AmqpEngine) -> None:
+        assert engine.session is not None
+        self.engine = engine
+        self.session = engine.session
+        self.open: dict[bytes, OpenTransaction] = {}
+        self.last_number = 0
+
+    def declare(self, control: ControlLink) -> bytes:
+        """Start a transaction; return its id."""
+        limit = self.engine.settings.transactions_max
+        if len(self.open) >= limit:
+            cause = f"the connection has {limit} open transactions already"
+            raise RefusedError(cause, "limit")
+        self.last_number += 1
+        name = f"amqp-{self.last_number}"
+        self.engine.broker.transactions.begin(self.session, name)
+        self.open[name.encode()] = OpenTransaction(name, control)
+        return name.encode()
+
+    def send(self, state: State, targets: tuple[Destination, ...], message: Message) -> bytes:
+        """Keep a message for the commit; return the id of its transaction."""
+        id, _ = _named_in(state)
+        self._core(id).send(targets, message)
+        return id
+
+    def settle(self, link: OutgoingLink, delivery: int, state: State, *, is_settled: bool) -> None:
+        """Keep a settlement for the commit."""
+        try:
+            id, outcome = _named_in(state)
+            transaction = self._core(id)
+            entry = link.unsettled[delivery]
+            if entry is not None:
+                transaction.settle(entry, *outcome_of(outcome))
+        except BrokerError as error:
+            self.engine.links.close(link, error)
+            return
+        if is_settled:
+            link.forget(delivery)
+            self.open[id].settled.append((link, entry))
+        else:
+            self.open[id].unsettled.append((link, delivery, plain(outcome.code)))
+
+    def discharge(self, control: ControlLink, delivery: int, id: bytes, *, fail: bool) -> None:
+        """End a transaction; the answer leaves when its end is safe."""
+        self._core(id)
+        ended = self.open.pop(id)
+        if fail:
+            self._roll_back(ended)
+            control.answer(delivery, ACCEPTED_STATE)
+            return
+
+        def done() -> None:
+            for link, unsettled, state in ended.unsettled:
+                link.finish(unsettled, state)
+            if not control.is_ended:
+                control.answer(delivery, ACCEPTED_STATE)
+
+        try:
+            self.engine.broker.transactions.commit(self.session, ended.name, self.engine.now, done)
+        except RefusedError as error:
+            self._give_back(ended)
+            raise RefusedError(f"rolled back: {error.text}", "rollback") from error
+
+    def end(self, control: ControlLink) -> None:
+        """Roll back what a control link has left open."""
+        for id, transaction in list(self.open.items()):
+            if transaction.control is control:
+                del self.open[id]
+                self._roll_back(transaction)
+
+    def _core(self, id: bytes) -> Transaction:
+        transaction = self.open.get(id)
+        if transaction is None:
+            raise RefusedError(f"there is no transaction {id[:32]!r}", "no-transaction")
+        return self.engine.broker.transactions.running(self.session, transaction.name)
+
+    def _roll_back(self, transaction: OpenTransaction) -> None:
+        self.engine.broker.transactions.abort(self.session, transaction.name, self.engine.now)
+        self._give_back(transaction)
+
+    def _give_back(self, transaction: OpenTransaction) -> None:
+        for link, entry in transaction.settled:
+            link.settle_entry(entry, Outcome.FAILED)
+
+
+class ControlLink(IncomingLink):
+    """A link to the coordinator."""
+
+    def must_wait(self, state: bytes) -> bool:
+        """Say whether a command stands behind a send of a transaction that had to wait."""
+        return self.engine.pressure.held_sends > 0
+
+    def take(self, delivery: int, data: bytes) -> None:
+        """Declare or discharge."""
+        coordinator = self.engine.coordinator
+        command = _command(AmqpMessage.decode(data, self.engine.wall_ms))
+        fields = command.value if isinstance(command.value, list) else []
+        if command.descriptor in DECLARE:
+            self.answer(delivery, declared(coordinator.declare(self)))
+        elif command.descriptor in DISCHARGE and fields and isinstance(fields[0], bytes):
+            fail = len(fields) > 1 and fields[1] is True
+            coordinator.discharge(self, delivery, fields[0], fail=fail)
+        else:
+            raise ProtocolError("the coordinator is sent declare and discharge only")
+
+    def end(self, *, is_closed: bool, counted: bool) -> None:
+        """Roll back what was not discharged."""
+        super().end(is_closed=is_closed, counted=counted)
+        self.engine.coordinator.end(self)
+
+
+def _command(message: AmqpMessage) -> decoder.Described:
+    if message.sections.body_kind == VALUE:
+        body = decoder.decode(message.data, message.sections.body)
+        if isinstance(body, decoder.Described):
+            return body
+    raise ProtocolError("the coordinator is sent declare and discharge only")
+
+
+def _named_in(state: State) -> tuple[bytes, State]:
+    """Read a transactional state: the transaction's id and the outcome in it."""
+    id, outcome = transaction_of(state)
+    if id is None:
+        raise RefusedError("a transactional state without a transaction's id", "no-transaction")
+    return id, outcome

@@ -1,0 +1,1 @@
+"""Login: SASL before an AMQP connection. `sasl` is the exchange, `mechanisms` the ways in."""

@@ -1,0 +1,165 @@
+# Compiled by mypyc: see setup.py.
+"""Splice: what a delivery puts before, or changes in, a message that was encoded elsewhere.
+
+A delivery gets a header of its own and says whether it is the first of its group for its consumer:
+as a message annotation, and by option as an application property, for JMS clients. By another
+option an annotation names the sender. What a browser is shown has one with its place in the queue,
+a dead letter one that says why it died. All else is cut out of the producer's bytes as it is; only
+sections that must change are put together anew, from the encoded pieces they had.
+
+These annotations are the broker's: a producer's are taken out at the door (`unforged`). The
+property is a part of the bare message, which nobody may change, and no word of the broker's as
+long as the option is off; with the option a producer's is replaced or taken out on the way.
+
+The bytes must have been scanned. Source: AMQP 1.0 part 3, section 3.2.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from covey.protocols.amqp.codec import encoder
+from covey.protocols.amqp.codec.decoder import text_at
+from covey.protocols.amqp.codec.types import skip, span
+from covey.protocols.amqp.messages.sections import (
+    APPLICATION_PROPERTIES,
+    HEADER,
+    MESSAGE_ANNOTATIONS,
+    PROPERTIES,
+    Sections,
+)
+
+FIRST_ANNOTATION: Final = "x-opt-group-first-for-consumer"
+FIRST_PROPERTY: Final = "JMSXGroupFirstForConsumer"
+FIRST_ANNOTATION_PAIR: Final = encoder.symbol(FIRST_ANNOTATION) + encoder.TRUE
+FIRST_PROPERTY_PAIR: Final = encoder.string(FIRST_PROPERTY) + encoder.TRUE
+USER_ANNOTATION: Final = "x-opt-user-id"
+SEQ_ANNOTATION: Final = "x-opt-covey-seq"
+DEAD_ANNOTATION: Final = "x-opt-dead-letter-reason"
+
+OWN_ANNOTATIONS: Final = (FIRST_ANNOTATION, USER_ANNOTATION, SEQ_ANNOTATION, DEAD_ANNOTATION)
+_OWN_MARKS: Final = tuple(name.encode() for name in OWN_ANNOTATIONS)
+_PROPERTY_MARK: Final = FIRST_PROPERTY.encode()
+
+PRIORITIES: Final = 256  # a ubyte
+
+
+def remaining_ms(expires_ms: int, wall_ms: int) -> int:
+    """Return what is left of a message's time, 0 for one that lives for ever."""
+    return max(1, expires_ms - wall_ms) if expires_ms else 0
+
+
+def header_section(is_durable: bool, priority: int, ttl_ms: int, deliveries: int) -> bytes:
+    """Return the header that goes before a delivery."""
+    if not ttl_ms and not deliveries:
+        return FRESH_HEADERS[PRIORITIES * is_durable + priority]
+    return _header(is_durable, priority, ttl_ms, deliveries)
+
+
+def _header(is_durable: bool, priority: int, ttl_ms: int, deliveries: int) -> bytes:
+    fields = (
+        encoder.boolean(is_durable),
+        bytes((0x50, priority)),
+        encoder.uint(ttl_ms) if ttl_ms else encoder.NULL,
+        encoder.boolean(deliveries == 0),  # first-acquirer
+        encoder.uint(deliveries),
+    )
+    return encoder.section(HEADER, encoder.compound(fields))
+
+
+# Of first deliveries without an expiry, as nearly all are: by priority, durable ones behind.
+FRESH_HEADERS: Final = [
+    _header(is_durable, priority, 0, 0)
+    for is_durable in (False, True)
+    for priority in range(PRIORITIES)
+]
+
+
+def user_pair(user: str) -> bytes:
+    """Return the annotation that names who sent a message."""
+    return encoder.symbol(USER_ANNOTATION) + encoder.string(user)
+
+
+def seq_pair(seq: int) -> bytes:
+    """Return the annotation that tells a message's number on its queue."""
+    return encoder.symbol(SEQ_ANNOTATION) + encoder.ulong(seq)
+
+
+def unforged(data: bytes, sections: Sections) -> bytes:
+    """Return a message without what only the broker may annotate; mostly as it is."""
+    at = sections.message_annotations
+    end = sections.bare_start
+    if not any([data.find(mark, at, end) >= 0 for mark in _OWN_MARKS]):
+        return data
+    return data[:at] + _with_pairs(data, at, OWN_ANNOTATIONS, []) + data[skip(data, at) :]
+
+
+def annotations_section(data: bytes, sections: Sections, pairs: list[bytes]) -> bytes:
+    """Return the section of message annotations, with `pairs` behind those there are."""
+    at = sections.message_annotations
+    if not at:
+        return new_annotations(pairs)
+    if not pairs:
+        return encoder.section(MESSAGE_ANNOTATIONS, data[at : skip(data, at)])
+    return encoder.section(MESSAGE_ANNOTATIONS, _with_pairs(data, at, (), pairs))
+
+
+def new_annotations(pairs: list[bytes]) -> bytes:
+    """Return a section of these annotations, nothing if there are none."""
+    if not pairs:
+        return b""
+    encoded = encoder.packed(b"".join(pairs), 2 * len(pairs), is_map=True)
+    return encoder.section(MESSAGE_ANNOTATIONS, encoded)
+
+
+def dead_pair(reason: str) -> bytes:
+    """Return the annotation that says why a message died."""
+    return encoder.symbol(DEAD_ANNOTATION) + encoder.string(reason)
+
+
+def dead_annotations(data: bytes, sections: Sections, reason: str) -> bytes:
+    """Return the section of message annotations of a dead letter."""
+    pairs = [dead_pair(reason)]
+    at = sections.message_annotations
+    if not at:
+        return new_annotations(pairs)
+    return encoder.section(MESSAGE_ANNOTATIONS, _with_pairs(data, at, (DEAD_ANNOTATION,), pairs))
+
+
+def says_first(data: bytes, sections: Sections) -> bool:
+    """Say whether a producer may have set the first-for-consumer property."""
+    start, end = sections.properties_end, sections.body_start
+    return data.find(_PROPERTY_MARK, start, end) >= 0
+
+
+def first_property_section(data: bytes, sections: Sections, *, is_first: bool) -> bytes:
+    """Return the section of application properties with our word on first-for-consumer."""
+    at = sections.application_properties
+    pairs = [FIRST_PROPERTY_PAIR] if is_first else []
+    if at:
+        encoded = _with_pairs(data, at, (FIRST_PROPERTY,), pairs)
+    else:
+        encoded = encoder.packed(FIRST_PROPERTY_PAIR, 2, is_map=True)
+    return encoder.section(APPLICATION_PROPERTIES, encoded)
+
+
+def _with_pairs(data: bytes, at: int, names: tuple[str, ...], pairs: list[bytes]) -> bytes:
+    """Return the map at `at` with `pairs` instead of what it has under the names."""
+    parts: list[bytes] = []
+    at, _end, count = span(data, data[at], at + 1)
+    for _ in range(count // 2):
+        value = skip(data, at)
+        end = skip(data, value)
+        if text_at(data, at) not in names:
+            parts.append(data[at:end])
+        at = end
+    parts += pairs
+    return encoder.packed(b"".join(parts), 2 * len(parts), is_map=True)
+
+
+def without_field(data: bytes, sections: Sections, place: int) -> bytes:
+    """Return the bare message with one field of its properties taken out."""
+    parts = [data[at : skip(data, at)] if at else encoder.NULL for at in sections.properties]
+    parts[place] = encoder.NULL
+    section = encoder.section(PROPERTIES, encoder.compound(parts))
+    return section + data[sections.properties_end :]

@@ -1,0 +1,124 @@
+# Compiled by mypyc: see setup.py.
+"""States: what is said of a delivery, encoded; and what a peer decides, in the core's words.
+
+A peer may write a state's descriptor out. `received`, which tells how far a delivery has come,
+is no outcome, nor is anything unknown.
+
+Source: AMQP 1.0 sections 3.4 and 4.5.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from covey.core.errors import BrokerError
+from covey.core.model.entry import Outcome
+from covey.protocols.amqp.codec import encoder
+from covey.protocols.amqp.codec.checker import Checker
+from covey.protocols.amqp.codec.decoder import Described, decode
+from covey.protocols.amqp.codec.performatives import error_of, performative
+from covey.protocols.amqp.conditions import condition_name, description_of
+
+ACCEPTED: Final = 0x24
+REJECTED: Final = 0x25
+RELEASED: Final = 0x26
+MODIFIED: Final = 0x27
+DECLARED: Final = 0x33
+TRANSACTIONAL: Final = 0x34
+
+OUTCOMES: Final[dict[object, Outcome]] = {
+    ACCEPTED: Outcome.ACCEPTED,
+    REJECTED: Outcome.REJECTED,
+    RELEASED: Outcome.RELEASED,
+    MODIFIED: Outcome.FAILED,
+}
+_NAMES: Final[dict[object, int]] = {
+    "amqp:accepted:list": ACCEPTED,
+    "amqp:rejected:list": REJECTED,
+    "amqp:released:list": RELEASED,
+    "amqp:modified:list": MODIFIED,
+    "amqp:transactional-state:list": TRANSACTIONAL,
+}
+
+REASON_MAX: Final = 1024  # characters of what a peer says of a rejection
+
+ACCEPTED_STATE: Final = performative(ACCEPTED)
+ACCEPTED_STARTS: Final = ACCEPTED_STATE[:3]  # whatever form its empty list has
+
+
+class State:
+    """A state as a peer has written it: its code and its fields."""
+
+    __slots__ = ("code", "fields")
+
+    def __init__(self, code: object, fields: list[object]) -> None:
+        self.code = code
+        self.fields = fields
+
+
+NO_STATE: Final = State(None, [])
+IS_ACCEPTED: Final = State(ACCEPTED, [])
+
+
+def read_state(data: bytes, at: int) -> State:
+    """Read the state at `at`; raises ProtocolError or RefusedError."""
+    if data[at : at + 3] == ACCEPTED_STARTS:
+        return IS_ACCEPTED
+    Checker(data).check(at)
+    return _state(decode(data, at))
+
+
+def _state(described: object) -> State:
+    if not isinstance(described, Described):
+        return NO_STATE
+    code = _NAMES.get(described.descriptor, described.descriptor)
+    return State(code, described.value if isinstance(described.value, list) else [])
+
+
+def transaction_of(state: State) -> tuple[bytes | None, State]:
+    """Return the id that a transactional state names, and the outcome in it."""
+    fields = [*state.fields, None, None]
+    id = fields[0]
+    return (id if isinstance(id, bytes) else None), _state(fields[1])
+
+
+def outcome_of(state: State) -> tuple[Outcome, str]:
+    """Say in the core's words what a peer decided, and what it says of a rejection.
+
+    Silence gives a message back unseen; undeliverable is what this link must not get again.
+    """
+    fields = [*state.fields, None, None]
+    if state.code == MODIFIED:
+        is_failed = fields[0] is True
+        if fields[1] is True:
+            return (Outcome.UNFIT if is_failed else Outcome.DECLINED), ""
+        return (Outcome.FAILED if is_failed else Outcome.RELEASED), ""
+    reason = ""
+    error = fields[0]
+    if state.code == REJECTED and isinstance(error, Described) and isinstance(error.value, list):
+        texts = [str(each) for each in error.value[:2] if each]
+        reason = ": ".join(texts)[:REASON_MAX]
+    return OUTCOMES.get(state.code, Outcome.RELEASED), reason
+
+
+# What we say.
+
+
+def plain(code: object) -> bytes:
+    """Write an outcome without its fields."""
+    return performative(code if isinstance(code, int) else RELEASED)
+
+
+def rejected(error: BrokerError) -> bytes:
+    """Write a rejection that says why."""
+    return performative(REJECTED, error_of(condition_name(error), description_of(error)))
+
+
+def declared(id: bytes) -> bytes:
+    """Write that a transaction has begun."""
+    return performative(DECLARED, encoder.binary(id))
+
+
+def accepted_in(id: bytes) -> bytes:
+    """Write that a message was accepted in a transaction."""
+    return performative(TRANSACTIONAL, encoder.binary(id), ACCEPTED_STATE)

@@ -1,0 +1,143 @@
+# Compiled by mypyc: see setup.py.
+"""Events: what proton reports of a connection, walked in order.
+
+They are the lives of connection, session and link; which channel and which handle the peer has
+used is told by `channels`, which knows the frame at hand. An event is taken off the list whatever
+happens to it, or the walk would never end; what a peer sent that nobody can read ends its
+connection. Once that has ended, for whatever reason, nothing begins on it: a link would outlive
+its memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from cproton_ffi import lib
+from proton import ProtonException
+
+from covey.core.errors import BrokerError, ProtocolError, RefusedError
+from covey.protocols.amqp.proton_wire import Pointer, Wire, link_at, session_at
+from covey.protocols.amqp.session import SESSION_FRAMES
+
+if TYPE_CHECKING:
+    from covey.protocols.amqp.engine import AmqpEngine
+
+# A peer that asks for a sign of life more often would be sent little else: it is refused, as AMQP
+# 1.0 section 2.4.5 asks of whoever cannot support an idle time-out.
+IDLE_TIMEOUT_MIN_S: Final = 0.1
+
+# What proton raises for data that it cannot hand to Python.
+UNREADABLE: Final = (RecursionError, UnicodeError, ProtonException, ValueError, TypeError)
+
+
+class Events:
+    """The events of one connection."""
+
+    def __init__(self, engine: AmqpEngine, wire: Wire) -> None:
+        self.engine = engine
+        self.wire = wire
+        self.has_opened = False  # the peer has
+
+    def walk(self) -> None:
+        """Handle all events there are."""
+        events = self.wire.events
+        event = lib.pn_collector_peek(events)
+        while event:
+            kind = lib.pn_event_type(event)
+            try:
+                if kind in HANDLERS and not self.engine.is_closed:
+                    HANDLERS[kind](self, event)
+            except BrokerError as error:
+                self.engine.fail(error)
+            except UNREADABLE as error:
+                cause = f"unreadable data: {type(error).__name__}"
+                self.engine.fail(ProtocolError(cause, "decode-error"))
+            finally:
+                lib.pn_collector_pop(events)
+            event = lib.pn_collector_peek(events)
+
+    def on_open(self, event: Pointer) -> None:
+        """Let the peer in, once."""
+        if self.has_opened:
+            raise ProtocolError("open on a connection that is open already")
+        self.has_opened = True
+        connection = self.wire.connection
+        # Read before the session exists: either may be unreadable, and nobody would end it then.
+        hostname, container = connection.remote_hostname, connection.remote_container
+        idle_s = self.wire.transport.remote_idle_timeout
+        if 0 < idle_s < IDLE_TIMEOUT_MIN_S:
+            least_ms = int(IDLE_TIMEOUT_MIN_S * 1000)
+            cause = (
+                f"an idle time-out of {int(idle_s * 1000)} ms: at least {least_ms} are supported"
+            )
+            raise RefusedError(cause, "invalid")
+        frame_max = self.wire.transport.remote_max_frame_size
+        self.engine.open_session(hostname or "", container or "", frame_max)
+        connection.open()
+
+    def on_session_open(self, event: Pointer) -> None:
+        """Open a session."""
+        if self.engine.session is None:
+            raise ProtocolError("begin on a connection that is not open", "illegal-state")
+        channel = self.engine.channels.current
+        assert channel is not None
+        channel.pointer = lib.pn_event_session(event)
+        self.engine.channels.open[channel.number] = channel
+        session = session_at(channel.pointer)
+        session.incoming_capacity = SESSION_FRAMES * self.engine.settings.max_frame_size
+        session.open()
+
+    def on_link_open(self, event: Pointer) -> None:
+        """Open a link, or refuse it."""
+        channels = self.engine.channels
+        if self.engine.session is not None and channels.current is not None:
+            link = link_at(lib.pn_event_link(event))
+            self.engine.links.attach(link, channels.current, channels.handle)
+
+    def on_link_close(self, event: Pointer) -> None:
+        """End a link for good."""
+        self.engine.links.detach(link_at(lib.pn_event_link(event)), is_closed=True)
+
+    def on_link_detach(self, event: Pointer) -> None:
+        """End a link that may come back."""
+        self.engine.links.detach(link_at(lib.pn_event_link(event)), is_closed=False)
+
+    def on_session_close(self, event: Pointer) -> None:
+        """End a session and its links."""
+        pointer = lib.pn_event_session(event)
+        self.engine.links.end_session(pointer)
+        session = session_at(pointer)
+        session.close()
+        session.free()
+
+    def on_close(self, event: Pointer) -> None:
+        """End the connection as the peer asked."""
+        self.engine.say_good_bye()
+
+    def on_transport_error(self, event: Pointer) -> None:
+        """End the connection: proton has told the peer why."""
+        condition = self.wire.transport.condition
+        if condition is not None:
+            name, cause = condition.name, condition.description
+            self.engine.report("connection_failed", condition=name, cause=cause)
+        self.engine.close()
+
+    def on_transport_end(self, event: Pointer) -> None:
+        """End the connection: a frame was none, which proton itself does not answer."""
+        self.engine.fail(ProtocolError("a frame that is none of AMQP's", "framing-error"))
+
+
+# Of the class, not of each of its instances: those would hold themselves, and proton's buffers,
+# until the collector looks for such circles.
+HANDLERS: Final[dict[int, Callable[[Events, Pointer], None]]] = {
+    lib.PN_CONNECTION_REMOTE_OPEN: Events.on_open,
+    lib.PN_SESSION_REMOTE_OPEN: Events.on_session_open,
+    lib.PN_LINK_REMOTE_OPEN: Events.on_link_open,
+    lib.PN_LINK_REMOTE_CLOSE: Events.on_link_close,
+    lib.PN_LINK_REMOTE_DETACH: Events.on_link_detach,
+    lib.PN_SESSION_REMOTE_CLOSE: Events.on_session_close,
+    lib.PN_CONNECTION_REMOTE_CLOSE: Events.on_close,
+    lib.PN_TRANSPORT_ERROR: Events.on_transport_error,
+    lib.PN_TRANSPORT_TAIL_CLOSED: Events.on_transport_end,
+}

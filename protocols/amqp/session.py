@@ -1,0 +1,334 @@
+# Compiled by mypyc: see setup.py.
+"""Channel: one session of the peer's: its links, its windows, what is unsettled in it.
+
+Proton begins and ends sessions and links; everything that happens on them in between is counted
+here. Each side grants the other a window of transfers, and every flow tells both. The peer may
+send `SESSION_FRAMES` of them, granted anew when half is used, unless some of them have to wait.
+
+What is to be said is gathered and written once a turn: settlements joined to ranges, then flows.
+
+A session that was ended for what its peer did hears nothing more until the peer ends it, too.
+
+Source: AMQP 1.0 sections 2.5.6, 2.6.7, 2.7.4 and 2.7.6.
+
+Unsettled: the deliveries of one session that its peer has still to settle, and whose they are.
+
+Deliveries are numbered through a session, so that one disposition can mean those of several links.
+Nearly all of them accept a range; what one consumer holds of it is settled in the core at once. A
+range may be far larger than what there is: then what there is, is walked.
+
+Source: AMQP 1.0 section 2.7.6.
+
+Dispositions: what is to be said of deliveries, joined to ranges.
+
+Deliveries are mostly answered in their order and alike, so one frame answers for all of a read.
+What is said of one delivery keeps its order.
+
+Source: AMQP 1.0 section 2.7.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from covey.core.errors import ProtocolError, RefusedError
+from covey.core.model.consumer import Consumer
+from covey.core.model.entry import Entry
+from covey.protocols.amqp.codec.encoder import NULL, boolean, uint
+from covey.protocols.amqp.codec.performatives import (
+    DISPOSITION,
+    FLOW,
+    HALF,
+    MASK,
+    frame_of,
+    numbers,
+    performative,
+)
+from covey.protocols.amqp.codec.transfer import Transfer
+from covey.protocols.amqp.codec.types import NULL as NULL_CODE
+from covey.protocols.amqp.links.receiver_link import OutgoingLink
+from covey.protocols.amqp.links.sender_link import IncomingLink
+from covey.protocols.amqp.outcomes import ACCEPTED, NO_STATE, read_state
+
+if TYPE_CHECKING:
+    from covey.protocols.amqp.engine import AmqpEngine
+    from covey.protocols.amqp.proton_wire import Pointer
+
+
+class Unsettled:
+    """The links of unsettled deliveries, by number; the links keep what was delivered."""
+
+    __slots__ = ("links",)
+
+    def __init__(self) -> None:
+        self.links: dict[int, OutgoingLink] = {}
+
+    def within(self, first: int, count: int) -> Iterable[int]:
+        """Walk the numbers of a range, those that are settled perhaps among them."""
+        if count > len(self.links):
+            return [each for each in self.links if (each - first) & MASK < count]
+        if first + count <= MASK:
+            return range(first, first + count)
+        return [(first + each) & MASK for each in range(count)]
+
+    def accept(self, first: int, count: int, now: float) -> None:
+        """Settle what the peer accepts, in rows of one consumer's."""
+        links = self.links
+        row: list[Entry] = []
+        reader: Consumer | None = None
+        for number in self.within(first, count):
+            link = links.pop(number, None)
+            if link is None:
+                continue
+            entry = link.unsettled.pop(number)
+            holder = None if entry is None else entry.holder
+            if entry is None or holder is None or holder.window is not link.window:
+                continue
+            if holder is not reader:
+                _settle(reader, row, now)
+                reader = holder
+                row = []
+            row.append(entry)
+        _settle(reader, row, now)
+
+
+def _settle(reader: Consumer | None, row: list[Entry], now: float) -> None:
+    if reader is not None and reader.queue is not None:
+        reader.queue.accept(reader, row, now)
+
+
+class Dispositions:
+    """What one session has to say as a receiver, or as a sender."""
+
+    __slots__ = ("_first", "_following", "_is_settled", "_ranges", "_state", "receives")
+
+    def __init__(self, *, receives: bool) -> None:
+        self.receives = receives
+        self._ranges: list[tuple[int, int, bool, bytes]] = []
+        self._state: bytes | None = None  # of the range that may still grow; None: there is none
+        self._is_settled = False
+        self._first = 0
+        self._following = 0
+
+    def add(self, number: int, state: bytes, is_settled: bool) -> None:
+        """Say something of one delivery."""
+        if number == self._following and state == self._state and is_settled == self._is_settled:
+            self._following = (number + 1) & MASK
+            return
+        self._finish()
+        self._state = state
+        self._is_settled = is_settled
+        self._first = number
+        self._following = (number + 1) & MASK
+
+    def write(self, channel: int, parts: list[bytes]) -> None:
+        """Write everything there is to say."""
+        if self._state is None:
+            return
+        self._finish()
+        for first, last, is_settled, state in self._ranges:
+            fields = (
+                boolean(self.receives),
+                uint(first),
+                uint(last) if last != first else NULL,
+                boolean(is_settled),
+                state,
+            )
+            parts.append(frame_of(channel, performative(DISPOSITION, *fields)))
+        self._ranges.clear()
+
+    def _finish(self) -> None:
+        if self._state is not None:
+            last = (self._following - 1) & MASK
+            self._ranges.append((self._first, last, self._is_settled, self._state))
+            self._state = None
+
+
+AnyLink = IncomingLink | OutgoingLink
+
+SESSION_FRAMES: Final = 2048  # a session's window: twice the default credit of one link
+OUTGOING_WINDOW: Final = 2**31 - 1  # what we promise to send: the peer's own window is the limit
+
+
+class Channel:
+    """A session, by the peer's number."""
+
+    __slots__ = (
+        "answers",
+        "engine",
+        "flows",
+        "incoming",
+        "incoming_window",
+        "is_due",
+        "is_ended",
+        "is_flow_due",
+        "links",
+        "next_delivery",
+        "next_incoming",
+        "next_outgoing",
+        "number",
+        "own_number",
+        "peer_window",
+        "pointer",
+        "releases",
+        "unsettled",
+    )
+
+    def __init__(self, engine: AmqpEngine, number: int, next_incoming: int, window: int) -> None:
+        self.engine = engine
+        self.number = number
+        self.own_number = -1  # ours, once it has begun
+        self.pointer: Pointer = None
+        self.links: dict[int, AnyLink | None] = {}  # by the peer's handle; None: it has ended here
+        self.incoming: dict[int, IncomingLink] = {}  # those of them on which the peer sends
+        self.is_ended = False
+        # From the peer.
+        self.next_incoming = next_incoming
+        self.incoming_window = SESSION_FRAMES
+        # To the peer.
+        self.next_outgoing = 0
+        self.peer_window = window
+        self.next_delivery = 0
+        self.unsettled = Unsettled()
+        # What is to be said.
+        self.answers = Dispositions(receives=True)
+        self.releases = Dispositions(receives=False)
+        self.flows: dict[AnyLink, None] = {}  # to be told of their credit
+        self.is_flow_due = False
+        self.is_due = False  # in the connection's list of those with something to say
+
+    def join(self, link: AnyLink, handle: int, delivery_count: int) -> None:
+        """Let a link in that the peer attaches under a handle; it counts deliveries from there."""
+        if isinstance(link, IncomingLink):
+            link.delivery_count = delivery_count
+            self.incoming[handle] = link
+        self.links[handle] = link
+        self.engine.channels.joining = link
+        link.channel = self
+        link.handle = handle
+
+    def leave(self, handle: int) -> None:
+        """Let a link go that has ended here; its handle stays in use until the peer ends it."""
+        self.links[handle] = None
+        self.incoming.pop(handle, None)
+
+    # From the peer.
+
+    def on_transfer(self, transfer: Transfer) -> None:
+        """Hand a message, or a part of it, to its link."""
+        self.next_incoming = (self.next_incoming + 1) & MASK
+        self.incoming_window -= 1
+        if self.incoming_window * 2 < SESSION_FRAMES:
+            if self.incoming_window < 0:
+                cause = f"channel {self.number}: more transfers than its window has room for"
+                self.engine.channels.end(self, RefusedError(cause, "window-violation"))
+                return
+            self.touch()
+        link = self.incoming.get(transfer.handle)
+        if link is not None:
+            link.transferred(transfer)
+        elif self.links.get(transfer.handle) is not None:
+            cause = f"channel {self.number}: a transfer on a link on which the peer receives"
+            raise ProtocolError(cause, "illegal-state")
+        elif transfer.handle not in self.links:
+            self.miss(transfer.handle)
+
+    def on_flow(self, data: bytes, at: int, end: int) -> None:
+        """Hear of the peer's windows, and of the credit of one link."""
+        values, _ = numbers(data, at, end, 10)
+        next_incoming, window, _next, _window, handle, count, credit, _, drain, echo = values
+        if window < 0:
+            raise ProtocolError("a flow without a window", "decode-error")
+        self.peer_window = max(0, window) - ((self.next_outgoing - max(0, next_incoming)) & MASK)
+        if handle < 0:
+            self.is_flow_due = self.is_flow_due or echo == 1
+        elif handle not in self.links:
+            self.miss(handle)
+            return
+        else:
+            link = self.links[handle]
+            if isinstance(link, OutgoingLink):
+                link.flowed(max(0, count), max(0, credit), is_draining=drain == 1)
+            elif link is not None and count >= 0:
+                link.flowed(count)
+            if link is not None and echo == 1:
+                self.flows[link] = None
+        if echo == 1:
+            self.touch()
+
+    def on_disposition(self, data: bytes, at: int, end: int) -> None:
+        """Hear what became of a range of deliveries."""
+        values, place = numbers(data, at, end, 4)
+        receives, first, last, settled = values
+        if first < 0:
+            raise ProtocolError("a disposition of no delivery", "decode-error")
+        if last < 0:
+            last = first
+        state = NO_STATE
+        if place and data[place] != NULL_CODE:
+            state = read_state(data, place)
+        if receives != 1:
+            if settled == 1:
+                self._forget(first, last)
+            return
+        count = ((last - first) & MASK) + 1
+        if count > (self.next_delivery - first) & MASK or count > HALF:
+            raise ProtocolError(f"a disposition of {first} to {last}, which were not all sent")
+        if settled == 1 and state.code == ACCEPTED:  # nearly always
+            self.unsettled.accept(first, count, self.engine.now)
+        else:
+            for number in self.unsettled.within(first, count):
+                link = self.unsettled.links.get(number)
+                if link is not None:
+                    link.decided(number, state, is_settled=settled == 1)
+
+    # To the peer.
+
+    def touch(self) -> None:
+        """Have what there is to say written at the end of this turn."""
+        if not self.is_due and not self.is_ended:
+            self.is_due = True
+            self.engine.channels.due.append(self)
+            self.engine.has_news()
+
+    def write(self, parts: list[bytes]) -> None:
+        """Write what there is to say, but for messages."""
+        self.answers.write(self.own_number, parts)
+        self.releases.write(self.own_number, parts)
+        if self.is_ended:
+            return
+        if self.incoming_window * 2 < SESSION_FRAMES and not self._holds():
+            self.is_flow_due = True
+            self.incoming_window = SESSION_FRAMES
+        flows, self.flows = self.flows, {}
+        parts += [self.flow(link.flow_fields()) for link in flows if not link.is_ended]
+        if self.is_flow_due:
+            parts.append(self.flow(()))
+
+    def flow(self, fields: tuple[bytes, ...]) -> bytes:
+        """Write a flow of the session, and of a link if there are fields of one."""
+        self.is_flow_due = False
+        session = (
+            uint(self.next_incoming),
+            uint(self.incoming_window),
+            uint(self.next_outgoing),
+            uint(OUTGOING_WINDOW),
+        )
+        return frame_of(self.own_number, performative(FLOW, *session, *fields))
+
+    def _holds(self) -> bool:
+        """Say whether something that came on this session has to wait."""
+        return any(link.held for link in self.incoming.values())
+
+    def _forget(self, first: int, last: int) -> None:
+        """Hear that the peer has settled what it sent."""
+        count = ((last - first) & MASK) + 1
+        for link in self.incoming.values():
+            if link.unsettled:
+                link.settled(first, count)
+
+    def miss(self, handle: int) -> None:
+        """End the session: the peer has named a link that there is none of."""
+        cause = f"channel {self.number}: no link has the handle {handle}"
+        self.engine.channels.end(self, RefusedError(cause, "unattached-handle"))

@@ -1,0 +1,112 @@
+"""Bodies: what may stand in a request, checked before anybody acts on it.
+
+Unknown fields are refused, as in the configuration. The models also are the schemas of the OpenAPI
+document, so what it promises is what is checked.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from covey.core.model.message import DEFAULT_PRIORITY
+
+DEFINITIONS_VERSION: Final = 1
+
+# Each becomes a header of a STOMP frame, which may have no more by default (`max_headers`).
+PROPERTIES_MAX: Final = 1000
+
+# AMQP's long; a larger number becomes a decimal one.
+Whole = Annotated[int, Field(strict=True, ge=-(2**63), le=2**63 - 1)]
+Decimal = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Truth = Annotated[bool, Field(strict=True)]
+PropertyValue = Truth | Whole | Decimal | str
+Arguments = dict[str, PropertyValue | None]
+
+
+class Body(BaseModel):
+    """A JSON object with known fields only."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class QueueBody(Body):
+    """How a queue is declared: Qpid's arguments, or ours behind `covey.`."""
+
+    arguments: Arguments = {}
+
+
+class MessageBody(Body):
+    """A message to send; its content is `body` (text) or `body_base64`."""
+
+    body: str | None = None
+    body_base64: str | None = None
+    group: str = ""
+    properties: Annotated[
+        dict[Annotated[str, Field(min_length=1)], PropertyValue], Field(max_length=PROPERTIES_MAX)
+    ] = {}
+    persistent: Truth = True
+    priority: Annotated[int, Field(strict=True, ge=0, le=9)] = DEFAULT_PRIORITY
+    ttl_ms: Annotated[int, Field(strict=True, ge=0, le=2**40)] = 0
+    """Time to live; 0 = for ever."""
+    message_id: str = ""
+    correlation_id: str = ""
+    reply_to: str = ""
+    subject: str = ""
+    content_type: str = ""
+
+    @field_validator("body_base64")
+    @classmethod
+    def _decodable(cls, text: str | None) -> str | None:
+        if text is not None:
+            try:
+                base64.b64decode(text, validate=True)
+            except (binascii.Error, ValueError) as error:
+                raise ValueError("is not base64") from error
+        return text
+
+    @model_validator(mode="after")
+    def _one_body(self) -> MessageBody:
+        if self.body is not None and self.body_base64 is not None:
+            raise ValueError("body and body_base64 are two bodies")
+        return self
+
+    def content(self) -> bytes:
+        """Return the bytes of the body."""
+        if self.body_base64 is not None:
+            return base64.b64decode(self.body_base64)
+        return (self.body or "").encode()
+
+
+class QueueDefinition(Body):
+    """A queue that was declared."""
+
+    name: str
+    arguments: Arguments = {}
+
+
+class SubscriptionDefinition(Body):
+    """A durable subscription and the topics it hears."""
+
+    name: Annotated[str, Field(min_length=1)]
+    destinations: Annotated[tuple[str, ...], Field(min_length=1)]
+    selector: str = ""
+
+
+class UserDefinition(Body):
+    """A user, without the password: for people to read, an import leaves users alone."""
+
+    name: str
+    roles: tuple[str, ...] = ()
+
+
+class DefinitionsBody(Body):
+    """Everything that was declared, as exported."""
+
+    version: Literal[1] = DEFINITIONS_VERSION
+    queues: tuple[QueueDefinition, ...] = ()
+    subscriptions: tuple[SubscriptionDefinition, ...] = ()
+    users: tuple[UserDefinition, ...] = ()

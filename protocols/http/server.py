@@ -1,0 +1,221 @@
+"""Serve: one HTTP port, served by hypercorn on the broker's own event loop.
+
+Looks to the server like any other listener. hypercorn speaks HTTP/1.1 and HTTP/2 (over TLS as the
+client asks by ALPN, in clear text with prior knowledge) and closes connections that are idle or
+slow to send their head, except some that `idle` looks after. It would take any number of them, so
+the port is ours, and hypercorn gets one connection at a time. Beyond `connections_max` a few are
+let in, so that a WebSocket can be told why it is not, and a health probe is answered; any further
+one is closed at once. At the end WebSockets are told first; hypercorn would only cut them off.
+
+The event loop keeps the certificates it was given. So a reload opens the port once more, with the
+new ones, before it closes it: the socket is the same, and no peer finds nobody there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from typing import Final, cast
+
+import anyio
+import structlog
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.asyncio.tcp_server import TCPServer
+from hypercorn.asyncio.worker_context import WorkerContext
+from hypercorn.config import Config
+from hypercorn.typing import ASGIFramework
+
+from covey.config.settings import ConnectorSettings, HttpSettings
+from covey.core.broker.broker import Broker
+from covey.protocols.engine import MakeEngine
+from covey.protocols.http.app import App
+from covey.protocols.http.websocket import WebSockets
+from covey.protocols.http.websocket_stream import LOOK_EVERY_S, QUEUE_MAX, Idle
+from covey.protocols.listener import SOCKET_OPTIONS, cannot_listen
+from covey.protocols.roster import Strangers
+from covey.protocols.tls import make_context
+
+GRACEFUL_S: Final = 1.0  # for requests under way at the end; the peers were told before
+STREAMS_MAX: Final = 100  # requests at once on one HTTP/2 connection (RFC 9113 asks for no less)
+BACKLOG: Final = 1024
+SPARE: Final = 16  # connections beyond the limit: refusals and health probes
+
+VERSIONS: Final = ["h2", "http/1.1"]  # as ALPN names them, best first
+
+Log = structlog.typing.FilteringBoundLogger
+
+
+class HttpListener:
+    """One connector's port that speaks HTTP."""
+
+    def __init__(
+        self,
+        connector: ConnectorSettings,
+        broker: Broker,
+        make_engine: MakeEngine,
+        log: Log,
+        *,
+        strangers: Strangers,
+        unready: Callable[[], str],
+    ) -> None:
+        """Put it together; `make_engine` gives the STOMP engine of a WebSocket."""
+        self.connector = connector
+        self.log = log.bind(connector=connector.id)
+        self.address = ""
+        self.websockets = WebSockets(
+            connector,
+            make_engine,
+            self.log,
+            read_size=broker.limits.work_per_turn,
+            strangers=strangers,
+        )
+        self.app = App(
+            broker, connector.http, self.log, websockets=self.websockets, unready=unready
+        )
+        self.websockets.auth = self.app.auth
+        self._tls: ssl.SSLContext | None = None
+        self._config = _config(connector.http)
+        self._context = WorkerContext(None)
+        self.connections: dict[asyncio.Task[None], Idle] = {}
+        self._is_stopping = False
+        self._stirred = anyio.Event()  # it stops, or goes on with other certificates
+        self._stopped = anyio.Event()
+
+    async def bind(self) -> socket.socket:
+        """Take the port; raises OSError that names it, or a certificate, if it cannot."""
+        connector = self.connector
+        if connector.tls is not None:
+            self._tls = _with_versions(make_context(connector.tls))
+        family = socket.AF_INET6 if ":" in connector.host else socket.AF_INET
+        try:
+            bound = socket.create_server(
+                (connector.host, connector.port), family=family, backlog=BACKLOG
+            )
+        except OSError as error:
+            raise OSError(cannot_listen(connector, error)) from error
+        # Sockets that are accepted inherit these.
+        for level, option, value in SOCKET_OPTIONS:
+            bound.setsockopt(level, option, value)
+        self.address = f"{connector.bind.rpartition(':')[0]}:{bound.getsockname()[1]}"
+        return bound
+
+    async def serve(self, bound: socket.socket) -> None:
+        """Serve until shut down."""
+        try:
+            with bound:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self.websockets.roster.watch)
+                    tasks.start_soon(self._watch)
+                    server = await self._open(bound)
+                    while await self._is_renewed():
+                        former, server = server, await self._open(bound)
+                        former.close()
+                    server.close()
+                    await self._finish()
+                    tasks.cancel_scope.cancel()
+        finally:
+            self._stopped.set()
+
+    async def _open(self, bound: socket.socket) -> asyncio.Server:
+        """Accept on the port with the present options."""
+        tls = self.connector.tls
+        limit_ms = int(self.connector.write_timeout_s * 1000)  # 0: the system's own
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit_ms)
+        return await asyncio.start_server(
+            self._serve_one,
+            sock=bound.dup(),
+            backlog=BACKLOG,
+            ssl=self._tls,
+            ssl_handshake_timeout=None if tls is None else tls.handshake_timeout_s,
+        )
+
+    async def _is_renewed(self) -> bool:
+        """Wait for other certificates; False: for the end."""
+        await self._stirred.wait()
+        self._stirred = anyio.Event()
+        return not self._is_stopping
+
+    async def _watch(self) -> None:
+        """Close connections that ask for nothing."""
+        while True:
+            await anyio.sleep(LOOK_EVERY_S)
+            now = time.monotonic()
+            limit_s = self.connector.http.idle_timeout_s
+            for idle in list(self.connections.values()):
+                if idle.is_over(now, limit_s):
+                    idle.server.writer.transport.abort()  # nothing is left to say
+
+    async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self.connections) >= self.connector.connections_max + SPARE:
+            self.websockets.roster.log_refusal("connections_max", self.log)
+            writer.transport.abort()
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        loop = asyncio.get_running_loop()
+        app = ASGIWrapper(cast(ASGIFramework, self.app))  # starlette's types are looser
+        server = TCPServer(app, loop, self._config, self._context, {}, reader, writer)
+        self.connections[task] = Idle(server, time.monotonic())
+        try:
+            await server
+        except asyncio.CancelledError:
+            pass  # cut off by `_finish`; asyncio's callback would make an error of it
+        except Exception:  # one peer's trouble stays its own; hypercorn's groups are of these
+            self.log.exception("connection_failed")
+        finally:
+            del self.connections[task]
+
+    async def _finish(self) -> None:
+        """Let the requests under way end, and cut off what takes longer."""
+        await self._context.terminated.set()
+        if self.connections:
+            _, late = await asyncio.wait(self.connections, timeout=GRACEFUL_S)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late)
+
+    def adopt(
+        self, connector: ConnectorSettings, make_engine: MakeEngine, tls: ssl.SSLContext | None
+    ) -> None:
+        """Go on with other options and certificates; open connections keep theirs."""
+        self.connector = connector
+        self._config = _config(connector.http)
+        self._tls = _with_versions(tls)
+        self.app.adopt(connector.http)
+        self.websockets.roster.connector = connector
+        self.websockets.make_engine = make_engine
+        self.websockets.auth = self.app.auth
+        self._stirred.set()
+
+    def shut_down(self, reason: str) -> None:
+        """Let nobody in any more, and tell WebSockets that it is over."""
+        self.websockets.shut_down(reason)
+
+    async def until_empty(self) -> None:
+        """Wait until the last WebSocket is gone, then end all requests and wait for that."""
+        await self.websockets.roster.until_empty()
+        self._is_stopping = True
+        self._stirred.set()
+        await self._stopped.wait()
+
+
+def _with_versions(tls: ssl.SSLContext | None) -> ssl.SSLContext | None:
+    """Let clients choose the version of HTTP by ALPN."""
+    if tls is not None:
+        tls.set_alpn_protocols(VERSIONS)
+    return tls
+
+
+def _config(settings: HttpSettings) -> Config:
+    config = Config()
+    config.accesslog = None
+    config.errorlog = None  # the application logs what happens, and never a secret
+    config.include_server_header = False
+    config.keep_alive_timeout = settings.idle_timeout_s
+    config.h2_max_concurrent_streams = STREAMS_MAX
+    config.max_app_queue_size = QUEUE_MAX
+    return config

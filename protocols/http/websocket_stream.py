@@ -1,0 +1,254 @@
+"""Stream: a WebSocket of hypercorn's as a transport of bytes, and hypercorn tamed.
+
+hypercorn's WebSockets are waited for, so there are two tasks to each: one hands in what comes, one
+sends what was written. Where messages begin and end means nothing. What is sent is text if the peer
+spoke text and it is UTF-8, else binary, so that any body can travel.
+
+Three things hypercorn would do are not wanted, and `tame` and `let_go` take them back:
+- compression: a stranger's small message could become a huge one (RFC 7692 has no limit);
+- gathering a message up to one limit for all: strangers get little, what is too large is not kept
+  while the peer goes on sending, and the peer is told in its protocol's words;
+- waiting for a reader that has ended: what comes after the end is thrown away.
+
+Idle: connections that ask for nothing any more, which hypercorn would keep for ever.
+
+hypercorn's own clock runs until a connection's first request, and again after each answer. Some
+peers stop it, and nothing starts it again:
+
+- one that begins HTTP/2 and asks for nothing, or takes its request back (RST_STREAM);
+- one whose WebSocket has ended, or was refused since it talked before it was let in, and who
+  neither closes nor is closed.
+
+So whoever holds the connections looks at them now and then: one that is without a request, and was
+as many requests ago, is idle.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable
+from typing import Any, Final
+
+import anyio
+from anyio.lowlevel import checkpoint
+from hypercorn.asyncio.tcp_server import TCPServer
+from hypercorn.protocol.h2 import H2Protocol
+from hypercorn.protocol.h11 import H11Protocol
+from hypercorn.protocol.ws_stream import WebsocketBuffer, WSStream
+from starlette.types import Receive, Send
+from wsproto.events import Message
+
+from covey.protocols.connection import Connection
+
+QUEUE_MAX: Final = 4  # messages hypercorn keeps for us; each may be as large as a message may be
+CLOSE_NORMAL: Final = 1000
+# Bytes sent as one message. A peer shows that it reads by taking them, so that a large message over
+# a slow line is progress, not silence.
+WRITE_SIZE: Final = 256 * 1024
+
+
+class WebSocketTransport:
+    """A WebSocket that carries the bytes of a connection."""
+
+    def __init__(
+        self, receive: Receive, send: Send, connection: Connection, *, read_size: int
+    ) -> None:
+        self._receive = receive
+        self._send = send
+        self._connection = connection
+        self._read_size = read_size
+        self._rest = memoryview(b"")  # what is to be sent yet
+        self._scope = anyio.CancelScope()
+        self._awake = anyio.Event()  # there is something to send
+        self._resumed = anyio.Event()
+        self._resumed.set()
+        self._is_text = True
+        self._is_gone = False  # the peer
+        self._is_ending = False  # a close is to follow the rest
+        self._is_told = False  # of the close
+        self._is_closing = False
+
+    async def serve(self) -> None:
+        """Carry bytes until either side ends it."""
+        self._connection.join(self)
+        try:
+            with self._scope:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._read)
+                    await self._write()
+                    tasks.cancel_scope.cancel()
+        except Exception:  # one peer's trouble stays its own; groups are of these
+            self._connection.log.exception("connection_failed")
+        finally:
+            self._is_closing = True
+            self._connection.connection_lost(None)
+
+    # The connection's side.
+
+    def write(self, data: bytes) -> None:
+        """Have bytes sent, as one message if they are not too many."""
+        if not self._is_gone:
+            self._rest = memoryview(data)
+            self._connection.pause_writing()
+            self._awake.set()
+
+    def write_eof(self) -> None:
+        """Send a close after the rest: a WebSocket has no half-open state."""
+        self._is_ending = True
+        self._awake.set()
+
+    def close(self) -> None:
+        """Send a close and end it; what is left is hypercorn's to do."""
+        self._is_closing = True
+        self.write_eof()
+
+    def abort(self) -> None:
+        """End it without a word."""
+        self._is_closing = True
+        self._scope.cancel()
+
+    def is_closing(self) -> bool:
+        """Say whether it is ended, or about to be."""
+        return self._is_closing
+
+    def pause_reading(self) -> None:
+        """Hand in nothing more."""
+        self._resumed = anyio.Event()
+
+    def resume_reading(self) -> None:
+        """Go on."""
+        self._resumed.set()
+
+    def get_write_buffer_size(self) -> int:
+        """Count the bytes that wait for the peer."""
+        return len(self._rest)
+
+    # The two tasks.
+
+    async def _read(self) -> None:
+        while not self._is_gone:
+            data = memoryview(await self._next_message())
+            while data:
+                await self._resumed.wait()
+                self._connection.receive(data[: self._read_size].tobytes())
+                data = data[self._read_size :]
+                await checkpoint()  # so that others get their turn, however much there is
+        self._connection.eof_received()
+
+    async def _next_message(self) -> bytes:
+        await self._resumed.wait()
+        message = await self._receive()
+        if message["type"] == "websocket.disconnect":
+            self._is_gone = True
+            return b""
+        text = message.get("text")
+        self._is_text = text is not None
+        return (message.get("bytes") or b"") if text is None else text.encode()
+
+    async def _write(self) -> None:
+        while True:
+            if self._rest:
+                await self._send_rest()
+                self._connection.resume_writing()
+            if self._is_ending and not self._is_gone and not self._is_told:
+                self._is_told = True
+                await self._send({"type": "websocket.close", "code": CLOSE_NORMAL})
+            if self._is_closing:
+                return
+            await self._awake.wait()
+            self._awake = anyio.Event()
+
+    async def _send_rest(self) -> None:
+        while self._rest and not self._is_gone:
+            piece = self._rest[:WRITE_SIZE].tobytes()
+            is_last = len(piece) == len(self._rest)
+            text, length = _decoded(piece, is_last=is_last) if self._is_text else (None, 0)
+            if text is None:
+                length = len(piece)
+                await self._send({"type": "websocket.send", "bytes": piece})
+            else:
+                await self._send({"type": "websocket.send", "text": text})
+            self._rest = self._rest[length:]
+        self._rest = memoryview(b"")
+
+
+class BoundedBuffer(WebsocketBuffer):
+    """A message being gathered; hypercorn's own keeps what is over the limit, and goes on."""
+
+    def __init__(self, size_max: Callable[[], int], overflow: Callable[[], None]) -> None:
+        super().__init__(size_max())
+        self._size_max = size_max
+        self._overflow = overflow
+        self._is_over = False
+
+    def extend(self, event: Message[Any]) -> None:
+        """Take a part of a message, or of one that is too large nothing at all."""
+        if not self._is_over and self.length + len(event.data) > self._size_max():
+            self._is_over = True
+            self.clear()
+            self._overflow()
+        if not self._is_over:
+            self.max_length = self._size_max()
+            super().extend(event)
+
+
+def tame(send: Send, size_max: Callable[[], int], overflow: Callable[[], None]) -> WSStream:
+    """Take back what hypercorn would do; its stream is what `send` is a method of."""
+    stream = getattr(send, "__self__", None)
+    assert isinstance(stream, WSStream), "hypercorn's WebSockets are the ones that were tamed"
+    stream.handshake.extensions = None
+    stream.buffer = BoundedBuffer(size_max, overflow)
+    return stream
+
+
+async def let_go(tamed: WSStream, receive: Receive) -> None:
+    """Let hypercorn end it though nobody reads any more, and take what it still holds for us."""
+    tamed.app_put = _nowhere
+    for _ in range(QUEUE_MAX + 1):
+        with anyio.move_on_after(0):
+            await receive()
+
+
+async def _nowhere(message: object) -> None:
+    """Take a message that nobody reads any more."""
+
+
+def _decoded(data: bytes, *, is_last: bool) -> tuple[str | None, int]:
+    """Return the text and how many bytes it took: half a character waits for its other half."""
+    try:
+        return codecs.utf_8_decode(data, "strict", is_last)
+    except UnicodeDecodeError:
+        return None, 0
+
+
+LOOK_EVERY_S: Final = 1.0  # limits are whole seconds
+
+
+class Idle:
+    """Since when one connection asks for nothing."""
+
+    __slots__ = ("_asked", "_since", "server")
+
+    def __init__(self, server: TCPServer, now: float) -> None:
+        self.server = server
+        self._asked = 0
+        self._since = now
+
+    def is_over(self, now: float, limit_s: float) -> bool:
+        """Say whether it has lasted for too long."""
+        wrapper = getattr(self.server, "protocol", None)  # not before it has begun
+        protocol = getattr(wrapper, "protocol", None)
+        asked = getattr(protocol, "keep_alive_requests", 0)
+        if asked != self._asked or not _asks_nothing(protocol):
+            self._asked = asked
+            self._since = now
+        return now - self._since >= limit_s
+
+
+def _asks_nothing(protocol: object) -> bool:
+    """Say whether it is one of those that hypercorn forgets."""
+    if isinstance(protocol, H2Protocol):
+        return protocol.idle
+    if isinstance(protocol, H11Protocol) and isinstance(protocol.stream, WSStream):
+        return protocol.stream.closed or protocol.stream.idle
+    return False

@@ -1,0 +1,301 @@
+# Compiled by mypyc: see setup.py.
+"""LineParser: STOMP frames read line by line, whatever comes.
+
+    COMMAND LF                        at most command_length_max bytes
+    name:value LF                     at most headers_max lines of header_length_max bytes
+    LF
+    body NUL                          content-length bytes, or up to the first NUL
+
+Rules of this file:
+- What comes out does not depend on how the bytes were cut into chunks.
+- Every limit holds before a frame is whole, so that no peer can make us hold more than the
+  limit and one chunk. Every byte is searched and copied a bounded number of times.
+- Only ProtocolError is raised, whatever comes in. After it the parser is of no further use.
+- A line may end in CR LF, which 1.2 allows and people at a terminal send; in 1.1 a CR is part
+  of the value. A NUL in a header line is refused: it is a forgotten blank line, and readers
+  that cut at NULs would see a frame of the sender's choice behind it.
+
+Source: "STOMP Frames" and "Augmented BNF" of the STOMP 1.0, 1.1 and 1.2 specifications.
+
+How much of a STOMP frame we are ready to hold, before and after login.
+
+Rules of this file:
+- Numbers only; the frame parser enforces them, each one before a frame is whole.
+- A limit is the largest value that passes: a header line of exactly `header_length_max` bytes
+  is fine, one byte more ends the connection.
+- Before login everything is smaller (`dialect.login_limits`): nobody has vouched for the sender.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Final
+
+from covey.core.errors import ProtocolError
+from covey.protocols.sniff import spoken
+from covey.protocols.stomp.frame import LENGTH_LINE, LENGTH_NAME, Frame
+from covey.protocols.stomp.versions import CLIENT_COMMANDS, LOGIN_COMMANDS, SERVER_COMMANDS, Version
+
+# After login: the defaults of the Apollo STOMP manual.
+HEADER_LENGTH_MAX = 10 * 1024
+HEADERS_MAX = 1000
+BODY_LENGTH_MAX = 100 * 1024 * 1024
+# The longest command has 11 bytes; the rest is room to quote what came instead.
+COMMAND_LENGTH_MAX = 32
+
+# How far the short way looks for the end of a head: nearly all end sooner, and a head that
+# does not end must not make us search the whole buffer once per frame.
+_SHORT_HEAD_MAX = 2048
+
+
+class Limits:
+    """How much a peer may send before we stop listening; all lengths in bytes."""
+
+    __slots__ = (
+        "body_length_max",
+        "command_length_max",
+        "frame_length_max",
+        "header_length_max",
+        "headers_max",
+        "short_head_max",
+    )
+
+    def __init__(
+        self,
+        *,
+        header_length_max: int = HEADER_LENGTH_MAX,
+        headers_max: int = HEADERS_MAX,
+        body_length_max: int = BODY_LENGTH_MAX,
+        command_length_max: int = COMMAND_LENGTH_MAX,
+        frame_length_max: int = 0,
+    ) -> None:
+        """Set the limits; `frame_length_max` counts command to NUL, and 0 is no such limit."""
+        self.header_length_max = header_length_max
+        self.headers_max = headers_max
+        self.body_length_max = body_length_max
+        self.command_length_max = command_length_max
+        self.frame_length_max = frame_length_max
+        # A head no longer than this cannot break a limit: a header takes two bytes at least.
+        self.short_head_max = min(_SHORT_HEAD_MAX, header_length_max, 2 * headers_max)
+        if frame_length_max or command_length_max < COMMAND_LENGTH_MAX:
+            self.short_head_max = 0
+
+
+# Enough for any body_length_max; int() must not chew on ten thousand digits.
+DIGITS_MAX: Final = 18
+UNTIL_NUL: Final = -1
+NUL: Final = 0
+
+COMMANDS: Final[dict[bytes, str]] = {
+    command.encode(): command for command in CLIENT_COMMANDS | SERVER_COMMANDS
+}
+
+_V1_0: Final = Version.V1_0
+_V1_1: Final = Version.V1_1
+_BLANKS: Final = b" \t"
+
+
+class LineParser:
+    """Cuts a stream of bytes into frames.
+
+    Between frames `_length` is 0. Then the lines read so far are in `_lines`, and once the head
+    is complete (`_is_in_body`) the body gathers in `_body`, which hands it over without a copy.
+    """
+
+    __slots__ = (
+        "_at",
+        "_body",
+        "_body_length",
+        "_command",
+        "_data",
+        "_is_in_body",
+        "_length",
+        "_lines",
+        "limits",
+        "version",
+    )
+
+    def __init__(self, limits: Limits) -> None:
+        """Start before the first frame; 1.0 is the common ground until a login says more."""
+        self.limits = limits
+        self.version = _V1_0
+        self._data = b""
+        self._at = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._length = 0
+        self._command = ""
+        self._lines: list[bytes] = []
+        self._is_in_body = False
+        self._body = BytesIO()
+        self._body_length = UNTIL_NUL
+
+    @property
+    def buffered(self) -> int:
+        """Bytes held: those not looked at yet and those of the unfinished frame."""
+        return self._length + len(self._data) - self._at
+
+    def feed(self, data: bytes) -> None:
+        """Add bytes; take all frames out before the next call, or what is left is copied."""
+        self._data = self._data[self._at :] + data if self._at < len(self._data) else data
+        self._at = 0
+
+    def long_frame(self) -> Frame | None:
+        """Give the next frame, or None when more bytes are needed."""
+        if (self._is_in_body or self._head_is_read()) and self._body_is_read():
+            return self._finished_frame()
+        self.drop_read()
+        return None
+
+    def drop_read(self) -> None:
+        """Let go of what was read: an idle connection should not hold its last chunk."""
+        self._data = self._data[self._at :]
+        self._at = 0
+
+    def _head_is_read(self) -> bool:
+        """Read lines up to the blank one; False: they are not all here yet."""
+        line = self._next_line()
+        while line is not None:
+            if not self._command:
+                command = COMMANDS.get(line)
+                if command is None:
+                    raise self._refusal(line, f"unknown command {_quoted(line)}")
+                self._command = command
+            elif not line:
+                self._begin_body()
+                return True
+            elif len(self._lines) == self.limits.headers_max:
+                raise ProtocolError(
+                    f"{self._command} frame with more than {self.limits.headers_max} headers"
+                )
+            else:
+                self._lines.append(line)
+            line = self._next_line()
+        return False
+
+    def _next_line(self) -> bytes | None:
+        """Take one line without its end; None: it is not complete, but not too long either."""
+        limits = self.limits
+        limit = limits.header_length_max if self._command else limits.command_length_max
+        data = self._data
+        at = self._at
+        farthest = at + limit + 2  # the longest line and its CR LF
+        end = data.find(b"\n", at, farthest)
+        line = data[at : end if end >= 0 else farthest]
+        self._claim(len(line))
+        # Not behind the limit: there the line is too long, however the chunks are cut.
+        if line.find(b"\0", 0, limit + 1) >= 0:
+            raise self._refusal(line, f"NUL in {self._line_name()}")
+        if line.endswith(b"\r") and self.version is not _V1_1:
+            line = line[:-1]
+        if len(line) > limit:
+            raise self._refusal(line, f"{self._line_name()} is longer than {limit} bytes")
+        if end < 0:
+            return None
+        self._length += end + 1 - at
+        self._at = end + 1
+        return line
+
+    def _refusal(self, line: bytes, text: str) -> ProtocolError:
+        """Say what is wrong with a line, or that another protocol is spoken in its place."""
+        name = "" if self._command else spoken(line)
+        return ProtocolError(f"expected STOMP, but the peer speaks {name}" if name else text)
+
+    def _line_name(self) -> str:
+        # By number: a quoted line might put a password into a log.
+        if self._command:
+            return f"header line {len(self._lines) + 1} of the {self._command} frame"
+        return "the command line"
+
+    def _begin_body(self) -> None:
+        self._is_in_body = True
+        for line in self._lines:
+            if line.startswith(LENGTH_NAME):
+                self._body_length = self._announced_length(line, -1)
+                self._claim(self._body_length)
+                break
+
+    def _announced_length(self, head: bytes, at: int) -> int:
+        """Read the content-length line whose preceding LF is at `at`."""
+        end = head.find(b"\n", at + 1)
+        digits = head[at + len(LENGTH_LINE) : end if end >= 0 else len(head)]
+        if self.version is _V1_0:
+            digits = digits.strip(_BLANKS)
+        if not digits.isdigit():
+            raise ProtocolError(f"content-length {_quoted(digits)} is not a number")
+        if len(digits) <= DIGITS_MAX:
+            length = int(digits)
+            if length <= self.limits.body_length_max:
+                return length
+        raise ProtocolError(
+            f"content-length {_quoted(digits)} exceeds {self.limits.body_length_max} bytes"
+        )
+
+    def _body_is_read(self) -> bool:
+        """Gather the body up to its end and eat the NUL; False: there is more to come."""
+        data = self._data
+        at = self._at
+        if self._body_length == UNTIL_NUL:
+            room = self.limits.body_length_max - self._body.tell()
+            end = data.find(b"\0", at, at + room + 1)
+            part = data[at:end] if end >= 0 else data[at:]
+            if len(part) > room:
+                raise ProtocolError(f"body is longer than {self.limits.body_length_max} bytes")
+            self._claim(len(part))
+        else:
+            part = data[at : at + self._body_length - self._body.tell()]
+        self._body.write(part)
+        self._length += len(part)
+        self._at = at + len(part)
+        if self._at == len(data):
+            return False
+        if data[self._at] != NUL:
+            raise ProtocolError(
+                f"no NUL behind the {self._body_length} bytes of content-length"
+                f" in the {self._command} frame"
+            )
+        self._at += 1
+        return True
+
+    def _claim(self, size: int) -> None:
+        """Refuse a frame that cannot hold `size` more bytes and its NUL."""
+        length_max = self.limits.frame_length_max
+        if length_max and self._length + size >= length_max:
+            raise ProtocolError(f"frame is longer than {length_max} bytes")
+
+    def _finished_frame(self) -> Frame:
+        command = self._command
+        block = b"\n".join(self._lines)
+        body = self._body.getvalue()
+        self._begin()
+        return Frame(command, block, body) if block else self._bare_frame(command, body)
+
+    def _bare_frame(self, command: str, body: bytes) -> Frame:
+        """Build a frame that has no header above its first blank line."""
+        if body and command in LOGIN_COMMANDS:
+            block = self._misplaced_headers(command, body)
+            if block:
+                return Frame(command, block, b"")
+        return Frame(command, b"", body)
+
+    def _misplaced_headers(self, command: str, body: bytes) -> bytes:
+        """Take the body of a login as its headers, if it reads like them.
+
+        The login of the Apollo STOMP manual has a blank line above its headers, and people type
+        what they read.
+        """
+        lines = [line.removesuffix(b"\r") for line in body.strip(b"\r\n").split(b"\n")]
+        if not all(line.find(b":") > 0 for line in lines):
+            return b""
+        if len(lines) > self.limits.headers_max:
+            raise ProtocolError(f"{command} frame with more than {self.limits.headers_max} headers")
+        length_max = self.limits.header_length_max
+        if max(map(len, lines)) > length_max:
+            raise ProtocolError(f"header of the {command} frame is longer than {length_max} bytes")
+        return b"\n".join(lines)
+
+
+def _quoted(line: bytes) -> str:
+    """Show the beginning of what the peer sent, safe to print."""
+    return ascii(line[:32])[1:]

@@ -1,0 +1,1 @@
+"""Importers: other brokers' configuration files as ours, with a note for whatever has no place."""

@@ -1,0 +1,207 @@
+"""ActiveMQ's `activemq.xml`: destination policies, transport connectors, users.
+
+Group maps, their misspelt element and option of the message groups page included, become group
+strategies. In ActiveMQ the entry that fits a name best wins, here the first one: entries are
+written in that order. `>` is our `**`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+from xml.etree.ElementTree import Element
+
+from covey.cli.importers.imported import (
+    NEEDS_CERTIFICATE,
+    Imported,
+    ImportRefused,
+    local_name,
+    named,
+    value_of,
+)
+from covey.config.queues import STRATEGY_NAMES
+
+MARKS: Final = frozenset(
+    {
+        "policyEntry",
+        "policyEntries",
+        "policyMap",
+        "destinationPolicy",
+        "transportConnector",
+        "transportConnectors",
+        "simpleAuthenticationPlugin",
+        "authorizationPlugin",
+    }
+)
+
+GROUP_ATTRIBUTES: Final = {
+    "consumersBeforeDispatchStarts": "consumers_before_dispatch",
+    "timeBeforeDispatchStarts": "time_before_dispatch_ms",
+}
+# A map's own options; the page's `cachedSize` bounds its memory as `cacheSize` does.
+MAP_ATTRIBUTES: Final = {
+    "bucketCount": "bucket_count",
+    "cacheSize": "cache_size",
+    "cachedSize": "cache_size",
+}
+QUEUE_ATTRIBUTES: Final = {"memoryLimit": "quota"}
+FACTORY_TYPE: Final = "messageGroupMapFactoryType"
+PRIORITIES: Final = 10
+PAGING: Final = "maxPageSize is not needed: a group's backlog blocks no other group here"
+NO_RULES: Final = (
+    "<authorizationPlugin> is not translated: until there are [[permission]] entries every user may"
+    " send to and read from everything"
+)
+NO_REDELIVERIES: Final = (
+    "<deadLetterStrategy>: in ActiveMQ the client counts redeliveries, 6 if it says nothing; here"
+    " nak_limit does, which is to be set"
+)
+# Parts of a broker and its plugins whose content is read.
+READ: Final = frozenset(
+    {
+        "destinationPolicy",
+        "transportConnectors",
+        "plugins",
+        "simpleAuthenticationPlugin",
+        "authorizationPlugin",
+    }
+)
+PROTOCOLS: Final = {"stomp": "stomp", "stomp+nio": "stomp", "amqp": "amqp", "amqp+nio": "amqp"}
+SIZE_LETTERS: Final = ("kb", "mb", "gb")
+
+
+def read(root: Element, found: Imported) -> None:
+    """Read a whole file, or any part of one that holds policies or connectors."""
+    for element in root.iter():
+        name = local_name(element)
+        if name == "policyEntry":
+            _read_policy(element, found)
+        elif name == "transportConnector":
+            _read_connector(element, found)
+        elif name == "authenticationUser":
+            _read_user(element, found)
+        elif name == "authorizationPlugin":
+            found.notes.append(NO_RULES)
+        elif name in ("broker", "plugins"):
+            parts = [local_name(child) for child in element]
+            found.notes += [f"<{part}> has no counterpart" for part in parts if part not in READ]
+    for entries in (found.tables.get("queue", []), found.tables.get("topic", [])):
+        entries.sort(key=_generality)
+
+
+def _read_policy(element: Element, found: Imported) -> None:
+    if "topic" in element.attrib:
+        found.add("topic", {"id": _pattern(element.attrib["topic"])})
+        names = [name for name in element.attrib if name != "topic"]
+        found.notes += [f"<policyEntry topic> {name} has no counterpart" for name in names]
+        parts = [local_name(child) for child in element]
+        found.notes += [f"<{part}> of a policyEntry has no counterpart" for part in parts]
+        return
+    own = ("queue", "maxPageSize", FACTORY_TYPE, "prioritizedMessages", *GROUP_ATTRIBUTES)
+    queue = named(element, QUEUE_ATTRIBUTES, found, skipped=own)
+    if "quota" in queue:
+        queue["quota"] = _size(queue["quota"])
+    if element.get("prioritizedMessages") == "true":
+        queue["priorities"] = PRIORITIES
+    if "maxPageSize" in element.attrib:
+        found.notes.append(PAGING)
+    groups = {
+        ours: value_of(element.attrib[theirs])
+        for theirs, ours in GROUP_ATTRIBUTES.items()
+        if theirs in element.attrib
+    }
+    if FACTORY_TYPE in element.attrib:
+        groups |= _factory_type(element.attrib[FACTORY_TYPE])
+    for child in element:
+        _read_part(child, queue, groups, found)
+    if "priorities" in queue and "strategy" in groups:
+        del groups["strategy"]
+        found.notes.append("message groups of a queue with priorities have no counterpart")
+    entry = {"id": _pattern(element.get("queue", ">")), **queue}
+    found.add("queue", {**entry, **({"groups": groups} if groups else {})})
+
+
+def _read_part(
+    child: Element, queue: dict[str, Any], groups: dict[str, Any], found: Imported
+) -> None:
+    name = local_name(child)
+    if name == "messageGroupMapFactory":
+        for factory in child:
+            groups["strategy"] = _strategy(local_name(factory))
+            groups |= named(factory, MAP_ATTRIBUTES, found)
+    elif name == "deadLetterStrategy":
+        for strategy in child:
+            queue |= _dead_letters(strategy)
+            found.notes.append(NO_REDELIVERIES)
+    else:
+        found.notes.append(f"<{name}> of a policyEntry has no counterpart")
+
+
+def _strategy(name: str) -> str:
+    if name not in STRATEGY_NAMES:
+        raise ImportRefused(f"<{name}> is no message group map of ActiveMQ")
+    return STRATEGY_NAMES[name]
+
+
+def _factory_type(text: str) -> dict[str, Any]:
+    """Read `bucket?bucketCount=64`."""
+    kind, _, query = text.partition("?")
+    options = {
+        MAP_ATTRIBUTES[key]: value_of(value)
+        for key, value in parse_qsl(query)
+        if key in MAP_ATTRIBUTES
+    }
+    return {"strategy": _strategy(kind), **options}
+
+
+def _dead_letters(strategy: Element) -> dict[str, Any]:
+    """Dead messages go to one queue for all, or to one for each."""
+    if local_name(strategy) == "individualDeadLetterStrategy":
+        found: dict[str, Any] = {"dlq": strategy.get("queuePrefix", "ActiveMQ.DLQ.Queue.") + "*"}
+    else:
+        found = {"dlq": "ActiveMQ.DLQ"}
+    # ActiveMQ sends expired messages there unless told otherwise.
+    return found | {"dlq_expired": strategy.get("processExpired", "true") == "true"}
+
+
+def _read_connector(element: Element, found: Imported) -> None:
+    url = urlsplit(element.get("uri", ""))
+    protocol = PROTOCOLS.get(url.scheme)
+    name = element.get("name", url.scheme)
+    if protocol is None:
+        is_tls = url.scheme.partition("+")[0] in PROTOCOLS and url.scheme.endswith("ssl")
+        reason = NEEDS_CERTIFICATE if is_tls else f"{url.scheme} is not spoken here"
+        found.notes.append(f"transportConnector {name}: {reason}")
+        return
+    connector: dict[str, Any] = {"id": name, "protocol": protocol, "bind": url.netloc}
+    options = dict(parse_qsl(url.query))
+    if options.get("maximumConnections", "").isdigit():
+        connector["connections_max"] = int(options["maximumConnections"])
+    others = [name for name in options if name != "maximumConnections"]
+    found.notes += [f"transportConnector {name}: {each} has no counterpart" for each in others]
+    found.add("connector", connector)
+
+
+def _read_user(element: Element, found: Imported) -> None:
+    groups = [name.strip() for name in element.get("groups", "").split(",") if name.strip()]
+    roles = ["admin" if name == "admins" else name for name in groups]
+    user = {"name": element.get("username", ""), "password": element.get("password", "")}
+    found.add("user", {**user, "roles": roles})
+    found.notes.append("passwords are in clear text; `covey user hash` makes records of them")
+
+
+def _pattern(text: str) -> str:
+    """Return a name or pattern as we write it; `>` stands for all levels below."""
+    return "**" if text == ">" else text.removesuffix(">") + ("**" if text.endswith(">") else "")
+
+
+def _generality(entry: dict[str, Any]) -> tuple[bool, bool, int]:
+    """Order exact names first, the widest pattern last."""
+    pattern: str = entry["id"]
+    return "**" in pattern, "*" in pattern, -pattern.count(".")
+
+
+def _size(value: object) -> object:
+    """Read ActiveMQ's `64mb` as our `64M`; what is neither stays, to be refused by name."""
+    text = str(value).replace(" ", "").lower()
+    return text[:-1] if text.endswith(SIZE_LETTERS) else value

@@ -1,0 +1,70 @@
+"""Reads another broker's XML configuration and gives ours, with a note for whatever was left out.
+
+The XML is a stranger's: entities and document types are refused (defusedxml), the size is
+limited. A document that is not well-formed only because attributes are not in quotes is read all
+the same, for ActiveMQ's message groups page prints such a snippet and people paste it.
+
+`cli.apollo` and `cli.activemq` know the vocabularies; the root element tells which one it is. A
+snippet of either is as good as a whole file.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from xml.etree.ElementTree import Element, ParseError
+
+from defusedxml.common import DefusedXmlException
+from defusedxml.ElementTree import fromstring
+
+from covey.cli.importers import activemq, apollo
+from covey.cli.importers.imported import Imported, ImportRefused, local_name
+
+XML_BYTES_MAX: Final = 10 * 1024 * 1024  # a hundred times the largest configuration we know
+
+# An attribute whose value has no quotes, inside a tag.
+_UNQUOTED: Final = re.compile(r"(<[^<>]*?\s[\w.:-]+)=([^\s\"'<>]+?)(?=\s|/?>)")
+# More of them in one tag than this is no forgotten quote.
+_UNQUOTED_PER_TAG: Final = 20
+
+
+def import_xml(text: str) -> Imported:
+    """Return what a foreign configuration means here, or raise ImportRefused."""
+    if len(text) > XML_BYTES_MAX:
+        raise ImportRefused(f"more than {XML_BYTES_MAX} characters")
+    found = Imported()
+    root = _parse(text, found)
+    names = {local_name(element) for element in root.iter()}
+    if names & activemq.MARKS:
+        activemq.read(root, found)
+    elif names & apollo.MARKS:
+        apollo.read(root, found)
+    else:
+        raise ImportRefused(f"<{local_name(root)}> is of neither Apollo nor ActiveMQ")
+    return found
+
+
+def _parse(text: str, found: Imported) -> Element:
+    try:
+        return fromstring(text, forbid_dtd=True)
+    except DefusedXmlException as error:
+        raise ImportRefused("document types and entities are not read") from error
+    except ParseError as error:
+        quoted = _quoted(text)
+        if quoted == text:
+            raise ImportRefused(f"not XML: {error}") from error
+    try:
+        root: Element = fromstring(quoted, forbid_dtd=True)
+    except (ParseError, DefusedXmlException) as error:
+        raise ImportRefused(f"not XML: {error}") from error
+    found.notes.append("attributes without quotes were read as if they had them")
+    return root
+
+
+def _quoted(text: str) -> str:
+    for _ in range(_UNQUOTED_PER_TAG):
+        changed = _UNQUOTED.sub(r'\1="\2"', text)
+        if changed == text:
+            break
+        text = changed
+    return text

@@ -1,0 +1,99 @@
+"""The `covey` command, but for `serve`: its parts put together, and their exit codes.
+
+    0 done    1 failed    2 wrong usage    3 nobody answers    4 not allowed
+
+Each noun has a file of its own. `covey serve` is `cli.serve`, which `__main__` calls without
+coming here: a broker does not wait for typer and rich to load. It stands here for the help.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+
+from covey import __version__
+from covey.cli import config, connections, consumers, groups, messages, queues, users
+from covey.cli import monitoring as health
+from covey.cli import monitoring as top
+from covey.cli import monitoring as trace
+from covey.cli.options import EXAMPLE
+from covey.cli.output import complain, say
+from covey.client.errors import ClientError, DeniedError, UnreachableError
+from covey.config.errors import ConfigError
+
+FAILED: Final = 1
+UNREACHABLE: Final = 3
+DENIED: Final = 4
+INTERRUPTED: Final = 130  # 128 and SIGINT, as shells count
+
+app = typer.Typer(
+    name="covey",
+    help="A message broker for work that must stay in order.",
+    epilog=EXAMPLE.format("covey serve; then, elsewhere: covey message send orders hello"),
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(queues.app, name="queue")
+app.add_typer(groups.app, name="group")
+app.add_typer(messages.app, name="message")
+app.add_typer(consumers.app, name="consumer")
+app.add_typer(connections.app, name="connection")
+app.add_typer(users.app, name="user")
+app.add_typer(config.app, name="config")
+
+
+def _version(is_wanted: bool) -> None:
+    if is_wanted:
+        say(f"covey {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="say the version")
+    ] = False,
+) -> None:
+    """Hold what stands before a command's name."""
+
+
+@app.command(
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)
+def serve(context: typer.Context) -> None:
+    """Run the broker; `covey serve --help` lists its options."""
+    from covey.cli.serve import main
+
+    raise typer.Exit(main(context.args))
+
+
+app.command("check", epilog=EXAMPLE.format("covey check --queue orders --backlog-max 1000"))(
+    health.check
+)
+app.command("top", epilog=EXAMPLE.format("covey top --interval 5"))(top.top)
+app.command("trace", epilog=EXAMPLE.format("covey trace orders --count 20"))(trace.trace)
+
+
+def run(argv: list[str]) -> int:
+    """Run a command; return its exit code."""
+    try:
+        app(argv, prog_name="covey")
+    except SystemExit as ending:
+        return ending.code if isinstance(ending.code, int) else FAILED
+    except UnreachableError as error:
+        complain(f"covey: {error}")
+        return UNREACHABLE
+    except DeniedError as error:
+        complain(f"covey: {error}")
+        return DENIED
+    except ConfigError as error:
+        complain(str(error))  # each of its lines names the file it is about
+        return FAILED
+    except (ClientError, OSError) as error:
+        complain(f"covey: {error}")
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return 0

@@ -1,0 +1,1 @@
+"""`covey-config`: queues declared and listed in qpid-config's own grammar."""

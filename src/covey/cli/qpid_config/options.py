@@ -1,0 +1,176 @@
+"""The options of `covey-config`: qpid-config's own, and ours for what Qpid has no word for.
+
+Which option stands for which declaration argument is said once, in `config.qpid`. Options of
+qpid-config that tune its disk files are taken and do nothing, as the arguments they stand for.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from covey.client.base import TIMEOUT_S
+from covey.client.management import PORT
+from covey.config.qpid import HEADER_KEY, OWN_OPTIONS, POLICY_KEY, POLICY_NONE, SHARED_KEY
+
+LIMIT_POLICIES: Final = (POLICY_NONE, "reject", "ring", "ring-strict")
+REPLICATE_LEVELS: Final = ("none", "configuration", "all")
+STRATEGY_OPTION: Final = "--group-strategy"
+
+NO_EXCHANGES: Final = "Covey has queues and topics, no exchanges and no bindings"
+
+# Options of qpid-config that have no counterpart, with the reason.
+REFUSED: Final = {
+    "--ssl-certificate": "a login is a user and a password; tls:// in -b speaks TLS",
+    "--ssl-key": "a login is a user and a password; tls:// in -b speaks TLS",
+    "--start-replica": "there is one broker and no replication",
+    "--file": NO_EXCHANGES,
+}
+REFUSED_FLAGS: Final = {"--sequence": NO_EXCHANGES, "--ive": NO_EXCHANGES}
+
+# Options of `add queue` that hold one value, with the argument each stands for.
+NUMBERS: Final = {
+    "--max-queue-size": "qpid.max_size",
+    "--max-queue-count": "qpid.max_count",
+    "--flow-stop-size": "qpid.flow_stop_size",
+    "--flow-resume-size": "qpid.flow_resume_size",
+    "--flow-stop-count": "qpid.flow_stop_count",
+    "--flow-resume-count": "qpid.flow_resume_count",
+}
+TEXTS: Final = {
+    "--alternate-exchange": "alternate-exchange",
+    "--lvq-key": "qpid.last_value_queue_key",
+    "--group-header": HEADER_KEY,
+}
+OWN: Final = {option: key for key, option in OWN_OPTIONS.items()}
+FILE_OPTIONS: Final = (
+    "--file-count", "--file-size", "--efp-partition-num", "--efp-pool-file-size",
+    "--wcache-page-size", "--wcache-num-pages",
+)  # fmt: skip
+
+
+class Refused(argparse.Action):
+    """An option that is known, and whose answer is the reason why it cannot be."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        """Give the reason, and end."""
+        name = option_string or ""
+        parser.error(f"{name}: {(REFUSED | REFUSED_FLAGS)[self.option_strings[-1]]}")
+
+
+def make_parser(usage: str) -> argparse.ArgumentParser:
+    """Return the parser of the whole command."""
+    parser = argparse.ArgumentParser(
+        prog="covey-config",
+        usage=argparse.SUPPRESS,
+        description=usage,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("words", nargs="*", metavar="COMMAND", help=argparse.SUPPRESS)
+    _add_general(parser)
+    _add_queue(parser)
+    deleting = parser.add_argument_group("del queue")
+    deleting.add_argument("--force", action="store_true", help="even if used and not empty")
+    deleting.add_argument("--force-if-not-empty", action="store_true", help="even if not empty")
+    deleting.add_argument("--force-if-used", action="store_true", help="even if used")
+    return parser
+
+
+def declaration(options: argparse.Namespace) -> dict[str, object]:
+    """Turn the options of `add queue` into declaration arguments; ValueError if one is wrong."""
+    found = dict(parse_argument(text) for text in options.argument)
+    found["durable"] = options.durable
+    for option, key in (NUMBERS | TEXTS | OWN).items():
+        value = getattr(options, option.removeprefix("--").replace("-", "_"))
+        if value is not None:
+            found[key] = value
+    if options.limit_policy not in (None, POLICY_NONE):
+        found[POLICY_KEY] = options.limit_policy
+    if options.replicate is not None:
+        found["qpid.replicate"] = options.replicate
+    if options.shared_groups:
+        found[SHARED_KEY] = 1
+    return found
+
+
+def parse_argument(text: str) -> tuple[str, object]:
+    """Read NAME=VALUE; a value that reads like an integer is one, as in qpid-config."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise ValueError(f"argument {text}: NAME=VALUE is needed")
+    try:
+        return key, int(value)
+    except ValueError:
+        return key, value
+
+
+def _add_general(parser: argparse.ArgumentParser) -> None:
+    general = parser.add_argument_group("general")
+    general.add_argument(
+        "-b",
+        "--broker",
+        "-a",
+        "--broker-addr",
+        dest="broker",
+        metavar="ADDRESS",
+        default="localhost",
+        help=f"[tls://][user/password@]host[:port][/virtual host] of AMQP (localhost:{PORT})",
+    )
+    general.add_argument(
+        "-t",
+        "--timeout",
+        type=int,
+        default=int(TIMEOUT_S),
+        metavar="SECS",
+        help="longest wait for an answer; 0 = for ever",
+    )
+    general.add_argument("-r", "--recursive", action="store_true", help="names only, in a list")
+    general.add_argument("--sasl-mechanism", choices=("PLAIN",), help="PLAIN is what is used")
+    general.add_argument("--ignore-default", action="store_true", help="there is nothing to ignore")
+    general.add_argument("--sasl-service-name", help=argparse.SUPPRESS)  # Kerberos asks for it
+    general.add_argument("--ha-admin", action="store_true", help=argparse.SUPPRESS)  # no cluster
+    for option in REFUSED:
+        names = ("-f", option) if option == "--file" else (option,)
+        general.add_argument(*names, action=Refused, help=argparse.SUPPRESS)
+    for option in REFUSED_FLAGS:
+        general.add_argument(option, action=Refused, nargs=0, help=argparse.SUPPRESS)
+    general.add_argument(
+        "--show-property",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a column of `list`; may be repeated",
+    )
+
+
+def _add_queue(parser: argparse.ArgumentParser) -> None:
+    adding = parser.add_argument_group("add queue")
+    adding.add_argument("--durable", action="store_true", help="persistent messages are stored")
+    for option in NUMBERS:
+        adding.add_argument(option, type=int, metavar="N")
+    adding.add_argument("--limit-policy", choices=LIMIT_POLICIES, help="what to do at a limit")
+    for option in TEXTS:
+        adding.add_argument(option, metavar="NAME")
+    adding.add_argument(
+        "--shared-groups", action="store_true", help="a group may change hands when it is settled"
+    )
+    adding.add_argument(
+        "--argument",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="any declaration argument; may be repeated",
+    )
+    adding.add_argument("--replicate", choices=REPLICATE_LEVELS, help=argparse.SUPPRESS)
+    for option in FILE_OPTIONS:
+        adding.add_argument(option, type=int, help=argparse.SUPPRESS)
+    ours = parser.add_argument_group("add queue, Covey's own")
+    for option in OWN:
+        is_name = option == STRATEGY_OPTION
+        ours.add_argument(option, type=str if is_name else int, metavar="NAME" if is_name else "N")

@@ -1,0 +1,98 @@
+# Compiled by mypyc: see setup.py.
+"""Cutter: the messages of a browse, cut out of what the broker writes, many at a time.
+
+    MESSAGE LF subscription:N LF message-id:ID          and more of the broker's own lines
+    covey-seq:NUMBER [LF expires:TIME] [LF content-length:SIZE]
+    the producer's lines
+    LF body NUL LF
+
+A frame codec has to expect anything from anybody. Here it is our own broker that writes, the same
+few lines before every message, so a search for their ends does, at a third of the cost: this is
+where a task of Spark spends its time. The first frame that does not look like this is left to the
+codec: the end of the browse, or an error. A frame that is not whole yet waits for its rest.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from covey.client.base import SEQ_HEADER
+from covey.client.errors import AnswerError
+
+SEQ_LINE: Final = f"\n{SEQ_HEADER}:".encode()
+LENGTH_LINE: Final = b"\ncontent-length:"
+
+
+class Rows:
+    """Messages column by column: numbers, the broker's lines, the producer's, bodies."""
+
+    __slots__ = ("bodies", "ours", "seqs", "theirs")
+
+    def __init__(self) -> None:
+        self.seqs: list[int] = []
+        self.ours: list[bytes] = []
+        self.theirs: list[bytes] = []
+        self.bodies: list[bytes] = []
+
+
+class Cutter:
+    """What has come of one browse and is not cut yet."""
+
+    def __init__(self, end: int) -> None:
+        self.end = end  # messages from this number on are not wanted
+        self.is_over = False  # such a number came, or an odd frame
+        self.is_odd = False  # one came that is no message of a browse
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._needed = 0  # bytes, for the next frame to be whole
+
+    def rest(self) -> bytes:
+        """Return what was not cut."""
+        return b"".join(self._pieces)
+
+    def cut(self, data: bytes) -> Rows:
+        """Take more bytes; return the messages that are whole now."""
+        rows = Rows()
+        self._pieces.append(data)
+        self._size += len(data)
+        if self._size >= self._needed:
+            data = b"".join(self._pieces)
+            at = self._cut(data, rows)
+            self._pieces = [data[at:]]
+            self._size = len(data) - at
+        return rows
+
+    def _cut(self, data: bytes, rows: Rows) -> int:
+        """Cut from the front; return where the first frame begins that is left."""
+        at, size = 0, len(data)
+        self._needed = 0
+        while (head_end := data.find(b"\n\n", at + 1)) >= 0:  # + 1: the LF behind a NUL
+            ours, mark, rest = data[at:head_end].partition(SEQ_LINE)
+            number, _, theirs = rest.partition(LENGTH_LINE)
+            length, _, theirs = theirs.partition(b"\n")
+            if not number.isdigit():
+                number, theirs = _parted(number, theirs)
+            seq = int(number or self.end)
+            if not mark or seq >= self.end:
+                self.is_over = True
+                self.is_odd = not mark
+                return at
+            body_at = head_end + 2
+            stop = body_at + int(length or 0)
+            if stop >= size:
+                self._needed = stop + 1 - at
+                return at
+            if data[stop]:
+                raise AnswerError(f"message {seq} is longer than its content-length")
+            rows.seqs.append(seq)
+            rows.ours.append(ours)
+            rows.theirs.append(theirs)
+            rows.bodies.append(data[body_at:stop])
+            at = stop + 1
+        return at
+
+
+def _parted(number: bytes, theirs: bytes) -> tuple[bytes, bytes]:
+    """Part a number from lines behind it: of a message that expires, or has no body."""
+    number, _, before = number.partition(b"\n")
+    return number, b"\n".join(filter(None, (before, theirs)))

@@ -1,0 +1,50 @@
+"""Event keeper: runs the event log beside the broker, from the first event to the last file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import structlog
+
+from covey.config.settings import EventLogSettings
+from covey.core.broker.broker import Broker
+from covey.core.events.event_log import EventLog, EventWriter
+
+# How long an event may wait before it is handed to the event log's writer.
+FLUSH_S = 1.0
+
+Log = structlog.typing.FilteringBoundLogger
+
+
+def open_event_log(broker: Broker, settings: EventLogSettings) -> EventLog | None:
+    """Let the broker's events go to a log, if one is wanted."""
+    if settings.dir is None:
+        return None
+    writer = EventWriter(
+        Path(settings.dir),
+        broker.instance,
+        rotate_bytes=settings.rotate_size,
+        rotate_age_s=settings.rotate_age_s,
+        backlog_max=settings.backlog_max,
+    )
+    events = EventLog(writer, settings.queues, broker.clock)
+    broker.listen(events)
+    return events
+
+
+async def keep_event_log(broker: Broker, events: EventLog, log: Log) -> None:
+    """Hand events to the log's writer in time, and finish its last file at the end."""
+    try:
+        while not events.taker.failure:
+            dropped = events.dropped
+            await anyio.sleep(FLUSH_S)
+            events.flush()
+            if events.dropped > dropped:
+                log.error("events_dropped", count=events.dropped - dropped)
+    finally:
+        broker.listen(None)
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(events.close)
+        if events.taker.failure:
+            log.error("event_log_failed", reason=events.taker.failure)

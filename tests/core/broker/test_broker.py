@@ -1,0 +1,140 @@
+"""The front door: connections come and go, turns are run, time passes."""
+
+from __future__ import annotations
+
+import pytest
+
+from covey.config.queues import QueueSettings
+from covey.config.settings import VirtualHostSettings
+from covey.core.errors import RefusedError
+from covey.core.events.event import EventKind
+from tests.core.double import Room, letter, places
+from tests.core.support import Events, OneForAll
+
+
+def test_the_first_host_serves_those_who_name_none() -> None:
+    hosts = (
+        VirtualHostSettings(id="one", host_names=("a.example",)),
+        VirtualHostSettings(id="two", host_names=("B.example",)),
+    )
+    broker = Room(hosts=hosts).broker
+    assert broker.host_named(None).id == "one"
+    assert broker.host_named("b.EXAMPLE").id == "two"
+    with pytest.raises(RefusedError, match=r"host name c\.example"):
+        broker.host_named("c.example")
+
+
+@pytest.mark.parametrize("limit", ["connections_max", "connections_per_user_max"])
+def test_connections_are_limited(limit: str) -> None:
+    room = Room(limits={limit: 2})
+    first = room.enter()
+    room.enter()
+    with pytest.raises(RefusedError, match=limit):
+        room.enter()
+    room.broker.drop(first.session, room.now)
+    room.enter()
+
+
+def test_subscriptions_are_limited_and_have_one_name_each() -> None:
+    person = Room(limits={"subscriptions_max": 1}).enter()
+    person.read("/queue/a", "s")
+    with pytest.raises(RefusedError, match="s exists already"):
+        person.read("/queue/b", "s")
+    with pytest.raises(RefusedError, match="subscriptions_max"):
+        person.read("/queue/b", "t")
+
+
+def test_drop_gives_everything_back_once() -> None:
+    room = Room()
+    person, other = room.enter(), room.enter()
+    reader = person.read("/queue/a")
+    other.send("/queue/a", "1")
+    other.send("/queue/a", "2")
+    transaction = room.broker.transactions.begin(person.session, "t")
+    transaction.send(places("/queue/b"), letter("never"))
+    for _ in range(2):
+        room.broker.drop(person.session, room.now)
+    room.broker.run(room.now)
+    assert reader.is_gone
+    assert other.read("/queue/a").names == ["1", "2"]
+    assert room.depth("b") == 0
+    assert room.broker.sessions == {other.session.id: other.session}
+
+
+def test_a_refused_subscription_leaves_nothing_behind() -> None:
+    room = Room()
+    person = room.enter()
+    with pytest.raises(RefusedError, match="no durable subscription x"):
+        person.read("/queue/a,/dsub/x", "s")
+    assert person.session.subscriptions == {}
+    assert not room.broker.hosts[0].queues["a"].board.consumers
+
+
+def test_unsubscribing_something_unknown_is_refused() -> None:
+    room = Room()
+    with pytest.raises(RefusedError, match="no subscription s"):
+        room.broker.unsubscribe(room.enter().session, "s", room.now)
+
+
+def test_a_long_turn_is_cut_and_goes_on() -> None:
+    room = Room(limits={"dispatch_budget": 10})
+    woken: list[int] = []
+    room.broker.wake = lambda: woken.append(1)
+    person = room.enter()
+    for number in range(25):
+        person.send("/queue/a", str(number))
+    reader = person.read("/queue/a")
+    assert (len(reader.names), len(woken)) == (10, 1)
+    room.broker.run(room.now)
+    room.broker.run(room.now)
+    assert len(reader.names) == 25
+
+
+def test_time_alone_expires_messages_and_sweeps_queues() -> None:
+    room = Room()
+    person = room.enter()
+    person.send("/queue/a", "x", expires_ms=int((room.now + 1) * 1000))
+    room.wait(3)
+    assert room.depth("a") == 0
+    assert "a" in room.broker.hosts[0].queues
+    room.wait(40)
+    assert room.broker.hosts[0].queues == {}
+
+
+def test_the_wall_clock_is_the_monotonic_one_plus_an_offset() -> None:
+    broker = Room().broker
+    broker.clock.offset = 1000.0
+    broker.turn(2.5)
+    assert (broker.now, broker.clock.wall_ms) == (2.5, 1002500)
+    assert broker.clock.wall_ms_at(3.0) == 1003000
+
+
+def test_events_of_all_queues_go_to_one_sink() -> None:
+    room = Room()
+    person = room.enter()
+    person.send("/queue/before", "1")
+    events = Events()
+    room.broker.listen(OneForAll(events))
+    person.send("/queue/before", "2")
+    person.send("/queue/after", "3")
+    assert len(events.kinds(EventKind.ENQUEUE)) == 2
+
+
+def test_a_durable_subscription_listens_to_topics_only() -> None:
+    room = Room()
+    person = room.enter()
+    with pytest.raises(RefusedError, match="queue:a is not one"):
+        room.broker.make_durable(person.session, "d", places("/queue/a"), None, room.now)
+    room.broker.make_durable(person.session, "d", places("/topic/a"), None, room.now)
+    person.send("/topic/a", "x")
+    assert person.read("/dsub/d").names == ["x"]
+
+
+def test_expired_backlog_makes_room_for_those_who_wait() -> None:
+    room = Room(QueueSettings(id="a", quota_messages=1))
+    person = room.enter()
+    person.send("/queue/a", "1", expires_ms=int((room.now + 1) * 1000))
+    done = person.send("/queue/a", "2")
+    assert done == []
+    room.wait(3)
+    assert done == ["2"]

@@ -1,0 +1,203 @@
+"""The event log packs what the queues report: dense ids, names once, a gap where no room is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from covey.config.settings import Settings
+from covey.core.broker.broker import Broker
+from covey.core.clock import Clock
+from covey.core.events.event import EventKind
+from covey.core.events.event_log import (
+    CODES,
+    EVENT_BYTES,
+    FORGET,
+    GROUP_SHIFT,
+    HEADER,
+    LENGTH,
+    MOMENT_BYTES,
+    MOMENT_CODES,
+    QUEUE_SHIFT,
+    ChunkTaker,
+    EventLog,
+)
+
+
+class Chunk(NamedTuple):
+    flags: int
+    first: int
+    names: list[str]
+    records: list[tuple[float, ...]]
+
+
+def unpacked(data: bytes, count: int, moment_count: int) -> Iterator[tuple[float, ...]]:
+    """Give kind, queue, group, consumer, number and time of each event."""
+    layout = Struct("<" + "".join(f"{count}{code}" for code in CODES))
+    moments = Struct("<" + "".join(f"{moment_count}{code}" for code in MOMENT_CODES))
+    assert layout.size == count * EVENT_BYTES
+    assert moments.size == moment_count * MOMENT_BYTES
+    assert len(data) == layout.size + moments.size
+    numbers = layout.unpack_from(data)
+    starts_and_times = moments.unpack_from(data, layout.size)
+    times = dict(zip(starts_and_times, starts_and_times[moment_count:], strict=False))
+    time = 0.0
+    for index in range(count):
+        what, consumer, seq = numbers[index::count]
+        time = times.get(index, time)
+        queue = what >> QUEUE_SHIFT & (1 << GROUP_SHIFT - QUEUE_SHIFT) - 1
+        yield what & 0xFF, queue, what >> GROUP_SHIFT, consumer, seq, time
+
+
+class Shelf(ChunkTaker):
+    """Keeps chunks, unpacked; has room for as many as a test says."""
+
+    def __init__(self, room: int = 1000) -> None:
+        self.room = room
+        self.chunks: list[Chunk] = []
+        self.is_closed = False
+
+    def take(self, chunk: bytes) -> bool:
+        if len(self.chunks) >= self.room:
+            return False
+        _, flags, first, names_size, count, moments = HEADER.unpack_from(chunk)
+        names, at = [], HEADER.size
+        while at < HEADER.size + names_size:
+            (length,) = LENGTH.unpack_from(chunk, at)
+            names.append(chunk[at + LENGTH.size : at + LENGTH.size + length].decode())
+            at += LENGTH.size + length
+        records = list(unpacked(chunk[at:], count, moments))
+        self.chunks.append(Chunk(flags, first, names, records))
+        return True
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def log_of(shelf: Shelf, *patterns: str) -> EventLog:
+    clock = Clock()
+    clock.turn(12.5)
+    return EventLog(shelf, patterns or ("**",), clock)
+
+
+def record(log: EventLog, queue: str, kind: int, group: str, consumer: int, seq: int) -> None:
+    events = log.of_queue(queue)
+    if events is not None:
+        events.record(kind, group, consumer, seq)
+
+
+def enqueue(log: EventLog, queue: str, group: str, seq: int) -> None:
+    record(log, queue, EventKind.ENQUEUE, group, 0, seq)
+
+
+def test_an_event_is_one_record_and_a_name_is_sent_once() -> None:
+    shelf = Shelf()
+    log = log_of(shelf)
+    enqueue(log, "work", "a", 1)
+    record(log, "work", EventKind.DELIVER, "a", 7, 1)
+    record(log, "work", EventKind.JOIN, "", 8, 0)
+    log.close()
+    assert shelf.chunks == [
+        Chunk(
+            0,
+            1,
+            ["work", "a"],
+            [(1, 1, 2, 0, 1, 12.5), (4, 1, 2, 7, 1, 12.5), (18, 1, 0, 8, 0, 12.5)],
+        )
+    ]
+    assert shelf.is_closed
+
+
+def test_ids_go_on_without_a_gap_from_chunk_to_chunk() -> None:
+    shelf = Shelf()
+    log = log_of(shelf)
+    for seq in range(1, 5001):
+        enqueue(log, "work", "a", seq)
+    log.flush()
+    log.flush()
+    assert [(chunk.first, len(chunk.records)) for chunk in shelf.chunks] == [
+        (1, 2048),
+        (2049, 2048),
+        (4097, 904),
+    ]
+    assert [chunk.names for chunk in shelf.chunks] == [["work", "a"], [], []]
+
+
+def test_events_of_a_turn_share_its_time_and_a_chunk_begins_with_one() -> None:
+    shelf = Shelf()
+    clock = Clock()
+    clock.offset = 1000.0
+    log = EventLog(shelf, ("**",), clock)
+    work = log.of_queue("work")
+    assert work is not None
+    for now in (1.0, 1.0, 2.0, 2.0):
+        clock.turn(now)
+        work.record(EventKind.ENQUEUE, "", 0, 1)
+    log.flush()
+    work.record(EventKind.ENQUEUE, "", 0, 1)
+    log.flush()
+    times = [[record[-1] for record in chunk.records] for chunk in shelf.chunks]
+    assert times == [[1001.0, 1001.0, 1002.0, 1002.0], [1002.0]]
+
+
+def test_only_queues_that_a_pattern_means_are_kept() -> None:
+    shelf = Shelf()
+    log = log_of(shelf, "orders.*", "bills")
+    for queue in ("orders.new", "orders", "bills", "bills.old", "orders.new"):
+        enqueue(log, queue, "", 1)
+    log.flush()
+    assert shelf.chunks[0].names == ["orders.new", "bills"]
+    assert [record[1] for record in shelf.chunks[0].records] == [1, 2, 1]
+
+
+def test_a_chunk_without_room_leaves_a_gap_and_the_names_are_sent_again() -> None:
+    shelf = Shelf(room=0)
+    log = log_of(shelf)
+    enqueue(log, "work", "a", 1)
+    log.flush()
+    shelf.room = 1
+    enqueue(log, "work", "a", 2)
+    log.flush()
+    assert shelf.chunks == [Chunk(FORGET, 2, ["work", "a"], [(1, 1, 2, 0, 2, 12.5)])]
+    assert log.dropped == 1
+
+
+def test_a_full_dictionary_starts_over() -> None:
+    shelf = Shelf()
+    log = log_of(shelf)
+    log.names_max = 3
+    work = log.of_queue("work")
+    assert work is not None
+    for group in ("a", "b", "c"):
+        work.record(EventKind.ENQUEUE, group, 0, 1)
+    log.flush()
+    work.record(EventKind.ENQUEUE, "c", 0, 2)
+    log.flush()
+    assert shelf.chunks[1] == Chunk(FORGET, 4, ["work", "c"], [(1, 1, 2, 0, 2, 12.5)])
+
+
+def test_a_group_name_that_is_no_utf_8_is_written_in_escapes() -> None:
+    shelf = Shelf()
+    log = log_of(shelf)
+    enqueue(log, "work", "\ud800", 1)
+    log.flush()
+    assert shelf.chunks[0].names == ["work", "\\ud800"]
+
+
+def test_queues_of_one_name_on_two_hosts_are_told_apart() -> None:
+    shelf = Shelf()
+    log = log_of(shelf, "work.*")
+    settings = Settings.model_validate(
+        {"virtual_host": [{"id": "a", "host_names": ["a"]}, {"id": "b", "host_names": ["b"]}]}
+    )
+    broker = Broker(settings)
+    broker.hosts[1].queue("work.old")
+    broker.listen(log)
+    for name in ("work.old", "work.new", "other"):
+        for host in broker.hosts:
+            host.queue(name).board.record(EventKind.JOIN, "", 1, 0)
+    log.flush()
+    (chunk,) = shelf.chunks
+    assert chunk.names == ["work.old", "b/work.old", "work.new", "b/work.new"]
+    assert [record[1] for record in chunk.records] == [1, 2, 3, 4]

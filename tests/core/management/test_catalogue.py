@@ -1,0 +1,74 @@
+"""Catalogue: what there is in one virtual host, and nothing of another's."""
+
+from __future__ import annotations
+
+import pytest
+
+from covey.config.settings import VirtualHostSettings
+from covey.core.errors import RefusedError
+from covey.core.management.catalogue import Catalogue, consumers
+from covey.core.management.describe import ATTRIBUTES
+from covey.core.security.users import Identity
+from tests.core.double import Room
+
+HOSTS = tuple([VirtualHostSettings(id=name, host_names=(name,)) for name in ("one", "two")])
+
+
+def test_one_host_shows_nothing_of_another() -> None:
+    room = Room(hosts=HOSTS)
+    room.enter().read("/queue/a,/topic/t")
+    one, two = [Catalogue(room.broker, host) for host in room.broker.hosts]
+    for type_name in ("queue", "topic", "connection", "consumer"):
+        assert one.entities(type_name, room.now)
+        assert two.entities(type_name, room.now) == []
+    with pytest.raises(RefusedError, match="there is no connection 1"):
+        two.session("1")
+
+
+def test_topic_shows_those_who_hear_it_by_a_pattern_though_it_was_not_used_since() -> None:
+    room = Room()
+    host = room.broker.hosts[0]
+    host.topic("a.b")
+    room.enter().read("/topic/a.*")
+    catalogue = Catalogue(room.broker, host)
+    assert catalogue.read("topic", "a.b", room.now)["subscribers"] == 1
+
+
+def test_groups_of_durable_subscriptions_are_shown_too() -> None:
+    room = Room()
+    host = room.broker.hosts[0]
+    session = room.broker.open(host, Identity("admin"), room.now)
+    durable = host.make_durable("d")
+    durable.queue.placement.lane_for("g")
+    assert session in Catalogue(room.broker, host).sessions()
+    names = [group["name"] for group in Catalogue(room.broker, host).entities("group", room.now)]
+    assert names == ["dsub:d/g"]
+
+
+def test_type_that_is_none_is_told_with_those_that_are() -> None:
+    room = Room()
+    with pytest.raises(RefusedError, match=f"there are {', '.join(ATTRIBUTES)}"):
+        Catalogue(room.broker, room.broker.hosts[0]).entities("exchange", room.now)
+
+
+def test_pages_of_groups_run_over_the_borders_of_queues() -> None:
+    room = Room()
+    host = room.broker.hosts[0]
+    for name, groups in (("a", "123"), ("b", ""), ("c", "45")):
+        for group in groups:
+            host.queue(name).placement.lane_for(group)
+    catalogue = Catalogue(room.broker, host)
+    for start in range(6):
+        for count in range(1, 7):
+            rows, total = catalogue.page("group", room.now, start, count)
+            assert "".join(str(row["group"]) for row in rows) == "12345"[start : start + count]
+            assert total == 5
+
+
+def test_readers_of_one_queue_are_its_consumers_and_browsers() -> None:
+    room = Room()
+    room.enter().read("/queue/a")
+    room.enter().read("/queue/b")
+    queue = room.broker.hosts[0].queues["a"]
+    rows, total = consumers(queue)
+    assert ([row["source"] for row in rows], total) == (["a"], 1)

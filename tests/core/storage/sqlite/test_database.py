@@ -1,0 +1,106 @@
+"""Database: a directory is one broker's at a time, and in order once it is open."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from covey.core.errors import StoreError
+from covey.core.storage.sqlite import database as module
+from covey.core.storage.sqlite.database import FILE, SCRATCH_FILE, Database
+from tests.core.storage.sqlite.support import Bench, Note
+
+JOURNAL_SIZE = 100_000
+
+
+def opened(directory: Path) -> Database:
+    return Database(directory, JOURNAL_SIZE, sqlite3.Connection)
+
+
+def closed(database: Database) -> None:
+    database.connection.close()
+    database.release()
+
+
+def test_directory_is_made_with_all_its_parents(tmp_path: Path) -> None:
+    database = opened(tmp_path / "a" / "b")
+    assert database.file == tmp_path / "a" / "b" / FILE
+    assert database.damages == []
+    assert database.file.parent.stat().st_mode & 0o777 == 0o700
+    closed(database)
+
+
+def test_file_that_could_only_be_read_refuses_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed(opened(tmp_path))
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
+    with pytest.raises(StoreError, match=f"{FILE} cannot be written to"):
+        opened(tmp_path)
+    monkeypatch.undo()
+    closed(opened(tmp_path))
+
+
+def test_log_that_grew_beside_a_reader_is_cut_when_the_reader_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOG_BYTES", 100_000)
+    database = opened(tmp_path)
+    log = tmp_path / f"{FILE}-wal"
+
+    def write() -> int:
+        for _ in range(10):
+            database.connection.execute("insert into ids (digest) values (zeroblob(50000))")
+            database.connection.execute("pragma wal_checkpoint(passive)").fetchone()
+        return log.stat().st_size
+
+    with closing(sqlite3.connect(database.file, isolation_level=None)) as reader:
+        reader.execute("begin")
+        reader.execute("select count(*) from ids").fetchone()
+        assert write() > 400_000
+    assert write() <= 100_000
+    closed(database)
+
+
+def test_a_large_batch_needs_no_file_elsewhere(tmp_path: Path) -> None:
+    opened_files: set[str] = set()
+
+    class Watched(sqlite3.Connection):
+        def execute(self, *arguments: Any) -> sqlite3.Cursor:
+            if arguments[0] == "commit":
+                for descriptor in os.listdir("/proc/self/fd"):
+                    with suppress(OSError):
+                        opened_files.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+            return super().execute(*arguments)
+
+    bench = Bench(tmp_path, Watched)
+    for seq in range(1, 1000):
+        bench.store.append(1, seq, "", Note(b"x" * 1000))
+    assert bench.flush() is None
+    for seq in range(1, 1000):
+        bench.store.move(1, seq, 10_000 - seq)
+    assert bench.flush() is None
+    bench.store.close()
+    assert any(name.endswith("-wal") for name in opened_files)
+    assert [name for name in opened_files if "etilqs" in name] == []
+
+
+def test_directory_is_free_again_after_a_file_that_could_not_be_opened(tmp_path: Path) -> None:
+    (tmp_path / FILE).mkdir()
+    with pytest.raises(StoreError, match=f"{FILE} cannot be opened"):
+        opened(tmp_path)
+    (tmp_path / FILE).rmdir()
+    closed(opened(tmp_path))
+
+
+def test_scratch_file_of_an_earlier_run_is_dropped(tmp_path: Path) -> None:
+    (tmp_path / SCRATCH_FILE).write_bytes(b"left behind" * 1000)
+    database = opened(tmp_path)
+    (count,) = database.connection.execute("select count(*) from scratch.sqlite_master").fetchone()
+    assert count
+    closed(database)

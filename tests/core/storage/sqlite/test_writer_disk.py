@@ -1,0 +1,53 @@
+"""Room on the disk: what the log will need counts against it, free pages of the file for it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from covey.core.storage.sqlite.writer import Disk
+
+BLOCK = 4096
+LEAST = 100 * BLOCK
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    """A disk with 150 blocks free."""
+    seen = SimpleNamespace(f_bavail=150, f_frsize=BLOCK, f_blocks=1000)
+    monkeypatch.setattr(os, "statvfs", lambda path: seen)
+    return Disk(tmp_path / "covey.db", lambda total: LEAST)
+
+
+def test_nothing_is_short_while_there_is_room(disk: Disk, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "covey.db")) as connection:
+        assert disk.shortage(connection, 0) == ""
+        assert disk.shortage(connection, 50 * BLOCK) == ""
+
+
+def test_a_disk_that_does_not_answer_is_short_of_room(tmp_path: Path) -> None:
+    disk = Disk(tmp_path / "gone" / "covey.db", lambda total: LEAST)
+    with closing(sqlite3.connect(tmp_path / "covey.db")) as connection:
+        assert disk.shortage(connection, 0).startswith("the disk cannot be asked")
+
+
+def test_what_is_in_the_log_alone_needs_room_in_the_file(disk: Disk, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "covey.db")) as connection:
+        said = f"the disk has {99 * BLOCK} bytes free, less than {LEAST}"
+        assert disk.shortage(connection, 51 * BLOCK) == said
+
+
+def test_free_pages_of_the_file_are_room(disk: Disk, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "covey.db")) as connection:
+        connection.execute("create table t (body blob)")
+        connection.execute("insert into t values (zeroblob(?))", (100 * BLOCK,))
+        connection.commit()
+        assert disk.shortage(connection, 100 * BLOCK) != ""
+        connection.execute("delete from t")
+        connection.commit()
+        assert disk.shortage(connection, 100 * BLOCK) == ""

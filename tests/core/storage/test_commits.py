@@ -1,0 +1,189 @@
+"""Commits: nothing is seen or promised before the disk has it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from covey.core.model.entry import KEPT, Outcome
+from covey.core.naming.destination import Destination, Kind
+from covey.core.storage.ledger import BLOCK
+from covey.core.storage.memory import MemoryStore
+from tests.core.double import Room
+from tests.core.storage.sqlite.support import House, Note, bodies
+
+
+def test_without_a_store_everything_is_safe_at_once() -> None:
+    room = Room(store=MemoryStore())
+    assert room.enter().send("/queue/a", "first", persistent=True) == ["first"]
+
+
+def test_persistent_message_is_seen_and_receipted_only_after_its_commit(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    reader = house.reader("a")
+    house.rest()
+    house.send("a", b"x", receipt="r1")
+    house.broker.run(0.0)
+    assert (reader.got, house.receipts) == ([], [])
+    house.rest()
+    assert (reader.got, house.receipts) == ([1], ["r1"])
+    house.store.close()
+
+
+def test_message_without_persistence_does_not_wait_for_the_disk(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    reader = house.reader("a")
+    house.rest()  # the queue's first numbers are reserved now
+    house.send("a", b"x", persistent=False, receipt="r1")
+    house.broker.run(0.0)
+    assert (reader.got, house.receipts) == ([1], ["r1"])
+    house.store.close()
+
+
+def test_number_is_not_shown_to_anybody_before_its_block_is_reserved(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    reader = house.reader("a")
+    house.send("a", b"x", persistent=False)
+    house.broker.run(0.0)
+    assert reader.got == []
+    house.rest()
+    assert reader.got == [1]
+    house.store.close()
+
+
+def test_no_number_is_given_twice_whatever_became_of_its_message(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    seen: list[int] = []
+    for count in (3, BLOCK + 7, 1):
+        reader = house.reader("a", 10**6)
+        for _ in range(count):
+            house.send("a", b"", persistent=False)
+        house.rest()
+        seen += reader.got
+        house = house.restart()
+    assert len(seen) == len(set(seen)) == BLOCK + 11
+    assert seen == sorted(seen)
+    house.store.close()
+
+
+def test_next_block_is_reserved_before_the_last_one_is_used_up(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    reader = house.reader("a", 10**6)
+    house.rest()
+    for start in range(0, 3 * BLOCK, 1000):
+        for _ in range(1000):
+            house.send("a", b"", persistent=False)
+        house.broker.run(0.0)
+        assert len(reader.got) == start + 1000, "a consumer that keeps up waits for no block"
+        house.rest()
+    house.store.close()
+
+
+def test_settled_message_is_gone_from_the_disk(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    reader = house.reader("a")
+    for body in (b"1", b"2", b"3"):
+        house.send("a", body)
+    house.rest()
+    house.settle(reader.entries[1])
+    house.settle(reader.entries[2], Outcome.REJECTED)
+    house.rest()
+    house = house.restart()
+    reader = house.reader("a")
+    house.rest()
+    assert bodies(reader) == [b"1"]
+    house.store.close()
+
+
+def test_receipt_of_an_acknowledgement_waits_for_the_delete(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    reader = house.reader("a")
+    house.send("a", b"x")
+    house.rest()
+    house.settle(reader.entries[0])
+    house.broker.promises.after(house.session, lambda: house.receipts.append("ack"))
+    house.broker.run(0.0)
+    assert house.receipts == []
+    house.rest()
+    assert house.receipts == ["ack"]
+    house.store.close()
+
+
+def test_transaction_is_one_batch_with_its_settlements(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    reader = house.reader("in")
+    house.send("in", b"request")
+    house.rest()
+    transaction = house.broker.transactions.begin(house.session, "t")
+    for name in ("out", "audit"):
+        transaction.send((Destination(Kind.QUEUE, name),), Note(b"answer"))
+    transaction.settle(reader.entries[0], Outcome.ACCEPTED)
+    house.broker.transactions.commit(
+        house.session, "t", 0.0, lambda: house.receipts.append("committed")
+    )
+    assert house.broker.commits.in_flight == {}
+    house.broker.run(0.0)
+    (batch,) = house.broker.commits.in_flight.values()
+    assert len(batch.entries) == 2
+    assert house.queue("in").board.index.count == 0, "the settlement is of the same batch"
+    assert house.receipts == []
+    house.rest()
+    assert house.receipts == ["committed"]
+    house = house.restart()
+    assert [house.queue(name).board.index.count for name in ("in", "out", "audit")] == [0, 1, 1]
+    house.store.close()
+
+
+def test_queue_that_is_not_durable_keeps_nothing_on_disk(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    house.queue("a").is_durable = False
+    house.send("a", b"x")
+    house.rest()
+    house = house.restart()
+    assert house.queue("a").board.index.count == 0
+    house.store.close()
+
+
+def test_temporary_queue_leaves_nothing_on_disk(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    name = f"temp.default.{house.session.id}.reply"
+    house.send(name, b"x")
+    house.rest()
+    (entry,) = house.queue(name).board.index
+    assert entry.stored != KEPT
+    assert list(house.store.messages()) == []
+    assert house.store.queues() == []
+    house.store.close()
+
+
+def test_pressure_blocks_who_sends_something_persistent_and_nobody_else(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    reader = house.reader("a")
+    house.rest()
+    house.broker.commits.pressed("the disk is full")
+    house.send("a", b"x", persistent=False)
+    assert not house.session.is_blocked
+    house.send("a", b"y", receipt="late")
+    assert house.session.is_blocked
+    assert house.session.blocked_on == "the disk is full"
+    house.broker.run(0.0)
+    assert reader.got == [1]
+    house.broker.commits.pressed("")
+    assert not house.session.is_blocked
+    house.rest()
+    assert house.receipts == ["late"]
+    house.store.close()
+
+
+def test_swept_queue_is_forgotten_on_disk_without_a_turn_of_anybody(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    house.send("a", b"x", persistent=False)
+    house.rest()
+    reader = house.reader("a")
+    house.rest()
+    house.settle(reader.entries[0])
+    house.queue("a").leave(reader, 0.0)
+    house.rest()
+    house.broker.tick(1000.0)
+    assert house.broker.commits.in_flight
+    house.rest()
+    house.store.close()

@@ -1,0 +1,122 @@
+"""The dam: who waits for the disk or for memory, and who need not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from covey.config.settings import BrokerSettings, Settings, StoreSettings
+from covey.core.naming.destination import Destination, Kind
+from covey.core.storage.overload import MESSAGE_COST
+from tests.core.storage.sqlite.support import House, Note
+
+BODY = b"x" * 1000
+ROOM_FOR_TWO = StoreSettings(unwritten_max=2 * (len(BODY) + MESSAGE_COST))
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path, Settings(store=ROOM_FOR_TWO))
+
+
+def test_who_sends_more_than_the_disk_takes_waits_and_goes_on(house: House) -> None:
+    house.send("a", BODY)
+    house.rest()
+    for _ in range(2):
+        house.send("a", BODY)
+    assert not house.session.is_blocked
+    house.send("a", BODY, receipt="third")
+    assert house.session.blocked_on == "the disk is behind: more than 4048 bytes are to be written"
+    house.send("a", BODY, persistent=False)  # others' messages are none of the disk's business
+    house.rest()
+    assert not house.session.is_blocked
+    assert house.receipts == ["third"]
+    assert house.broker.commits.dam.unwritten == 0
+    assert not house.broker.commits.dam.is_shut
+    house.store.close()
+
+
+def test_what_is_not_persistent_does_not_wait_for_a_disk_that_is_behind(house: House) -> None:
+    other = house.broker.open(house.host, house.session.identity, 0.0)
+    for _ in range(3):
+        house.send("a", BODY)
+    house.session, first = other, house.session
+    house.send("a", BODY, persistent=False)
+    assert first.is_blocked and not other.is_blocked
+    house.rest()
+    house.store.close()
+
+
+def test_everybody_waits_for_memory_that_the_disk_does_not_free(tmp_path: Path) -> None:
+    windows = BrokerSettings(memory_window_queue=0, memory_window_total=0)
+    house = House(tmp_path, Settings(broker=windows, store=ROOM_FOR_TWO))
+    house.send("a", b"first", persistent=False)
+    house.rest()
+    large = b"x" * 300_000  # beyond what is put out at a time
+    house.send("a", large, persistent=False)
+    house.broker.run(0.0)
+    house.send("a", b"next", persistent=False)
+    assert house.session.is_blocked
+    house.rest()
+    assert not house.session.is_blocked
+    assert house.broker.commits.dam.spilling == 0
+    house.store.close()
+
+
+def test_everybody_waits_while_memory_is_short_and_queues_hold_messages(tmp_path: Path) -> None:
+    limits = BrokerSettings(memory_limit=1000, memory_alarm_percent=50)
+    house = House(tmp_path, Settings(broker=limits))
+    broker = house.broker
+    broker.rounds.weigh(900)
+    house.send("a", BODY, persistent=False)
+    assert not house.session.is_blocked  # waiting would have freed nothing
+    house.rest()
+    broker.rounds.weigh(501)
+    house.send("a", BODY, persistent=False)
+    assert house.session.blocked_on == "memory: 501 bytes are used, 500 may be"
+    broker.rounds.weigh(600)
+    assert house.session.is_blocked
+    broker.rounds.weigh(500)
+    assert not house.session.is_blocked
+    house.rest()
+    house.store.close()
+
+
+def test_messages_of_a_durable_subscription_are_messages_too(tmp_path: Path) -> None:
+    limits = BrokerSettings(memory_limit=1000, memory_alarm_percent=50)
+    house = House(tmp_path, Settings(broker=limits))
+    house.host.make_durable("d")
+    place = (Destination(Kind.DSUB, "d"),)
+    house.broker.publish(house.session, place, Note(BODY))
+    house.rest()
+    house.broker.rounds.weigh(501)
+    house.broker.publish(house.session, place, Note(BODY))
+    assert house.session.is_blocked
+    house.rest()
+    house.store.close()
+
+
+def test_one_cause_that_ends_does_not_end_another(house: House) -> None:
+    commits = house.broker.commits
+    commits.pressed("the disk is full")
+    for _ in range(3):
+        house.send("a", BODY)
+    house.rest()  # the disk has caught up, and is still full
+    house.send("a", BODY)
+    assert house.session.blocked_on == "the disk is full"
+    commits.pressed("")
+    assert not house.session.is_blocked
+    house.rest()
+    house.store.close()
+
+
+def test_a_session_that_is_gone_is_not_remembered(house: House) -> None:
+    house.broker.commits.pressed("the disk is full")
+    house.send("a", BODY)
+    session = house.session
+    house.broker.drop(session, 0.0)
+    house.broker.commits.pressed("")
+    assert session.is_blocked  # nobody told it: it is gone
+    house.rest()
+    house.store.close()
