@@ -2,7 +2,8 @@
 
 An `Admin` is bound to who asks and in which virtual host, so every verb is authorised: `manage` for
 all of them, but `declare`, which any client may use that is allowed to create (an address string
-with a `create` policy, for one). Names are as clients write them and are read like destinations.
+with a `create` policy, for one). What a declaration causes elsewhere is authorised, too
+(`core.management.declaration`). Names are as clients write them and are read like destinations.
 
     page / read           any type of `describe.ATTRIBUTES` (`core.management.catalogue`)
     groups / consumers    those of one queue
@@ -27,6 +28,7 @@ from covey.core.errors import RefusedError
 from covey.core.host.virtual_host import VirtualHost
 from covey.core.management import catalogue, describe
 from covey.core.management.catalogue import Catalogue
+from covey.core.management.declaration import authorise_caused
 from covey.core.management.describe import Attributes
 from covey.core.management.settings_check import dead_letter_flaw
 from covey.core.naming.destination import DURABLE_PREFIX, Destination, Kind, Syntax
@@ -145,7 +147,7 @@ class Admin:
         host.now = now
         if name in host.queues:
             raise RefusedError(f"queue {name} exists already", "exists")
-        queue = host.queue(name, _declared(name, arguments, host.policies.queue(name)))
+        queue = host.queue(name, self._declared(name, arguments, host.policies.queue(name)))
         host.declare(queue)
         return queue
 
@@ -171,7 +173,7 @@ class Admin:
         if type_name != "queue":
             raise RefusedError(f"a {type_name} cannot be updated", "invalid")
         queue = self.queue(name)
-        settings = _declared(queue.name, arguments, queue.settings)
+        settings = self._declared(queue.name, arguments, queue.settings)
         if settings.mirrored != queue.settings.mirrored:
             raise RefusedError(f"queue {queue.name}: mirrored is fixed once it exists", "conflict")
         change_policy(queue, settings, self.broker.limits, now)
@@ -245,6 +247,18 @@ class Admin:
         commands.retire(queue, consumer, now)
 
     # Finding.
+
+    def _declared(
+        self, name: str, arguments: Mapping[str, object], base: QueueSettings
+    ) -> QueueSettings:
+        """Return what the arguments make of a queue; raises RefusedError unless all of it may be.
+
+        What it does to other destinations is authorised, too (`core.management.declaration`).
+        """
+        settings = _declared(name, arguments, base)
+        given = (base, self.host.policies.queue(name))
+        authorise_caused(self.identity, self.host, name, settings, given)
+        return settings
 
     def check_manage(self, type_name: str, name: str = "") -> None:
         """Raise RefusedError if who asks may not manage a thing, or without a name all of them."""

@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from covey.config.settings import ConnectorSettings, HttpSettings, Settings, UserSettings
 from covey.core.broker.broker import Broker
+from covey.core.events.audit import Audit
 from covey.core.host.subscription import Subscription
 from covey.core.model.consumer import Consumer, Window
 from covey.core.model.entry import Entry
@@ -57,8 +58,9 @@ class World:
         settings: Settings | None = None,
         http: HttpSettings | None = None,
         store: MessageStore | None = None,
+        audit: Audit | None = None,
     ) -> None:
-        self.broker = Broker(settings or make_settings(), store)
+        self.broker = Broker(settings or make_settings(), store, audit=audit)
         self.broker.clock.offset = time.time() - time.monotonic()
         self.host = self.broker.hosts[0]
         self.why_unready = ""
