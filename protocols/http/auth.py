@@ -2,8 +2,9 @@
 
 - A login is HTTP Basic (RFC 7617) against the broker's users; a missing and a wrong one get the
   same answer, a wrong one as late as over any protocol, until there were too many: then it is to
-  wait, whoever it is. A proxy on this machine speaks for somebody else, so what it forwards does
-  not count as local, and the well-known first password does not open.
+  wait, whoever it is. One that cannot be read is a wrong one. A proxy on this machine speaks for
+  somebody else, so what it forwards does not count as local, and the well-known first password
+  does not open.
 - Browsers send `Origin` when a page of another site acts: it must be on the allow-list. We serve
   no page that needs it, so our own origin is not on the list by itself.
 - `Host` must be an address, or a name of ours: else a page could have its own name resolve to
@@ -13,7 +14,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import ipaddress
 from typing import Final
 from urllib.parse import urlsplit
@@ -48,10 +48,17 @@ class Auth:
 
     async def login(self, headers: Headers, remote: str) -> Identity:
         """Return who asks from there; raises BrokerError, after a while, if nobody we know does."""
-        name, password = _credentials(headers.get("authorization", ""))
+        given = headers.get("authorization", "")
+        if not given:
+            raise login_required()
+        users = self.broker.users
         local = is_local(headers, remote.rpartition(":")[0])
         try:
-            return self.broker.users.login(name, password, is_loopback=local, remote=remote)
+            credentials = _credentials(given)
+            if credentials is None:
+                users.admit("", remote)
+                raise users.refused("", remote)
+            return users.login(*credentials, is_loopback=local, remote=remote)
         except RefusedError as error:
             if error.code == "throttled":
                 raise
@@ -89,19 +96,17 @@ def is_local(headers: Headers, address: str) -> bool:
     return is_loopback(address)
 
 
-def _credentials(header: str) -> tuple[str, str]:
+def _credentials(header: str) -> tuple[str, str] | None:
+    """Return name and password; None if the header has none that can be read."""
     scheme, _, encoded = header.partition(" ")
     if scheme.lower() != "basic" or len(encoded) > CREDENTIALS_MAX:
-        raise login_required()
+        return None
     try:
-        name, colon, password = (
-            base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
-        )
-    except (binascii.Error, UnicodeDecodeError) as error:
-        raise login_required() from error
-    if not colon:
-        raise login_required()
-    return name, password
+        text = base64.b64decode(encoded.strip(), validate=True).decode()
+    except ValueError:  # not base64, not even ASCII, or not UTF-8
+        return None
+    name, colon, password = text.partition(":")
+    return (name, password) if colon else None
 
 
 def _host_name(host: str) -> str:

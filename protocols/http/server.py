@@ -27,6 +27,7 @@ from hypercorn.asyncio.tcp_server import TCPServer
 from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config
 from hypercorn.typing import ASGIFramework
+from priority.priority import PriorityError
 
 from covey.config.settings import ConnectorSettings, HttpSettings
 from covey.core.broker.broker import Broker
@@ -42,6 +43,10 @@ GRACEFUL_S: Final = 1.0  # for requests under way at the end; the peers were tol
 STREAMS_MAX: Final = 100  # requests at once on one HTTP/2 connection (RFC 9113 asks for no less)
 BACKLOG: Final = 1024
 SPARE: Final = 16  # connections beyond the limit: refusals and health probes
+
+# What hypercorn lets through of what a peer did: more streams, open or taken back, than it keeps
+# count of; a method or path that is no ASCII.
+PEER_FAULTS: Final = (PriorityError, UnicodeDecodeError)
 
 VERSIONS: Final = ["h2", "http/1.1"]  # as ALPN names them, best first
 
@@ -157,14 +162,19 @@ class HttpListener:
         assert task is not None
         loop = asyncio.get_running_loop()
         app = ASGIWrapper(cast(ASGIFramework, self.app))  # starlette's types are looser
+        log = self.log.bind(remote=_remote(writer))  # asked now: at the end it is gone
         server = TCPServer(app, loop, self._config, self._context, {}, reader, writer)
         self.connections[task] = Idle(server, time.monotonic())
         try:
             await server
         except asyncio.CancelledError:
             pass  # cut off by `_finish`; asyncio's callback would make an error of it
-        except Exception:  # one peer's trouble stays its own; hypercorn's groups are of these
-            self.log.exception("connection_failed")
+        except Exception as error:  # one peer's trouble stays its own
+            cause = _fault(error)
+            if cause is None:
+                log.exception("connection_failed")
+            else:
+                log.warning("connection_failed", cause=f"{type(cause).__name__}: {cause}")
         finally:
             del self.connections[task]
 
@@ -201,6 +211,18 @@ class HttpListener:
         self._is_stopping = True
         self._stirred.set()
         await self._stopped.wait()
+
+
+def _remote(writer: asyncio.StreamWriter) -> str:
+    address, port = (writer.get_extra_info("peername") or ("", 0))[:2]
+    return f"{address}:{port}"
+
+
+def _fault(error: BaseException) -> Exception | None:
+    """Return what the peer did wrong, out of hypercorn's groups; None: it was not the peer."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error if isinstance(error, PEER_FAULTS) else None
 
 
 def _with_versions(tls: ssl.SSLContext | None) -> ssl.SSLContext | None:

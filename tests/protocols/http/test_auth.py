@@ -14,6 +14,7 @@ from covey.config.settings import HttpSettings, Settings, UserSettings
 from covey.core.broker.broker import Broker
 from covey.protocols.http.answer import HttpError
 from covey.protocols.http.auth import Auth, is_local
+from tests.core.events.test_audit import Heard
 from tests.protocols.http.support import ADMIN, WRONG, World, make_settings
 
 QUEUES = "/api/v1/queues"
@@ -32,6 +33,8 @@ def basic(text: bytes) -> dict[str, str]:
         {"authorization": "Basic ="},
         {"authorization": "Bearer abc"},
         {"authorization": "Basic " + "QUFB" * 10_000},
+        {"authorization": b"Basic \xc3\xa9"},
+        {"authorization": b"\xc3\xa9"},
         basic(b"no colon"),
         basic(b"\xff:\xff"),
         basic(b":"),
@@ -39,7 +42,9 @@ def basic(text: bytes) -> dict[str, str]:
         basic(b"nobody:x"),
     ],
 )
-def test_whatever_is_wrong_with_a_login_the_answer_is_the_same(headers: dict[str, str]) -> None:
+def test_whatever_is_wrong_with_a_login_the_answer_is_the_same(
+    headers: dict[str, str | bytes],
+) -> None:
     answer = World().ask("GET", QUEUES, None, headers=headers)
     assert answer.status_code == 401
     assert answer.json()["text"] == "a login is needed: wrong user or password, or none"
@@ -134,3 +139,26 @@ def test_failed_logins_of_an_address_are_throttled_whatever_the_password() -> No
     assert (answer.status_code, answer.json()["code"]) == (429, "throttled")
     assert "too many failed logins, wait" in answer.json()["text"]
     assert world.ask("GET", "/livez", None).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "given",
+    [b"Basic \xc3\xa9", b"Basic =", b"Bearer abc", b"Basic " + base64.b64encode(b"no colon")],
+)
+def test_a_login_that_cannot_be_read_counts_as_a_failed_one(given: bytes) -> None:
+    heard = Heard()
+    world = World(audit=heard)
+    tries = world.broker.limits.login_failures_max
+    for _ in range(tries):
+        answer = world.ask("GET", QUEUES, None, headers={"authorization": given})
+        assert answer.status_code == 401
+    assert heard.all == [("login failed", "", "127.0.0.1:5000")] * tries
+    assert world.ask("GET", QUEUES, None, headers={"authorization": given}).status_code == 429
+    assert len(heard.all) == tries
+
+
+def test_a_request_without_a_login_is_no_failed_one() -> None:
+    world = World()
+    for _ in range(2 * world.broker.limits.login_failures_max):
+        assert world.ask("GET", QUEUES, None).status_code == 401
+    assert world.ask("GET", QUEUES, ADMIN).status_code == 200

@@ -12,6 +12,7 @@ import anyio
 import httpx
 import pytest
 import trustme
+from structlog.testing import capture_logs
 
 from covey.config.settings import HttpSettings, TlsSettings
 from covey.protocols.http.server import SPARE
@@ -30,6 +31,7 @@ H2_PING = bytes.fromhex("000008060000000000") + bytes(8)
 # GET / by http, a body to follow; then a RST_STREAM with CANCEL.
 H2_GET = bytes.fromhex("000003010400000001828684")
 H2_RESET = bytes.fromhex("00000403000000000100000008")
+H2_HEADERS, H2_PRIORITY, H2_RST_STREAM = 1, 2, 3
 UPGRADE = (
     b"GET /stomp HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
     b"sec-websocket-key: MDEyMzQ1Njc4OWFiY2RlZg==\r\nsec-websocket-version: 13\r\n\r\n"
@@ -241,6 +243,52 @@ def test_nonsense_ends_its_own_connection_only(nonsense: bytes) -> None:
                     while True:
                         await stream.receive()
             assert (await http.get("/livez")).status_code == 200
+
+    run(test)
+
+
+def h2_frame(kind: int, stream: int, payload: bytes) -> bytes:
+    flags = b"\x04" if kind == H2_HEADERS else b"\0"  # END_HEADERS
+    return len(payload).to_bytes(3) + bytes([kind]) + flags + stream.to_bytes(4) + payload
+
+
+@pytest.mark.parametrize(
+    ("frames", "cause"),
+    [
+        (
+            [
+                h2_frame(H2_HEADERS, 2 * number + 1, bytes.fromhex("828684010161"))
+                + h2_frame(H2_RST_STREAM, 2 * number + 1, bytes(4))
+                for number in range(1100)
+            ],
+            "TooManyStreamsError",
+        ),
+        (
+            [h2_frame(H2_PRIORITY, 2 * number + 1, bytes(5)) for number in range(1100)],
+            "TooManyStreamsError",
+        ),
+        ([h2_frame(H2_HEADERS, 1, bytes.fromhex("828604022fc3010161"))], "UnicodeDecodeError"),
+        ([h2_frame(H2_HEADERS, 1, bytes.fromhex("0201c38684010161"))], "UnicodeDecodeError"),
+    ],
+    ids=["rapid reset", "priorities", "a path that is no ASCII", "a method that is no ASCII"],
+)
+def test_what_a_peer_does_wrong_in_http_2_is_one_line_and_no_traceback(
+    frames: list[bytes], cause: str
+) -> None:
+    async def test() -> None:
+        with capture_logs() as lines:
+            async with served() as server, client(server) as http:
+                host, _, port = server.address.rpartition(":")
+                async with await anyio.connect_tcp(host, int(port)) as stream:
+                    await stream.send(H2_PREFACE + H2_SETTINGS + b"".join(frames))
+                    with pytest.raises(ENDED), anyio.fail_after(10):
+                        while True:
+                            await stream.receive()
+                assert (await http.get("/livez")).status_code == 200
+        failed = [line for line in lines if line["event"] == "connection_failed"]
+        assert [(line["log_level"], "exc_info" in line) for line in failed] == [("warning", False)]
+        assert cause in failed[0]["cause"]
+        assert failed[0]["remote"].startswith("127.0.0.1:")
 
     run(test)
 
