@@ -113,14 +113,14 @@ class Roster:
         """Count somebody who is over no limit, until either side ends it."""
         connection = self.join(engine, log, self._leave)
         self._open[connection] = address
-        log.info("connection_opened")
+        log.debug("connection_opened")
         return connection
 
     def _leave(self, connection: Connection) -> None:
         address = self._open.pop(connection, "")
         self.strangers.forget(address, connection.engine)
         self._emptied.set()
-        connection.log.info("connection_closed")
+        connection.log.debug("connection_closed")
 
     async def watch(self) -> None:
         """Look after peers that take nothing, until cancelled."""

@@ -1,12 +1,47 @@
 """Audit: what an operator must hear about security, waiting clients and groups, as it happens.
 
+Who has changed what is told here as well (`core.events.audit` says what counts as that).
+
 The core writes no log; it tells an `Audit`, and the server's writes the lines. No password, no
 body and no header ever comes through here.
+
+Operator actions: who did what to the broker, or wanted to, put on record as it happens.
+
+Everything that changes what others rely on is an action: a queue or topic declared, changed or
+deleted, messages purged, groups closed, parked and rebalanced, a consumer retired, a connection
+closed, definitions imported, the configuration read again. Messages that are sent and consumed are
+none, and neither is what comes and goes with its user: a destination made on first use, a
+temporary one, a subscription of a client.
+
+An action is told once it has ended: "ok", "refused" with the broker's own words for why, "failed"
+if the broker could not. `count` is how many messages it cost, where it costs messages.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Final
+
+from covey.core.errors import BrokerError
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorAction:
+    """Who did what, from where, to which thing, and what came of it."""
+
+    user: str
+    remote: str
+    protocol: str  # the way in: "http", "amqp 1.0", "stomp 1.2", "signal"
+    action: str
+    kind: str  # of the thing: queue, topic, subscription, group, consumer, connection, ...
+    host: str  # the virtual host's id; "" if it is about the broker
+    name: str
+    result: str = ""
+    reason: str = ""
+    count: int | None = None
 
 
 class Audit(ABC):
@@ -32,6 +67,10 @@ class Audit(ABC):
     def group_trouble(self, queue: str, trouble: str, group: str) -> None:
         """Hear that a group is in trouble, or with "" for its name all groups of a queue."""
 
+    @abstractmethod
+    def operator_action(self, action: OperatorAction) -> None:
+        """Hear what somebody has changed, or was not let change."""
+
 
 class Unheard(Audit):
     """Nobody listens: a broker in a test."""
@@ -50,3 +89,34 @@ class Unheard(Audit):
 
     def group_trouble(self, queue: str, trouble: str, group: str) -> None:
         """Tell nobody."""
+
+    def operator_action(self, action: OperatorAction) -> None:
+        """Tell nobody."""
+
+
+OK: Final = "ok"
+REFUSED: Final = "refused"
+FAILED: Final = "failed"
+
+
+@dataclass(slots=True)
+class Cost:
+    """How many messages an action has cost; None: it is not one that does."""
+
+    count: int | None = None
+
+
+@contextmanager
+def on_record(audit: Audit, action: OperatorAction) -> Iterator[Cost]:
+    """Tell the audit what came of what is done inside."""
+    cost = Cost()
+    try:
+        yield cost
+    except BrokerError as error:
+        audit.operator_action(replace(action, result=REFUSED, reason=error.text))
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        audit.operator_action(replace(action, result=FAILED, reason=reason))
+        raise
+    audit.operator_action(replace(action, result=OK, count=cost.count))

@@ -30,7 +30,7 @@ from covey.core.host.virtual_host import VirtualHost
 from covey.core.session import Session
 from covey.protocols.http.answer import HttpError, refusal
 from covey.protocols.http.ask import NOBODY, Ask
-from covey.protocols.http.auth import Auth
+from covey.protocols.http.auth import Auth, Visits
 from covey.protocols.http.metrics import Metrics
 from covey.protocols.http.route import Need, Route, find
 from covey.protocols.http.routes import ROUTES
@@ -60,6 +60,7 @@ class App:
         self.log = log
         self.unready = unready
         self.metrics = Metrics(broker, __version__)
+        self.visits = Visits(log)
         self._websockets = websockets
         self.adopt(settings)
 
@@ -113,6 +114,7 @@ class App:
         identity = NOBODY
         if route.need is not Need.NOTHING:
             identity = await self.auth.login(headers, remote)
+            self.visits.note(identity, now)
             self.auth.check_origin(method, headers)
         settings = route.settings(scope["query_string"])
         ask = Ask(
@@ -128,7 +130,7 @@ class App:
             settings=settings,
         )
         if route.need is Need.MANAGE:  # SEND and BROWSE the core asks itself
-            ask.admin.check_manage(route.subject, names.get("name", ""))
+            ask.check_manage()
         if route.body is not None:
             _check_media_type(headers)
             ask.body = _parsed(route.body, await body.whole())

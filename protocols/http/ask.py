@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from covey.core.broker.broker import Broker
+from covey.core.errors import RefusedError
 from covey.core.host.virtual_host import VirtualHost
 from covey.core.management.admin import Admin
 from covey.core.security.users import Identity
@@ -39,7 +40,24 @@ class Ask:
     @property
     def admin(self) -> Admin:
         """Return the core's management, on behalf of who asks."""
-        return Admin(self.broker, self.host, self.identity)
+        return Admin(self.broker, self.host, self.identity, "http")
+
+    def check_manage(self) -> None:
+        """Raise RefusedError if who asks may not manage what the path is about.
+
+        Where something was to be changed, the refusal is put on record.
+        """
+        admin = self.admin
+        name = self.names.get("name", "")
+        try:
+            admin.check_manage(self.route.subject, name)
+        except RefusedError:
+            if not self.route.action:
+                raise
+            kinds = [kind for kind in ("group", "consumer") if kind in self.names]
+            kind = kinds[0] if kinds else self.route.subject
+            with admin.acting(self.route.action, kind, name, self.names.get(kind, "")):
+                raise
 
     @property
     def name(self) -> str:

@@ -9,6 +9,12 @@
   no page that needs it, so our own origin is not on the list by itself.
 - `Host` must be an address, or a name of ours: else a page could have its own name resolve to
   us (DNS rebinding) and talk to us as if it were ours.
+
+Visits: who comes by HTTP, told in the log once and not at each request.
+
+Every request of HTTP logs in, and a page or a collector of metrics asks every few seconds. So a
+user at an address is told once, and again an hour after that if they still ask. Of very many the
+longest quiet are forgotten, and told again when they come back.
 """
 
 from __future__ import annotations
@@ -19,6 +25,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import anyio
+import structlog
+from cachetools import LRUCache
 from starlette.datastructures import Headers
 
 from covey.config.settings import HttpSettings
@@ -129,3 +137,25 @@ def _foreign_page(origin: str) -> HttpError:
         " those that may",
         "denied",
     )
+
+
+TOLD_EVERY_S: Final = 3600.0
+VISITS_MAX: Final = 10_000  # pairs of user and address that are remembered
+
+Log = structlog.typing.FilteringBoundLogger
+
+
+class Visits:
+    """Who was told of, and when."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._told: LRUCache[tuple[str, str], float] = LRUCache(VISITS_MAX)
+
+    def note(self, identity: Identity, now: float) -> None:
+        """Hear that somebody has logged in for a request."""
+        key = (identity.name, identity.remote.rpartition(":")[0])
+        told = self._told.get(key)
+        if told is None or now - told >= TOLD_EVERY_S:
+            self._told[key] = now
+            self._log.info("logged_in", remote=identity.remote, user=identity.name, protocol="http")

@@ -13,8 +13,8 @@ import time
 from starlette.responses import Response
 
 from covey.core.errors import RefusedError
-from covey.core.management.admin import SYNTAX
 from covey.core.management.describe import Attributes, Plain, queue
+from covey.core.management.inspection import SYNTAX
 from covey.core.naming.destination import Destination
 from covey.core.selector import Selector, compile_selector
 from covey.protocols.http.answer import json_answer
@@ -57,9 +57,10 @@ async def import_definitions(ask: Ask) -> Response:
     """Make or change everything a document defines."""
     body = ask.body
     assert isinstance(body, DefinitionsBody)
-    changed: list[Plain] = [_import_queue(ask, one) for one in body.queues]
-    if body.subscriptions:
-        changed += _import_subscriptions(ask, body.subscriptions)
+    with ask.admin.acting("import", "broker", ""):
+        changed: list[Plain] = [_import_queue(ask, one) for one in body.queues]
+        if body.subscriptions:
+            changed += _import_subscriptions(ask, body.subscriptions)
     return json_answer({"changed": changed, "users_left_alone": len(body.users)})
 
 
@@ -81,8 +82,9 @@ def _import_subscriptions(ask: Ask, definitions: tuple[SubscriptionDefinition, .
     session = ask.broker.open(ask.host, ask.identity, ask.now)
     try:
         for one in definitions:
-            name = SYNTAX.durable(one.name).name
-            ask.broker.make_durable(session, name, _topics(one), _selector(ask, one), ask.now)
+            with ask.admin.acting("declare", "subscription", one.name):
+                name = SYNTAX.durable(one.name).name
+                ask.broker.make_durable(session, name, _topics(one), _selector(ask, one), ask.now)
     finally:
         ask.broker.drop(session, time.monotonic())
     return [f"subscription {one.name}" for one in definitions]

@@ -127,9 +127,7 @@ def users_of(ask: Ask) -> list[Attributes]:
 
 
 def _park(ask: Ask, *, parked: bool) -> Response:
-    group = ask.names["group"]
-    if not ask.admin.park(ask.name, group, ask.now, parked=parked):
-        raise RefusedError(f"queue {ask.name} has no message of group {group}", "not-found")
+    ask.admin.park(ask.name, ask.names["group"], ask.now, parked=parked)
     return empty_answer()
 
 

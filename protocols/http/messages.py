@@ -25,8 +25,8 @@ from starlette.responses import Response
 
 from covey.core.errors import RefusedError
 from covey.core.host.subscription import Subscription
-from covey.core.management.admin import canonical
 from covey.core.management.describe import Attributes, Plain
+from covey.core.management.inspection import canonical
 from covey.core.model.consumer import Consumer, Window
 from covey.core.model.entry import STATE_NAMES, Entry
 from covey.core.model.message import Message, Neutral

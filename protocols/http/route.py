@@ -74,6 +74,7 @@ class Route:
     need: Need
     handler: Handler
     summary: str
+    action: str = ""  # what it changes, as `core.events.audit` calls it; "": nothing
     entity: str = ""  # a type of `core.management.describe`, for the handlers that serve several
     query: tuple[Param, ...] = ()
     body: type[Body] | None = None

@@ -93,6 +93,7 @@ def _api(
     summary: str,
     *,
     need: Need = Need.MANAGE,
+    action: str = "",
     entity: str = "",
     query: tuple[Param, ...] = (),
     body: type[Body] | None = None,
@@ -104,6 +105,7 @@ def _api(
         need=need,
         handler=handler,
         summary=summary,
+        action=action,
         entity=entity,
         query=(*query, HOST),
         body=body,
@@ -123,12 +125,20 @@ def _read(path: str, entity: str) -> Route:
 
 def _delete(path: str, entity: str, *query: Param, summary: str) -> Route:
     return _api(
-        "DELETE", path, management.delete_entity, summary, entity=entity, query=query, status=204
+        "DELETE",
+        path,
+        management.delete_entity,
+        summary,
+        action="close" if entity == "connection" else "delete",
+        entity=entity,
+        query=query,
+        status=204,
     )
 
 
 def _action(path: str, handler: Handler, summary: str, status: int = 204) -> Route:
-    return _api("POST", f"/queues/{{name}}/{path}", handler, summary, status=status)
+    action = path.rpartition("/")[2]
+    return _api("POST", f"/queues/{{name}}/{path}", handler, summary, action=action, status=status)
 
 
 def _send(path: str, entity: str) -> Route:
@@ -169,6 +179,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "/queues/{name}",
         management.create_entity,
         "Declare a queue that stays until it is deleted",
+        action="declare",
         entity="queue",
         body=QueueBody,
         status=201,
@@ -178,6 +189,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "/queues/{name}",
         management.update_queue,
         "Change some arguments of a queue while it works",
+        action="change",
         entity="queue",
         body=QueueBody,
     ),
@@ -234,6 +246,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "/topics/{name}",
         management.create_entity,
         "Make a topic",
+        action="declare",
         entity="topic",
         status=201,
     ),
@@ -259,6 +272,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "/definitions",
         definitions.import_definitions,
         "Import what was declared; users are left alone",
+        action="import",
         body=DefinitionsBody,
     ),
 )

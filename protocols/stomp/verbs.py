@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from covey import __version__
 from covey.core.errors import ProtocolError, RefusedError
 from covey.core.host.subscription import Subscription
+from covey.core.management.admin import Admin
 from covey.core.model.consumer import Consumer, Window
 from covey.core.naming.destination import Destination, Kind
 from covey.core.queue import policy as commands
@@ -202,16 +203,15 @@ def on_unsubscribe(engine: StompEngine, frame: Frame, headers: Headers) -> None:
     session = engine.the_session
     name = headers.get("id") or headers.get("destination", "")
     durable_name = read_durable_name(headers, name, engine.client_id)
-    if durable_name:
-        durable = engine.names.syntax.durable(durable_name)
-        authorise(session.identity, Verb.DESTROY, str(durable))
     if name in session.subscriptions:
         engine.broker.unsubscribe(session, name, engine.now)
         engine.holding.forget(name)
     elif not durable_name:
         raise RefusedError(f"there is no subscription {name}", "not-found")
     if durable_name:
-        session.host.delete_durable(durable.name)
+        durable = engine.names.syntax.durable(durable_name)
+        admin = Admin(engine.broker, session.host, session.identity, session.protocol)
+        admin.delete_durable(durable.name)
     _receipt_after(engine, headers)
 
 

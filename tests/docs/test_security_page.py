@@ -33,5 +33,6 @@ def test_every_setting_the_page_names_exists() -> None:
     reference = (Path(__file__).parents[2] / "config" / "default.toml").read_text()
     named = set(re.findall(r"`(?:\w+\.)?([a-z]+_[a-z_]+)(?: = \w+)?`", PAGE))
     logged = {"logged_in", "login_failed", "slow_consumer", "unread_s"}
-    logged |= {"reload_refused", "needs_restart"}
+    logged |= {"reload_refused", "needs_restart", "operator_action", "audit_lines_left_out"}
+    logged |= {"connection_opened", "connection_closed"}
     assert [name for name in sorted(named - logged) if f"{name} = " not in reference] == []

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import structlog
 from structlog.testing import capture_logs
 
+from covey.core.events.audit import FAILED, OK, REFUSED, OperatorAction
 from covey.server.log_audit import LINES_PER_S, NAME_LENGTH_MAX, LogAudit
+
+PURGE = OperatorAction("ann", "192.0.2.1:1", "http", "purge", "queue", "default", "a", OK, count=7)
 
 
 def test_each_line_names_who_what_and_where_from() -> None:
@@ -51,3 +56,47 @@ def test_a_flood_is_counted_not_written() -> None:
     # The loop may see a second or two go by, each with lines of its own and one that counts.
     denials = [line for line in lines if line["event"] == "denied"]
     assert LINES_PER_S <= len(denials) <= LINES_PER_S * 10
+
+
+def test_an_action_is_told_with_all_that_is_known_of_it() -> None:
+    with capture_logs() as lines:
+        audit = LogAudit(structlog.get_logger())
+        audit.operator_action(PURGE)
+        audit.operator_action(replace(PURGE, result=FAILED, reason="x" * 5000, name="y" * 5000))
+    assert lines[0] == {
+        "event": "operator_action",
+        "log_level": "info",
+        "user": "ann",
+        "remote": "192.0.2.1:1",
+        "protocol": "http",
+        "action": "purge",
+        "kind": "queue",
+        "host": "default",
+        "name": "a",
+        "result": "ok",
+        "count": 7,
+    }
+    assert lines[1]["log_level"] == "warning"
+    assert (len(lines[1]["name"]), len(lines[1]["reason"])) == (NAME_LENGTH_MAX, NAME_LENGTH_MAX)
+
+
+def test_no_action_that_was_done_is_left_out() -> None:
+    count = LINES_PER_S * 20
+    with capture_logs() as lines:
+        audit = LogAudit(structlog.get_logger())
+        for _ in range(count):
+            audit.denied("ann", "send", "queue:a", "r")
+            audit.operator_action(PURGE)
+    assert len([line for line in lines if line["event"] == "operator_action"]) == count
+
+
+def test_refused_actions_have_a_limit_of_their_own() -> None:
+    with capture_logs() as lines:
+        audit = LogAudit(structlog.get_logger())
+        for _ in range(LINES_PER_S * 20):
+            audit.denied("ann", "send", "queue:a", "r")
+        for _ in range(LINES_PER_S * 20):
+            audit.operator_action(replace(PURGE, result=REFUSED))
+    # As above: the loop may see a second or two go by.
+    refusals = [line for line in lines if line["event"] == "operator_action"]
+    assert LINES_PER_S <= len(refusals) <= LINES_PER_S * 10

@@ -287,9 +287,7 @@ class Management:
     def on_park(self, request: Request, now: float) -> tuple[int, Body]:
         """Stop a group, or let it go on."""
         parked = request.operation == "PARK"
-        group = str(request.option("group") or "")
-        if not self.admin.park(request.name, group, now, parked=parked):
-            raise RefusedError(f"queue {request.name} has no message of group {group}", "not-found")
+        self.admin.park(request.name, str(request.option("group") or ""), now, parked=parked)
         return 200, {"parked": parked}
 
     def on_retire(self, request: Request, now: float) -> tuple[int, Body]:

@@ -45,7 +45,8 @@ class Nodes:
         self.session = engine.session
         self.auto_create = limits.auto_create
         self.broker_id = limits.id
-        self.admin = Admin(engine.broker, self.session.host, self.session.identity)
+        session = self.session
+        self.admin = Admin(engine.broker, session.host, session.identity, session.protocol)
         self.queue_syntax = _syntax(limits, Kind.QUEUE)
         self.topic_syntax = _syntax(limits, Kind.TOPIC)
         self.dynamic_number = 0

@@ -167,8 +167,12 @@ def _ending(engine: AmqpEngine, durable: Durable, *, is_volatile: bool) -> Calla
         place = str(Destination(Kind.DSUB, durable.name))
         if not (is_volatile or may(engine.session.identity, Verb.DESTROY, place)):
             engine.report("subscription_kept", subscription=durable.name)
-        elif host.durables.get(durable.name) is durable:
+        elif host.durables.get(durable.name) is not durable:
+            return
+        elif is_volatile:
             host.delete_durable(durable.name)
+        else:
+            engine.nodes.admin.delete_durable(durable.name)
 
     return ended
 

@@ -60,7 +60,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--event-log", metavar="DIR", help="write what happens to every message, for the pipeline"
     )
     serving.add_argument(
-        "--verbose", action="store_true", help="log connections, not only troubles"
+        "--verbose", action="store_true", help="log every connection that opens and closes, too"
     )
     return serving
 
@@ -150,7 +150,7 @@ def _logger(*, verbose: bool) -> structlog.typing.FilteringBoundLogger:
             *([harmless, structlog.dev.ConsoleRenderer()] if is_terminal else [to_json]),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(
-            logging.INFO if verbose else logging.WARNING
+            logging.DEBUG if verbose else logging.INFO
         ),
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,

@@ -18,6 +18,7 @@ import ssl
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import anyio
 import structlog
@@ -29,6 +30,7 @@ from covey.config.load import Loaded
 from covey.config.settings import ConnectorSettings, Settings
 from covey.core.broker.broker import Broker
 from covey.core.errors import RefusedError, StoreError
+from covey.core.events.audit import OperatorAction, on_record
 from covey.core.management.reload import reconfigure
 from covey.core.storage import open_store
 from covey.protocols.amqp.messages.message import AmqpMessage
@@ -142,8 +144,17 @@ class Server:
         """Read the configuration again; log what changed, or why nothing did."""
         if self.load is None:
             return
+        asked = OperatorAction(
+            user="SIGHUP", remote="", protocol="signal", action="reload", kind="broker", host="",
+            name=self.settings.broker.id,
+        )  # fmt: skip
+        with suppress(RefusedError), on_record(self.broker.audit, asked):
+            self._take_over(self.load)
+
+    def _take_over(self, load: Load) -> None:
+        """Let another configuration hold; raises RefusedError, once it is logged, if it cannot."""
         try:
-            wanted = self.load().settings
+            wanted = load().settings
             taken, left = reloadable(self.settings, wanted)
             contexts = {
                 connector.id: make_context(connector.tls)
@@ -151,16 +162,16 @@ class Server:
                 if connector.tls is not None
             }
             notes = reconfigure(self.broker, taken, time.monotonic())
-        except ConfigError as error:
-            self.log.error("reload_refused", problems=[str(each) for each in error.problems])
-        except (OSError, RefusedError) as error:
-            self.log.error("reload_refused", problems=[str(error)])
-        else:
-            # A warning, so that whoever asked for it sees it in a quiet log, too.
-            self.log.warning(
-                "reloaded", changes=changes(self.settings, taken), kept=notes, needs_restart=left
-            )
-            self._adopt(taken, contexts)
+        except (ConfigError, OSError, RefusedError) as error:
+            causes = error.problems if isinstance(error, ConfigError) else [error]
+            problems = [str(each) for each in causes]
+            self.log.error("reload_refused", problems=problems)
+            raise RefusedError("; ".join(problems), "invalid") from error
+        # A warning, so that whoever asked for it sees it in a quiet log, too.
+        self.log.warning(
+            "reloaded", changes=changes(self.settings, taken), kept=notes, needs_restart=left
+        )
+        self._adopt(taken, contexts)
 
     def _adopt(self, settings: Settings, contexts: dict[str, ssl.SSLContext]) -> None:
         """Let the ports go on with other options and certificates."""

@@ -11,7 +11,7 @@ from covey.config.settings import PermissionSettings, Settings, UserSettings
 from covey.core.broker.broker import Broker
 from covey.core.broker.rounds import EVERY_S
 from covey.core.errors import RefusedError
-from covey.core.events.audit import Audit
+from covey.core.events.audit import Audit, OperatorAction
 from covey.core.management.admin import Admin
 from covey.core.model.entry import Outcome
 from covey.core.queue.policy import close_group
@@ -29,6 +29,7 @@ class Heard(Audit):
 
     def __init__(self) -> None:
         self.all: list[tuple[object, ...]] = []
+        self.actions: list[OperatorAction] = []
 
     def denied(self, user: str, verb: str, destination: str, remote: str) -> None:
         self.all.append(("denied", user, verb, destination, remote))
@@ -44,6 +45,9 @@ class Heard(Audit):
 
     def group_trouble(self, queue: str, trouble: str, group: str) -> None:
         self.all.append(("group", queue, trouble, group))
+
+    def operator_action(self, action: OperatorAction) -> None:
+        self.actions.append(action)
 
 
 def make(**limits: object) -> tuple[Broker, Heard]:

@@ -8,8 +8,9 @@ from covey.config.settings import Settings
 from covey.core.broker.broker import Broker
 from covey.core.errors import RefusedError
 from covey.core.host.subscription import Subscription
-from covey.core.management.admin import Admin, canonical
+from covey.core.management.admin import Admin
 from covey.core.management.describe import ATTRIBUTES
+from covey.core.management.inspection import canonical
 from covey.core.model.consumer import Consumer, Window
 from covey.core.model.entry import Entry
 from covey.core.model.message import Message, Neutral
@@ -233,14 +234,15 @@ def test_the_brokers_messages_are_those_of_durable_subscriptions_too(world: Worl
 
 def test_a_parked_group_stands_still(world: World) -> None:
     world.send("q", "a")
-    assert world.admin.park("q", "a", NOW, parked=True)
+    world.admin.park("q", "a", NOW, parked=True)
     reader = world.read("q")
     assert reader.consumers[0].delivered == 0
     assert world.admin.read("group", "q/a", NOW)["parked"] is True
-    assert world.admin.park("q", "a", NOW, parked=False)
+    world.admin.park("q", "a", NOW, parked=False)
     world.broker.run(NOW)
     assert reader.consumers[0].delivered == 1
-    assert not world.admin.park("q", "nobody", NOW, parked=True)
+    with pytest.raises(RefusedError, match="queue q has no message of group nobody"):
+        world.admin.park("q", "nobody", NOW, parked=True)
 
 
 @pytest.mark.parametrize("name", ["/dsub/d", "dsub:d"])
@@ -255,7 +257,7 @@ def test_the_groups_of_a_durable_subscription_are_managed_like_a_queues(
     world.broker.run(NOW)
     assert world.admin.read("queue", name, NOW)["name"] == "dsub:d"
     assert world.admin.read("group", "dsub:d/a", NOW)["owner"] == reader.id
-    assert world.admin.park(name, "a", NOW, parked=True)
+    world.admin.park(name, "a", NOW, parked=True)
     assert queue.board.lanes["a"].is_parked
     assert world.admin.close_group(name, "a", NOW)
     world.admin.rebalance(name, NOW)

@@ -1,0 +1,159 @@
+"""Inspection: what somebody who manages things may look at, in one virtual host.
+
+Every question is authorised: who manages a queue may see it with its groups and consumers, lists of
+everything are the broker's. Names are as clients write them and are read like destinations.
+
+    page / read           any type of `core.management.describe.ATTRIBUTES` (`core.management.catalogue`)
+    groups / consumers    those of one queue
+    trace                 what happens on a queue (`core.broker.trace`)
+
+A group's name is `queue/group`. The messages and groups of a durable subscription are seen like a
+queue's, `/dsub/NAME`.
+"""
+
+from __future__ import annotations
+
+from covey.core.broker.broker import Broker
+from covey.core.errors import RefusedError
+from covey.core.host.virtual_host import VirtualHost
+from covey.core.management import catalogue, describe
+from covey.core.management.catalogue import Catalogue
+from covey.core.management.describe import Attributes
+from covey.core.naming.destination import DURABLE_PREFIX, Destination, Kind, Syntax
+from covey.core.queue.queue import Queue
+from covey.core.security.users import Identity, Verb, authorise
+
+SYNTAX = Syntax()
+
+# What a thing's name is the name of, for permissions; a group's starts with its queue's.
+DESTINATIONS = {
+    "queue": Kind.QUEUE,
+    "group": Kind.QUEUE,
+    "topic": Kind.TOPIC,
+    "subscription": Kind.DSUB,
+}
+
+
+class Inspection:
+    """A look at one virtual host, on behalf of somebody."""
+
+    def __init__(self, broker: Broker, host: VirtualHost, identity: Identity) -> None:
+        self.broker = broker
+        self.host = host
+        self.identity = identity
+        self.catalogue = Catalogue(broker, host)
+
+    def entities(self, type_name: str, now: float) -> list[Attributes]:
+        """Describe everything of one type."""
+        self.check_manage(type_name)
+        return self.catalogue.entities(type_name, now)
+
+    def page(
+        self,
+        type_name: str,
+        now: float,
+        start: int = 0,
+        count: int | None = None,
+        *,
+        queue: str = "",
+        waiting: bool = False,
+    ) -> tuple[list[Attributes], int]:
+        """Describe some things of one type, or of one type and queue; return how many there are.
+
+        Who manages a queue may see its groups and consumers; other lists are the broker's. Groups
+        and connections that wait can be asked for alone.
+        """
+        if queue and type_name == "group":
+            return self.groups(queue, now, start, count, waiting=waiting)
+        if queue and type_name == "consumer":
+            return self.consumers(queue, start, count)
+        if queue:
+            raise RefusedError(f"a {type_name} is not of a queue", "invalid")
+        self.check_manage(type_name)
+        if waiting and type_name == "connection":
+            return self.catalogue.blocked(now, start, count)
+        if waiting and type_name == "group":
+            return catalogue.waiting_groups(self.catalogue.queues(), now, start, count)
+        return self.catalogue.page(type_name, now, start, count)
+
+    def groups(
+        self, name: str, now: float, start: int, count: int | None, *, waiting: bool
+    ) -> tuple[list[Attributes], int]:
+        """Describe some groups of a queue, or of those that wait; return how many there are."""
+        self.check_manage("queue", name)
+        chosen = catalogue.waiting_groups if waiting else catalogue.groups
+        return chosen([self.backlog(name)], now, start, count)
+
+    def consumers(self, name: str, start: int, count: int | None) -> tuple[list[Attributes], int]:
+        """Describe some of a queue's consumers; return how many there are, too."""
+        self.check_manage("queue", name)
+        return catalogue.consumers(self.backlog(name), start, count)
+
+    def read(self, type_name: str, name: str, now: float) -> Attributes:
+        """Describe one thing; raises RefusedError if there is none of that name."""
+        if type_name == "group":
+            queue_name, _, group = name.partition("/")
+            self.check_manage(type_name, queue_name)
+            return self.catalogue.group(self.backlog(queue_name), group, now)
+        self.check_manage(type_name, name)
+        if type_name == "queue":
+            return describe.queue(self.backlog(name), self.host)
+        if type_name == "topic":
+            name = canonical(Kind.TOPIC, name)
+        return self.catalogue.read(type_name, name, now)
+
+    def trace(self, name: str, after: int, now: float) -> Attributes:
+        """Tell what happened on a queue since event `after`; the first question starts it."""
+        self.check_manage("queue", name)
+        place = self._place(name)
+        name = str(place) if place.kind is Kind.DSUB else place.name
+        broker = self.broker
+        return describe.trace(broker.traces.ask(self.host, name, after, broker.limits, now))
+
+    def queue(self, name: str) -> Queue:
+        """Return a queue that exists."""
+        return self.catalogue.queue(canonical(Kind.QUEUE, name))
+
+    def backlog(self, name: str) -> Queue:
+        """Return a queue that exists; `/dsub/NAME` is that of a durable subscription."""
+        place = self._place(name)
+        if place.kind is Kind.DSUB:
+            return self.host.durable(place.name).queue
+        return self.queue(place.name)
+
+    def check_manage(self, type_name: str, name: str = "") -> None:
+        """Raise RefusedError if who asks may not manage one queue, topic or subscription.
+
+        Without a name, and for any other type, the broker is meant: a list, a connection.
+        """
+        what = "broker"
+        if name and type_name in DESTINATIONS:
+            kind = DESTINATIONS[type_name]
+            if kind is Kind.QUEUE:
+                what = str(self._place(name))
+            else:
+                what = str(Destination(kind, name if kind is Kind.DSUB else canonical(kind, name)))
+        authorise(self.identity, Verb.MANAGE, what)
+
+    def _place(self, name: str) -> Destination:
+        """Return whose messages a name means: a queue's, or a durable subscription's.
+
+        The latter's queue is listed as `dsub:NAME`; a queue that is really called so comes first.
+        """
+        if name.startswith(SYNTAX.dsub_prefix):
+            return SYNTAX.parse(name, allow_patterns=False)[0]
+        name = canonical(Kind.QUEUE, name)
+        durable = name.removeprefix(DURABLE_PREFIX)
+        if durable != name and name not in self.host.queues and durable in self.host.durables:
+            return Destination(Kind.DSUB, durable)
+        return Destination(Kind.QUEUE, name)
+
+
+def canonical(kind: Kind, name: str) -> str:
+    """Return the one form of a queue's or topic's name; raises RefusedError if it is none."""
+    prefix = SYNTAX.queue_prefix if kind is Kind.QUEUE else SYNTAX.topic_prefix
+    has_prefix = name.startswith("/") or "://" in name
+    found = SYNTAX.parse(name if has_prefix else prefix + name, allow_patterns=False)
+    if len(found) > 1 or found[0].kind is not kind:
+        raise RefusedError(f"{name!r} is not the name of one {kind.value}", "invalid")
+    return found[0].name
