@@ -1,8 +1,10 @@
 """Throttle: failed logins are counted by address and by user, and too many of them shut the door.
 
 Whoever fails `failures_max` times within `window_s` is banned for `ban_s`: no password is looked
-at meanwhile, so guessing costs the broker nothing. Names that nobody has are counted like others:
-the door tells nothing about who exists.
+at meanwhile, so guessing costs the broker nothing. The door is asked right before a password or a
+proof is looked at, and a failure is counted right after: however many logins are under way at once,
+no more than `failures_max` of them are looked at in vain. Names that nobody has are counted like
+others: the door tells nothing about who exists.
 
 A ban must not be a weapon. A user who has logged in from an address before is not shut out by
 what others do to the name elsewhere, or by others at that address: such a pair has a count of its

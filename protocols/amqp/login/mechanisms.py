@@ -76,6 +76,9 @@ class Scram(Mechanism):
     def respond(self, response: bytes) -> bytes:
         """Take the first message, then the final one."""
         text = _text(response)
+        if self.name is not None:
+            # Many may have begun before the first one failed: none is looked at after too many.
+            self.users.admit(self.name, self.remote)
         try:
             if self.name is None:
                 self.server.set_client_first(text)

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import SecretStr
 from scramp import ScramClient, ScramException
 
-from covey.core.security.users import Identity
+from covey.config.settings import UserSettings
+from covey.core.errors import RefusedError
+from covey.core.security.throttle import Throttle
+from covey.core.security.users import Identity, Users
+from covey.protocols.amqp.login.mechanisms import Scram
 from covey.protocols.amqp.login.sasl import AMQP_HEADER, CHALLENGE, OUTCOME, SaslServer, SaslState
+from tests.core.events.test_audit import Heard
 from tests.protocols.amqp.login.test_sasl import (
     REFUSAL,
     answers,
@@ -16,6 +22,8 @@ from tests.protocols.amqp.login.test_sasl import (
     response,
     server,
 )
+
+ADA = UserSettings(name="ada", password=SecretStr("secret"))
 
 # PLAIN.
 
@@ -98,6 +106,62 @@ def test_scram_refuses_a_wrong_password_and_an_unknown_name_alike(name: str, pas
     sasl = server()
     assert scram(sasl, name, password) == [REFUSAL]
     assert sasl.state is SaslState.FAILED
+
+
+class Exchange:
+    """A SCRAM login that stops after the challenge, until it is told to go on."""
+
+    def __init__(self, users: Users, name: str, password: str, remote: str) -> None:
+        self.client = ScramClient(["SCRAM-SHA-256"], name, password)
+        self.server = Scram(users, is_loopback=True, remote=remote)
+        challenge = self.server.respond(self.client.get_client_first().encode())
+        self.client.set_server_first(challenge.decode())
+
+    def finish(self) -> str:
+        """Send the proof; return "ok", or the code of the refusal."""
+        try:
+            self.server.respond(self.client.get_client_final().encode())
+        except RefusedError as error:
+            return error.code
+        return "ok"
+
+
+TRIES = 3
+REMOTE = "192.0.2.1:4711"
+
+
+def throttled_users(heard: Heard) -> Users:
+    return Users((ADA,), throttle=Throttle(TRIES, 60.0, 60.0), audit=heard)
+
+
+@pytest.mark.parametrize("names", [["ada"], ["ada", "nobody", "somebody", "anybody"]])
+def test_of_exchanges_under_way_at_once_only_so_many_proofs_are_looked_at(
+    names: list[str],
+) -> None:
+    heard = Heard()
+    users = throttled_users(heard)
+    begun = [
+        Exchange(users, names[number % len(names)], "wrong", REMOTE) for number in range(10 * TRIES)
+    ]
+    codes = [exchange.finish() for exchange in begun]
+    assert codes == ["denied"] * TRIES + ["throttled"] * 9 * TRIES
+    assert len(heard.all) == TRIES
+
+
+def test_the_right_proof_of_an_exchange_under_way_is_not_looked_at_once_it_is_too_late() -> None:
+    users = throttled_users(Heard())
+    right = Exchange(users, "ada", "secret", REMOTE)
+    for exchange in [Exchange(users, "ada", "wrong", REMOTE) for _ in range(TRIES)]:
+        exchange.finish()
+    assert right.finish() == "throttled"
+
+
+def test_a_fleet_that_logs_in_at_once_with_right_passwords_is_let_in() -> None:
+    heard = Heard()
+    users = throttled_users(heard)
+    fleet = [Exchange(users, "ada", "secret", REMOTE) for _ in range(10 * TRIES)]
+    assert {exchange.finish() for exchange in fleet} == {"ok"}
+    assert heard.all == []
 
 
 def salt_of(name: str) -> object:
