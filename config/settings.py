@@ -196,6 +196,9 @@ class StoreSettings(Record):
     """Bytes of new messages kept in the journal; less writes more twice, more stalls longer."""
     unwritten_max: SomeSize = 64 * MIB
     """Bytes of messages on their way to the disk; who sends more waits until it has caught up."""
+    allow_open_files: bool = False
+    """Leave the modes of the directory and its files as they are, also where other users may read
+    or change messages; false closes them, or refuses to start where that cannot be done."""
 
 
 class EventLogSettings(Record):
@@ -211,6 +214,8 @@ class EventLogSettings(Record):
     """Time after which a file is finished, however small."""
     backlog_max: SomeSize = 64 * MIB
     """Bytes of events that wait for a stuck disk: two million; beyond it events are left out."""
+    allow_open_files: bool = False
+    """The same for the event log: say true if a pipeline of another user is to read it."""
 
 
 class VirtualHostSettings(Record):

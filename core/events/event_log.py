@@ -56,6 +56,7 @@ from covey.core.errors import StoreError
 from covey.core.events.event import EventSink, QueueEvents
 from covey.core.naming.destination import Syntax
 from covey.core.naming.pattern import Pattern
+from covey.core.storage.file_modes import NOT_OWNER, OWNER_ONLY, close_to_others, exposures
 
 HEADER: Final = Struct("<4sIQIII")
 LENGTH: Final = Struct("<I")
@@ -239,6 +240,9 @@ PIPE_BYTES: Final = 1 << 20  # what Linux lets most ask for: half a second of he
 FINISH_TIMEOUT_S: Final = 10.0  # for the last file's footer; then the child is given up
 PUSH_EVERY_S: Final = 0.05  # at the end, while the pipe is full
 
+FILES: Final = "*events-*.parquet*"  # of every run, and those not finished yet
+EXPOSED_TOLD: Final = 5  # files of a log that are named; there may be thousands
+
 PACKAGES: Final = ("pyarrow", "numpy")
 
 
@@ -253,18 +257,22 @@ class EventWriter(ChunkTaker):
         rotate_bytes: int,
         rotate_age_s: float,
         backlog_max: int,
+        allow_open_files: bool = False,
     ) -> None:
         """Start the child; raises StoreError if it cannot work here."""
         self._backlog_max = backlog_max
         self._backlog: deque[bytes] = deque()
         self._backlog_bytes = 0
         _check(directory)
+        if not allow_open_files:
+            _close(directory)
         arguments = [str(directory), run, str(rotate_bytes), str(rotate_age_s)]
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "covey.pipeline.event_log.writer", *arguments],
             stdin=subprocess.PIPE,
             bufsize=0,  # ours alone writes to the pipe, and never waits for it
             start_new_session=True,
+            umask=-1 if allow_open_files else NOT_OWNER,
         )
         assert self._process.stdin is not None
         self._pipe = self._process.stdin.fileno()
@@ -336,8 +344,20 @@ def _check(directory: Path) -> None:
             " scripts/setup pipeline installs them, or Covey's extra 'pipeline'"
         )
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(OWNER_ONLY, parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"event_log.dir: {directory}: {error.strerror}") from error
     if not os.access(directory, os.W_OK | os.X_OK):
         raise StoreError(f"event_log.dir: {directory} cannot be written to")
+
+
+def _close(directory: Path) -> None:
+    """Let nobody else read the log; raises StoreError if that cannot be done."""
+    files = list(directory.glob(FILES))
+    close_to_others(directory, files)
+    found = exposures(directory, files)
+    if found:
+        raise StoreError(
+            f"event_log.dir: {directory} is open to others, and the broker may not change that:"
+            f" {'; '.join(found[:EXPOSED_TOLD])}; allow_open_files = true in [event_log] goes on"
+        )

@@ -112,6 +112,7 @@ class MessageStore(ABC):
         self.paged: Paged = _not_listening
         self.pressed: Pressed = _not_listening
         self.damages: list[str] = []  # what was found damaged, with its place
+        self.exposed: list[str] = []  # what other users may read or change, and who
 
     # What a restart finds; asked once, in this order, before anything is issued.
 

@@ -289,3 +289,31 @@ def test_a_tls_port_tells_a_client_that_trusts_another_authority_nothing(
     with Client(ports(broker, "stomp")[1]) as client:
         with pytest.raises(ssl.SSLCertVerificationError):
             context.wrap_socket(client.socket, server_hostname="localhost")
+
+
+def test_no_other_user_can_read_the_data_whoever_made_the_directory(tmp_path: Path) -> None:
+    data, events = tmp_path / "data", tmp_path / "events"
+    for directory in (data, events):
+        directory.mkdir()
+        directory.chmod(0o755)
+    with (
+        running_broker(tmp_path, arguments=("--event-log", str(events))) as broker,
+        broker.client() as client,
+    ):
+        client.send("SEND", {"destination": "/queue/q", "persistent": "true"}, b"private")
+        client.sync()
+        assert broker.signal(signal.SIGTERM) == 0
+        assert "data_is_open" not in broker.log
+    kept = [*data.iterdir(), *events.iterdir()]
+    assert {"covey.db", "lock"} < {path.name for path in kept}
+    assert [path for path in (data, events) if path.stat().st_mode & 0o777 != 0o700] == []
+    assert [path for path in kept if path.stat().st_mode & 0o077] == []
+
+
+def test_open_files_that_are_allowed_are_told(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data").chmod(0o777)
+    with running_broker(tmp_path, config="[store]\nallow_open_files = true\n") as broker:
+        (line,) = events(broker, "data_is_open")
+    assert "everybody may write" in line["places"][0]
+    assert (tmp_path / "data").stat().st_mode & 0o777 == 0o777

@@ -4,6 +4,9 @@
     covey.db     everything that survives: WAL, synchronous=FULL
     scratch.db   bodies of non-persistent messages that memory has no room for; dropped at start
 
+All of it is the broker's own user's alone (`file_modes`); where that cannot be, the start is
+refused unless it is allowed.
+
 Opening it brings it in order: a damaged file is salvaged, what the last run left in its journal is
 folded into the tables. Whatever is wrong beyond that is a StoreError that names the file.
 
@@ -17,12 +20,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import sqlite3
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Final
 
 from covey.core.errors import StoreError
+from covey.core.storage.file_modes import OWNER_ONLY, close_to_others, exposures, private_files
 from covey.core.storage.sqlite.changes import Changes, carry_out
 from covey.core.storage.sqlite.journal import Journal, replay
 from covey.core.storage.sqlite.reader import check_schema
@@ -66,14 +71,22 @@ BUSY_MS: Final = 2000  # patience with a person who looks into the file
 LOG_BYTES: Final = 64 * 1024 * 1024
 """What is left of a write-ahead log that had to grow: behind a commit of that size, or beside a
 reader, such as a backup, that kept it from being used again."""
-OWNER_ONLY: Final = 0o700
+OURS: Final = re.compile(
+    r"lock|scratch\.db(-.*)?"
+    r"|covey\.db(-wal|-shm|-journal|\.check|\.salvaging.*|\.salvaged.*|\.damaged-\d+.*)?"
+)
 
 
 class Database:
     """An open connection, the journal that goes with it, and what was found damaged."""
 
     def __init__(
-        self, directory: Path, journal_size: int, factory: type[sqlite3.Connection]
+        self,
+        directory: Path,
+        journal_size: int,
+        factory: type[sqlite3.Connection],
+        *,
+        allow_open_files: bool = False,
     ) -> None:
         """Make the directory if there is none, lock it, and open what is in it."""
         self.file = directory / FILE
@@ -82,8 +95,15 @@ class Database:
         self._journal_size = journal_size
         _make_directory(directory)
         self._lock = DirectoryLock(directory)
+        self.exposed: list[str] = []  # what others may read or change
         try:
-            self.connection = self._open(directory / SCRATCH_FILE, factory)
+            if not allow_open_files:
+                close_to_others(directory, _ours(directory))
+            self.exposed = exposures(directory, _ours(directory))
+            if self.exposed and not allow_open_files:
+                raise _too_open(directory, self.exposed)
+            with nullcontext() if allow_open_files else private_files():
+                self.connection = self._open(directory / SCRATCH_FILE, factory)
         except (sqlite3.Error, OSError, ValueError, StoreError) as error:
             self._lock.release()
             if isinstance(error, StoreError):
@@ -165,6 +185,19 @@ def _check_writable(path: Path) -> None:
         part = path.with_name(path.name + suffix)
         if part.exists() and not os.access(part, os.R_OK | os.W_OK):
             raise StoreError(f"{part} cannot be written to: see whose it is, and its permissions")
+
+
+def _ours(directory: Path) -> list[Path]:
+    """List the files that a broker has made there; the others are not ours to touch."""
+    return [path for path in directory.iterdir() if OURS.fullmatch(path.name)]
+
+
+def _too_open(directory: Path, exposed: list[str]) -> StoreError:
+    return StoreError(
+        f"data directory {directory} is open to others, and the broker may not change that:"
+        f" {'; '.join(exposed)}. Make it the broker's own user's, or let path name a directory"
+        " inside it, which the broker makes itself; allow_open_files = true in [store] goes on"
+    )
 
 
 def _make_directory(directory: Path) -> None:

@@ -55,9 +55,15 @@ class SqliteStore(MessageStore):
     ) -> None:
         super().__init__()
         self._settings = settings
-        self._database = Database(Path(settings.path), settings.journal_size, factory)
+        self._database = Database(
+            Path(settings.path),
+            settings.journal_size,
+            factory,
+            allow_open_files=settings.allow_open_files,
+        )
         self._connection = self._database.connection
         self.damages = self._database.damages
+        self.exposed = self._database.exposed
         self._changes = Changes()
         file = self._database.file
         self._writer = Writer(

@@ -27,6 +27,7 @@ def open_event_log(broker: Broker, settings: EventLogSettings) -> EventLog | Non
         rotate_bytes=settings.rotate_size,
         rotate_age_s=settings.rotate_age_s,
         backlog_max=settings.backlog_max,
+        allow_open_files=settings.allow_open_files,
     )
     events = EventLog(writer, settings.queues, broker.clock)
     broker.listen(events)

@@ -68,6 +68,8 @@ class Server:
         self.log = log
         self._loop = loop = asyncio.get_running_loop()
         self.store = open_store(settings.store, lambda call: _tell(loop, call))
+        if self.store.exposed:
+            log.warning("data_is_open", places=self.store.exposed)
         self.broker = Broker(settings, self.store, DECODERS, LogAudit(log))
         self.broker.run_mark = secrets.token_hex(4)
         self.broker.instance = f"{settings.broker.id}-{self.broker.run_mark}"

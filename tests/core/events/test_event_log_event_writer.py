@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -93,6 +94,58 @@ def test_a_stuck_writer_is_never_waited_for(tmp_path: Path) -> None:
     assert taken[-1] is False
     writer._process.kill()
     writer.close()
+
+
+def written_in(directory: Path, *, allow_open_files: bool = False) -> Path:
+    """Write a log of one event; return its file."""
+    writer = EventWriter(
+        directory,
+        "r1",
+        rotate_bytes=1 << 20,
+        rotate_age_s=60.0,
+        backlog_max=1 << 26,
+        allow_open_files=allow_open_files,
+    )
+    log = EventLog(writer, ("**",), Clock())
+    work = log.of_queue("work")
+    assert work is not None
+    work.record(EventKind.ENQUEUE, "", 0, 1)
+    log.close()
+    return directory / "events-r1-0000000000000001.parquet"
+
+
+def modes(file: Path) -> tuple[int, int]:
+    return file.parent.stat().st_mode & 0o777, file.stat().st_mode & 0o777
+
+
+def test_the_log_is_its_owners_alone_whoever_made_the_directory(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        assert modes(written_in(tmp_path / "new")) == (0o700, 0o600)
+        made = tmp_path / "made"
+        made.mkdir(0o755)
+        assert modes(written_in(made)) == (0o700, 0o600)
+        left = made / "events-r0-0000000000000001.parquet"
+        left.touch(0o644)
+        written_in(made)
+        assert modes(left) == (0o700, 0o600)
+        made.chmod(0o755)
+        assert modes(written_in(made, allow_open_files=True)) == (0o755, 0o644)
+    finally:
+        os.umask(before)
+
+
+def test_a_directory_that_stays_open_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o777)
+
+    def refuse(path: Path, mode: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "chmod", refuse)  # it is another user's
+    with pytest.raises(StoreError, match=r"everybody may write; allow_open_files = true in"):
+        writer_in(tmp_path)
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:

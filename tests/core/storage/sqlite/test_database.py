@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ from tests.core.storage.sqlite.support import Bench, Note
 JOURNAL_SIZE = 100_000
 
 
-def opened(directory: Path) -> Database:
-    return Database(directory, JOURNAL_SIZE, sqlite3.Connection)
+def opened(directory: Path, *, allow_open_files: bool = False) -> Database:
+    return Database(directory, JOURNAL_SIZE, sqlite3.Connection, allow_open_files=allow_open_files)
 
 
 def closed(database: Database) -> None:
@@ -32,6 +33,84 @@ def test_directory_is_made_with_all_its_parents(tmp_path: Path) -> None:
     assert database.file == tmp_path / "a" / "b" / FILE
     assert database.damages == []
     assert database.file.parent.stat().st_mode & 0o777 == 0o700
+    closed(database)
+
+
+def modes(directory: Path) -> dict[str, int]:
+    """Return the mode of everything in a directory, and of itself as "."."""
+    found = {path.name: path.stat().st_mode & 0o777 for path in directory.iterdir()}
+    return found | {".": directory.stat().st_mode & 0o777}
+
+
+@pytest.fixture
+def careless() -> Iterator[None]:
+    """Make files that everybody may read, as most systems do."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("careless")
+def test_everything_of_ours_is_the_owners_alone_whoever_made_the_directory(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    directory.mkdir(0o755)
+    (directory / "notes.txt").touch(0o644)
+    database = opened(directory)
+    database.connection.execute("insert into ids (digest) values (zeroblob(50000))")
+    names = (FILE, f"{FILE}-wal", f"{FILE}-shm", SCRATCH_FILE, "lock")
+    ours = dict.fromkeys(names, 0o600)
+    assert modes(directory) == ours | {".": 0o700, "notes.txt": 0o644}
+    assert database.exposed == []
+    closed(database)
+
+
+@pytest.mark.usefixtures("careless")
+def test_what_an_earlier_start_left_open_is_closed(tmp_path: Path) -> None:
+    closed(opened(tmp_path))
+    left = (FILE, "lock", f"{FILE}.damaged-1", f"{FILE}.damaged-1-wal")
+    for name in left:
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(0o664)
+    tmp_path.chmod(0o755)
+    database = opened(tmp_path)
+    found = modes(tmp_path)
+    assert found.pop(".") == 0o700
+    assert set(left) < set(found)
+    assert set(found.values()) == {0o600}
+    closed(database)
+
+
+def refuse(path: Path, mode: int) -> None:
+    raise PermissionError(1, "Operation not permitted")
+
+
+def test_a_directory_that_stays_open_refuses_the_start_and_says_to_whom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed(opened(tmp_path))
+    (tmp_path / FILE).chmod(0o644)
+    tmp_path.chmod(0o775)
+    monkeypatch.setattr(Path, "chmod", refuse)  # it is another user's
+    with pytest.raises(StoreError) as refusal:
+        opened(tmp_path)
+    text = str(refusal.value)
+    assert f"data directory {tmp_path} is open to others" in text
+    assert f"{tmp_path} (of user {os.getuid()}): its group " in text
+    assert f"{FILE} (of user {os.getuid()}): its group " in text
+    assert "everybody may read" in text
+    assert "allow_open_files = true in [store]" in text
+    database = opened(tmp_path, allow_open_files=True)  # the lock was given up
+    assert len(database.exposed) == 2
+    closed(database)
+
+
+def test_modes_are_left_alone_if_that_is_allowed(tmp_path: Path) -> None:
+    closed(opened(tmp_path))
+    tmp_path.chmod(0o750)
+    (tmp_path / FILE).chmod(0o640)
+    database = opened(tmp_path, allow_open_files=True)
+    found = modes(tmp_path)
+    assert (found["."], found[FILE], found[f"{FILE}-wal"]) == (0o750, 0o640, 0o640)
     closed(database)
 
 
