@@ -9,6 +9,7 @@ Sizes as people write them: `10k`, `100M`, `2G`, or a plain number of bytes.
 The letters are powers of 1024, as in Apollo's manual (`10k` is 10,240). A number without a letter
 is bytes. Fractions, signs and other letters are refused: a limit that was misread is worse than a
 broker that does not start. Durations have no letters at all: their key says the unit (`_s`, `_ms`).
+What is written for people only is rounded, and names its unit (`1.5 GiB`).
 """
 
 from __future__ import annotations
@@ -46,6 +47,14 @@ def format_size(size: int) -> str:
         if size and size % factor == 0:
             return f"{size // factor}{letter}"
     return str(size)
+
+
+def human_size(size: int) -> str:
+    """Write bytes for people, in the unit that suits their number: `1.5 GiB`."""
+    for unit, factor in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
+        if size >= factor:
+            return f"{size / factor:,.1f} {unit}"
+    return f"{size} bytes"
 
 
 def _within_bounds(size: int) -> int:

@@ -56,6 +56,7 @@ class Session:
         self.blocked_since = 0.0
         self.is_block_told = False  # to the audit, since it waits for long
         self.blocks = 0  # how often it had to wait
+        self.patience_s = 0.0  # how long a message may wait before the connection ends; 0: for ever
         self.paused_since = 0.0  # its peer does not read; 0: it does
         self.is_slow = False  # and has been told of
         self.sent = 0

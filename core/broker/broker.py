@@ -146,6 +146,12 @@ class Broker:
         """Return what keeps bodies out of memory; None if there is no place for them."""
         return self.turns.pager
 
+    @property
+    def damages(self) -> list[str]:
+        """Return what of the store was found damaged or missing, with its place."""
+        pager = self.turns.pager
+        return [*self.commits.store.damages, *(pager.damages if pager is not None else [])]
+
     # Connections.
 
     def host_named(self, name: str | None) -> VirtualHost:
@@ -176,7 +182,6 @@ class Broker:
         self.turn(now)
         del self.sessions[session.id]
         self.publishing.parking.forget(session)
-        self.commits.dam.forget(session)
         self.transactions.abort_all(session, now)
         for subscription in list(session.subscriptions.values()):
             session.host.unsubscribe(subscription, counted=True)
@@ -286,6 +291,7 @@ class Broker:
         self.turn(now)
         deadline = self.turns.mark_due(now + EVERY_S)
         self.rounds.make(now)
+        self.publishing.give_up_late(now)
         if self.turns.is_due:
             self.run(now)
         return deadline

@@ -29,6 +29,7 @@ from covey.core.session import Session
 
 # Of what a consumer holds, the first delivered come first: the oldest is soon found.
 HELD_LOOKED_AT: Final = 1000
+DAMAGES_SHOWN: Final = 100  # the log has them all
 
 Plain = None | bool | int | float | str | Sequence["Plain"] | dict[str, "Plain"]
 Attributes = dict[str, Plain]
@@ -36,7 +37,7 @@ Attributes = dict[str, Plain]
 ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     "broker": (
         "name", "type", "host", "hosts", "connections", "queues", "topics", "subscriptions",
-        "messages", "bytes", "auto_create", "alarm",
+        "messages", "bytes", "auto_create", "alarm", "damages",
     ),
     "queue": (
         "name", "type", "messages", "bytes", "unsettled", "consumers", "browsers", "groups",
@@ -82,7 +83,8 @@ def broker(broker: Broker, host: VirtualHost) -> Attributes:
         "messages": sum(queue.board.index.count for queue in holding),
         "bytes": sum(queue.size for queue in holding),
         "auto_create": broker.limits.auto_create,
-        "alarm": "; ".join(filter(None, broker.commits.dam.alarms.values())),
+        "alarm": broker.commits.dam.alarm,
+        "damages": broker.damages[:DAMAGES_SHOWN],
     }
 
 

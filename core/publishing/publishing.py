@@ -2,23 +2,25 @@
 """Publishing: how messages get to where they belong, all or nothing.
 
 One SEND may name many destinations, and a transaction has many sends; either all of them are
-taken or none. So every queue is asked first (`core.queue.quota`), and only then is anything put.
-Work that finds a queue full is parked and tried again, in order; its session is blocked meanwhile.
+taken or none. So every queue is asked first (`core.queue.quota`), and the dam
+(`core.storage.overload`), and only then is anything put. Work that finds no room is parked and
+tried again, in order; its session is blocked meanwhile.
 
 A topic never refuses, but a subscriber that does not keep up makes the producer wait before its
 next message: the session is blocked until every such subscriber has caught up.
 
 A mirrored queue listens to the topic of its name, so a send to the queue goes to the topic.
 
-Parking: work that waits for room in a queue, in the order it came.
+Parking: work that waits for room in a queue, or for a gate of the dam, in the order it came.
 
-A producer whose message finds its queue full (`full_policy = "block"`) waits here; so does a
-commit. When the queue has lost a message the oldest piece of work is tried again, as a whole; it
-may then wait for another queue.
+A producer whose message finds its queue full (`full_policy = "block"`) waits here; so does one
+that finds a gate shut (`core.storage.overload`), and so does a commit. When the queue has lost a
+message, or may hold more, or the gate opens, the oldest piece of work is tried again, as a whole;
+it may then wait for something else.
 
-A queue that somebody waits for says so when it loses a message (`free`), and no more: trying
-again there and then would put a message into a queue that is in the middle of something. The
-broker retries between dispatches.
+What somebody waits for says so when there is room (`free`), and no more: trying again there and
+then would put a message into a queue that is in the middle of something. The broker retries
+between dispatches.
 """
 
 from __future__ import annotations
@@ -39,15 +41,17 @@ from covey.core.queue.queue import Queue
 from covey.core.queue.quota import has_room, is_kept_out_by_itself, why_full
 from covey.core.session import Session
 from covey.core.storage.commits import Commits
+from covey.core.storage.overload import Gate
 from covey.groups.key import GroupIdError
 
 Send = tuple[tuple["Destination", ...], "Message"]
+Obstacle = Queue | Gate
 
 
 class Work:
     """Messages to be published all together, and what follows."""
 
-    __slots__ = ("done", "refused", "sends", "session", "taken")
+    __slots__ = ("done", "is_ours", "refused", "sends", "session", "taken")
 
     def __init__(
         self,
@@ -56,7 +60,10 @@ class Work:
         done: Callable[[], None] | None = None,
         refused: Callable[[], None] | None = None,
         taken: Callable[[], None] | None = None,
+        *,
+        is_ours: bool = False,
     ) -> None:
+        self.is_ours = is_ours  # what the broker itself says waits for no disk and no memory
         self.session = session
         self.sends = sends
         self.taken = taken  # called as it is taken: what it does is part of the same batch
@@ -65,58 +72,65 @@ class Work:
 
 
 class Parking:
-    """Who waits for which queue."""
+    """Who waits for what."""
 
     def __init__(self) -> None:
-        self.waiting: dict[Queue, deque[Work]] = {}
-        self.freed: dict[Queue, None] = {}  # those that lost a message somebody waits for
+        self.waiting: dict[Obstacle, deque[Work]] = {}
+        self.freed: dict[Obstacle, None] = {}  # those that somebody waits for, and need not
 
-    def add(self, queue: Queue, work: Work) -> None:
-        """Let a piece of work wait for a queue."""
-        self.waiting.setdefault(queue, deque()).append(work)
-        queue.freed = self.free
+    def add(self, obstacle: Obstacle, work: Work) -> None:
+        """Let a piece of work wait for a queue or a gate."""
+        self.waiting.setdefault(obstacle, deque()).append(work)
+        obstacle.freed = self.free
 
-    def free(self, queue: Queue) -> None:
-        """Hear that a queue has more room, or is gone."""
-        if queue in self.waiting:
-            self.freed[queue] = None
+    def free(self, obstacle: Obstacle) -> None:
+        """Hear that a queue has more room or is gone, or that a gate has opened."""
+        if obstacle in self.waiting:
+            self.freed[obstacle] = None
 
-    def retry(self, attempt: Callable[[Work], Queue | None]) -> None:
-        """Try what waits for the freed queues, oldest first, until it finds no room again.
+    def sessions(self) -> list[Session]:
+        """Return whose work waits, each as often as it does."""
+        return [work.session for line in self.waiting.values() for work in line]
 
-        `attempt` returns the queue that has no room, None if the work is done with.
+    def retry(self, attempt: Callable[[Work], Obstacle | None]) -> None:
+        """Try what waits for what was freed, oldest first, until it finds no room again.
+
+        `attempt` returns what stands in the way, None if the work is done with.
         """
         while self.freed:
-            queue = next(iter(self.freed))
-            del self.freed[queue]
-            self._retry(queue, attempt)
+            obstacle = next(iter(self.freed))
+            del self.freed[obstacle]
+            self._retry(obstacle, attempt)
 
-    def forget(self, session: Session) -> None:
-        """Drop the work of a session that went; who waited behind it may go on."""
-        for queue, line in list(self.waiting.items()):
+    def forget(self, session: Session) -> list[Work]:
+        """Drop and return the work of a session that went; who waited behind it may go on."""
+        gone: list[Work] = []
+        for obstacle, line in list(self.waiting.items()):
             kept = deque([work for work in line if work.session is not session])
             if len(kept) == len(line):
                 continue
+            gone += [work for work in line if work.session is session]
             if kept:
-                self.waiting[queue] = kept
-                self.freed[queue] = None
+                self.waiting[obstacle] = kept
+                self.freed[obstacle] = None
             else:
-                del self.waiting[queue]
-                self.freed.pop(queue, None)
-                queue.freed = None
+                del self.waiting[obstacle]
+                self.freed.pop(obstacle, None)
+                obstacle.freed = None
+        return gone
 
-    def _retry(self, queue: Queue, attempt: Callable[[Work], Queue | None]) -> None:
-        line = self.waiting.pop(queue, None)
-        queue.freed = None
+    def _retry(self, obstacle: Obstacle, attempt: Callable[[Work], Obstacle | None]) -> None:
+        line = self.waiting.pop(obstacle, None)
+        obstacle.freed = None
         while line:
-            blocker = attempt(line[0])
-            if blocker is queue:
-                self.waiting[queue] = line
-                queue.freed = self.free
+            found = attempt(line[0])
+            if found is obstacle:
+                self.waiting[obstacle] = line
+                obstacle.freed = self.free
                 return
             work = line.popleft()
-            if blocker is not None:
-                self.add(blocker, work)
+            if found is not None:
+                self.add(found, work)
 
 
 # Asked for each message: a look-up in an Enum is a search.
@@ -163,6 +177,9 @@ class Publishing:
         target = targets[0]
         if target not in session.sendable:
             return False
+        dam = self.commits.dam
+        if dam.is_shut and dam.gate(is_persistent=message.persistent) is not None:
+            return False
         if target.kind is QUEUE:
             queue = session.host.queues.get(target.name)
             if queue is None or not queue.takes_all or message.due_ms:
@@ -174,8 +191,6 @@ class Publishing:
         elif not self._is_fanned_out(session, target, message):
             return False
         session.sent += 1
-        if self.commits.dam.is_shut:
-            self.commits.dam.hold(session, session.host.now, is_persistent=message.persistent)
         return True
 
     def place(
@@ -203,6 +218,16 @@ class Publishing:
         """Try what waited for queues that have room again."""
         self.parking.retry(self._attempt)
 
+    def give_up_late(self, now: float) -> None:
+        """End the connections that would rather fail than wait any longer; nothing is taken."""
+        for session in self.parking.sessions():
+            if 0.0 < session.patience_s <= now - session.blocked_since:
+                for work in self.parking.forget(session):
+                    if work.refused is not None:
+                        work.refused()
+                if session.kick is not None:
+                    session.kick(f"the message was not taken in time: {session.blocked_on}")
+
     def dead_letter(self, host: VirtualHost, queue: Queue, message: Message, reason: str) -> None:
         """Put a dead message where its queue's policy says; it never expires there."""
         name = queue.settings.dlq
@@ -218,28 +243,34 @@ class Publishing:
 
     def start(self, work: Work) -> None:
         """Carry work out, now or when there is room; raises RefusedError if it can never be."""
-        blocker = self._try(work, may_overtake=False)
-        if blocker is None:
+        obstacle = self._try(work, may_overtake=False)
+        if obstacle is None:
             self._finish(work)
         else:
-            work.session.block(why_full(blocker), work.session.host.now)
-            self.parking.add(blocker, work)
+            work.session.block(_why(obstacle), work.session.host.now)
+            self.parking.add(obstacle, work)
 
-    def _attempt(self, work: Work) -> Queue | None:
+    def answer(self, session: Session, targets: tuple[Destination, ...], message: Message) -> None:
+        """Put what the broker answers a session where it asked; an alarm keeps no answer back."""
+        self.start(Work(session, [(targets, message)], is_ours=True))
+
+    def _attempt(self, work: Work) -> Obstacle | None:
         """Try parked work again; a refusal now is the sender's, not of whoever made room."""
         self.promises.disclaim()
         try:
-            blocker = self._try(work, may_overtake=True)
+            obstacle = self._try(work, may_overtake=True)
         except RefusedError as error:
             if work.refused is not None:
                 work.refused()
             if work.session.kick is not None:
                 work.session.kick(error.text)
             return None
-        if blocker is None:
+        if obstacle is None:
             self._finish(work)
             work.session.unblock()
-        return blocker
+        else:
+            work.session.blocked_on = _why(obstacle)
+        return obstacle
 
     def _finish(self, work: Work) -> None:
         if work.taken is not None:
@@ -247,24 +278,29 @@ class Publishing:
         self.promises.claim(work.session)
         if work.done is not None:
             self.promises.after(work.session, work.done)
-        dam = self.commits.dam
-        if dam.is_shut:
-            is_persistent = any(message.persistent for _, message in work.sends)
-            dam.hold(work.session, work.session.host.now, is_persistent=is_persistent)
 
-    def _try(self, work: Work, *, may_overtake: bool) -> Queue | None:
-        """Publish everything, or nothing: then return the queue that has no room."""
+    def _try(self, work: Work, *, may_overtake: bool) -> Obstacle | None:
+        """Publish everything, or nothing: then return what stands in the way."""
         session = work.session
         sends = [
             (admitted(session, targets, self.broker_id, self.sessions), message)
             for targets, message in work.sends
         ]
-        blocker = self._blocker(session, sends, may_overtake=may_overtake)
-        if blocker is None:
+        obstacle: Obstacle | None = self._blocker(session, sends, may_overtake=may_overtake)
+        if obstacle is None and self.commits.dam.is_shut:
+            obstacle = self._gate(work)
+        if obstacle is None:
             for targets, message in sends:
                 for target in targets:
                     self._route(session, target, message)
-        return blocker
+        return obstacle
+
+    def _gate(self, work: Work) -> Gate | None:
+        """Return the gate that work has to wait at; what sends nothing only makes room."""
+        if work.is_ours or not work.sends:
+            return None
+        is_persistent = any(message.persistent for _, message in work.sends)
+        return self.commits.dam.gate(is_persistent=is_persistent)
 
     def _blocker(self, session: Session, sends: list[Send], *, may_overtake: bool) -> Queue | None:
         counts: dict[Queue, int] = {}
@@ -311,6 +347,11 @@ class Publishing:
         if self._fanned is not None:
             self._fanned.fan_out(now)
             self._fanned = None
+
+
+def _why(obstacle: Obstacle) -> str:
+    """Say in words what a producer waits for."""
+    return obstacle.reason if isinstance(obstacle, Gate) else why_full(obstacle)
 
 
 def _is_taken_at_once(topic: Topic) -> bool:

@@ -2,7 +2,8 @@
 
 Each request has a session of its own in the core, for as long as it lasts; so limits, permissions
 and the store treat it like any connection. An answer to a send leaves when the message is safe. A
-queue without room gets a few seconds; then the answer is 503 and the message is not taken.
+queue without room, a full disk and used-up memory get a few seconds; then the answer is 503 with
+the cause, and the message is not taken.
 
 HttpMessage: a message that was sent over HTTP, kept in no wire's words.
 
@@ -197,9 +198,10 @@ async def _publish(ask: Ask, session: Session, target: Destination, message: Htt
         await ended.wait()
     if failures:
         raise RefusedError(failures[0])
+    if session.is_blocked:
+        raise RefusedError(f"the message was not taken in time: {session.blocked_on}", "full")
     if not ended.is_set():
-        cause = session.blocked_on or "the store takes long"
-        raise RefusedError(f"the message was not taken in time: {cause}", "full")
+        raise RefusedError("the message is there, but not yet safe: the store takes long", "full")
 
 
 def _open(ask: Ask) -> Session:

@@ -11,6 +11,7 @@ from typing import Final
 from starlette.responses import Response
 
 from covey import __version__
+from covey.core.management.describe import Attributes
 from covey.protocols.http import definitions, management, messages
 from covey.protocols.http.answer import json_answer, text_answer
 from covey.protocols.http.ask import Ask
@@ -42,9 +43,16 @@ async def _live(ask: Ask) -> Response:
 
 
 async def _ready(ask: Ask) -> Response:
-    """Answer whether messages can be taken, and why not."""
+    """Answer whether messages can be taken, and why not; and what a start could not find.
+
+    Strangers may ask: they learn how much is damaged, and no queue's name.
+    """
     why = ask.unready()
-    return json_answer({"status": why or "ok"}, 503 if why else 200)
+    answer: Attributes = {"status": why or "ok"}
+    if ask.broker.damages:
+        answer["damages"] = len(ask.broker.damages)
+        answer["lost"] = list(ask.broker.commits.store.losses)
+    return json_answer(answer, 503 if why else 200)
 
 
 async def _page(ask: Ask) -> Response:

@@ -8,7 +8,7 @@ an ERROR. A RECEIPT is sent when what the frame asked for is done and safe.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from covey import __version__
 from covey.core.errors import ProtocolError, RefusedError
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from covey.protocols.stomp.engine import StompEngine
 
 Headers = dict[str, str]
+WAIT_HEADER: Final = "covey-wait-ms"  # of CONNECT: rather an ERROR than a longer wait for room
 
 
 def on_connect(engine: StompEngine, frame: Frame, headers: Headers) -> None:
@@ -63,6 +64,7 @@ def on_connect(engine: StompEngine, frame: Frame, headers: Headers) -> None:
     )
     session = broker.open(broker.host_named(host), identity, engine.now)
     engine.heartbeat = heartbeat
+    session.patience_s = _patience(headers.get(WAIT_HEADER, ""))
     _welcome(engine, session, version, headers.get("client-id", ""))
     _receipt_after(engine, headers)
 
@@ -78,6 +80,15 @@ def _log_in(engine: StompEngine, headers: Headers) -> Identity:
         raise
     authorise(identity, Verb.CONNECT, "broker")
     return identity
+
+
+def _patience(wait_ms: str) -> float:
+    """Return for how many seconds a client lets a message wait for room; 0: for ever."""
+    if not wait_ms:
+        return 0.0
+    if not (wait_ms.isascii() and wait_ms.isdigit() and len(wait_ms) < 10):
+        raise ProtocolError(f"{WAIT_HEADER}:{wait_ms[:40]} is no number of milliseconds")
+    return int(wait_ms) / 1000
 
 
 def _welcome(engine: StompEngine, session: Session, version: Version, client_id: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from covey.config.record import SIZE_MAX, format_size, parse_size
+from covey.config.record import GIB, MIB, SIZE_MAX, format_size, human_size, parse_size
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,12 @@ def test_a_size_beyond_every_machine_is_refused() -> None:
 @pytest.mark.parametrize("size", [0, 1, 1023, 1024, 1536, 10240, 1 << 20, 5 << 30])
 def test_a_formatted_size_reads_back(size: int) -> None:
     assert parse_size(format_size(size)) == size
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KiB"), (3 * MIB, "3.0 MiB"),
+     (75931021312, "70.7 GiB"), (100_000 * GIB, "100,000.0 GiB")],
+)  # fmt: skip
+def test_sizes_are_written_for_people(size: int, text: str) -> None:
+    assert human_size(size) == text

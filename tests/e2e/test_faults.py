@@ -114,12 +114,12 @@ def test_a_full_disk_holds_up_producers_and_ends_by_itself(
         producer = broker.client()
         count = fill_up(producer)
         assert count * len(BODY) > SMALL_DISK // 4
-        # The next message was taken and its producer waits: nobody else does.
+        # The next message was not taken and its producer waits: nobody else does.
         with broker.client() as other:
             other.send("SEND", {"destination": "/queue/other", "receipt": "quick"}, b"x")
             assert receipt(other) == "quick"
         until_logged(broker, '"event": "producer_blocked"')
-        assert "bytes free, less than" in broker.log
+        assert "free, less than 4.0 MiB" in broker.log
         drain(broker, count)
         assert receipt(producer) == str(count)
         send(producer, "more")

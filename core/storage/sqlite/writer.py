@@ -40,6 +40,7 @@ from pathlib import Path
 from threading import Condition, Thread
 from typing import Final
 
+from covey.config.record import human_size
 from covey.core.errors import StoreError
 from covey.core.storage.sqlite.changes import Changes, carry_out
 from covey.core.storage.sqlite.journal import Journal
@@ -66,7 +67,9 @@ class Disk:
         least = self._free_min(disk.f_blocks * disk.f_frsize)
         if free < least:
             free += _reusable(connection)
-        return f"the disk has {max(0, free)} bytes free, less than {least}" if free < least else ""
+        if free >= least:
+            return ""
+        return f"the disk has {human_size(max(0, free))} free, less than {human_size(least)}"
 
 
 def _reusable(connection: sqlite3.Connection) -> int:

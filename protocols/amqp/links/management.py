@@ -331,7 +331,7 @@ def _reply_when_safe(
     def reply() -> None:
         if not session.is_gone:
             with suppress(RefusedError):  # its queue went meanwhile: there is nobody to tell
-                engine.broker.publish(session, place, answer)
+                engine.broker.publishing.answer(session, place, answer)
 
     engine.broker.promises.after(session, reply)
 

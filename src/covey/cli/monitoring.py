@@ -11,7 +11,8 @@ What it could not fetch in time is told on standard error.
 
 `covey check`: one question, one exit code, for health checks of machines.
 
-0 it works; 1 it does not; 3 nobody answers; 4 the login is refused.
+0 it works; 1 it does not, or takes no messages now; 3 nobody answers; 4 the login is refused. What
+the store has lost is told, and no failure: what is left works.
 """
 
 from __future__ import annotations
@@ -186,6 +187,9 @@ def check(
         raise AnswerError(f"queue {queue} has {row['consumers']} consumers, not {consumers_min}")
     if as_json:
         show_one(found, as_json=True)
-    else:
-        alarm = f"; but producers wait: {found['alarm']}" if found["alarm"] else ""
-        say(f"ok: {found['connections']} connections, {found['messages']} messages{alarm}")
+    if found["alarm"]:
+        raise AnswerError(f"messages cannot be taken: {found['alarm']}")
+    if not as_json:
+        say(f"ok: {found['connections']} connections, {found['messages']} messages")
+        for damage in found["damages"]:
+            say(f"the store is damaged: {damage}")

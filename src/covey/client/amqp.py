@@ -21,7 +21,8 @@ from proton.reactor import Copy, ReceiverOption, Selector
 from proton.utils import BlockingSender, LinkDetached
 
 from covey.client.base import SEQ_HEADER, TIMEOUT_S, Delivery, MessageClient
-from covey.client.errors import UnreachableError
+from covey.client.errors import AnswerError, ClientError, UnreachableError
+from covey.client.management import Management
 from covey.client.place import Place
 from covey.client.proton_connection import close, connect, refusal, why
 from covey.protocols.amqp.messages.message import AmqpMessage
@@ -65,7 +66,10 @@ class AmqpClient(MessageClient):
     def confirm(self) -> None:
         """Wait until the broker has taken everything sent so far."""
         sent, self._sent = self._sent, []
-        self._wait(lambda: all(each.settled for each in sent))
+        try:
+            self._wait(lambda: all(each.settled for each in sent))
+        except UnreachableError as error:
+            raise self._why_late(error) from error
         for each in sent:
             each.settle()
             if each.remote_state != Disposition.ACCEPTED:
@@ -129,6 +133,17 @@ class AmqpClient(MessageClient):
         if seq is not None:
             headers[SEQ_HEADER] = str(int(seq))
         return Delivery(headers, neutral.body)
+
+    def _why_late(self, error: UnreachableError) -> ClientError:
+        """Say why a message was not taken, if the broker tells us; we let go of it now."""
+        self.close()
+        try:
+            with Management(self.place, self.timeout_s) as management:
+                (broker,) = management.query("broker")
+        except ClientError:
+            return error
+        alarm = broker["alarm"]
+        return AnswerError(f"the message was not taken in time: {alarm}") if alarm else error
 
     def _wait(self, condition: Callable[[], bool]) -> None:
         self._do(lambda: self._connection.wait(condition, timeout=self.timeout_s))

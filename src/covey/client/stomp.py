@@ -118,7 +118,9 @@ class StompClient(MessageClient):
         place = self.place
         login = [("login", place.user), ("passcode", place.password or "")]
         host = ("host", place.virtual_host or place.host)
-        self._write("CONNECT", [("accept-version", "1.2"), host, *login])
+        # Before we give up the broker does, and says what the message has waited for.
+        wait = ("covey-wait-ms", str(int(self.timeout_s * 500)))
+        self._write("CONNECT", [("accept-version", "1.2"), host, *login, wait])
         frame = self._frame(self.timeout_s)
         if frame is None or frame.command != "CONNECTED":
             raise UnreachableError(f"{place.address} does not speak STOMP")

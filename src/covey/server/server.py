@@ -140,7 +140,9 @@ class Server:
         """Say why no message can be taken; "" if it can."""
         if self._is_stopping:
             return "the broker is shutting down"
-        return "the store failed" if self.broker.promises.failure is not None else ""
+        if self.broker.promises.failure is not None:
+            return "the store failed"
+        return self.broker.commits.dam.alarm
 
     def reload(self) -> None:
         """Read the configuration again; log what changed, or why nothing did."""
@@ -216,9 +218,7 @@ class Server:
 
     def _tell_damages(self) -> None:
         """Log what was found damaged in the store since the last time."""
-        pager = self.broker.pager
-        found = [*self.store.damages, *(pager.damages if pager is not None else [])]
-        for place in [place for place in found if place not in self._damages]:
+        for place in [place for place in self.broker.damages if place not in self._damages]:
             self._damages.add(place)
             self.log.error("store_damaged", place=place)
 

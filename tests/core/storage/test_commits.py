@@ -168,8 +168,8 @@ def test_pressure_blocks_who_sends_something_persistent_and_nobody_else(tmp_path
     house.broker.run(0.0)
     assert reader.got == [1]
     house.broker.commits.pressed("")
-    assert not house.session.is_blocked
     house.rest()
+    assert not house.session.is_blocked
     assert house.receipts == ["late"]
     house.store.close()
 

@@ -106,6 +106,22 @@ def test_a_full_queue_is_told_and_takes_nothing(monkeypatch: pytest.MonkeyPatch)
     assert not world.broker.sessions
 
 
+def test_a_message_that_an_alarm_keeps_out_is_told_why_and_not_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(messages, "ROOM_WAIT_S", 0.01)
+    world = World(make_settings())
+    world.broker.commits.pressed("the disk has 1.0 GiB free, less than 2.0 GiB")
+    for _ in range(3):
+        answer = world.ask("POST", SEND, json={})
+        assert (answer.status_code, answer.json()["code"]) == (503, "full")
+        assert answer.json()["text"].endswith("the disk has 1.0 GiB free, less than 2.0 GiB")
+    assert world.ask("POST", SEND, json={"persistent": False}).status_code == 201
+    world.broker.commits.pressed("")
+    assert world.host.queues["q"].board.index.count == 1
+    assert not world.broker.publishing.parking.waiting
+
+
 def test_a_queue_that_rejects_is_told_at_once() -> None:
     world = World(make_settings(queue=[{"id": "**", "quota_messages": 1, "full_policy": "reject"}]))
     world.ask("POST", SEND, json={})

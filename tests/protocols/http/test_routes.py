@@ -112,6 +112,19 @@ def test_a_broker_that_cannot_take_messages_is_alive_but_not_ready(world: World)
     assert (answer.status_code, answer.json()) == (503, {"status": "the store failed"})
 
 
+def test_what_the_store_has_lost_is_told_to_strangers_without_names(world: World) -> None:
+    assert world.ask("GET", "/readyz", None).json() == {"status": "ok"}
+    world.broker.commits.store.damages.append("message 7 of queue payroll cannot be read")
+    world.broker.commits.store.losses.append("batches 3 to 5 cannot be found")
+    answer = world.ask("GET", "/readyz", None)
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "status": "ok",
+        "damages": 1,
+        "lost": ["batches 3 to 5 cannot be found"],
+    }
+
+
 def test_every_refusal_of_the_core_has_a_status() -> None:
     codes = "invalid not-found exists denied limit full conflict store-failed internal-error"
     assert set(codes.split()) <= set(STATUS)

@@ -250,3 +250,36 @@ def test_a_client_that_sends_all_it_has_before_it_reads_is_not_stuck() -> None:
     assert [frame.body for frame in client.inbox] == [
         f"message {number}".encode() for number in range(100)
     ]
+
+
+def test_the_first_persistent_message_of_a_connection_waits_for_an_alarm_to_end() -> None:
+    world = World()
+    world.broker.commits.pressed("the disk is full")
+    client = world.connect()
+    client.publish("/queue/a", "x", persistent="true", receipt="r")
+    assert client.inbox == [] and world.depth("/queue/a") == 0
+    client.publish("/queue/a", "y", receipt="s")  # stays in the stream behind it
+    world.broker.commits.pressed("")
+    world.wait(0.1)
+    assert [client.take("RECEIPT")["receipt-id"] for _ in range(2)] == ["r", "s"]
+
+
+def test_who_would_rather_fail_than_wait_is_told_why_and_its_message_is_not_taken() -> None:
+    world = World()
+    world.broker.commits.pressed("the disk is full")
+    client = world.connect(**{"covey-wait-ms": "2000"})
+    client.publish("/queue/a", "x", persistent="true", receipt="r")
+    world.wait(1.9)
+    assert client.inbox == []
+    world.wait(0.2)
+    assert client.error()["message"] == "the message was not taken in time: the disk is full"
+    world.broker.commits.pressed("")
+    world.wait(0.1)
+    assert world.depth("/queue/a") == 0
+
+
+def test_a_patience_that_is_no_number_is_refused() -> None:
+    client = World().stranger()
+    headers = {"accept-version": "1.2", "host": "localhost", **LOGIN}
+    client.send("CONNECT", headers | {"covey-wait-ms": "-1"})
+    assert "covey-wait-ms:-1" in client.error()["message"]

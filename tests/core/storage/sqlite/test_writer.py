@@ -178,7 +178,7 @@ def test_low_disk_is_noticed_at_start_and_its_end_too(
     monkeypatch.setattr(os, "statvfs", lambda path: disk)
     bench = Bench(tmp_path, disk_free_min=50_000)
     bench.loop.turn()
-    assert bench.pressures == ["the disk has 40960 bytes free, less than 50000"]
+    assert bench.pressures == ["the disk has 40.0 KiB free, less than 48.8 KiB"]
     bench.store.append(1, 1, "", Note(b"what came before is still written"))
     assert bench.flush() is None
     disk.f_bavail = 20

@@ -269,3 +269,14 @@ def test_a_settlement_that_is_answered_waits_for_no_commit_but_its_own() -> None
     store.write()
     peer.pump()
     assert kept.settled
+
+
+def test_the_first_durable_message_of_a_connection_waits_for_an_alarm_to_end() -> None:
+    peer = Peer(make_broker())
+    peer.broker.commits.pressed("the disk is full")
+    delivery = peer.send(peer.sender("q"), Message(body="x", durable=True))
+    assert delivery.remote_state == 0
+    peer.broker.commits.pressed("")
+    peer.broker.run(peer.now)
+    peer.pump()
+    assert delivery.remote_state == Delivery.ACCEPTED

@@ -76,6 +76,20 @@ def test_a_queue_is_created_read_updated_and_deleted(broker: Broker, manager: Ma
     assert "MyMsgQueue" not in broker.hosts[0].queues
 
 
+def test_an_update_keeps_what_it_does_not_name_and_null_removes_one(manager: Manager) -> None:
+    named = {"type": "covey.queue", "name": "q"}
+    given = {"covey.full_policy": "block", "qpid.max_count": 5, "covey.nak_limit": 3}
+    manager.ask("CREATE", {"arguments": given}, **named)
+    changes = {"qpid.max_count": 100, "covey.nak_limit": None}
+    _, changed = manager.ask("UPDATE", {"arguments": changes}, **named)
+    assert changed["arguments"] == {"covey.full_policy": "block", "qpid.max_count": 100}
+
+
+def test_an_answer_leaves_while_producers_wait_for_memory(broker: Broker, manager: Manager) -> None:
+    broker.commits.dam.weigh(2, 1)
+    assert manager.ask("READ", type="broker", name="default")[0] == 200
+
+
 def test_a_query_shows_rows_by_offset_and_count(manager: Manager) -> None:
     for number in range(5):
         manager.ask("CREATE", {}, type="queue", name=f"q{number}")
