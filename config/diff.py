@@ -3,8 +3,9 @@
 Entries of a list are told apart by their `id` or `name`, permissions by their place, counted from 0
 as in the mistakes that `load` tells. The first `queue` or `topic` entry that matches a name is its
 policy, so entries that have changed places are told, too. A secret's change is told, the secret is
-not. Where the broker listens, keeps its messages, what it is called and how its threads share the
-processor cannot change while it runs: a reload leaves those as they are and says so.
+not. Where the broker listens, where and how it keeps its messages, what it is called and how its
+threads share the processor cannot change while it runs: a reload leaves those as they are and says
+so.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from pydantic import SecretStr
 from covey.config.connectors import ConnectorSettings
 from covey.config.settings import Settings
 
-FIXED_TABLES: Final = ("store", "event_log", "virtual_hosts")
+FIXED_TABLES: Final = ("event_log", "virtual_hosts")
+FIXED_IN_STORE: Final = ("kind", "path", "journal_size")
 FIXED_IN_BROKER: Final = ("id", "work_per_turn", "switch_interval_ms")
 FIXED_IN_CONNECTOR: Final = ("protocol", "bind")
 ABSENT: Final = "nothing"
@@ -51,6 +53,8 @@ def reloadable(old: Settings, new: Settings) -> tuple[Settings, list[str]]:
     update: dict[str, object] = {name: getattr(old, name) for name in FIXED_TABLES}
     fixed = {name: getattr(old.broker, name) for name in FIXED_IN_BROKER}
     update["broker"] = new.broker.model_copy(update=fixed)
+    kept = {name: getattr(old.store, name) for name in FIXED_IN_STORE}
+    update["store"] = new.store.model_copy(update=kept)
     update["connectors"] = tuple([_connector(entry, new) for entry in old.connectors])
     taken = new.model_copy(update=update)
     return taken, changes(taken, new)

@@ -95,6 +95,41 @@ class DeclareError(ValueError):
 
 def declared(name: str, arguments: Mapping[str, object], base: QueueSettings) -> QueueSettings:
     """Return the settings of a queue declared with these arguments on top of its policy."""
+    changes, groups = _read(name, arguments)
+    _refuse_impossible(name, arguments, groups, base)
+    _follow_qpid(arguments, changes, groups, base)
+    kept = base.groups.model_dump(exclude_unset=True)
+    return _validated(name, changes, kept | groups, base)
+
+
+def changed(
+    name: str, arguments: Mapping[str, object], old: QueueSettings, policy: QueueSettings
+) -> QueueSettings:
+    """Return the settings of a queue after these arguments: what they do not name stays.
+
+    One that is None is as the queue's policy says again, as if it had never been given.
+    """
+    changes, groups = _read(name, arguments)
+    _refuse_impossible(name, arguments, groups, old)
+    kept = old.groups.model_dump(exclude_unset=True)
+    for key, value in arguments.items():
+        if key in IGNORED_KEYS or value is not None:
+            continue
+        setting = _named(name, key)
+        option = setting.removeprefix(GROUP_PREFIX)
+        if option == setting:
+            changes.setdefault(setting, getattr(policy, setting))
+        elif option not in groups:
+            kept.pop(option, None)
+            if option in policy.groups.model_fields_set:
+                kept[option] = getattr(policy.groups, option)
+    return _validated(name, changes, kept | groups, old)
+
+
+def _read(
+    name: str, arguments: Mapping[str, object]
+) -> tuple[dict[str, object], dict[str, object]]:
+    """Return what arguments say in our words: of the queue, and of its groups."""
     changes: dict[str, object] = {}
     groups: dict[str, object] = {}
     for key, value in arguments.items():
@@ -105,11 +140,15 @@ def declared(name: str, arguments: Mapping[str, object], base: QueueSettings) ->
             groups[setting.removeprefix(GROUP_PREFIX)] = given
         elif setting:
             changes[setting] = given
-    _refuse_impossible(name, arguments, groups, base)
-    _follow_qpid(arguments, changes, groups, base)
+    return changes, groups
+
+
+def _validated(
+    name: str, changes: dict[str, object], groups: dict[str, object], base: QueueSettings
+) -> QueueSettings:
     whole = base.model_dump() | changes | {"id": name}
     # A strategy brings the defaults that follow from its name, so only what was set is kept.
-    whole["groups"] = base.groups.model_dump(exclude_unset=True) | groups
+    whole["groups"] = groups
     try:
         return QueueSettings.model_validate(whole)
     except ValidationError as error:
@@ -166,6 +205,16 @@ def _own(name: str, key: str, value: object) -> tuple[str, object]:
     if word.setting in NUMBERS and isinstance(value, str) and value.isdigit():
         return word.setting, int(value)
     return word.setting, value
+
+
+def _named(name: str, key: str) -> str:
+    """Return which of our settings an argument is about, whatever it says of it."""
+    if key.startswith(OWN_PREFIX):
+        return _own_setting(name, key)
+    word = BY_KEY.get(key)
+    if word is None:
+        raise _unknown(name, key, BY_KEY)
+    return word.setting
 
 
 def _own_setting(name: str, key: str) -> str:

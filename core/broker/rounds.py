@@ -68,6 +68,7 @@ class Rounds:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._last = 0.0
+        self._used = 0  # bytes of memory, when they were last counted
 
     def make(self, now: float) -> None:
         """Look around, unless it was done a moment ago."""
@@ -84,6 +85,7 @@ class Rounds:
 
     def weigh(self, used: int) -> None:
         """Hear how many bytes of memory the process uses, and let producers wait if need be."""
+        self._used = used
         broker = self._broker
         limits = broker.limits
         allowed = limits.memory_limit * limits.memory_alarm_percent // 100
@@ -91,3 +93,7 @@ class Rounds:
             queue.board.index.count for host in broker.hosts for queue in host.all_queues()
         )
         broker.commits.dam.weigh(used, allowed if is_any else 0)
+
+    def weigh_again(self) -> None:
+        """Judge what was last counted by the limits that hold now."""
+        self.weigh(self._used)

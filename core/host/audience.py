@@ -44,10 +44,18 @@ class Audience:
 
     def listen(self, subscription: Subscription, topic: Topic) -> None:
         """Let a subscription hear a topic, with the topic's patience for slow ones."""
-        buffer_size = subscription.buffer_size
+        subscription.listen(topic, self._buffer_size(subscription, topic), self._clock)
+
+    def reconsider(self, subscription: Subscription) -> None:
+        """Let the policies that hold now hold for one who listens already, too."""
+        if subscription.feed is not None and subscription.topics:
+            first = next(iter(subscription.topics))  # as when it began to listen
+            subscription.feed.allow(self._buffer_size(subscription, first))
+
+    def _buffer_size(self, subscription: Subscription, topic: Topic) -> int:
         if self.policies.slow_consumer(topic.name) == "queue":
-            buffer_size = self.policies.broker.memory_window_queue
-        subscription.listen(topic, buffer_size, self._clock)
+            return self.policies.broker.memory_window_queue
+        return subscription.buffer_size
 
     def add(self, subscription: Subscription, pattern: Pattern) -> None:
         """Let a subscription hear every topic that its pattern means."""

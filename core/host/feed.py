@@ -133,6 +133,12 @@ class Feed(Source):
         if self.size > self.buffer_size:
             self.is_over = True
 
+    def allow(self, buffer_size: int) -> None:
+        """Let so much wait from now on; its producers need not, if that is enough."""
+        self.buffer_size = buffer_size
+        if self.is_over and self.size <= buffer_size:
+            self._keep_up()
+
     def credit_changed(self, consumer: Consumer) -> None:
         """Send what waits, as far as the credit goes."""
         while self.waiting and consumer.is_willing():

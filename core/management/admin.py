@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
 
-from covey.config.qpid import DeclareError, declared
+from covey.config.qpid import DeclareError, changed, declared
 from covey.config.queues import QueueSettings
 from covey.core.broker.broker import Broker
 from covey.core.errors import RefusedError
@@ -75,13 +75,16 @@ class Admin(Inspection):
     def update(
         self, type_name: str, name: str, arguments: Mapping[str, object], now: float
     ) -> Attributes:
-        """Change some arguments of a queue while it works; the others stay."""
+        """Change some arguments of a queue while it works; the others stay, None removes one."""
         with self.acting("change", type_name, name):
             self.check_manage(type_name, name)
             if type_name != "queue":
                 raise RefusedError(f"a {type_name} cannot be updated", "invalid")
             queue = self.queue(name)
-            settings = self._declared(queue.name, arguments, queue.settings)
+            policy = self.host.policies.queue(queue.name)
+            settings = _changed(queue, arguments, policy)
+            given = (queue.settings, policy)
+            authorise_caused(self.identity, self.host, queue.name, settings, given)
             if settings.mirrored != queue.settings.mirrored:
                 raise RefusedError(
                     f"queue {queue.name}: mirrored is fixed once it exists", "conflict"
@@ -241,12 +244,23 @@ class Admin(Inspection):
 
 def _declared(name: str, arguments: Mapping[str, object], base: QueueSettings) -> QueueSettings:
     try:
-        settings = declared(name, arguments, base)
+        return _without_flaw(declared(name, arguments, base))
     except DeclareError as error:
         raise RefusedError(str(error), "invalid") from error
+
+
+def _changed(queue: Queue, arguments: Mapping[str, object], policy: QueueSettings) -> QueueSettings:
+    try:
+        return _without_flaw(changed(queue.name, arguments, queue.settings, policy))
+    except DeclareError as error:
+        raise RefusedError(str(error), "invalid") from error
+
+
+def _without_flaw(settings: QueueSettings) -> QueueSettings:
     flaw = dead_letter_flaw(settings)
     if flaw:
-        raise RefusedError(f"queue {name}: the queue for its dead messages: {flaw}", "invalid")
+        named = f"queue {settings.id}: the queue for its dead messages"
+        raise RefusedError(f"{named}: {flaw}", "invalid")
     return settings
 
 

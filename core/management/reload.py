@@ -5,6 +5,7 @@ limits, users and permissions hold at once, for open connections as for new ones
 
 - a user who is gone, or whose password or roles have changed, has to log in again;
 - a connection that reads what its user may no longer read is ended; so is nothing else;
+- whoever waits for a limit that is now another one goes on, or waits for the new one;
 - a queue takes its new policy. One that was declared keeps its own. One whose messages stand
   against the change (`core.queue.policy`) keeps the old policy, and that is reported.
 """
@@ -50,7 +51,21 @@ def reconfigure(broker: Broker, settings: Settings, now: float) -> list[str]:
         notes += _change_queues(host, now)
     for session in list(broker.sessions.values()):
         _check_session(session, is_changed=session.identity.name in changed_users)
+    _let_go_on(broker)
     return notes
+
+
+def _let_go_on(broker: Broker) -> None:
+    """Let the new limits be found by whoever waits for the old ones."""
+    broker.commits.allow(broker.settings.store)
+    broker.rounds.weigh_again()
+    for session in broker.sessions.values():
+        for subscription in session.subscriptions.values():
+            session.host.audience.reconsider(subscription)
+            for consumer in subscription.consumers:
+                consumer.unsettled_max = broker.limits.unsettled_max
+                if consumer.queue is not None:
+                    consumer.queue.credit_changed(consumer)
 
 
 def _change_queues(host: VirtualHost, now: float) -> list[str]:

@@ -1,8 +1,9 @@
 """Policy: a queue's settings put to work, on a new queue or on one that is in use.
 
 A changed policy never breaks a promise: another strategy takes over as each group drains, a lower
-quota drops nothing that is there. Some settings decide where messages already are, so they can only
-change while the queue is empty: the group header, the mirror, priorities and the last-value key.
+quota drops nothing that is there, a higher one lets in who waits. Some settings decide where
+messages already are, so they can only change while the queue is empty: the group header, the
+mirror, priorities and the last-value key.
 
 Commands: what an operator may do to a queue while it works.
 
@@ -164,6 +165,8 @@ def change_policy(
     queue.discipline.key = key_of(settings, queue.board.strategy, limits)
     queue.apply(settings)
     queue.is_durable = settings.durable and not queue.name.startswith(TEMPORARY_ROOT)
+    if queue.freed is not None:
+        queue.freed(queue)  # who waits for room may find some, or be told no
     queue.mark()
 
 

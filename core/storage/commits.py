@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from covey.config.settings import StoreSettings
 from covey.core.events.event import EventKind
 from covey.core.model.entry import KEPT, PENDING, SPILLED, STORING, Entry
 from covey.core.model.message import Message
@@ -344,6 +345,11 @@ class Commits:
         """Hear that the store can promise nothing any more."""
         self.promises.fail(error)
         self.wake()
+
+    def allow(self, settings: StoreSettings) -> None:
+        """Let other limits of the store hold."""
+        self.dam.allow(settings.unwritten_max)
+        self.store.allow(settings)
 
     def pressed(self, reason: str) -> None:
         """Hear that nothing persistent can be written now, or that it can again."""

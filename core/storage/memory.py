@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from covey.config.settings import StoreSettings
 from covey.core.model.message import Message
 from covey.core.storage.store import (
     DurableRecord,
@@ -80,6 +81,9 @@ class MemoryStore(MessageStore):
 
     def unbind(self, host: str, name: str) -> None:
         """Forget nothing."""
+
+    def allow(self, settings: StoreSettings) -> None:
+        """Do nothing: memory has no disk to run out of."""
 
     def flush(self, ticket: int) -> None:
         """Have nothing to write."""

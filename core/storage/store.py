@@ -25,6 +25,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
+from covey.config.settings import StoreSettings
 from covey.core.model.message import Message
 
 FIRST_QUEUE: Final = 1  # 0 means: the store does not know this queue
@@ -111,7 +112,8 @@ class MessageStore(ABC):
         self.finished: Finished = _not_listening
         self.paged: Paged = _not_listening
         self.pressed: Pressed = _not_listening
-        self.damages: list[str] = []  # what was found damaged, with its place
+        self.damages: list[str] = []  # what was found damaged or missing, with its place
+        self.losses: list[str] = []  # what was confirmed and cannot be found, without any names
         self.exposed: list[str] = []  # what other users may read or change, and who
 
     # What a restart finds; asked once, in this order, before anything is issued.
@@ -195,6 +197,10 @@ class MessageStore(ABC):
         """Forget a durable subscription; its queue is forgotten by `forget`."""
 
     # Work.
+
+    @abstractmethod
+    def allow(self, settings: StoreSettings) -> None:
+        """Let other limits hold from now on; where and how it keeps things stays."""
 
     @abstractmethod
     def flush(self, ticket: int) -> None:

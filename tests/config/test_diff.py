@@ -84,11 +84,19 @@ def test_what_a_running_broker_cannot_change_stays_and_is_told() -> None:
     taken, left = reloadable(settings(), new)
     assert taken.broker.id == "one"
     assert taken.broker.connections_max == 7
-    assert taken.store == settings().store
+    assert taken.store.kind == settings().store.kind
     assert taken.virtual_hosts == settings().virtual_hosts
     assert "broker.id: one -> two" in left
     assert "store.kind: sqlite -> memory" in left
     assert not [line for line in left if "connections_max" in line]
+
+
+def test_limits_of_the_store_can_change_while_it_runs_and_its_place_cannot() -> None:
+    limits = {"disk_free_min": "2G", "disk_free_percent": 1, "unwritten_max": "1M"}
+    taken, left = reloadable(settings(), settings(store=limits | {"path": "elsewhere"}))
+    assert (taken.store.disk_free_min, taken.store.unwritten_max) == (2 << 30, 1 << 20)
+    assert taken.store.path == settings().store.path
+    assert left == ["store.path: data -> elsewhere"]
 
 
 def test_a_connector_takes_options_but_keeps_its_port() -> None:

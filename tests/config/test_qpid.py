@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covey.config.qpid import DeclareError, arguments_of, declared, options_of
+from covey.config.qpid import DeclareError, arguments_of, changed, declared, options_of
 from covey.config.queues import GroupSettings, QueueSettings
 
 BASE = QueueSettings()
@@ -126,3 +126,33 @@ SETTINGS = st.builds(
 def test_what_a_listing_shows_makes_the_same_queue_again(settings: QueueSettings) -> None:
     again = declared("**", arguments_of(settings), BASE)
     assert again == settings
+
+
+def test_a_change_keeps_what_it_does_not_name() -> None:
+    old = declared("q", {"covey.full_policy": "block", "qpid.group_header_key": "G"}, BASE)
+    new = changed("q", {"qpid.max_count": 100}, old, BASE)
+    assert (new.quota_messages, new.full_policy) == (100, "block")
+    assert new.groups == old.groups
+    assert changed("q", {}, new, BASE) == new
+
+
+@pytest.mark.parametrize("key", ["qpid.max_count", "covey.quota_messages"])
+def test_what_is_removed_is_as_the_queues_policy_says(key: str) -> None:
+    policy = QueueSettings(quota_messages=7)
+    old = declared("q", {"qpid.max_count": 100, "covey.nak_limit": 3}, policy)
+    new = changed("q", {key: None}, old, policy)
+    assert (new.quota_messages, new.nak_limit) == (7, 3)
+
+
+def test_groups_can_be_removed_and_the_rest_of_them_stays() -> None:
+    arguments = {"qpid.group_header_key": "G", "qpid.shared_msg_group": 1}
+    old = declared("q", arguments | {"covey.groups.unsettled_max": 5}, BASE)
+    new = changed("q", {key: None for key in arguments}, old, BASE)
+    assert (new.groups.header, new.groups.strategy) == (None, BASE.groups.strategy)
+    assert new.groups.unsettled_max == 5
+
+
+def test_an_unknown_argument_cannot_be_removed_either() -> None:
+    with pytest.raises(DeclareError, match=r"unknown argument 'qpid\.max_cout'; did you mean"):
+        changed("q", {"qpid.max_cout": None}, BASE, BASE)
+    assert changed("q", {"qpid.file_size": None}, BASE, BASE).quota == BASE.quota

@@ -79,7 +79,9 @@ class Person:
         self.kicks: list[str] = []
         session.kick = self.kicks.append
 
-    def send(self, destination: str, name: str = "", *, size: int = 1, **options: int) -> list[str]:
+    def send(
+        self, destination: str, name: str = "", *, size: int = 1, **options: int | str
+    ) -> list[str]:
         """Publish a letter; the list gets its name once it is taken and safe."""
         done: list[str] = []
         broker = self.room.broker

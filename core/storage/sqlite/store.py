@@ -169,6 +169,11 @@ class SqliteStore(MessageStore):
         """Forget a durable subscription; its queue is forgotten by `forget`."""
         self._changes.definitions.append((UNBIND, (host, name)))
 
+    def allow(self, settings: StoreSettings) -> None:
+        """Let other limits hold from now on; the disk is looked at at once."""
+        self._settings = settings
+        self._writer.look()
+
     def flush(self, ticket: int) -> None:
         """Hand over everything issued so far; `finished` reports the ticket later."""
         changes, self._changes = self._changes, Changes()

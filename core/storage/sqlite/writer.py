@@ -138,6 +138,7 @@ class Writer:
         self._pages: list[Page] = []
         self._report: Report | None = None
         self._is_closing = False
+        self._is_look_due = False
         self._error: StoreError | None = None
         self._pressure = ""
         self._unsynced = 0  # bytes written since the last checkpoint
@@ -161,6 +162,12 @@ class Writer:
         """Have bodies read."""
         with self._awake:
             self._pages.append(page)
+            self._awake.notify()
+
+    def look(self) -> None:
+        """Have the disk looked at: another limit holds."""
+        with self._awake:
+            self._is_look_due = True
             self._awake.notify()
 
     def take_report(self) -> Report | None:
@@ -191,6 +198,7 @@ class Writer:
                 self._read(page)
             if self._pressure:
                 self._make_room()
+            if self._pressure or self._is_look_due:
                 self._look_at_disk()
         self._fold()  # a file at rest has everything in its tables
 
@@ -216,7 +224,7 @@ class Writer:
 
     def _wait(self) -> bool:
         with self._awake:
-            while self._changes is None and not self._pages:
+            while self._changes is None and not self._pages and not self._is_look_due:
                 if self._is_closing:
                     return False
                 if not self._awake.wait(RETRY_S if self._pressure else None):
@@ -326,6 +334,7 @@ class Writer:
 
     def _look_at_disk(self) -> None:
         self._unseen = 0
+        self._is_look_due = False
         self._press(self._disk.shortage(self._connection, self._unsynced))
 
     def _press(self, reason: str) -> None:

@@ -29,6 +29,16 @@ def test_a_queue_is_declared_changed_and_deleted(world: World) -> None:
     assert world.ask("GET", f"{QUEUES}/q").status_code == 404
 
 
+def test_a_change_keeps_the_arguments_that_it_does_not_name_and_null_removes_one(
+    world: World,
+) -> None:
+    given = {"covey.full_policy": "block", "qpid.max_count": 5, "covey.nak_limit": 3}
+    world.ask("PUT", f"{QUEUES}/q", json={"arguments": given})
+    changes = {"qpid.max_count": 100, "covey.nak_limit": None}
+    changed = world.ask("PATCH", f"{QUEUES}/q", json={"arguments": changes})
+    assert changed.json()["arguments"] == {"covey.full_policy": "block", "qpid.max_count": 100}
+
+
 def test_a_change_is_answered_when_it_is_on_disk_and_a_question_at_once() -> None:
     store = HeldStore()
     world = World(store=store)

@@ -10,7 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from covey.config.settings import StoreSettings
 from covey.core.storage.sqlite.writer import Disk
+from tests.core.storage.sqlite.support import Bench
 
 BLOCK = 4096
 LEAST = 100 * BLOCK
@@ -38,7 +40,7 @@ def test_a_disk_that_does_not_answer_is_short_of_room(tmp_path: Path) -> None:
 
 def test_what_is_in_the_log_alone_needs_room_in_the_file(disk: Disk, tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "covey.db")) as connection:
-        said = f"the disk has {99 * BLOCK} bytes free, less than {LEAST}"
+        said = "the disk has 396.0 KiB free, less than 400.0 KiB"
         assert disk.shortage(connection, 51 * BLOCK) == said
 
 
@@ -51,3 +53,14 @@ def test_free_pages_of_the_file_are_room(disk: Disk, tmp_path: Path) -> None:
         connection.execute("delete from t")
         connection.commit()
         assert disk.shortage(connection, 100 * BLOCK) == ""
+
+
+def test_another_limit_is_looked_at_at_once(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    settings = StoreSettings(path=str(tmp_path), disk_free_min=1 << 50, disk_free_percent=0)
+    bench.store.allow(settings)
+    bench.loop.until(lambda: bool(bench.pressures))
+    assert "less than 1,048,576.0 GiB" in bench.pressures[0]
+    bench.store.allow(settings.model_copy(update={"disk_free_min": 0}))
+    bench.until_unpressed()
+    bench.store.close()
