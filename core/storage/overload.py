@@ -3,12 +3,12 @@
 
 Each cause is a gate, with its reason while it is shut:
 
-| gate       | shut while                                             | who waits there              |
-|------------|--------------------------------------------------------|------------------------------|
-| `memory`   | the process uses its share of `memory_limit` (`weigh`) | everybody                    |
-| `disk`     | the disk has no room (`press`)                         | who sends what is persistent |
-| `behind`   | more than `unwritten_max` is on its way to the disk    | who sends what is persistent |
-| `spilling` | the same, of bodies that memory has no room for        | everybody                    |
+| gate       | shut while                                             | who waits there           |
+|------------|--------------------------------------------------------|---------------------------|
+| `memory`   | the process uses its share of `memory_limit` (`weigh`) | everybody                 |
+| `disk`     | the disk has no room (`press`)                         | who sends persistent ones |
+| `behind`   | more than `unwritten_max` is on its way to the disk    | who sends persistent ones |
+| `spilling` | the same, of bodies that memory has no room for        | everybody                 |
 
 Whoever finds a gate shut waits there with its message, which is not taken
 (`core.publishing.publishing`): so it does not help to connect anew for each message. When a gate

@@ -154,6 +154,11 @@ class Changes:
         """Say whether something here is about messages that came before."""
         return bool(self.emptied or self.moves or self.retries)
 
+    @property
+    def is_lasting(self) -> bool:
+        """Say whether something here, beside messages, is to survive."""
+        return bool(self.definitions or self.ids or self.forgotten or self.drops)
+
     def emptyings(self) -> list[Statement]:
         """Return what empties queues: before anything that came to them since."""
         return [

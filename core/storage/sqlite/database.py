@@ -2,13 +2,16 @@
 
     lock         held while a broker uses the directory
     covey.db     everything that survives: WAL, synchronous=FULL
+    confirmed    up to which batch something was promised (`core.storage.sqlite.confirmed`)
     scratch.db   bodies of non-persistent messages that memory has no room for; dropped at start
 
 All of it is the broker's own user's alone (`file_modes`); where that cannot be, the start is
 refused unless it is allowed.
 
 Opening it brings it in order: a damaged file is salvaged, what the last run left in its journal is
-folded into the tables. Whatever is wrong beyond that is a StoreError that names the file.
+folded into the tables, what was promised and is not there is told. A file that is gone, or empty,
+beside others of its store is not made anew: the start is refused. Whatever is wrong beyond that is
+a StoreError that names the file.
 
 DirectoryLock: one broker per data directory.
 
@@ -29,6 +32,8 @@ from typing import Final
 from covey.core.errors import StoreError
 from covey.core.storage.file_modes import OWNER_ONLY, close_to_others, exposures, private_files
 from covey.core.storage.sqlite.changes import Changes, carry_out
+from covey.core.storage.sqlite.confirmed import Confirmed
+from covey.core.storage.sqlite.evidence import refuse_vanished, set_aside
 from covey.core.storage.sqlite.journal import Journal, replay
 from covey.core.storage.sqlite.reader import check_schema
 from covey.core.storage.sqlite.salvage import CHECK, finish_salvage, salvage
@@ -91,7 +96,9 @@ class Database:
         """Make the directory if there is none, lock it, and open what is in it."""
         self.file = directory / FILE
         self.damages: list[str] = []  # texts, with their places
+        self.losses: list[str] = []  # those of them that nobody's name is in
         self.journal = Journal(journal_size)
+        self._found = 0  # up to which batch the database is complete
         self._journal_size = journal_size
         _make_directory(directory)
         self._lock = DirectoryLock(directory)
@@ -108,7 +115,7 @@ class Database:
             self._lock.release()
             if isinstance(error, StoreError):
                 raise
-            raise StoreError(f"{self.file} cannot be opened: {error}") from error
+            raise StoreError(f"{self.file} cannot be opened: {error}{_way_on(error)}") from error
 
     def release(self) -> None:
         """Let others use the directory; the connection is its writer's to close."""
@@ -119,18 +126,24 @@ class Database:
         path = self.file
         _check_writable(path)
         finish_salvage(path)
+        self.confirmed = Confirmed(path.parent)
+        refuse_vanished(path, scratch, self.confirmed)
+        kept = set_aside(path, self.confirmed.newest)
         check = path.with_name(FILE + CHECK)
         connection = _connect(path, factory)
         try:
-            found = prepare(connection, str(path), whole=check.exists())
+            found = self._prepare(connection, whole=bool(kept) or check.exists())
             found = found or self._replay(connection)
             if found:
                 connection.close()
                 self.damages += salvage(path, found)
                 connection = _connect(path, factory)
+                _tune(connection)
                 prepare(connection, str(path), whole=True)
                 self._replay(connection)
+            self._tell_missing(kept)
             check.unlink(missing_ok=True)
+            self.confirmed.open()
             _attach_scratch(connection, scratch)
             check_schema(connection)
         except BaseException:
@@ -138,10 +151,31 @@ class Database:
             raise
         return connection
 
+    def _prepare(self, connection: sqlite3.Connection, *, whole: bool) -> list[str]:
+        """Make, check or upgrade the database; return what is damaged."""
+        try:
+            _tune(connection)
+            return prepare(connection, str(self.file), whole=whole)
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            return [str(error)]  # a file that was cut short does not even say what is in it
+
+    def _tell_missing(self, kept: str) -> None:
+        """Tell what was promised and is not there."""
+        missing = self.confirmed.missing(self._found)
+        if missing:
+            self.losses.append(missing)
+            self.damages.append(f"{missing}; {kept}" if kept else missing)
+
     def _replay(self, connection: sqlite3.Connection) -> list[str]:
         """Fold the last run's journal into the tables; return the damage that is in its way."""
         try:
             self.journal = replay(connection, self._journal_size, self.damages)
+            self._found = self.journal.number
+            if self._found < self.confirmed.newest:
+                self.journal.is_torn = True  # what is left may be of different times
+                self.journal.skip(self.confirmed.newest)
             carry_out(connection, self.journal.fold(Changes()))
             self.journal.written()
         except sqlite3.DatabaseError as error:
@@ -155,11 +189,25 @@ class Database:
         return []
 
 
+def _way_on(error: Exception) -> str:
+    """Say what helps when nothing can be read of the file."""
+    if not isinstance(error, sqlite3.DatabaseError) or isinstance(error, sqlite3.OperationalError):
+        return ""  # it is locked, or not there: the next start may find it otherwise
+    return (
+        "; nothing in it can be read: restore a backup (docs/durability.md), or move the directory"
+        " away and begin with an empty one"
+    )
+
+
 def _connect(path: Path, factory: type[sqlite3.Connection]) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, isolation_level=None, check_same_thread=False, factory=factory
     )
     connection.execute(f"pragma busy_timeout = {BUSY_MS}")
+    return connection
+
+
+def _tune(connection: sqlite3.Connection) -> None:
     connection.execute(f"pragma cache_size = -{CACHE_KIB}")
     connection.execute(f"pragma journal_size_limit = {LOG_BYTES}")
     # Else a large batch needs a file in the system's directory for such, which may be read-only or
@@ -167,7 +215,6 @@ def _connect(path: Path, factory: type[sqlite3.Connection]) -> sqlite3.Connectio
     connection.execute("pragma temp_store = memory")
     # Some systems write zeros over whatever is deleted: a fifth of all that would be written.
     connection.execute("pragma secure_delete = off")
-    return connection
 
 
 def _attach_scratch(connection: sqlite3.Connection, scratch: Path) -> None:

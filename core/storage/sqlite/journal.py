@@ -13,6 +13,9 @@ the same transaction that empties it (a *fold*). Rules:
   of mostly living ones batches go to the tables at once for a while.
 - A restart replays the rows in their order, and folds if there is room for that. A row whose
   checksum is wrong is reported and stays on the disk; the others count.
+- Batches are numbered, for ever. A row has its batch's number; a batch that has no row, and a fold,
+  write the last number into row 0 (`MARK`). So the database says up to which batch it is complete
+  (`core.storage.sqlite.confirmed`).
 
 An arrival in a blob: `RECORD`, then its kind, group, head and body; a settled message: its place.
 """
@@ -37,10 +40,13 @@ DIRECT: Final = 7  # journals' worth of messages that go to the tables when most
 
 # Place, size, expiry, time due, priority; the lengths of kind, group, head and body.
 RECORD: Final = struct.Struct(">qqqqBBIII")
-PLACE_SIZE: Final = 8
+PLACE: Final = struct.Struct(">q")
+PLACE_SIZE: Final = PLACE.size
 
 NAMES: Final = "select number, name from queues"
 ADD: Final = "insert into journal values (?, ?, ?, ?)"
+MARK: Final = "insert or replace into journal values (0, x'', ?, ?)"
+MARK_ROW: Final = 0
 REMOVE: Final = "delete from journal where number in (select value from json_each(?))"
 # As blobs: a damaged row may say that they are something else.
 ROWS: Final = """
@@ -54,13 +60,13 @@ class Journal:
     __slots__ = (
         "_direct",
         "_is_folding",
-        "_next",
         "_numbers",
         "_size",
         "bytes_max",
         "folded",
         "gone",
         "is_torn",
+        "number",
         "waiting",
     )
 
@@ -69,8 +75,8 @@ class Journal:
         self._is_folding = False
         self._direct = 0  # bytes of messages that still go to the tables at once
         self.folded = 0  # bytes of messages that the last batch took to the tables
-        self._next = 1  # the number of the next row
-        self._numbers: list[int] = []
+        self.number = 0  # of the last batch
+        self._numbers: list[int] = []  # of the rows
         self._size = 0  # bytes of messages in these rows, settled ones too
         self.waiting: dict[int, Arrival] = {}  # alive and not in the tables yet, by place
         self.gone: list[int] = []  # settled and in the tables still
@@ -86,17 +92,22 @@ class Journal:
         size = self._size + changes.size
         is_full = size > self.bytes_max or len(self.waiting) > ROWS_MAX or len(self.gone) > GONE_MAX
         if self._direct > 0 or is_full or changes.names_rows:
+            self.number += 1
             found = self.fold(changes)
             if self._direct > 0:
                 self._direct -= changes.size
             elif size > self.bytes_max and 2 * self.folded > size:
                 self._direct = DIRECT * self.bytes_max
             return found
-        found = []
+        found = changes.others()
         if changes.arrivals or changes.deletions:
-            found.append((ADD, self._row(changes)))
+            self.number += 1
+            found.insert(0, (ADD, self._row(changes)))
             self._size = size
-        return found + changes.others()
+        elif changes.is_lasting:
+            self.number += 1
+            found.append(self._mark())
+        return found
 
     def fold(self, changes: Changes) -> list[Statement]:
         """Return what puts everything into the tables; the batch has been counted before."""
@@ -110,6 +121,8 @@ class Journal:
         found += changes.others()
         if self._numbers:
             found.append((REMOVE, (json.dumps(self._numbers),)))
+        if found or self.is_torn:
+            found.append(self._mark())
         self._is_folding = True
         return found
 
@@ -143,8 +156,8 @@ class Journal:
         self.skip(number)
 
     def skip(self, number: int) -> None:
-        """Go on behind a row."""
-        self._next = number + 1
+        """Go on behind a batch."""
+        self.number = max(self.number, number)
 
     def _count(self, arrivals: dict[int, Arrival], deletions: list[int]) -> None:
         waiting = self.waiting
@@ -158,9 +171,13 @@ class Journal:
         self.waiting = without(queues, self.waiting)
         self.gone = [place for place in self.gone if place >> SEQ_BITS not in queues]
 
+    def _mark(self) -> Statement:
+        """Return what says up to which batch the tables know everything."""
+        number = PLACE.pack(self.number)
+        return MARK, (number, crc32(number))
+
     def _row(self, changes: Changes) -> tuple[int, bytes, bytes, int]:
-        number = self._next
-        self._next = number + 1
+        number = self.number
         self._numbers.append(number)
         arrivals = packed(changes.arrivals)
         deletions = struct.pack(f">{len(changes.deletions)}q", *changes.deletions)
@@ -173,6 +190,9 @@ def replay(connection: sqlite3.Connection, bytes_max: int, damages: list[str]) -
     for number, arrivals, deletions, crc in connection.execute(ROWS).fetchall():
         cause = "its checksum is wrong"
         if crc32(deletions, crc32(arrivals)) == crc:
+            if number == MARK_ROW and len(deletions) == PLACE_SIZE:
+                journal.skip(PLACE.unpack(deletions)[0])
+                continue
             try:
                 journal.recall(number, arrivals, deletions)
                 continue

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from covey.core.storage.sqlite.schema import SEQ_BITS, SEQ_MASK, create
+from covey.core.storage.sqlite.schema import APPLICATION_ID, SEQ_BITS, SEQ_MASK, create
 
 SALVAGING: Final = ".salvaging"
 SALVAGED: Final = ".salvaged"
@@ -39,14 +39,14 @@ Row = tuple[int | str | bytes, ...]
 
 def finish_salvage(path: Path) -> None:
     """Put a complete copy in place, if the last start was ended before it could."""
-    _beside(path, SALVAGING).unlink(missing_ok=True)
-    salvaged = _beside(path, SALVAGED)
+    beside(path, SALVAGING).unlink(missing_ok=True)
+    salvaged = beside(path, SALVAGED)
     if salvaged.exists():
         # The old file's log would be taken for the new one's.
         for suffix in ("-wal", "-shm"):
-            _beside(path, suffix).unlink(missing_ok=True)
+            beside(path, suffix).unlink(missing_ok=True)
         salvaged.replace(path)
-        _sync(path.parent)
+        sync(path.parent)
 
 
 def salvage(path: Path, found: list[str]) -> list[str]:
@@ -54,12 +54,14 @@ def salvage(path: Path, found: list[str]) -> list[str]:
 
     `found` is what SQLite says about the damage. Raises sqlite3.Error if nothing can be read.
     """
-    copy = _beside(path, SALVAGING)
+    copy = beside(path, SALVAGING)
     copy.unlink(missing_ok=True)
     source = sqlite3.connect(path, isolation_level=None)
     target = sqlite3.connect(copy, isolation_level=None)
     try:
+        source.execute("pragma writable_schema = on")  # else nothing of a file that was cut short
         source.execute("pragma cell_size_check = on")  # else a torn page may be read as rows
+        _check_ours(source, found)
         create(target)
         lost = _Copy(source, target).run()
         target.execute("pragma wal_checkpoint(truncate)")
@@ -68,8 +70,8 @@ def salvage(path: Path, found: list[str]) -> list[str]:
     finally:
         target.close()
         source.close()
-    copy.rename(_beside(path, SALVAGED))
-    _sync(path.parent)
+    copy.rename(beside(path, SALVAGED))
+    sync(path.parent)
     finish_salvage(path)
     return [f"{path}: {'; '.join(found[:5])} (the damaged file is kept as {kept.name})", *lost]
 
@@ -208,27 +210,42 @@ def _reaches(source: sqlite3.Connection, query: str, key: int) -> bool:
     return row is None or row[0] > key  # a torn page may lead back
 
 
+def _check_ours(source: sqlite3.Connection, found: list[str]) -> None:
+    """Raise sqlite3.Error if the first page does not say that this is a store."""
+    (application,) = source.execute("pragma application_id").fetchone()
+    if application != APPLICATION_ID or not _columns(source, "messages"):
+        raise sqlite3.DatabaseError("; ".join(found[:5]))
+
+
 def _columns(connection: sqlite3.Connection, table: str) -> list[str]:
     return [str(row[1]) for row in connection.execute(f"pragma table_info({table})")]
 
 
-def _keep(path: Path) -> Path:
-    """Give the damaged file, and its log, a name under which it stays."""
+def kept_name(path: Path) -> Path:
+    """Return a name under which a damaged file, or its log, can stay."""
     number = 1
-    while (kept := _beside(path, f"{DAMAGED}{number}")).exists():
+    while (kept := beside(path, f"{DAMAGED}{number}")).exists() or beside(kept, "-wal").exists():
         number += 1
-    for suffix in ("", "-wal"):
-        part = _beside(path, suffix)
-        if part.exists():
-            os.link(part, _beside(kept, suffix))
     return kept
 
 
-def _beside(path: Path, suffix: str) -> Path:
+def _keep(path: Path) -> Path:
+    """Give the damaged file, and its log, a name under which it stays."""
+    kept = kept_name(path)
+    for suffix in ("", "-wal"):
+        part = beside(path, suffix)
+        if part.exists():
+            os.link(part, beside(kept, suffix))
+    return kept
+
+
+def beside(path: Path, suffix: str) -> Path:
+    """Return the name of a file that belongs to another."""
     return path.with_name(path.name + suffix)
 
 
-def _sync(directory: Path) -> None:
+def sync(directory: Path) -> None:
+    """Make sure that a power loss leaves the names in a directory."""
     descriptor = os.open(directory, os.O_RDONLY)
     os.fsync(descriptor)
     os.close(descriptor)

@@ -64,6 +64,7 @@ class SqliteStore(MessageStore):
         self._connection = self._database.connection
         self.damages = self._database.damages
         self.exposed = self._database.exposed
+        self.losses = self._database.losses
         self._changes = Changes()
         file = self._database.file
         self._writer = Writer(
@@ -71,6 +72,7 @@ class SqliteStore(MessageStore):
             file,
             Disk(file, self._disk_free_min),
             self._database.journal,
+            self._database.confirmed,
             notify,
             self._tell,
             self.damages,

@@ -43,6 +43,7 @@ from typing import Final
 from covey.config.record import human_size
 from covey.core.errors import StoreError
 from covey.core.storage.sqlite.changes import Changes, carry_out
+from covey.core.storage.sqlite.confirmed import Confirmed
 from covey.core.storage.sqlite.journal import Journal
 from covey.core.storage.sqlite.reader import read_page
 from covey.core.storage.sqlite.salvage import CHECK
@@ -122,6 +123,7 @@ class Writer:
         path: Path,
         disk: Disk,
         journal: Journal,
+        confirmed: Confirmed,
         notify: Notify,
         tell: Callable[[], None],
         damages: list[str],
@@ -131,6 +133,7 @@ class Writer:
         self._path = path
         self._disk = disk
         self._journal = journal
+        self._confirmed = confirmed
         self._notify = notify
         self._tell = tell
         self._awake = Condition()
@@ -183,6 +186,7 @@ class Writer:
             self._awake.notify()
         self._thread.join()
         self._connection.close()
+        self._confirmed.close()
 
     # The thread's side.
 
@@ -236,6 +240,9 @@ class Writer:
             self._write(changes)
         except Exception as error:
             self._fail(f"{self._path}: commit failed: {error!r}")
+        if self._error is None:
+            # Before anybody hears of it: what is promised is noted.
+            self._confirmed.note(self._journal.number, len(changes.arrivals))
         with self._awake:
             report = self._reporting()
             report.tickets += changes.tickets
@@ -327,6 +334,7 @@ class Writer:
     def _checkpoint(self) -> None:
         try:
             self._connection.execute("pragma wal_checkpoint(passive)").fetchone()
+            self._confirmed.sync()
             self._unsynced = 0
         except sqlite3.Error as error:
             if not is_passing(error):

@@ -82,6 +82,7 @@ class Server:
         self._damages: set[str] = set()  # those that were logged
         self.systemd = Systemd(os.environ)
         self.ready: Callable[[], None] = _nothing
+        self._tell_damages()  # before anything else can happen: the next start may not know
 
     async def run(self) -> None:
         """Serve until told to stop."""

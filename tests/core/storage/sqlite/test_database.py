@@ -178,6 +178,7 @@ def test_directory_is_free_again_after_a_file_that_could_not_be_opened(tmp_path:
 
 
 def test_scratch_file_of_an_earlier_run_is_dropped(tmp_path: Path) -> None:
+    closed(opened(tmp_path))
     (tmp_path / SCRATCH_FILE).write_bytes(b"left behind" * 1000)
     database = opened(tmp_path)
     (count,) = database.connection.execute("select count(*) from scratch.sqlite_master").fetchone()

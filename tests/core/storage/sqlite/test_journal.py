@@ -59,7 +59,7 @@ def places(connection: sqlite3.Connection, table: str = "messages") -> list[int]
 
 
 def rows(connection: sqlite3.Connection) -> int:
-    (count,) = connection.execute("select count(*) from journal").fetchone()
+    (count,) = connection.execute("select count(*) from journal where number > 0").fetchone()
     assert isinstance(count, int)
     return count
 
@@ -272,11 +272,11 @@ def test_a_damaged_row_is_reported_with_the_queues_and_numbers_it_held(tmp_path:
     copy = crashed(tmp_path / "running", tmp_path / "copy")
     bench.store.close()
     with closing(sqlite3.connect(copy / "covey.db")) as connection:
-        connection.execute("update journal set crc = crc + 1")
+        connection.execute("update journal set crc = crc + 1 where number > 0")
         connection.commit()
     bench = Bench(copy)
     assert bench.store.damages == [
-        "row 1 of the journal cannot be replayed: its checksum is wrong; it held, as far as it can"
+        "row 2 of the journal cannot be replayed: its checksum is wrong; it held, as far as it can"
         " be read, 2 messages from 7 to 9 of queue orders, 1 messages from 3 to 3 of queue bills"
     ]
     bench.store.close()

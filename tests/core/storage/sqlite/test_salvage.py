@@ -136,6 +136,48 @@ def test_a_message_without_its_body_is_reported_and_left_out(tmp_path: Path) -> 
     bench.store.close()
 
 
+@pytest.mark.parametrize("percent", [30, 50, 70, 95])
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_file_that_was_cut_short_gives_all_that_is_left_of_it(
+    tmp_path: Path, percent: int, *, is_killed: bool
+) -> None:
+    folder = tmp_path / "store"
+    fill(folder)
+    if is_killed:  # with a log beside it that goes on from the whole file
+        bench = Bench(folder)
+        bench.store.append(1, EACH + 1, "g", Note(b"%d" % (EACH + 1) + b"x" * 500, "g"))
+        bench.flush()
+        shutil.copytree(folder, tmp_path / "killed")
+        bench.store.close()
+        folder = tmp_path / "killed"
+    size = (folder / FILE).stat().st_size
+    os.truncate(folder / FILE, size * percent // 100)
+    house = House(folder)
+    assert house.store.damages[0].startswith(f"{folder / FILE}: ")
+    assert any("cannot be read" in text for text in house.store.damages[1:])
+    readers = {name: house.reader(name) for name in QUEUES}
+    house.rest()
+    found = 0
+    for reader in readers.values():
+        for entry in reader.entries:
+            assert entry.content.neutral().body == b"%d" % entry.seq + b"x" * 500
+            found += 1
+    assert found or percent < 70  # the first half has no bodies in it
+    assert found > 2 * EACH or percent < 95
+    house = house.restart()
+    assert house.store.damages == []
+    house.store.close()
+
+
+def test_a_file_that_nothing_can_be_read_of_refuses_the_start_and_says_how_to_go_on(
+    tmp_path: Path,
+) -> None:
+    fill(tmp_path)
+    os.truncate(tmp_path / FILE, PAGE // 2)
+    with pytest.raises(StoreError, match=r"covey\.db cannot be opened: .*restore a backup"):
+        Bench(tmp_path)
+
+
 def test_a_damaged_first_page_refuses_the_start(tmp_path: Path) -> None:
     fill(tmp_path)
     tear(tmp_path, 1)
@@ -201,7 +243,7 @@ def test_a_crash_in_the_middle_loses_nothing(
         if step == "copying":
             patch.setattr(module, "_next_readable", die)
         elif step == "complete":
-            patch.setattr(module, "_sync", die)
+            patch.setattr(module, "sync", die)
         else:
             patch.setattr(Path, "replace", die)
         with pytest.raises(Killed):
