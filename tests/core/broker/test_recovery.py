@@ -180,7 +180,7 @@ def test_a_change_means_the_same_before_and_after_a_restart(
     wish = {"qpid.group_header_key": "G", "covey.groups.consumers_before_dispatch": 2}
     Admin(house.broker, house.host, ADMIN).update("queue", "a", wish, house.now)
     groups = house.host.queues["a"].settings.groups
-    assert (groups.strategy, groups.time_before_dispatch_ms) == ("simple", 1000)
+    assert (groups.strategy, groups.time_before_dispatch_ms) == ("consistent-hash", 1000)
     house.store.close()
 
 
