@@ -1,7 +1,7 @@
 """The core: one broker as a pure synchronous machine. No sockets, no clock, no logger.
 
-What everybody knows stands here: `errors`, `clock`, `session`. The rooms, from the bottom up,
-which is also the order to read them in:
+What everybody knows stands here: `errors`, `clock`, `session`, `file_modes`. The rooms, from the
+bottom up, which is also the order to read them in:
 
     naming/      texts of destinations and patterns, and which policy a name gets
     selector/    SQL conditions on messages

@@ -54,9 +54,9 @@ from mypy_extensions import mypyc_attr
 from covey.core.clock import Clock
 from covey.core.errors import StoreError
 from covey.core.events.event import EventSink, QueueEvents
+from covey.core.file_modes import NOT_OWNER, OWNER_ONLY, close_to_others, exposures
 from covey.core.naming.destination import Syntax
 from covey.core.naming.pattern import Pattern
-from covey.core.storage.file_modes import NOT_OWNER, OWNER_ONLY, close_to_others, exposures
 
 HEADER: Final = Struct("<4sIQIII")
 LENGTH: Final = Struct("<I")

@@ -3,7 +3,7 @@
 Every question is authorised: who manages a queue may see it with its groups and consumers, lists of
 everything are the broker's. Names are as clients write them and are read like destinations.
 
-    page / read           any type of `core.management.describe.ATTRIBUTES` (`core.management.catalogue`)
+    page / read           any type of `describe.ATTRIBUTES` (`core.management.catalogue`)
     groups / consumers    those of one queue
     trace                 what happens on a queue (`core.broker.trace`)
 

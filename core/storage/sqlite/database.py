@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Final
 
 from covey.core.errors import StoreError
-from covey.core.storage.file_modes import OWNER_ONLY, close_to_others, exposures, private_files
+from covey.core.file_modes import OWNER_ONLY, close_to_others, exposures, private_files
 from covey.core.storage.sqlite.changes import Changes, carry_out
 from covey.core.storage.sqlite.confirmed import Confirmed
 from covey.core.storage.sqlite.evidence import refuse_vanished, set_aside

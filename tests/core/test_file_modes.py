@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.core.storage.file_modes import close_to_others, exposures, private_files
+from covey.core.file_modes import close_to_others, exposures, private_files
 
 
 def mode(path: Path) -> int:
