@@ -7,11 +7,18 @@ decided where it is raised.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
-from proton import Condition
+from proton import Condition, symbol
+
+if TYPE_CHECKING:
+    from proton._data import PythonAMQPData
 
 from covey.core.errors import BrokerError
+
+DELIVERY_TAG: Final = "delivery-tag"  # in the info of an error that one delivery has made
+Told = bytes | str | bool  # what the info of an error holds
 
 INTERNAL_ERROR: Final = "amqp:internal-error"
 
@@ -49,9 +56,12 @@ def condition_name(error: BrokerError) -> str:
     return CONDITIONS.get(error.code, INTERNAL_ERROR)
 
 
-def condition_of(error: BrokerError) -> Condition:
+def condition_of(error: BrokerError, info: Mapping[str, Told] | None = None) -> Condition:
     """Return an error as a link or a connection carries it."""
-    return Condition(condition_name(error), description_of(error))
+    told: PythonAMQPData | None = (
+        {symbol(name): value for name, value in info.items()} if info else None
+    )
+    return Condition(condition_name(error), description_of(error), told)
 
 
 def description_of(error: BrokerError) -> str:

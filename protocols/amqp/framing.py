@@ -74,6 +74,10 @@ class Channels:
         self._is_astray = False  # what comes is no frame
         self._is_quiet = True  # nothing has gone past proton
 
+    def keep_tags(self) -> None:
+        """Read the tags of deliveries, too, from now on."""
+        self._transfer.keeps_tag = True
+
     # From the peer.
 
     def receive(self, data: bytes) -> None:

@@ -17,7 +17,7 @@ from covey.protocols.amqp.codec import encoder
 from covey.protocols.amqp.codec.checker import Checker
 from covey.protocols.amqp.codec.decoder import Described, decode
 from covey.protocols.amqp.codec.performatives import error_of, performative
-from covey.protocols.amqp.conditions import condition_name, description_of
+from covey.protocols.amqp.conditions import DELIVERY_TAG, condition_name, description_of
 
 ACCEPTED: Final = 0x24
 REJECTED: Final = 0x25
@@ -109,9 +109,12 @@ def plain(code: object) -> bytes:
     return performative(code if isinstance(code, int) else RELEASED)
 
 
-def rejected(error: BrokerError) -> bytes:
-    """Write a rejection that says why."""
-    return performative(REJECTED, error_of(condition_name(error), description_of(error)))
+def rejected(error: BrokerError, tag: bytes = b"") -> bytes:
+    """Write a rejection that says why, and of which delivery if it is known by its tag."""
+    info = encoder.NULL
+    if tag:
+        info = encoder.compound([encoder.symbol(DELIVERY_TAG), encoder.binary(tag)], is_map=True)
+    return performative(REJECTED, error_of(condition_name(error), description_of(error), info))
 
 
 def declared(id: bytes) -> bytes:
@@ -119,6 +122,6 @@ def declared(id: bytes) -> bytes:
     return performative(DECLARED, encoder.binary(id))
 
 
-def accepted_in(id: bytes) -> bytes:
-    """Write that a message was accepted in a transaction."""
-    return performative(TRANSACTIONAL, encoder.binary(id), ACCEPTED_STATE)
+def within(id: bytes, state: bytes = ACCEPTED_STATE) -> bytes:
+    """Write what became of a message in a transaction."""
+    return performative(TRANSACTIONAL, encoder.binary(id), state)

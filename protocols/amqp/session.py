@@ -233,6 +233,9 @@ class Channel:
             raise ProtocolError(cause, "illegal-state")
         elif transfer.handle not in self.links:
             self.miss(transfer.handle)
+        elif transfer.state:
+            state = read_state(transfer.state, 0)
+            self.engine.coordinator.spoil(state, "a message came on a link that had ended")
 
     def on_flow(self, data: bytes, at: int, end: int) -> None:
         """Hear of the peer's windows, and of the credit of one link."""
@@ -278,10 +281,15 @@ class Channel:
         if settled == 1 and state.code == ACCEPTED:  # nearly always
             self.unsettled.accept(first, count, self.engine.now)
         else:
+            found = 0
             for number in self.unsettled.within(first, count):
                 link = self.unsettled.links.get(number)
                 if link is not None:
+                    found += 1
                     link.decided(number, state, is_settled=settled == 1)
+            if found < count:
+                cause = f"of the deliveries {first} to {last} not all were there to be settled"
+                self.engine.coordinator.spoil(state, cause)
 
     # To the peer.
 

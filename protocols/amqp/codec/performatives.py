@@ -152,9 +152,9 @@ def performative(code: int, *fields: bytes) -> bytes:
     return encoder.section(code, encoder.compound(fields))
 
 
-def error_of(condition: str, text: str) -> bytes:
+def error_of(condition: str, text: str, info: bytes = encoder.NULL) -> bytes:
     """Write a condition as an end, a rejection or a close carries it."""
-    return performative(ERROR, encoder.symbol(condition), encoder.string(text))
+    return performative(ERROR, encoder.symbol(condition), encoder.string(text), info)
 
 
 # A transfer up to its payload. All deliveries of a link differ in three numbers only:

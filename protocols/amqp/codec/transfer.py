@@ -47,9 +47,11 @@ class Transfer:
         "has_more",
         "is_aborted",
         "is_settled",
+        "keeps_tag",
         "number",
         "payload",
         "state",
+        "tag",
     )
 
     def __init__(self) -> None:
@@ -60,6 +62,8 @@ class Transfer:
         self.is_aborted = False
         self.state = b""  # encoded, and found to be well formed
         self.payload = b""
+        self.tag = b""
+        self.keeps_tag = False  # somebody has to tell which delivery it was by its tag
         # The shape of the last one.
         self._start = _NO_SHAPE
         self._length = b""
@@ -79,6 +83,8 @@ class Transfer:
             ):
                 self.number = U32.unpack_from(data, number_at)[0]
                 self.payload = data[stop:end]
+                if self.keeps_tag:
+                    self.tag = data[number_at + 4 + len(self._length) : ending_at]
                 return
         self._read_all(data, at, end)
 
@@ -153,7 +159,13 @@ class Transfer:
             at += count > 1
         else:
             raise malformed("a transfer whose delivery-id is no number")
-        return self._read_flags(data, _tag_end(data, at) if count > 2 else at, count)
+        self.tag = b""
+        if count > 2:
+            end = _tag_end(data, at)
+            if data[at] != NULL:
+                self.tag = data[at + (2 if data[at] == _SHORT_BINARY else 5) : end]
+            at = end
+        return self._read_flags(data, at, count)
 
     def _read_flags(self, data: bytes, at: int, count: int) -> int:
         """Read whether it is settled and whether more is to come."""
@@ -190,7 +202,7 @@ class Transfer:
 
 
 def _tag_end(data: bytes, at: int) -> int:
-    """Pass over the delivery-tag: a delivery is known by its number."""
+    """Return where the delivery-tag ends: a delivery is mostly known by its number."""
     code = data[at]
     if code == _SHORT_BINARY:
         return at + 2 + data[at + 1]

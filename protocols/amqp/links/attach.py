@@ -10,6 +10,7 @@ same user takes the link over, as after a lost connection the broker has not not
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cproton_ffi import lib
@@ -17,13 +18,18 @@ from proton import Link, Terminus
 
 from covey.core.errors import BrokerError, RefusedError
 from covey.core.security.users import Verb, authorise
-from covey.protocols.amqp.conditions import condition_of
+from covey.protocols.amqp.conditions import Told, condition_of
 from covey.protocols.amqp.links.management import MANAGEMENT_ADDRESS, RequestLink
 from covey.protocols.amqp.links.publish import ProducerLink
 from covey.protocols.amqp.links.receiver_link import OutgoingLink
 from covey.protocols.amqp.links.sender_link import IncomingLink
 from covey.protocols.amqp.links.subscribe import subscribe
-from covey.protocols.amqp.links.terminus import echo_filters, read_source, read_target
+from covey.protocols.amqp.links.terminus import (
+    allows_rejection,
+    echo_filters,
+    read_source,
+    read_target,
+)
 from covey.protocols.amqp.links.transactions import ControlLink
 from covey.protocols.amqp.proton_wire import Pointer, link_at
 from covey.protocols.amqp.session import AnyLink, Channel
@@ -74,12 +80,14 @@ class Links:
             link.detach()
         link.free()
 
-    def close(self, link: AnyLink, error: BrokerError) -> None:
+    def close(
+        self, link: AnyLink, error: BrokerError, info: Mapping[str, Told] | None = None
+    ) -> None:
         """End a link from this side, saying why."""
         self.engine.report("link_closed", link=link.name, cause=error.text)
         if self._end(link.pointer, is_closed=False, counted=False):
             wrapped = link_at(link.pointer)
-            wrapped.condition = condition_of(error)
+            wrapped.condition = condition_of(error, info)
             wrapped.close()
             self._let_go(link.pointer)
             self.engine.has_news()
@@ -143,6 +151,7 @@ class Links:
         else:
             made = self._attach_producer(link)
         made.settles_second = link.remote_rcv_settle_mode == Link.RCV_SECOND
+        made.can_reject = allows_rejection(link.remote_source)
         return made
 
     def _attach_producer(self, link: Link) -> ProducerLink:
@@ -158,6 +167,7 @@ class Links:
         if wish.address is None:
             if link.remote_target.type == Terminus.UNSPECIFIED:
                 raise RefusedError(f"link {link.name} has no target", "invalid")
+            engine.channels.keep_tags()  # an error of the relay has to name the delivery
             return ProducerLink(engine, link._impl, link.name, None)
         place = nodes.place(wish.address, is_topic=wish.is_topic, is_source=False)
         for destination in place.destinations:

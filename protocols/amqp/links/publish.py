@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
-from covey.core.errors import RefusedError
+from covey.core.errors import BrokerError, RefusedError
 from covey.core.naming.destination import Destination
 from covey.protocols.amqp.links.management import MANAGEMENT_ADDRESS, serve
 from covey.protocols.amqp.links.sender_link import SETTLED, IncomingLink
@@ -20,8 +20,8 @@ from covey.protocols.amqp.outcomes import (
     ACCEPTED_STATE,
     NO_STATE,
     TRANSACTIONAL,
-    accepted_in,
     read_state,
+    within,
 )
 from covey.protocols.amqp.proton_wire import Pointer
 
@@ -61,6 +61,7 @@ class ProducerLink(IncomingLink):
         """Send to `targets`; None leaves it to each message."""
         super().__init__(engine, pointer, name)
         self.targets = targets
+        self.tells_tag = targets is None  # "Using the Anonymous Terminus", section 2.2.2
         self.user = self.session.identity.name
         self._publishing = engine.broker.publishing
         self._promises = engine.broker.promises
@@ -92,6 +93,23 @@ class ProducerLink(IncomingLink):
         """Say whether a message takes room: in a transaction that is memory only."""
         return not state or self._publishing.commits.dam.is_shut
 
+    def refuse(self, delivery: int, error: BrokerError) -> None:
+        """Say no to one message; in a transaction that is part of it.
+
+        A rejection leaves it to the sender whether it still commits. If the sender cannot be told
+        so, there is no commit.
+        """
+        state = read_state(self.state, 0) if self.state else NO_STATE
+        id = self.engine.coordinator.named_by(state)
+        if not id:
+            super().refuse(delivery, error)
+        elif self._may_reject(delivery):
+            self.answer(delivery, within(id, self._rejection(error)))
+        else:
+            self.engine.coordinator.spoil(state, error.text)
+            if delivery != SETTLED:
+                self._close(error)
+
     def end(self, *, is_closed: bool, counted: bool) -> None:
         """Let go, and do what the link's end was to bring."""
         super().end(is_closed=is_closed, counted=counted)
@@ -119,7 +137,7 @@ class ProducerLink(IncomingLink):
             targets = self._named_by(message)
         if is_transactional:
             id = self.engine.coordinator.send(state, targets, message)
-            self.answer(delivery, accepted_in(id))
+            self.answer(delivery, within(id))
         else:
             self._place(delivery, targets, message)
 

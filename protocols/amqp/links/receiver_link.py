@@ -133,6 +133,7 @@ class OutgoingLink:
             0  # bytes of it that have been sent; it stays the outbox's first until all are
         )
         self.is_presettled = False
+        self.is_browser = False  # what it is shown is nobody's: its settlements mean nothing
         self.is_waiting = False  # in the engine's list of links to flush
         self.drain = Drain(self)
         self.is_ended = False
@@ -257,6 +258,11 @@ class OutgoingLink:
         holder = None if entry is None else entry.holder
         if entry is not None and holder is not None and holder.window is self.window:
             settle(entry, outcome, self.engine.now, reason)
+
+    def holds(self, entry: Entry) -> bool:
+        """Say whether a message is still this link's to settle, and in no transaction yet."""
+        holder = entry.holder
+        return holder is not None and holder.window is self.window and entry.seq in holder.unsettled
 
     def forget(self, number: int) -> Entry | None:
         """Let go of a delivery that is settled on both sides."""

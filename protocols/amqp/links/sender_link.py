@@ -22,7 +22,8 @@ from covey.core.errors import BrokerError, ProtocolError, RefusedError
 from covey.core.session import Session
 from covey.protocols.amqp.codec.encoder import uint
 from covey.protocols.amqp.codec.performatives import ABSENT, MASK, later_by
-from covey.protocols.amqp.outcomes import rejected
+from covey.protocols.amqp.conditions import DELIVERY_TAG
+from covey.protocols.amqp.outcomes import read_state, rejected
 from covey.protocols.amqp.proton_wire import Pointer
 
 if TYPE_CHECKING:
@@ -60,7 +61,10 @@ class IncomingLink(ABC):
         self.size = 0  # bytes of it so far
         self.is_settled = False
         self.state = b""  # what the peer says of the delivery at hand
-        self.held: deque[tuple[int, bytes, bytes]] = deque()  # number, state and message
+        self.tag = b""  # of the delivery at hand, where the link has to tell it
+        self.held: deque[tuple[int, bytes, bytes, bytes]] = deque()  # number, tag, state, message
+        self.can_reject = True  # the peer knows that outcome
+        self.tells_tag = False  # an error that a delivery makes has its tag
         self.settles_second = False  # the peer settles after it has seen our answer
         self.unsettled: set[int] = set()  # on such a link: those the peer has still to settle
         self.unsettled_max = engine.broker.limits.unsettled_max
@@ -95,11 +99,12 @@ class IncomingLink(ABC):
         self.delivery_count += 1
         payload = transfer.payload
         if self.delivery_count > self.delivery_limit:
-            self._refuse_more()
+            self._refuse_more(transfer.state)
         elif len(payload) > self.size_max > 0:
-            self._refuse_size()
+            self._refuse_size(transfer.state)
         else:
-            self._arrived(SETTLED if transfer.is_settled else number, transfer.state, payload)
+            number = SETTLED if transfer.is_settled else number
+            self._arrived(number, transfer.tag, transfer.state, payload)
 
     def flowed(self, delivery_count: int) -> None:
         """Hear that the peer has let some of its credit go unused."""
@@ -126,12 +131,12 @@ class IncomingLink(ABC):
     def work(self) -> None:
         """Take what had to wait, unless it has to wait again."""
         while self.held and not self.is_ended:
-            number, state, data = self.held[0]
+            number, tag, state, data = self.held[0]
             if self.session.blocked and self.must_wait(state):
                 break
             self.held.popleft()
             self.engine.pressure.let_go(state, data)
-            self._take(number, state, data)
+            self._take(number, tag, state, data)
         self._look_after()
 
     def answer(self, delivery: int, state: bytes) -> None:
@@ -147,20 +152,43 @@ class IncomingLink(ABC):
             channel.touch()
 
     def refuse(self, delivery: int, error: BrokerError) -> None:
-        """Say no to one message; a settled one has nobody to say it to."""
-        if delivery == SETTLED:
+        """Say no to one message, if only by ending the link.
+
+        That is all that the sender of a settled message hears, or one that knows no rejections. A
+        queue that is full may drop what is settled: such a sender has agreed to losses.
+        """
+        if self._may_reject(delivery):
+            self.answer(delivery, self._rejection(error))
+        elif error.code == "full" and delivery == SETTLED:
             self.engine.report("message_refused", link=self.name, cause=error.text)
         else:
-            self.answer(delivery, rejected(error))
+            self._close(error)
 
     def end(self, *, is_closed: bool, counted: bool) -> None:
         """Let go of what has come and was not taken."""
         self.is_ended = True
         self.unsettled.clear()
         self._forget_chunks()
-        for _, state, data in self.held:
+        for _, _, state, data in self.held:
             self.engine.pressure.let_go(state, data)
+            self._spoil(state, f"link {self.name} ended before a message was taken")
         self.held.clear()
+
+    def _may_reject(self, delivery: int) -> bool:
+        return self.can_reject and delivery != SETTLED
+
+    def _rejection(self, error: BrokerError) -> bytes:
+        return rejected(error, self.tag if self.tells_tag else b"")
+
+    def _close(self, error: BrokerError) -> None:
+        """End the link for what one message has done."""
+        info = {DELIVERY_TAG: self.tag} if self.tells_tag else None
+        self.engine.links.close(self, error, info)
+
+    def _spoil(self, state: bytes, cause: str) -> None:
+        """Hear that a message will not be taken, perhaps one of a transaction."""
+        if state:
+            self.engine.coordinator.spoil(read_state(state, 0), cause)
 
     def _gather(self, transfer: Transfer) -> None:
         """Take a part of a message; hand it on with the last one."""
@@ -169,8 +197,9 @@ class IncomingLink(ABC):
                 raise ProtocolError(f"link {self.name}: a transfer without a number", "invalid")
             self.number = transfer.number
             self.delivery_count += 1
+            self.tag = transfer.tag
             if self.delivery_count > self.delivery_limit:
-                self._refuse_more()
+                self._refuse_more(transfer.state)
                 return
         elif transfer.number not in (ABSENT, self.number):
             cause = f"link {self.name}: a delivery begins before the last one is complete"
@@ -182,35 +211,36 @@ class IncomingLink(ABC):
             return
         self.size += len(transfer.payload)
         self.engine.pressure.gathered_size += len(transfer.payload)
-        if self.size > self.size_max > 0:
-            self._refuse_size()
-            return
-        if self.engine.pressure.gathered_size > GATHERED_MAX * self.size_max > 0:
-            self._refuse_parts()
-            return
-        self.chunks.append(transfer.payload)
         self.is_settled = self.is_settled or transfer.is_settled
         self.state = transfer.state or self.state
+        if self.size > self.size_max > 0:
+            self._refuse_size(self.state)
+            return
+        if self.engine.pressure.gathered_size > GATHERED_MAX * self.size_max > 0:
+            self._refuse_parts(self.state)
+            return
+        self.chunks.append(transfer.payload)
         if not transfer.has_more:
             number = SETTLED if self.is_settled else self.number
-            data, state = b"".join(self.chunks), self.state
+            data, state, tag = b"".join(self.chunks), self.state, self.tag
             self._forget_chunks()
-            self._arrived(number, state, data)
+            self._arrived(number, tag, state, data)
 
-    def _arrived(self, number: int, state: bytes, data: bytes) -> None:
+    def _arrived(self, number: int, tag: bytes, state: bytes, data: bytes) -> None:
         """Take a message, or hold it back."""
         if self.held or (self.session.blocked and self.must_wait(state)):
-            self.held.append((number, state, data))
+            self.held.append((number, tag, state, data))
             self.engine.pressure.hold(state, data)
         else:
-            self._take(number, state, data)
+            self._take(number, tag, state, data)
         if self.session.blocked or self.used * 2 >= self.credit:
             self._look_after()
 
-    def _take(self, number: int, state: bytes, data: bytes) -> None:
+    def _take(self, number: int, tag: bytes, state: bytes, data: bytes) -> None:
         if self.settles_second and number != SETTLED:
             self.unsettled.add(number)
         self.used += 1
+        self.tag = tag
         self.state = state
         try:
             self.take(number, data)
@@ -235,18 +265,23 @@ class IncomingLink(ABC):
         self.channel.flows[self] = None
         self.channel.touch()
 
-    def _refuse_more(self) -> None:
+    def _refuse_more(self, state: bytes) -> None:
         cause = f"link {self.name}: more transfers than it has credit for"
-        self.engine.links.close(self, RefusedError(cause, "no-credit"))
+        self._refuse_all(state, RefusedError(cause, "no-credit"))
 
-    def _refuse_size(self) -> None:
+    def _refuse_size(self, state: bytes) -> None:
         cause = f"link {self.name}: a message has more than {self.size_max} bytes"
-        self.engine.links.close(self, RefusedError(cause, "too-large"))
+        self._refuse_all(state, RefusedError(cause, "too-large"))
 
-    def _refuse_parts(self) -> None:
+    def _refuse_parts(self, state: bytes) -> None:
         limit = GATHERED_MAX * self.size_max
         cause = f"link {self.name}: the connection's incomplete messages have over {limit} bytes"
-        self.engine.links.close(self, RefusedError(cause, "limit"))
+        self._refuse_all(state, RefusedError(cause, "limit"))
+
+    def _refuse_all(self, state: bytes, error: RefusedError) -> None:
+        """End the link: its peer sends what it must not."""
+        self._spoil(state, error.text)
+        self.engine.links.close(self, error)
 
     def _forget_chunks(self) -> None:
         self.engine.pressure.gathered_size -= self.size

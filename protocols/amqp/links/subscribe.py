@@ -82,6 +82,7 @@ def _read(
         consumer.priority = wish.priority
         return consumer
 
+    link.is_browser = wish.is_browser
     link.window.is_paused = engine.pressure.is_paused
     subscription = Subscription(link.session, link.name, link.window, make)
     engine.broker.subscribe(

@@ -18,6 +18,7 @@ from proton import Array, Data, Described, Link, Terminus, symbol
 SELECTOR_FILTERS: Final = ("apache.org:selector-filter:string", 0x0000468C00000004)
 NO_LOCAL_FILTERS: Final = ("apache.org:no-local-filter:list", 0x0000468C00000003)
 
+REJECTED: Final = "amqp:rejected:list"
 PRIORITY_PROPERTY: Final = "priority"
 PRIORITY_LIMIT: Final = 1000  # either way; a consumer's priority is small in every broker
 
@@ -77,6 +78,12 @@ def read_source(link: Link) -> Wish:
     )
     _read_filters(wish, _object(terminus.filter))
     return wish
+
+
+def allows_rejection(source: Terminus) -> bool:
+    """Say whether a sender's messages may be rejected: unless it lists outcomes without that."""
+    outcomes = _symbols(source.outcomes)
+    return not outcomes or REJECTED in outcomes
 
 
 def echo_filters(terminus: Terminus, wish: Wish) -> None:

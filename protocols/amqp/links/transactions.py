@@ -10,6 +10,10 @@ The core's transaction keeps order and does all or nothing. What is kept here is
 after a commit the deliveries that the peer has left unsettled are settled; after a rollback they
 stay the peer's, and only those it has settled already go back to their queue. A control link that
 goes takes its open transactions with it.
+
+A commit is refused, and all of it rolled back, if something of it could not be done and the peer
+has not been told by a rejection: a message that came settled, a settlement of a delivery that is
+not there (any more).
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ from covey.protocols.amqp.messages.message import AmqpMessage
 from covey.protocols.amqp.messages.sections import VALUE
 from covey.protocols.amqp.outcomes import (
     ACCEPTED_STATE,
+    TRANSACTIONAL,
     State,
     declared,
     outcome_of,
@@ -50,7 +55,12 @@ class OpenTransaction:
         self.control = control
         self.settled: list[tuple[OutgoingLink, Entry | None]] = []  # by the peer, too
         # The peer waits for us to settle these, with that answer.
-        self.unsettled: list[tuple[OutgoingLink, int, bytes]] = []
+        self.unsettled: dict[tuple[OutgoingLink, int], bytes] = {}
+        self.flaw = ""  # what of it could not be done: then nothing of it is
+
+    def spoil(self, cause: str) -> None:
+        """Hear that something of it could not be done; the first cause is told."""
+        self.flaw = self.flaw or cause
 
 
 class Coordinator:
@@ -85,18 +95,49 @@ class Coordinator:
         """Keep a settlement for the commit."""
         try:
             id, outcome = _named_in(state)
-            transaction = self._core(id)
-            entry = link.unsettled[delivery]
-            if entry is not None:
-                transaction.settle(entry, *outcome_of(outcome))
+            is_part = self._enlist(self._core(id), self.open[id], link, delivery, outcome)
         except BrokerError as error:
+            self.spoil(state, error.text)
             self.engine.links.close(link, error)
             return
-        if is_settled:
-            link.forget(delivery)
+        entry = link.forget(delivery) if is_settled else None
+        if is_part and is_settled:
+            self.open[id].unsettled.pop((link, delivery), None)
             self.open[id].settled.append((link, entry))
-        else:
-            self.open[id].unsettled.append((link, delivery, plain(outcome.code)))
+        elif is_part:
+            self.open[id].unsettled[link, delivery] = plain(outcome.code)
+
+    def _enlist(
+        self,
+        transaction: Transaction,
+        opened: OpenTransaction,
+        link: OutgoingLink,
+        delivery: int,
+        outcome: State,
+    ) -> bool:
+        """Let a settlement be part of a transaction, if there is something to settle."""
+        entry = link.unsettled[delivery]
+        known = opened.unsettled.get((link, delivery))
+        if known is not None:
+            if known != plain(outcome.code):
+                opened.spoil(f"link {link.name}: two outcomes of delivery {delivery}")
+        elif entry is not None and link.holds(entry):
+            transaction.settle(entry, *outcome_of(outcome))
+        elif entry is not None or not link.is_browser:
+            opened.spoil(f"link {link.name}: delivery {delivery} is not there to be settled")
+            return False
+        return True
+
+    def named_by(self, state: State) -> bytes:
+        """Return the id of the open transaction that a state names, b"" for none."""
+        id = transaction_of(state)[0] if state.code == TRANSACTIONAL else None
+        return id if id in self.open else b""
+
+    def spoil(self, state: State, cause: str) -> None:
+        """Hear that something of a transaction, if the state names one, could not be done."""
+        id = self.named_by(state)
+        if id:
+            self.open[id].spoil(cause)
 
     def discharge(self, control: ControlLink, delivery: int, id: bytes, *, fail: bool) -> None:
         """End a transaction; the answer leaves when its end is safe."""
@@ -106,9 +147,12 @@ class Coordinator:
             self._roll_back(ended)
             control.answer(delivery, ACCEPTED_STATE)
             return
+        if ended.flaw:
+            self._roll_back(ended)
+            raise RefusedError(f"rolled back: {ended.flaw}", "rollback")
 
         def done() -> None:
-            for link, unsettled, state in ended.unsettled:
+            for (link, unsettled), state in ended.unsettled.items():
                 link.finish(unsettled, state)
             if not control.is_ended:
                 control.answer(delivery, ACCEPTED_STATE)
