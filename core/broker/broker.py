@@ -15,8 +15,9 @@ expiry follows the wall clock, through the clock's offset.
 Claims: names that one reader at a time may have, and who has each.
 
 A client that comes back before the broker has noticed that its old connection is dead takes its
-place: whoever claims a name ends the one that has it. The name is the protocol's to choose; it
-must say whose it is (host, user, client), or strangers could end each other.
+place: whoever claims a name ends the one that has it, unless that one keeps it. The name is the
+protocol's to choose; it must say whose it is (host, user, client), or strangers could end each
+other.
 """
 
 from __future__ import annotations
@@ -61,25 +62,34 @@ class Claims:
 
     def __init__(self) -> None:
         self._held: dict[Name, Callable[[], None]] = {}
+        self._kept: set[Name] = set()  # those that nobody may take over
 
     def __len__(self) -> int:
         return len(self._held)
 
     def evict(self, name: Name) -> None:
         """End whoever has the name."""
+        assert name not in self._kept, f"{name} is kept: ask first"
         lost = self._held.pop(name, None)
         if lost is not None:
             lost()
 
-    def hold(self, name: Name, lost: Callable[[], None]) -> None:
+    def is_kept(self, name: Name) -> bool:
+        """Say whether somebody has the name and keeps it."""
+        return name in self._kept
+
+    def hold(self, name: Name, lost: Callable[[], None], *, is_kept: bool = False) -> None:
         """Have a free name; `lost` is called when another claims it."""
         assert name not in self._held, f"{name} is taken: evict first"
         self._held[name] = lost
+        if is_kept:
+            self._kept.add(name)
 
     def release(self, name: Name, lost: Callable[[], None]) -> None:
         """Give a name back, unless another has it by now."""
         if self._held.get(name) == lost:
             del self._held[name]
+            self._kept.discard(name)
 
 
 class Broker:

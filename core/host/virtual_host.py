@@ -16,6 +16,7 @@ from covey.core.events.event import EventKind, EventSink
 from covey.core.host.audience import Audience
 from covey.core.host.feed import Tap
 from covey.core.host.queue_factory import Founding
+from covey.core.host.senders import Senders
 from covey.core.host.subscription import Durable, Subscription
 from covey.core.host.topic import Topic
 from covey.core.model.message import Message
@@ -49,6 +50,7 @@ class VirtualHost:
         self.declared: set[str] = set()  # queues that stay though empty and unused
         self.queue_patterns: PatternIndex[Subscription] = PatternIndex()
         self.audience = Audience(policies, self.clock)
+        self.senders = Senders()
         self.founding = Founding(self.id, policies, self.clock)
         self.put: Callable[[Queue, Message], None] = _enqueue
 
@@ -209,7 +211,11 @@ class VirtualHost:
         subscription.detach(self.now, counted=counted)
 
     def delete_queue(self, name: str, reason: str) -> None:
-        """Remove a queue with all it holds."""
+        """Remove a queue with all it holds, and tell who sends to it."""
+        self._remove_queue(name, reason)
+        self.senders.tell(name, reason)
+
+    def _remove_queue(self, name: str, reason: str) -> None:
         queue = self.queues.pop(name)
         self.declared.discard(name)
         mirror = self.topics.get(name)
@@ -242,7 +248,7 @@ class VirtualHost:
             patience = queue.settings.auto_delete_after_s
             if patience and name not in self.declared and _is_idle(queue):
                 if self.now - queue.touched_at >= patience:
-                    self.delete_queue(name, "unused")
+                    self._remove_queue(name, "unused")
         self._sweep_topics(self.now - QueueSettings().auto_delete_after_s)
 
     def _sweep_topics(self, unused_since: float) -> None:

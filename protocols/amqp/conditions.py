@@ -37,6 +37,9 @@ CONDITIONS: Final[dict[str, str]] = {
     "not-implemented": "amqp:not-implemented",
     "timeout": "amqp:resource-limit-exceeded",
     "deleted": "amqp:resource-deleted",
+    "locked": "amqp:resource-locked",
+    "container-in-use": "amqp:invalid-field",
+    "replaced": "amqp:resource-locked",
     "handle-in-use": "amqp:session:handle-in-use",
     "unattached-handle": "amqp:session:unattached-handle",
     "window-violation": "amqp:session:window-violation",
@@ -46,6 +49,12 @@ CONDITIONS: Final[dict[str, str]] = {
     "shutdown": "amqp:connection:forced",
     "no-transaction": "amqp:transaction:unknown-id",
     "rollback": "amqp:transaction:rollback",
+}
+
+# What else is told with some of them.
+INFO: Final[dict[str, dict[str, Told]]] = {
+    "container-in-use": {"invalid-field": symbol("container-id")},
+    "replaced": {"sole-connection-enforcement": True},
 }
 
 DESCRIPTION_MAX: Final = 320  # bytes: whatever says why must fit the smallest frame, 512
@@ -58,6 +67,7 @@ def condition_name(error: BrokerError) -> str:
 
 def condition_of(error: BrokerError, info: Mapping[str, Told] | None = None) -> Condition:
     """Return an error as a link or a connection carries it."""
+    info = info or INFO.get(error.code)
     told: PythonAMQPData | None = (
         {symbol(name): value for name, value in info.items()} if info else None
     )

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Final
 
 from covey.config.settings import AmqpSettings
-from covey.core.broker.broker import Broker
+from covey.core.broker.broker import Broker, Name
 from covey.core.errors import BrokerError, ProtocolError, RefusedError
 from covey.core.security.users import Verb, authorise
 from covey.core.session import Session
@@ -27,6 +27,7 @@ from covey.protocols.amqp.links.attach import Links
 from covey.protocols.amqp.links.management import Management
 from covey.protocols.amqp.links.nodes import Nodes
 from covey.protocols.amqp.links.transactions import Coordinator
+from covey.protocols.amqp.login import sole_connection as sole
 from covey.protocols.amqp.login.sasl import SaslServer, SaslState
 from covey.protocols.amqp.messages.head_cache import Heads
 from covey.protocols.amqp.proton_events import Events
@@ -74,6 +75,7 @@ class AmqpEngine(Engine):
         self.events: Events | None = None
         self.session: Session | None = None
         self.container = ""
+        self._claim: Name = ()  # to be its container's only connection
         self.links = Links(self)
         self.channels = Channels(self)
         self.frame_max = FRAME_SIZE_MIN  # of what we write, until the peer has told its own
@@ -160,12 +162,24 @@ class AmqpEngine(Engine):
 
     # For links and events.
 
-    def open_session(self, hostname: str, container: str, frame_max: int) -> None:
-        """Let a peer in that has logged in and opened; it takes frames of `frame_max`, 0: any."""
+    def open_session(
+        self, hostname: str, container: str, frame_max: int, policy: int | None
+    ) -> None:
+        """Let a peer in that has logged in and opened; it takes frames of `frame_max`, 0: any.
+
+        The policy is how its container wants to have no other connection (`sole`).
+        """
         identity = self.sasl.identity
         authorise(identity, Verb.CONNECT, "broker")
         host = self.broker.host_named(hostname or self.sasl.hostname or None)
+        claim = ("container", host.id, identity.name, container)
+        if policy is not None:
+            sole.check_alone(self.broker.claims, claim)
         session = self.broker.open(host, identity, self.now)
+        if policy is not None:
+            is_kept = policy != sole.CLOSE_EXISTING
+            self.broker.claims.hold(claim, self._replaced, is_kept=is_kept)
+            self._claim = claim
         session.protocol = "amqp 1.0"
         session.remote = self.remote
         session.client_id = container
@@ -261,8 +275,13 @@ class AmqpEngine(Engine):
 
     def _drop(self, *, counted: bool) -> None:
         if self.session is not None and not self.session.is_gone:
+            self.broker.claims.release(self._claim, self._replaced)
             self.links.end_all(counted=counted)
             self.broker.drop(self.session, self.now)
+
+    def _replaced(self) -> None:
+        cause = f"another connection of the container-id {self.container} has taken over"
+        self.fail(RefusedError(cause, "replaced"))
 
     def _kick(self, reason: str) -> None:
         self.fail(RefusedError(reason, "shutdown"))

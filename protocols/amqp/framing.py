@@ -31,6 +31,7 @@ from covey.protocols.amqp.codec.performatives import (
     HEAD_SIZE,
     HEART_BEAT,
     NUMBER_SIZE,
+    OPEN,
     TRANSFER,
     TRANSFER_STARTS,
     USUAL,
@@ -67,6 +68,7 @@ class Channels:
         self.current: Channel | None = None
         self.handle = 0
         self.delivery_count = 0
+        self.has_source = False
         self.joining: AnyLink | None = None  # the link that it has made
         self._transfer = Transfer()
         self._rest = b""  # of a frame that is not complete yet
@@ -177,14 +179,19 @@ class Channels:
         """Have proton handle a frame of the lives of session and link."""
         self.current = channel
         size = len(frame)
+        if code == OPEN and number:
+            raise ProtocolError(f"open on channel {number}, not 0", "framing-error")
         if code == BEGIN:
             if channel is not None:
                 cause = f"begin on channel {number}, which has a session already"
                 raise ProtocolError(cause, "illegal-state")
             values, _ = numbers(frame, place, size, 4)
-            self.current = Channel(self.engine, number, max(0, values[1]), max(0, values[2]))
+            if min(values[1:]) < 0:
+                cause = "a begin without next-outgoing-id, incoming-window and outgoing-window"
+                raise ProtocolError(cause, "decode-error")
+            self.current = Channel(self.engine, number, values[1], values[2])
         elif code == ATTACH and channel is not None:
-            self.handle, self.delivery_count = read_attach(frame, place, size)
+            self.handle, self.delivery_count, self.has_source = read_attach(frame, place, size)
             if self.handle in channel.links:
                 cause = f"channel {number}: a link has the handle {self.handle} already"
                 self.end(channel, RefusedError(cause, "handle-in-use"))
@@ -240,12 +247,16 @@ class Channels:
         data = b"" if engine.wire is None else engine.wire.pull()
         engine.walk()
         if data:
-            self._learn(data)
-            parts.append(data)
+            self._learn(data, parts)
 
-    def _learn(self, frames: bytes) -> None:
-        """Read from proton's answer which channel or handle it has chosen."""
+    def _learn(self, frames: bytes, parts: list[bytes]) -> None:
+        """Read from proton's answer which channel or handle it has chosen; write what is to leave.
+
+        Proton knows nothing of windows and credit: the flow that it puts behind each begin tells
+        nobody anything.
+        """
         at = len(AMQP_HEADER) if frames.startswith(AMQP_HEADER[:4]) else 0
+        parts.append(frames[:at])
         while len(frames) - at >= HEAD_SIZE:
             size, rest = HEAD.unpack_from(frames, at)
             code, place = code_of(frames, at + WORD * (rest >> 24), at + size)
@@ -254,6 +265,8 @@ class Channels:
             elif code == ATTACH and self.joining is not None:
                 self.joining.attached(read_attach(frames, place, at + size)[0])
                 self.joining = None
+            if code != FLOW:
+                parts.append(frames[at : at + size])
             at += size
 
     # Endings.

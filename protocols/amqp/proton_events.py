@@ -14,10 +14,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from cproton_ffi import lib
-from proton import ProtonException
+from proton import ProtonException, uint
 
 from covey.core.errors import BrokerError, ProtocolError, RefusedError
-from covey.protocols.amqp.proton_wire import Pointer, Wire, link_at, session_at
+from covey.protocols.amqp.login import sole_connection as sole
+from covey.protocols.amqp.proton_wire import OPEN_FAILED, Pointer, Wire, link_at, session_at
 from covey.protocols.amqp.session import SESSION_FRAMES
 
 if TYPE_CHECKING:
@@ -62,9 +63,20 @@ class Events:
         if self.has_opened:
             raise ProtocolError("open on a connection that is open already")
         self.has_opened = True
+        try:
+            self._let_in()
+        except BrokerError:
+            self.wire.tell(OPEN_FAILED, True)  # clients need not take the open for a success
+            raise
+        self.wire.connection.open()
+
+    def _let_in(self) -> None:
         connection = self.wire.connection
         # Read before the session exists: either may be unreadable, and nobody would end it then.
         hostname, container = connection.remote_hostname, connection.remote_container
+        if container is None:
+            raise ProtocolError("an open without a container-id", "decode-error")
+        policy = sole.wished_policy(connection)
         idle_s = self.wire.transport.remote_idle_timeout
         if 0 < idle_s < IDLE_TIMEOUT_MIN_S:
             least_ms = int(IDLE_TIMEOUT_MIN_S * 1000)
@@ -73,8 +85,9 @@ class Events:
             )
             raise RefusedError(cause, "invalid")
         frame_max = self.wire.transport.remote_max_frame_size
-        self.engine.open_session(hostname or "", container or "", frame_max)
-        connection.open()
+        self.engine.open_session(hostname or "", container, frame_max, policy)
+        if policy is not None:
+            self.wire.tell(sole.ENFORCEMENT, uint(policy))
 
     def on_session_open(self, event: Pointer) -> None:
         """Open a session."""

@@ -9,16 +9,21 @@ settlements never reach it (`protocols.amqp.framing`).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from cproton_ffi import ffi, lib
-from proton import Collector, Condition, Connection, Link, Session, Transport
+from proton import Collector, Condition, Connection, Link, Session, Transport, uint
 
 from covey import __version__
 from covey.config.settings import AmqpSettings
 from covey.protocols.amqp.codec.performatives import CLOSE, error_of, frame_of, performative
+from covey.protocols.amqp.login import sole_connection as sole
 
-CAPABILITIES: Final = ("ANONYMOUS-RELAY", "DELAYED_DELIVERY", "SHARED-SUBS")
+if TYPE_CHECKING:
+    from proton._data import PythonAMQPData
+
+CAPABILITIES: Final = ("ANONYMOUS-RELAY", "DELAYED_DELIVERY", "SHARED-SUBS", sole.CAPABILITY)
+OPEN_FAILED: Final = "amqp:connection-establishment-failed"  # a close follows the open at once
 PEEK_SIZE: Final = 64 * 1024  # bytes taken from proton at a time; mostly there are far fewer
 
 Pointer = Any  # a C pointer of cffi: hashed and compared by its address
@@ -38,8 +43,13 @@ class Wire:
             self.transport.idle_timeout = settings.idle_timeout_s
         self.connection = Connection()
         self.connection.container = container
-        self.connection.properties = {"product": "covey", "version": __version__}
+        self.properties: dict[str, PythonAMQPData] = {
+            "product": "covey",
+            "version": __version__,
+            sole.DETECTION: uint(sole.WEAK),
+        }
         self.connection.offered_capabilities = list(CAPABILITIES)
+        self.connection.properties = self.properties
         self.collector = Collector()
         self.connection.collect(self.collector)
         self.transport.bind(self.connection)
@@ -67,6 +77,11 @@ class Wire:
             lib.pn_transport_pop(self._transport, taken)
             size = lib.pn_transport_pending(self._transport)
         return b"".join(pieces)
+
+    def tell(self, name: str, value: bool | uint) -> None:
+        """Add a property to the open that has not left yet."""
+        self.properties[name] = value
+        self.connection.properties = self.properties
 
     def tick(self, now: float) -> float:
         """Run proton's own timers; return their next deadline, 0.0 for none."""

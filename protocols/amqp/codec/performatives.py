@@ -65,7 +65,9 @@ _WIDTHS: Final = {NULL: 0, 0x41: 0, 0x42: 0, 0x43: 0, 0x44: 0} | {
 }  # fmt: skip
 _TRUE: Final = 0x41
 
-_COUNT_PLACE: Final = 9  # of the initial delivery-count, in an attach
+# In an attach.
+_SOURCE_PLACE: Final = 5
+_COUNT_PLACE: Final = 9  # of the initial delivery-count
 
 
 def later_by(number: int, other: int) -> int:
@@ -120,23 +122,26 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
     return (ABSENT if code == NULL else int(code == _TRUE)), at
 
 
-def read_attach(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Return an attach's handle and its delivery-count."""
+def read_attach(data: bytes, at: int, end: int) -> tuple[int, int, bool]:
+    """Return an attach's handle, its delivery-count, and whether it has a source."""
     try:
         if data[at] not in LISTS:
             raise malformed("an attach that is not a list")
         at, stop, there = span(data, data[at], at + 1)
         handle, at = _number(data, skip(data, at))
         count = ABSENT
+        has_source = False
+        for place in range(2, min(there, _COUNT_PLACE)):
+            if place == _SOURCE_PLACE:
+                has_source = data[at] != NULL
+            at = skip(data, at)
         if there > _COUNT_PLACE:
-            for _ in range(_COUNT_PLACE - 2):
-                at = skip(data, at)
             count = _number(data, at)[0]
     except (IndexError, StructError, RecursionError) as error:
         raise malformed("an attach that cannot be read") from error
     if at > stop or stop > end or handle < 0:
         raise malformed("an attach that cannot be read")
-    return handle, max(count, 0)
+    return handle, max(count, 0), has_source
 
 
 # Writing.

@@ -43,13 +43,17 @@ class Transfer:
         "_length",
         "_start",
         "_tag_size",
+        "format",
         "handle",
         "has_more",
+        "has_tag",
         "is_aborted",
         "is_settled",
+        "is_whole",
         "keeps_tag",
         "number",
         "payload",
+        "settles_second",
         "state",
         "tag",
     )
@@ -57,9 +61,13 @@ class Transfer:
     def __init__(self) -> None:
         self.handle = 0
         self.number = ABSENT  # the delivery's, which all but its first transfer may leave out
+        self.has_tag = False
+        self.format = ABSENT
         self.is_settled = False
         self.has_more = False
+        self.settles_second = False  # the receiver is to wait for the sender's settlement
         self.is_aborted = False
+        self.is_whole = False  # a message as nearly all come, with nothing to look at but that
         self.state = b""  # encoded, and found to be well formed
         self.payload = b""
         self.tag = b""
@@ -106,6 +114,7 @@ class Transfer:
             if count > _USUAL:
                 at = self._read_rest(data, at, count)
             else:
+                self.settles_second = False
                 self.is_aborted = False
                 self.state = b""
         except (IndexError, StructError) as error:
@@ -113,6 +122,11 @@ class Transfer:
         if at > stop or stop > end:
             raise malformed("a transfer that is cut short")
         self.payload = data[stop:end]
+        self.is_whole = (
+            self.number != ABSENT
+            and self.has_tag
+            and not (self.has_more or self.is_aborted or self.settles_second)
+        )
         self._start = _NO_SHAPE
         if count > 2 and self.number != ABSENT:
             self._learn(data, first, stop)
@@ -160,17 +174,23 @@ class Transfer:
         else:
             raise malformed("a transfer whose delivery-id is no number")
         self.tag = b""
+        self.has_tag = False
         if count > 2:
             end = _tag_end(data, at)
-            if data[at] != NULL:
+            self.has_tag = data[at] != NULL
+            if self.has_tag:
                 self.tag = data[at + (2 if data[at] == _SHORT_BINARY else 5) : end]
             at = end
         return self._read_flags(data, at, count)
 
     def _read_flags(self, data: bytes, at: int, count: int) -> int:
         """Read whether it is settled and whether more is to come."""
+        self.format = ABSENT
         if count > 3:
-            at = _past(data, at)  # message-format, which nobody knows another of
+            end = _past(data, at)
+            if data[at] != NULL:
+                self.format = int.from_bytes(data[at + 1 : end], "big")
+            at = end
         self.is_settled = False
         if count > 4:
             code = data[at]
@@ -185,7 +205,9 @@ class Transfer:
 
     def _read_rest(self, data: bytes, at: int, count: int) -> int:
         """Read the fields behind `more`."""
-        at = _past(data, at)  # rcv-settle-mode: the link's holds
+        end = _past(data, at)
+        self.settles_second = end > at + 1 and data[end - 1] != 0  # else the link's mode holds
+        at = end
         self.state = b""
         self.is_aborted = False
         if count > 7:

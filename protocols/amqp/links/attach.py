@@ -5,7 +5,8 @@ The answer to an attach repeats source and target exactly as they came, address 
 link is opened with no terminus and closed with the reason (AMQP 1.0 section 2.6.3).
 
 A subscription belongs to container-id and link name. The same pair on another connection of the
-same user takes the link over, as after a lost connection the broker has not noticed yet.
+same user takes the link over, as after a lost connection the broker has not noticed yet. Within a
+connection a link is known by its name and direction: another session may take it over.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class Links:
     def __init__(self, engine: AmqpEngine) -> None:
         self.engine = engine
         self.open: dict[Pointer, AnyLink] = {}
+        self._named: dict[tuple[str, bool], AnyLink] = {}  # and whether the peer sends on it
         self._to_close: list[tuple[AnyLink, BrokerError]] = []
         self.leaving: set[Pointer] = set()  # ended here, which the peer has still to confirm
 
@@ -56,6 +58,7 @@ class Links:
             if len(self.open) >= self.engine.settings.links_max:
                 limit = self.engine.settings.links_max
                 raise RefusedError(f"the connection has {limit} links already", "limit")
+            self._take_over(link)
             if link.is_receiver:
                 made: AnyLink = self._attach_incoming(link)
             else:
@@ -64,6 +67,7 @@ class Links:
             self._refuse(link, error)
             return
         self.open[link._impl] = made
+        self._named[link.name, link.is_receiver] = made
         channel.join(made, handle, self.engine.channels.delivery_count)
         link.snd_settle_mode = link.remote_snd_settle_mode
         link.rcv_settle_mode = link.remote_rcv_settle_mode
@@ -125,9 +129,16 @@ class Links:
         link = self.open.pop(pointer, None)
         if link is None:
             return False
+        del self._named[link.name, isinstance(link, IncomingLink)]
         link.channel.leave(link.handle)
         link.end(is_closed=is_closed, counted=counted)
         return True
+
+    def _take_over(self, link: Link) -> None:
+        """End the link of that name that another session of the connection has (section 2.6.1)."""
+        known = self._named.get((link.name, link.is_receiver))
+        if known is not None:
+            self.close(known, RefusedError(f"link {link.name} was taken over", "stolen"))
 
     def _let_go(self, pointer: Pointer) -> None:
         """Wait for the peer to end a link, too: until then it costs memory."""
@@ -141,6 +152,8 @@ class Links:
         engine = self.engine
         link.source.copy(link.remote_source)
         link.target.copy(link.remote_target)
+        if engine.channels.has_source:
+            link.source.type = Terminus.SOURCE  # also where nothing is in it
         link.max_message_size = engine.settings.max_message_size
         made: IncomingLink
         if link.remote_target.type == Terminus.COORDINATOR:

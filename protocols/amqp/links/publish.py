@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from covey.core.errors import BrokerError, RefusedError
-from covey.core.naming.destination import Destination
+from covey.core.naming.destination import TEMPORARY_ROOT, Destination, Kind
 from covey.protocols.amqp.links.management import MANAGEMENT_ADDRESS, serve
 from covey.protocols.amqp.links.sender_link import SETTLED, IncomingLink
 from covey.protocols.amqp.messages.message import AmqpMessage
@@ -89,6 +89,18 @@ class ProducerLink(IncomingLink):
         else:
             self._owe(delivery)
 
+    def start(self) -> None:
+        """Give credit, and hear of it when somebody deletes the queue."""
+        super().start()
+        for name in self._queues():
+            self.session.host.senders.add(name, self.deleted)
+
+    def deleted(self, name: str, reason: str) -> None:
+        """End the link: its queue is gone. What still comes on it must not make a new one."""
+        self.engine.coordinator.deleted(Destination(Kind.QUEUE, name), reason)
+        self.channel.leave(self.handle)
+        self.engine.links.close_later(self, RefusedError(reason, "deleted"))
+
     def must_wait(self, state: bytes) -> bool:
         """Say whether a message takes room: in a transaction that is memory only."""
         return not state or self._publishing.commits.dam.is_shut
@@ -113,8 +125,15 @@ class ProducerLink(IncomingLink):
     def end(self, *, is_closed: bool, counted: bool) -> None:
         """Let go, and do what the link's end was to bring."""
         super().end(is_closed=is_closed, counted=counted)
+        for name in self._queues():
+            self.session.host.senders.discard(name, self.deleted)
         if self.on_end is not None and is_closed:
             self.on_end()
+
+    def _queues(self) -> list[str]:
+        """Return the queues that the link has for targets; who reads a temporary one may go."""
+        places = [each for each in self.targets or () if each.kind is Kind.QUEUE]
+        return [each.name for each in places if not each.name.startswith(TEMPORARY_ROOT)]
 
     def _decoded(self, data: bytes) -> AmqpMessage:
         """Read a message whose head is new."""

@@ -61,6 +61,7 @@ class IncomingLink(ABC):
         self.size = 0  # bytes of it so far
         self.is_settled = False
         self.state = b""  # what the peer says of the delivery at hand
+        self.format = ABSENT  # of the delivery that is not complete yet
         self.tag = b""  # of the delivery at hand, where the link has to tell it
         self.held: deque[tuple[int, bytes, bytes, bytes]] = deque()  # number, tag, state, message
         self.can_reject = True  # the peer knows that outcome
@@ -92,8 +93,7 @@ class IncomingLink(ABC):
 
     def transferred(self, transfer: Transfer) -> None:
         """Take a transfer: nearly always a message, else a part of one."""
-        number = transfer.number
-        if number == ABSENT or self.number != ABSENT or transfer.has_more or transfer.is_aborted:
+        if self.number != ABSENT or not transfer.is_whole:
             self._gather(transfer)
             return
         self.delivery_count += 1
@@ -103,7 +103,7 @@ class IncomingLink(ABC):
         elif len(payload) > self.size_max > 0:
             self._refuse_size(transfer.state)
         else:
-            number = SETTLED if transfer.is_settled else number
+            number = SETTLED if transfer.is_settled else transfer.number
             self._arrived(number, transfer.tag, transfer.state, payload)
 
     def flowed(self, delivery_count: int) -> None:
@@ -192,12 +192,17 @@ class IncomingLink(ABC):
 
     def _gather(self, transfer: Transfer) -> None:
         """Take a part of a message; hand it on with the last one."""
+        flaw = self._flaw_of(transfer)
+        if flaw:
+            self._refuse_all(transfer.state, RefusedError(f"link {self.name}: {flaw}", "invalid"))
+            return
         if self.number == ABSENT:
             if transfer.number == ABSENT:
                 raise ProtocolError(f"link {self.name}: a transfer without a number", "invalid")
             self.number = transfer.number
             self.delivery_count += 1
             self.tag = transfer.tag
+            self.format = transfer.format
             if self.delivery_count > self.delivery_limit:
                 self._refuse_more(transfer.state)
                 return
@@ -225,6 +230,16 @@ class IncomingLink(ABC):
             data, state, tag = b"".join(self.chunks), self.state, self.tag
             self._forget_chunks()
             self._arrived(number, tag, state, data)
+
+    def _flaw_of(self, transfer: Transfer) -> str:
+        """Say what is wrong with a transfer, "" for nothing (AMQP 1.0 section 2.7.5)."""
+        if transfer.settles_second and not self.settles_second:
+            return "a delivery that is settled second, on a link that settles first"
+        if self.number == ABSENT:
+            return "" if transfer.has_tag or transfer.number == ABSENT else "no delivery-tag"
+        if transfer.format not in (ABSENT, self.format):
+            return "the parts of a delivery have two formats"
+        return ""
 
     def _arrived(self, number: int, tag: bytes, state: bytes, data: bytes) -> None:
         """Take a message, or hold it back."""

@@ -14,10 +14,21 @@ from typing import Any, Final
 
 from proton import Array, Data, Described, Link, Terminus, symbol
 
+from covey.core.errors import RefusedError
+
 # Each by its name and by its number in Apache's registry of filters.
 SELECTOR_FILTERS: Final = ("apache.org:selector-filter:string", 0x0000468C00000004)
 NO_LOCAL_FILTERS: Final = ("apache.org:no-local-filter:list", 0x0000468C00000003)
 
+LIFETIME_POLICIES: Final = frozenset(
+    (
+        *range(0x2B, 0x2F),
+        "amqp:delete-on-close:list",
+        "amqp:delete-on-no-links:list",
+        "amqp:delete-on-no-messages:list",
+        "amqp:delete-on-no-links-or-messages:list",
+    )
+)
 REJECTED: Final = "amqp:rejected:list"
 PRIORITY_PROPERTY: Final = "priority"
 PRIORITY_LIMIT: Final = 1000  # either way; a consumer's priority is small in every broker
@@ -55,8 +66,9 @@ class Wish:
 
 
 def read_target(link: Link) -> Wish:
-    """Read where a sending peer wants its messages to go."""
+    """Read where a sending peer wants its messages to go; raises RefusedError."""
     terminus = link.remote_target
+    _check_node(link.name, _object(terminus.properties))
     return Wish(
         address=terminus.address,
         is_dynamic=bool(terminus.dynamic),
@@ -65,8 +77,9 @@ def read_target(link: Link) -> Wish:
 
 
 def read_source(link: Link) -> Wish:
-    """Read what a receiving peer wants to get."""
+    """Read what a receiving peer wants to get; raises RefusedError."""
     terminus = link.remote_source
+    _check_node(link.name, _object(terminus.properties))
     wish = Wish(
         address=terminus.address,
         is_dynamic=bool(terminus.dynamic),
@@ -108,6 +121,21 @@ def _read_filters(wish: Wish, filters: object) -> None:
             wish.filters[str(name)] = Described(descriptor, [])
 
 
+def _check_node(name: str, properties: object) -> None:
+    """Refuse what makes no sense as the properties of a dynamic node."""
+    if properties is None:
+        return
+    if not isinstance(properties, dict):
+        raise RefusedError(f"link {name}: dynamic-node-properties is not a map", "invalid")
+    policy = properties.get("lifetime-policy")
+    if policy is not None:
+        if not isinstance(policy, Described) or policy.descriptor not in LIFETIME_POLICIES:
+            raise RefusedError(f"link {name}: lifetime-policy is none", "invalid")
+    modes = properties.get("supported-dist-modes")
+    if modes is not None and not _symbols_in(modes):
+        raise RefusedError(f"link {name}: supported-dist-modes are no symbols", "invalid")
+
+
 def _priority(properties: object) -> int:
     value = properties.get(PRIORITY_PROPERTY) if isinstance(properties, dict) else None
     if not isinstance(value, int) or abs(value) > PRIORITY_LIMIT:
@@ -117,7 +145,10 @@ def _priority(properties: object) -> int:
 
 def _symbols(data: Data) -> frozenset[str]:
     """Read an array of symbols, which may be a single one (AMQP 1.0 section 1.4)."""
-    value = _object(data)
+    return _symbols_in(_object(data))
+
+
+def _symbols_in(value: object) -> frozenset[str]:
     if isinstance(value, str):
         return frozenset((str(value),))
     elements = value.elements if isinstance(value, Array) else value

@@ -139,6 +139,13 @@ class Coordinator:
         if id:
             self.open[id].spoil(cause)
 
+    def deleted(self, target: Destination, reason: str) -> None:
+        """Hear that a queue was deleted, to which a transaction may have sent."""
+        for opened in self.open.values():
+            sends = self.engine.broker.transactions.running(self.session, opened.name).sends
+            if any([target in targets for targets, _ in sends]):
+                opened.spoil(reason)
+
     def discharge(self, control: ControlLink, delivery: int, id: bytes, *, fail: bool) -> None:
         """End a transaction; the answer leaves when its end is safe."""
         self._core(id)

@@ -65,6 +65,7 @@ class Peer:
             sasl = self.transport.sasl()
             sasl.allowed_mechs("PLAIN")
             sasl.allow_insecure_mechs = True
+        self.prepare(self.connection)
         self.collector = Collector()
         self.connection.collect(self.collector)
         self.transport.bind(self.connection)
@@ -78,6 +79,9 @@ class Peer:
         self.session: Session = self.connection.session()
         self.session.open()
         self.pump()
+
+    def prepare(self, connection: Connection) -> None:
+        """Say what the open is to have besides."""
 
     # Bytes.
 
