@@ -34,7 +34,13 @@ from covey.core.clock import Clock
 from covey.core.errors import RefusedError
 from covey.core.events.audit import Audit, Unheard
 from covey.core.events.event import EventSink
-from covey.core.host.access import check_connection, check_reading, check_subscription, make_durable
+from covey.core.host.access import (
+    check_connection,
+    check_reading,
+    check_subscription,
+    make_durable,
+    renew_durable,
+)
 from covey.core.host.subscription import Durable, Subscription
 from covey.core.host.temporary import check_made, delete_temporaries
 from covey.core.host.virtual_host import VirtualHost
@@ -250,6 +256,22 @@ class Broker:
         self.turn(now)
         durable = make_durable(session, name, topics, selector, self.limits.id)
         self.commits.follow()  # somebody else may have just made it
+        return durable
+
+    def renew_durable(
+        self,
+        session: Session,
+        name: str,
+        topics: tuple[Destination, ...],
+        selector: Selector | None,
+        now: float,
+        *,
+        not_from: str,
+    ) -> Durable:
+        """Return a durable subscription that hears just this; another of its name ends before."""
+        self.turn(now)
+        durable = renew_durable(session, name, topics, selector, self.limits.id, not_from)
+        self.commits.follow()
         return durable
 
     def unsubscribe(self, session: Session, name: str, now: float, *, counted: bool = True) -> None:

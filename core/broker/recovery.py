@@ -101,6 +101,7 @@ def _recover_durables(hosts: list[VirtualHost], commits: Commits) -> None:
 
 def _recover_durable(host: VirtualHost, record: DurableRecord) -> None:
     durable = host.make_durable(record.name)
+    durable.tap.not_from = record.not_from
     try:
         destinations = [
             place

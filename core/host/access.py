@@ -47,8 +47,56 @@ def make_durable(
     topics: tuple[Destination, ...],
     selector: Selector | None,
     broker_id: str,
+    not_from: str | None = None,
 ) -> Durable:
-    """Make a durable subscription, or change what an existing one hears, for everybody."""
+    """Make a durable subscription, or change what an existing one hears, for everybody.
+
+    `not_from` is a client whose own messages it is not to take, "" for none; None leaves that.
+    """
+    _check_durable(session, topics, broker_id)
+    host = session.host
+    known = host.durables.get(name)
+    if known is None or not known.is_already(topics, selector):
+        authorise(session.identity, Verb.CREATE, str(Destination(Kind.DSUB, name)))
+    durable = host.make_durable(name)
+    durable.tap.selector = selector
+    if not_from is not None:
+        durable.tap.not_from = not_from
+    host.bind(durable, topics)
+    return durable
+
+
+def renew_durable(
+    session: Session,
+    name: str,
+    topics: tuple[Destination, ...],
+    selector: Selector | None,
+    broker_id: str,
+    not_from: str,
+) -> Durable:
+    """Return a durable subscription that hears just this; another of its name ends before.
+
+    That is what JMS says of a change: the backlog goes, and it is refused while somebody reads.
+    """
+    host = session.host
+    known = host.durables.get(name)
+    if known is not None and not (
+        known.is_already(topics, selector) and known.tap.not_from == not_from
+    ):
+        _check_durable(session, topics, broker_id)  # before anything is lost
+        place = str(Destination(Kind.DSUB, name))
+        authorise(session.identity, Verb.DESTROY, place)
+        authorise(session.identity, Verb.CREATE, place)
+        if known.queue.board.consumers:
+            raise RefusedError(
+                f"durable subscription {name} is in use, with other wishes", "locked"
+            )
+        host.delete_durable(name)
+    return make_durable(session, name, topics, selector, broker_id, not_from)
+
+
+def _check_durable(session: Session, topics: tuple[Destination, ...], broker_id: str) -> None:
+    """Raise RefusedError unless the session may hear these topics for good."""
     for topic in topics:
         if topic.kind is not Kind.TOPIC:
             raise RefusedError(
@@ -64,14 +112,6 @@ def make_durable(
         if topic.is_pattern:
             authorise_forever(session.identity, Verb.CONSUME, topic)
         check_made(session, topic)
-    host = session.host
-    known = host.durables.get(name)
-    if known is None or not known.is_already(topics, selector):
-        authorise(session.identity, Verb.CREATE, str(Destination(Kind.DSUB, name)))
-    durable = host.make_durable(name)
-    durable.tap.selector = selector
-    host.bind(durable, topics)
-    return durable
 
 
 def check_connection(

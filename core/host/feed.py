@@ -226,14 +226,17 @@ class Tap:
     def __init__(self, queue: Queue, enqueue: Callable[[Queue, Message], None]) -> None:
         self.queue = queue
         self.selector: Selector | None = None
+        self.not_from = ""  # a client whose own messages it does not take; "": there is none
         self.topics: dict[Topic, None] = {}  # an ordered set: a pattern may mean very many
         self._enqueue = enqueue
 
-    def admits(self, message: Message) -> bool:
-        """Say whether the selector lets the message through."""
+    def admits(self, message: Message, client: str) -> bool:
+        """Say whether it takes a message of a client."""
+        if self.not_from and self.not_from == client:
+            return False
         return self.selector is None or self.selector.matches(message.lookup)
 
-    def offer(self, message: Message) -> None:
-        """Put the message into the queue if the selector admits it."""
-        if self.admits(message):
+    def offer(self, message: Message, client: str = "") -> None:
+        """Put a client's message into the queue if it is admitted."""
+        if self.admits(message, client):
             self._enqueue(self.queue, message)

@@ -8,7 +8,8 @@ Durable: a queue that listens to topics on behalf of clients that come and go.
 
 Its name is global in the virtual host, so clients that use the same one share its messages. A
 client that subscribes again with another destination or selector changes it for everybody (the
-Apollo STOMP manual, Topic Durable Subscriptions).
+Apollo STOMP manual, Topic Durable Subscriptions), or replaces it by a new one (JMS): its protocol
+decides. A subscription may shut out what one client publishes itself (no-local).
 """
 
 from __future__ import annotations

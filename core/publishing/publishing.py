@@ -306,7 +306,7 @@ class Publishing:
         counts: dict[Queue, int] = {}
         sizes: dict[Queue, int] = {}
         for targets, message in sends:
-            for queue in _queues(session.host, targets, message):
+            for queue in _queues(session, targets, message):
                 self.arrivals.check(queue, message)
                 count, size = self.arrivals.needed(queue, message)
                 counts[queue] = counts.get(queue, 0) + count
@@ -361,15 +361,16 @@ def _is_taken_at_once(topic: Topic) -> bool:
 
 
 def _queues(
-    host: VirtualHost, targets: tuple[Destination, ...], message: Message
+    session: Session, targets: tuple[Destination, ...], message: Message
 ) -> Iterator[Queue]:
     """Walk the queues that a send fills and whose quota the sender has to respect."""
+    host = session.host
     for target in targets:
         if target.kind is Kind.DSUB:
             yield host.durable(target.name).queue
         elif target.kind is Kind.TOPIC or host.queue(target.name).settings.mirrored:
             for tap in host.topic(target.name).taps:
-                if tap.admits(message):
+                if tap.admits(message, session.client_id):
                     yield tap.queue
         else:
             yield host.queue(target.name)

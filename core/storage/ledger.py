@@ -132,9 +132,8 @@ class Ledger:
         """Remember what a durable subscription hears."""
         selector = durable.tap.selector
         destinations = tuple(SYNTAX.render(place) for place in durable.destinations)
-        record = DurableRecord(
-            host, durable.name, destinations, "" if selector is None else selector.text
-        )
+        text = "" if selector is None else selector.text
+        record = DurableRecord(host, durable.name, destinations, text, durable.tap.not_from)
         if self._bound.get((host, durable.name)) != record:
             self._bound[host, durable.name] = record
             self.store.bind(record)

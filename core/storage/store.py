@@ -57,12 +57,16 @@ class QueueRecord:
 
 @dataclass(frozen=True, slots=True)
 class DurableRecord:
-    """A durable subscription: the destinations it hears, as written by the default syntax."""
+    """A durable subscription: the destinations it hears, as written by the default syntax.
+
+    `not_from` is the client whose own messages it does not take, "" for none.
+    """
 
     host: str
     name: str
     destinations: tuple[str, ...]
     selector: str
+    not_from: str = ""
 
 
 class MessageRecord(NamedTuple):

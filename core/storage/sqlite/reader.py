@@ -108,7 +108,11 @@ def read_durables(connection: sqlite3.Connection, damages: list[str]) -> list[Du
     for *columns, crc in connection.execute(DURABLES).fetchall():
         host, name, destinations, selector = texts = _texts(*columns)
         if crc is None or crc == row_sum(*texts):
-            durables.append(DurableRecord(host, name, tuple(json.loads(destinations)), selector))
+            heard = json.loads(destinations)
+            not_from = ""
+            if isinstance(heard, dict):
+                heard, not_from = heard["destinations"], heard["not_from"]
+            durables.append(DurableRecord(host, name, tuple(heard), selector, not_from))
         else:
             _note(damages, f"durable subscription, perhaps called {name}")
     return durables

@@ -11,6 +11,8 @@ SQLite finds a damaged page by its structure, not by what the rows on it say. So
 restart reads has a checksum of what it was made with (`row_sum`): all but its key and what is
 counted in it. It is null in rows that were made before format 7, which are believed.
 
+`durables.destinations` is JSON: a list, or a map where a subscription has more to it (no-local).
+
 `messages.id` is a place: the queue's number in the upper bits, the sequence number in the lower
 `SEQ_BITS`. So places of a queue are neighbours in order, and no further index is needed.
 

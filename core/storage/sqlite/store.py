@@ -163,7 +163,10 @@ class SqliteStore(MessageStore):
 
     def bind(self, record: DurableRecord) -> None:
         """Remember a durable subscription, or what it hears now."""
-        destinations = json.dumps(record.destinations)
+        heard: object = record.destinations
+        if record.not_from:
+            heard = {"destinations": record.destinations, "not_from": record.not_from}
+        destinations = json.dumps(heard)
         row = (record.host, record.name, destinations, record.selector)
         self._changes.definitions.append((BIND, (*row, row_sum(*row))))
 

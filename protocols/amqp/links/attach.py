@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cproton_ffi import lib
-from proton import Link, Terminus
+from proton import Link, Terminus, symbol
 
 from covey.core.errors import BrokerError, RefusedError
 from covey.core.security.users import Verb, authorise
@@ -76,7 +76,10 @@ class Links:
 
     def detach(self, link: Link, *, is_closed: bool) -> None:
         """Hear that the peer ends a link, and end it here."""
+        ended = self.open.get(link._impl)
         self._end(link._impl, is_closed=is_closed, counted=False)
+        if isinstance(ended, OutgoingLink) and ended.complaint is not None:
+            link.condition = condition_of(ended.complaint)
         self.leaving.discard(link._impl)
         if is_closed:
             link.close()
@@ -202,6 +205,8 @@ class Links:
         if address is not None:
             link.source.type = Terminus.SOURCE
             link.source.address = address
+        if address is not None and not wish.is_dynamic:
+            link.source.capabilities.put_object(symbol("topic"))  # it was found by its name alone
         echo_filters(link.source, wish)
         return made
 

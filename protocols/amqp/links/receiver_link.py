@@ -26,7 +26,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from covey.core.errors import RefusedError
+from covey.core.errors import BrokerError, RefusedError
 from covey.core.host.subscription import settle
 from covey.core.model.consumer import Consumer, Window
 from covey.core.model.entry import Entry, Outcome
@@ -138,6 +138,7 @@ class OutgoingLink:
         self.drain = Drain(self)
         self.is_ended = False
         self.on_end: Callable[[bool], None] | None = None
+        self.complaint: BrokerError | None = None  # why its end has not brought what it should
         self._start = b""
         # Whose it is over connections; a container without an id has no claim to anything.
         container = engine.container

@@ -9,7 +9,9 @@
     no source at all               a durable subscription is looked for: a client does so to
                                    end it, by closing the link (Qpid JMS unsubscribes this way)
 
-A durable subscription outlives a detached link and goes with a closed one.
+A durable subscription outlives a detached link and goes with a closed one, unless others use it.
+One that is asked for with another topic, selector or no-local filter ends, with what it holds, and
+begins anew (JMS 2.0 section 8.3.3).
 """
 
 from __future__ import annotations
@@ -49,6 +51,8 @@ def subscribe(engine: AmqpEngine, link: OutgoingLink, wish: Wish) -> str | None:
     place = engine.nodes.place(wish.address, is_topic=wish.is_topic, is_source=True)
     # Every subscriber of a topic gets copies: `copy` means nothing there, and Qpid JMS says it.
     is_topic = all(each.kind is Kind.TOPIC for each in place.destinations)
+    if not (is_topic and engine.container):
+        wish.forgo_no_local()
     wish.is_browser = not is_topic and (wish.is_browser or place.address.mode == "browse")
     verb = Verb.BROWSE if wish.is_browser else Verb.CONSUME
     engine.broker.check_readable(link.session, place.destinations, verb)
@@ -57,11 +61,12 @@ def subscribe(engine: AmqpEngine, link: OutgoingLink, wish: Wish) -> str | None:
     destinations = place.destinations
     name = _subscription_name(engine, link, wish, place)
     if name:
-        durable = _durable(engine, name, destinations, selector)
+        not_from = engine.container if wish.is_no_local else ""
+        durable = _durable(engine, name, destinations, selector, not_from)
         destinations = (Destination(Kind.DSUB, durable.name),)
         selector = None  # the subscription's queue holds nothing else
         is_volatile = name.endswith(VOLATILE_SUFFIX)
-        link.on_end = _ending(engine, durable, is_volatile=is_volatile)
+        link.on_end = _ending(engine, link, durable, is_volatile=is_volatile)
     else:
         delete = engine.nodes.at_end(place, to_sender=False)
         link.on_end = None if delete is None else _when_closed(delete)
@@ -124,8 +129,8 @@ def _find_durable(engine: AmqpEngine, link: OutgoingLink) -> str:
             authorise(
                 link.session.identity, Verb.DESTROY, str(Destination(Kind.DSUB, durable.name))
             )
-            link.on_end = _ending(engine, durable, is_volatile=False)
-            return engine.nodes.address_of(durable.destinations[0])
+            link.on_end = _ending(engine, link, durable, is_volatile=False)
+            return durable.destinations[0].name
     raise RefusedError(f"link {link.name} has no source and no subscription", "not-found")
 
 
@@ -149,20 +154,28 @@ def _durable(
     name: str,
     destinations: tuple[Destination, ...],
     selector: Selector | None,
+    not_from: str,
 ) -> Durable:
-    """Create, re-attach to, or change a durable subscription."""
+    """Create a durable subscription, or re-attach to one that is just as wished."""
     assert engine.session is not None
     known = engine.nodes.queue_syntax.durable(name).name
-    return engine.broker.make_durable(engine.session, known, destinations, selector, engine.now)
+    return engine.broker.renew_durable(
+        engine.session, known, destinations, selector, engine.now, not_from=not_from
+    )
 
 
-def _ending(engine: AmqpEngine, durable: Durable, *, is_volatile: bool) -> Callable[[bool], None]:
+def _ending(
+    engine: AmqpEngine, link: OutgoingLink, durable: Durable, *, is_volatile: bool
+) -> Callable[[bool], None]:
     """Return what becomes of a subscription when one of its links ends."""
 
     def ended(is_closed: bool) -> None:
         assert engine.session is not None
         host = engine.session.host
         is_used = bool(durable.queue.board.consumers)
+        if is_used and is_closed and not is_volatile:
+            cause = f"durable subscription {durable.name} is in use, and stays"
+            link.complaint = RefusedError(cause, "locked")
         if is_used or not (is_closed or is_volatile):
             return
         place = str(Destination(Kind.DSUB, durable.name))

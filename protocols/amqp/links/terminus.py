@@ -59,6 +59,14 @@ class Wish:
         """Say whether several links are to share one subscription."""
         return "shared" in self.capabilities
 
+    def forgo_no_local(self) -> None:
+        """Do without the no-local filter: it does not hold here, and so is not echoed."""
+        self.is_no_local = False
+        held = self.filters.items()
+        self.filters = {
+            name: each for name, each in held if each.descriptor not in NO_LOCAL_FILTERS
+        }
+
     @property
     def is_global(self) -> bool:
         """Say whether they may belong to several containers."""

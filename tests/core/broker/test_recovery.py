@@ -279,6 +279,7 @@ def test_durable_subscription_comes_back_with_topics_selector_and_messages(
     house = House(tmp_path)
     durable = house.host.make_durable("d")
     durable.tap.selector = compile_selector("size > 2")
+    durable.tap.not_from = "c"
     places = (
         Destination(Kind.TOPIC, "news"),
         Destination(Kind.TOPIC, "prices.*", is_pattern=True),
@@ -289,6 +290,7 @@ def test_durable_subscription_comes_back_with_topics_selector_and_messages(
     house.rest()
     house = house.restart()
     assert house.host.durables["d"].destinations == places
+    assert house.host.durables["d"].tap.not_from == "c"
     for name in ("news", "prices.msft", "other"):
         for body in (b"later", b"y"):
             house.broker.publish(house.session, (Destination(Kind.TOPIC, name),), Note(body))

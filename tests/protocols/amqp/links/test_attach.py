@@ -274,7 +274,7 @@ def test_an_attach_without_a_source_finds_a_durable_subscription_to_end_it(
     peer.pump()
     link = Peer(broker, container="c")
     found = link.receiver(None, name="sub", credit=0)
-    assert found.remote_source.address == "/topic/t"
+    assert found.remote_source.address == "t"
     found.close()
     link.pump()
     assert not broker.hosts[0].durables
