@@ -18,7 +18,9 @@ Answers go to any address, such as a dynamic node's; or the client has a receivi
 |                                       | only groups that wait, the most urgent first, or      |
 |                                       | connections whose producers do. The answer's `total`  |
 |                                       | says how many rows there are                          |
-| GET-TYPES, -ATTRIBUTES, -OPERATIONS   | optionally `entityType`                               |
+| GET-TYPES, -ATTRIBUTES, -OPERATIONS,  | optionally `entityType`                               |
+| GET-ANNOTATIONS                       |                                                       |
+| GET-MGMT-NODES                        |                                                       |
 | CREATE, READ, UPDATE, DELETE          | type and name; body: attributes, or `arguments`       |
 | PURGE, REBALANCE                      | a queue by name                                       |
 | CLOSE-GROUP, PARK, UNPARK             | a queue by name, and `group`                          |
@@ -33,18 +35,30 @@ The answer's correlation-id is the request's, or its message-id, bit by bit: an 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from covey.core.errors import BrokerError, RefusedError
 from covey.core.management.admin import Admin
-from covey.core.management.describe import ATTRIBUTES, Plain
+from covey.core.management.describe import Attributes, Plain
 from covey.core.naming.destination import Destination
 from covey.core.session import Session
 from covey.protocols.amqp.codec import decoder, encoder
 from covey.protocols.amqp.codec.checker import VALUES_MAX
 from covey.protocols.amqp.codec.types import skip
+from covey.protocols.amqp.links.management_types import (
+    SELF,
+    SELF_NAME,
+    SELF_TYPE,
+    TYPES,
+    all_attributes,
+    attributes_of,
+    entity,
+    full_name,
+    named_by,
+    type_name_of,
+)
 from covey.protocols.amqp.links.sender_link import IncomingLink
 from covey.protocols.amqp.messages.message import AmqpMessage
 from covey.protocols.amqp.messages.sections import (
@@ -52,6 +66,7 @@ from covey.protocols.amqp.messages.sections import (
     CORRELATION_ID,
     MESSAGE_ID,
     PROPERTIES,
+    SEQUENCE,
     VALUE,
 )
 from covey.protocols.amqp.outcomes import ACCEPTED_STATE
@@ -60,9 +75,9 @@ if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
 
 
-TYPE_PREFIX: Final = "covey."
+Body = Mapping[str, Plain] | Sequence[Plain]
 
-Body = Mapping[str, Plain]
+STATUS_TEXTS: Final = {200: "OK", 201: "Created", 204: "No Content"}
 
 
 class Request:
@@ -71,13 +86,37 @@ class Request:
     def __init__(self, message: AmqpMessage) -> None:
         self.message = message
         self.operation = self.text("operation").upper()
-        self.name = self.text("name") or self.text("identity")
+        self.name = self.text("name")
         self.type_name = type_name_of(self.text("type"))
+        if not self.name:
+            kind, self.name = named_by(self.text("identity"))
+            self.type_name = self.type_name or kind
         self.body: dict[object, object] = {}
+        self.is_odd = message.sections.body_kind == SEQUENCE  # its body is no map
         if message.sections.body_kind == VALUE:
             body = decoder.decode(message.data, message.sections.body)
             if isinstance(body, dict):
                 self.body = body
+            else:
+                self.is_odd = body is not None
+
+    def check_map(self) -> None:
+        """Raise RefusedError if there is a body that is not a map."""
+        if self.is_odd:
+            raise RefusedError(f"the body of {self.operation} is not a map", "invalid")
+
+    def check_type(self) -> None:
+        """Raise RefusedError unless the request names a type that there is."""
+        if not self.type_name:
+            raise RefusedError(f"{self.operation} without a type", "invalid")
+        if self.type_name not in TYPES:
+            raise RefusedError(f"there is no type {self.text('type')!r}", "invalid")
+
+    def the_name(self) -> str:
+        """Return the name of what is asked for; raises RefusedError if there is none."""
+        if not self.name:
+            raise RefusedError(f"{self.operation} without a name", "invalid")
+        return self.name
 
     def text(self, name: str) -> str:
         """Return an application property as text, "" if it is missing."""
@@ -99,23 +138,31 @@ class Request:
         return value
 
     def arguments(self) -> dict[str, object]:
-        """Return the attributes to set; those under `arguments` are a queue's own."""
+        """Return the attributes to set; those under `arguments` are a queue's own.
+
+        What a thing is called cannot be set: it may be said again, but not otherwise.
+        """
+        self.check_map()
         found = {str(key): value for key, value in self.body.items() if key != "arguments"}
         nested = self.body.get("arguments")
         if isinstance(nested, dict):
             found.update({str(key): value for key, value in nested.items()})
-        for known in ("name", "type", "identity"):
-            found.pop(known, None)
+        kind = full_name(self.type_name)
+        same = {
+            "name": (self.name,),
+            "type": (kind, self.type_name),
+            "identity": (f"{kind}/{self.name}", self.name),
+        }
+        for known, values in same.items():
+            given = found.pop(known, None)
+            if given is not None and given not in values:
+                raise RefusedError(f"the {known} of {self.name} cannot be {given!r}", "invalid")
         return found
 
 
-def type_name_of(text: str) -> str:
-    """Return the type as the core calls it: `covey.queue` and `queue` are the same."""
-    return text.removeprefix("org.").removeprefix(TYPE_PREFIX)
-
-
 def encode_answer(request: AmqpMessage, status: int, text: str, body: Body) -> bytes:
-    """Write an answer."""
+    """Write an answer; without a text it has that of its status."""
+    text = text or STATUS_TEXTS[status]
     properties = [encoder.NULL] * CORRELATION_ID + [_correlation(request)]
     named = {"statusCode": status, "statusDescription": text}
     return b"".join(
@@ -137,7 +184,6 @@ def _correlation(request: AmqpMessage) -> bytes:
 
 
 MANAGEMENT_ADDRESS: Final = "$management"
-BASE_TYPE: Final = "org.amqp.management"
 
 STATUS: Final = {
     "invalid": 400,
@@ -166,8 +212,11 @@ ENTITY_OPERATIONS: Final[dict[str, tuple[str, ...]]] = {
     "group": ("READ",),
     "connection": ("READ", "DELETE"),
     "consumer": ("READ", "RETIRE"),
+    SELF_TYPE: ("READ", "QUERY", "GET-TYPES", "GET-ATTRIBUTES", "GET-OPERATIONS", "GET-ANNOTATIONS",
+                "GET-MGMT-NODES"),
 }  # fmt: skip
-OWN_OPERATIONS: Final = ("QUERY", "GET-TYPES", "GET-ATTRIBUTES", "GET-OPERATIONS")
+
+TOPIC_ARGUMENTS: Final = frozenset(("durable",))  # which qpid-config says; it means nothing
 
 
 class Management:
@@ -181,6 +230,8 @@ class Management:
             "GET-TYPES": self.on_get_types,
             "GET-ATTRIBUTES": self.on_get_attributes,
             "GET-OPERATIONS": self.on_get_operations,
+            "GET-ANNOTATIONS": self.on_get_annotations,
+            "GET-MGMT-NODES": self.on_get_mgmt_nodes,
             "CREATE": self.on_create,
             "READ": self.on_read,
             "UPDATE": self.on_update,
@@ -202,27 +253,21 @@ class Management:
             if handler is None:
                 raise RefusedError(f"unknown operation {request.operation[:64]}", "not-implemented")
             status, body = handler(request, now)
-            text = "OK"
+            text = ""
         except BrokerError as error:
             status, body, text = STATUS.get(error.code, STATUS_FAILED), {}, error.text
         return encode_answer(request.message, status, text, body)
 
     def on_query(self, request: Request, now: float) -> tuple[int, Body]:
-        """Show a table of everything of one type."""
-        type_name = type_name_of(str(request.option("entityType") or ""))
-        if type_name not in ATTRIBUTES:
-            raise RefusedError(f"there is no type {type_name!r}", "invalid")
+        """Show a table of everything, or of everything of one type."""
+        request.check_map()
+        types = _asked(request, "invalid")
         asked = request.body.get("attributeNames")
-        names = [str(name) for name in asked] if isinstance(asked, list) else []
-        names = names or list(ATTRIBUTES[type_name])
-        found, total = self.admin.page(
-            type_name,
-            now,
-            request.number("offset", 0),
-            min(request.number("count", ROWS_MAX), ROWS_MAX),
-            queue=str(request.option("queue") or ""),
-            waiting=request.option("waiting") is True,
-        )
+        if asked is not None and not isinstance(asked, list):
+            raise RefusedError("attributeNames is not a list", "invalid")
+        names = [str(name) for name in asked or ()]
+        names = names or (attributes_of(types[0]) if len(types) == 1 else all_attributes())
+        found, total = self._page(request, types, now)
         rows = [[row.get(name) for name in names] for row in found]
         return 200, {
             "attributeNames": names,
@@ -230,40 +275,81 @@ class Management:
             "total": total,
         }
 
+    def _page(
+        self, request: Request, types: tuple[str, ...], now: float
+    ) -> tuple[list[Attributes], int]:
+        """Return the things that a query asks for, and how many there are: type after type."""
+        start = request.number("offset", 0)
+        left = min(request.number("count", ROWS_MAX), ROWS_MAX)
+        found: list[Attributes] = []
+        total = 0
+        for type_name in types:
+            first = max(0, start - total)
+            if type_name == SELF_TYPE:
+                rows, count = [SELF][first : first + left], 1
+            else:
+                described, count = self.admin.page(
+                    type_name,
+                    now,
+                    first,
+                    left,
+                    queue=str(request.option("queue") or ""),
+                    waiting=request.option("waiting") is True,
+                )
+                rows = [entity(type_name, each) for each in described]
+            found += rows
+            left -= len(rows)
+            total += count
+        return found, total
+
     def on_get_types(self, request: Request, now: float) -> tuple[int, Body]:
-        """Show the types there are."""
-        return 200, {TYPE_PREFIX + name: [BASE_TYPE] for name in _asked(request)}
+        """Show the types there are; none extends another."""
+        return 200, {full_name(name): [] for name in _asked(request)}
 
     def on_get_attributes(self, request: Request, now: float) -> tuple[int, Body]:
         """Show the attributes of each type."""
-        return 200, {TYPE_PREFIX + name: list(ATTRIBUTES[name]) for name in _asked(request)}
+        return 200, {full_name(name): attributes_of(name) for name in _asked(request)}
 
     def on_get_operations(self, request: Request, now: float) -> tuple[int, Body]:
         """Show what can be done with each type."""
-        found: dict[str, Plain] = {
-            TYPE_PREFIX + name: list(ENTITY_OPERATIONS[name]) for name in _asked(request)
-        }
-        return 200, found | {BASE_TYPE: list(OWN_OPERATIONS)}
+        return 200, {full_name(name): list(ENTITY_OPERATIONS[name]) for name in _asked(request)}
+
+    def on_get_annotations(self, request: Request, now: float) -> tuple[int, Body]:
+        """Show the annotations of each type: there are none."""
+        return 200, {full_name(name): [] for name in _asked(request)}
+
+    def on_get_mgmt_nodes(self, request: Request, now: float) -> tuple[int, Body]:
+        """Show the other management nodes that are known: there are none."""
+        return 200, []
 
     def on_create(self, request: Request, now: float) -> tuple[int, Body]:
         """Make a queue or a topic."""
-        if not request.name:
-            raise RefusedError("CREATE without a name", "invalid")
-        return 201, self.admin.create(request.type_name, request.name, request.arguments(), now)
+        request.name = request.name or str(request.body.get("name") or "")
+        type_name, name = _named(request)
+        arguments = request.arguments()
+        unknown = arguments.keys() - TOPIC_ARGUMENTS if type_name == "topic" else ()
+        if unknown:
+            raise RefusedError(f"a topic has no {min(unknown)}", "invalid")
+        return 201, entity(type_name, self.admin.create(type_name, name, arguments, now))
 
     def on_read(self, request: Request, now: float) -> tuple[int, Body]:
         """Show one thing."""
-        return 200, self.admin.read(request.type_name, request.name, now)
+        if request.type_name == SELF_TYPE and request.name in (SELF_NAME, ""):
+            return 200, SELF
+        type_name, name = _named(request)
+        return 200, entity(type_name, self.admin.read(type_name, name, now))
 
     def on_update(self, request: Request, now: float) -> tuple[int, Body]:
         """Change a queue."""
-        return 200, self.admin.update(request.type_name, request.name, request.arguments(), now)
+        type_name, name = _named(request)
+        return 200, entity(type_name, self.admin.update(type_name, name, request.arguments(), now))
 
     def on_delete(self, request: Request, now: float) -> tuple[int, Body]:
         """Remove a thing; `if_empty` and `if_unused` make it careful."""
+        type_name, name = _named(request)
         self.admin.delete(
-            request.type_name,
-            request.name,
+            type_name,
+            name,
             now,
             if_empty=request.option("if_empty") is True,
             if_unused=request.option("if_unused") is True,
@@ -272,27 +358,27 @@ class Management:
 
     def on_purge(self, request: Request, now: float) -> tuple[int, Body]:
         """Empty a queue."""
-        return 200, {"purged": self.admin.purge(request.name, now)}
+        return 200, {"purged": self.admin.purge(request.the_name(), now)}
 
     def on_rebalance(self, request: Request, now: float) -> tuple[int, Body]:
         """Share out a queue's groups anew."""
-        self.admin.rebalance(request.name, now)
+        self.admin.rebalance(request.the_name(), now)
         return 200, {}
 
     def on_close_group(self, request: Request, now: float) -> tuple[int, Body]:
         """Take a group from its owner."""
-        closed = self.admin.close_group(request.name, str(request.option("group") or ""), now)
+        closed = self.admin.close_group(request.the_name(), str(request.option("group") or ""), now)
         return 200, {"closed": closed}
 
     def on_park(self, request: Request, now: float) -> tuple[int, Body]:
         """Stop a group, or let it go on."""
         parked = request.operation == "PARK"
-        self.admin.park(request.name, str(request.option("group") or ""), now, parked=parked)
+        self.admin.park(request.the_name(), str(request.option("group") or ""), now, parked=parked)
         return 200, {"parked": parked}
 
     def on_retire(self, request: Request, now: float) -> tuple[int, Body]:
         """Give a consumer no new groups."""
-        queue, _, number = request.name.rpartition("/")
+        queue, _, number = request.the_name().rpartition("/")
         if not number.isdigit():
             raise RefusedError("a consumer's name is queue/number", "invalid")
         self.admin.retire(queue, int(number), now)
@@ -300,7 +386,7 @@ class Management:
 
     def on_trace(self, request: Request, now: float) -> tuple[int, Body]:
         """Tell what has happened on a queue since the last event known."""
-        return 200, self.admin.trace(request.name, request.number("after", 0), now)
+        return 200, self.admin.trace(request.the_name(), request.number("after", 0), now)
 
 
 class RequestLink(IncomingLink):
@@ -355,8 +441,20 @@ def _values(value: Plain) -> int:
     return 1
 
 
-def _asked(request: Request) -> tuple[str, ...]:
-    asked = type_name_of(str(request.option("entityType") or ""))
-    if asked and asked not in ATTRIBUTES:
-        raise RefusedError(f"there is no type {asked}", "not-found")
-    return (asked,) if asked else tuple(ATTRIBUTES)
+def _asked(request: Request, refusal: str = "not-found") -> tuple[str, ...]:
+    """Return the types that a request is about: one, or all."""
+    text = str(request.option("entityType") or "")
+    asked = type_name_of(text)
+    if asked and asked not in TYPES:
+        raise RefusedError(f"there is no type {text!r}", refusal)
+    return (asked,) if asked else TYPES
+
+
+def _named(request: Request) -> tuple[str, str]:
+    """Return type and name of what a request is about; raises RefusedError without them."""
+    request.check_type()
+    if request.type_name != SELF_TYPE:
+        return request.type_name, request.the_name()
+    if request.operation == "READ":
+        raise RefusedError(f"there is no {SELF_TYPE} {request.name}", "not-found")
+    raise RefusedError(f"an {SELF_TYPE} takes no {request.operation}", "invalid")

@@ -69,7 +69,7 @@ class Management(Closing):
             raise DeniedError(text)
         if status >= FIRST_FAILURE:
             raise AnswerError(text)
-        return _plain(answer.body) if isinstance(answer.body, dict) else {}
+        return _row(_plain(answer.body)) if isinstance(answer.body, dict) else {}
 
     def query(
         self, type_name: str, most: int | None = None, *, queue: str = "", waiting: bool = False
@@ -85,7 +85,7 @@ class Management(Closing):
                 count=PAGE if most is None else min(PAGE, most - len(found)),
             )
             names = [str(name) for name in answer["attributeNames"]]
-            rows = [dict(zip(names, row, strict=True)) for row in answer["results"]]
+            rows = [_row(dict(zip(names, row, strict=True))) for row in answer["results"]]
             found += rows
             total = int(answer.get("total", len(found)))
             if not rows or len(found) >= min(total, total if most is None else most):
@@ -98,6 +98,14 @@ class Management(Closing):
     def groups(self, queue: str) -> list[Row]:
         """Return the groups of one queue; AnswerError if there is no such queue."""
         return self.query("group", queue=queue)
+
+
+def _row(found: Row) -> Row:
+    """Take off what only programs need: people know a thing by its type's short name."""
+    found.pop("identity", None)
+    if "type" in found:
+        found["type"] = str(found["type"]).removeprefix(TYPE_PREFIX)
+    return found
 
 
 def _plain(value: Any) -> Any:
