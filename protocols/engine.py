@@ -11,6 +11,8 @@ The shell's side of the contract:
     outgoing()           bytes for the peer, all there are now; b"" if none. Of very many it gives
                          a part, and wakes the shell for the next
     tick(now)            do what is due by time; returns the next deadline, or None
+    sign_of_life(now)    bytes came that a transport still keeps, as a WebSocket does with a part of
+                         a message
     lost(now)            the peer is gone: let go of everything
 
 The engine's side: it calls `wake` whenever there is something new to do for the shell (bytes to
@@ -73,6 +75,9 @@ class Engine(ABC):
     @abstractmethod
     def tick(self, now: float) -> float | None:
         """Do what is due; return when to be called again."""
+
+    def sign_of_life(self, now: float) -> None:  # noqa: B027 - who hears no heart-beats need not care
+        """Hear that the peer is alive, though nothing of what came can be had yet."""
 
     @abstractmethod
     def lost(self, now: float) -> None:

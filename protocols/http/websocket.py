@@ -66,7 +66,12 @@ class WebSockets:
             self.roster.log_refusal(limit, log)
             await _refuse(HttpError("there are too many connections already", "full"), send)
             return
-        tamed = tame(send, self._size_max_of(engine), lambda: _tell_overflow(engine))
+        tamed = tame(
+            send,
+            self._size_max_of(engine),
+            overflow=lambda: _tell_overflow(engine),
+            sign_of_life=lambda: engine.sign_of_life(time.monotonic()),
+        )
         offered = scope.get("subprotocols", [])
         chosen = next((name for name in SUBPROTOCOLS if name in offered), None)
         try:

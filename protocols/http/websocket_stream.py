@@ -4,10 +4,11 @@ hypercorn's WebSockets are waited for, so there are two tasks to each: one hands
 sends what was written. Where messages begin and end means nothing. What is sent is text if the peer
 spoke text and it is UTF-8, else binary, so that any body can travel.
 
-Three things hypercorn would do are not wanted, and `tame` and `let_go` take them back:
+Four things hypercorn would do are not wanted, and `tame` and `let_go` take them back:
 - compression: a stranger's small message could become a huge one (RFC 7692 has no limit);
 - gathering a message up to one limit for all: strangers get little, what is too large is not kept
   while the peer goes on sending, and the peer is told in its protocol's words;
+- keeping to itself that bytes came, until a message is whole: a slow upload is no dead peer;
 - waiting for a reader that has ended: what comes after the end is thrown away.
 
 Idle: connections that ask for nothing any more, which hypercorn would keep for ever.
@@ -32,6 +33,7 @@ from typing import Any, Final
 import anyio
 from anyio.lowlevel import checkpoint
 from hypercorn.asyncio.tcp_server import TCPServer
+from hypercorn.protocol.events import Event
 from hypercorn.protocol.h2 import H2Protocol
 from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.protocol.ws_stream import WebsocketBuffer, WSStream
@@ -192,12 +194,24 @@ class BoundedBuffer(WebsocketBuffer):
             super().extend(event)
 
 
-def tame(send: Send, size_max: Callable[[], int], overflow: Callable[[], None]) -> WSStream:
+def tame(
+    send: Send,
+    size_max: Callable[[], int],
+    overflow: Callable[[], None],
+    sign_of_life: Callable[[], None],
+) -> WSStream:
     """Take back what hypercorn would do; its stream is what `send` is a method of."""
     stream = getattr(send, "__self__", None)
     assert isinstance(stream, WSStream), "hypercorn's WebSockets are the ones that were tamed"
     stream.handshake.extensions = None
     stream.buffer = BoundedBuffer(size_max, overflow)
+    handle = stream.handle
+
+    async def hear(event: Event) -> None:
+        sign_of_life()
+        await handle(event)
+
+    stream.handle = hear  # type: ignore[method-assign]
     return stream
 
 

@@ -133,6 +133,11 @@ class StompEngine(Engine):
             heartbeat.sent(now)
         return heartbeat.deadline()
 
+    def sign_of_life(self, now: float) -> None:
+        """Count a part of what is being received like a heart-beat: none can come in between."""
+        if self.heartbeat is not None:
+            self.heartbeat.received(now)
+
     def lost(self, now: float) -> None:
         """Give everything back: the peer is gone."""
         self.is_closed = True

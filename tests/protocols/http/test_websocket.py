@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import anyio
 import pytest
+from anyio.abc import SocketStream
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Origin, Subprotocol
@@ -30,6 +32,37 @@ async def stomp(server: Served, path: str = "/stomp") -> AsyncIterator[ClientCon
         await socket.send(LOGIN)
         assert str(await socket.recv()).startswith("CONNECTED\n")
         yield socket
+
+
+@asynccontextmanager
+async def raw_websocket(server: Served) -> AsyncIterator[SocketStream]:
+    """A WebSocket whose frames a test writes itself, and may write slowly."""
+    host, _, port = server.address.rpartition(":")
+    async with await anyio.connect_tcp(host, int(port)) as stream:
+        await stream.send(
+            b"GET /stomp HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\n"
+            b"connection: upgrade\r\nsec-websocket-key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n"
+            b"sec-websocket-version: 13\r\n\r\n"
+        )
+        assert b" 101 " in await stream.receive()
+        yield stream
+
+
+def ws_frame(data: bytes, *, is_first: bool = True, is_last: bool = True) -> bytes:
+    """Write a short frame of a text message, masked by zeros."""
+    start = (0x80 if is_last else 0) | (1 if is_first else 0)
+    size = struct.pack(">B", 0x80 | len(data)) if len(data) < 126 else b"\xfe\0%c" % len(data)
+    return struct.pack(">B", start) + size + bytes(4) + data
+
+
+def slowly_sent(pieces: list[bytes], *, is_one_frame: bool) -> list[bytes]:
+    """Return what to send one after the other: parts of a frame, or the frames of a message."""
+    if is_one_frame:
+        whole = ws_frame(b"".join(pieces))
+        size = len(whole) // len(pieces)
+        return [whole[at : at + size] for at in range(0, len(whole), size)]
+    last = len(pieces) - 1
+    return [ws_frame(one, is_first=at == 0, is_last=at == last) for at, one in enumerate(pieces)]
 
 
 async def until_closed(socket: ClientConnection) -> str:
@@ -197,6 +230,38 @@ def test_large_messages_pass_after_the_login() -> None:
             while not heard.endswith("\0\n"):
                 heard += str(await socket.recv())
             assert heard.endswith(body + "\0\n")
+
+    run(test)
+
+
+@pytest.mark.parametrize("is_one_frame", [True, False])
+def test_a_message_that_is_still_coming_in_is_a_sign_of_life(is_one_frame: bool) -> None:
+    async def test() -> None:
+        hasty = {"heartbeat_tolerance": 1, "die_delay_ms": 0}
+        async with served(stomp=hasty) as server, raw_websocket(server) as stream:
+            login = LOGIN.replace("\nhost", "\nheart-beat:600,0\nhost")
+            await stream.send(ws_frame(login.encode()))
+            assert b"CONNECTED" in await stream.receive()
+            pieces = [b"SEND\ndestination:/queue/a\nreceipt:r\n\n", *[b"x" * 10] * 10, b"\0"]
+            for piece in slowly_sent(pieces, is_one_frame=is_one_frame):
+                await anyio.sleep(0.15)  # all of them take far longer than a heart-beat may
+                await stream.send(piece)
+            with anyio.fail_after(5):
+                assert b"RECEIPT" in await stream.receive()
+
+    run(test)
+
+
+def test_a_peer_that_stops_in_the_middle_of_a_message_is_dead() -> None:
+    async def test() -> None:
+        hasty = {"heartbeat_tolerance": 1, "die_delay_ms": 0}
+        async with served(stomp=hasty) as server, raw_websocket(server) as stream:
+            login = LOGIN.replace("\nhost", "\nheart-beat:200,0\nhost")
+            await stream.send(ws_frame(login.encode()))
+            assert b"CONNECTED" in await stream.receive()
+            await stream.send(ws_frame(b"SEND\ndestination:/queue/a\n\nx", is_last=False))
+            with anyio.fail_after(5):
+                assert b"no heart-beat in time" in await stream.receive()
 
     run(test)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from covey.config.queues import QueueSettings, TopicSettings
 from covey.config.settings import StompSettings
 from tests.protocols.stomp.support import World, frame
@@ -55,6 +57,38 @@ def test_a_silent_peer_is_given_up_after_one_and_a_half_intervals() -> None:
     assert not client.engine.is_closed
     world.wait(0.2)
     assert "stale" in client.error()["message"]
+
+
+@pytest.mark.parametrize("part", [b"x" * 10, b"\n"])
+def test_any_part_of_a_frame_is_a_sign_of_life(part: bytes) -> None:
+    world = World()
+    client = world.connect(**{"heart-beat": "1000,0"})
+    client.feed(b"SEND\ndestination:/queue/a\nreceipt:r\n\n")
+    for _ in range(10):
+        world.wait(1.4)
+        client.feed(part)
+    client.feed(b"\0")
+    assert client.receipts() == ["r"]
+
+
+def test_what_a_transport_still_keeps_is_a_sign_of_life() -> None:
+    world = World()
+    client = world.connect(**{"heart-beat": "1000,0"})
+    for _ in range(10):
+        world.wait(1.4)
+        client.engine.sign_of_life(world.now)
+    assert not client.engine.is_closed
+    world.wait(1.6)
+    assert "stale" in client.error()["message"]
+
+
+def test_a_sign_of_life_is_no_login() -> None:
+    world = World()
+    stranger = world.stranger()
+    for _ in range(10):
+        stranger.engine.sign_of_life(world.now)
+        world.wait(1.1)
+    assert stranger.error()["message"] == "no CONNECT frame in time"
 
 
 def test_what_a_silent_peer_held_goes_to_others_at_once() -> None:
