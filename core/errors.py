@@ -7,10 +7,25 @@
 
 Each error carries a sentence for people and a stable `code` for machines. A protocol front end
 maps codes to its own words in one table (a STOMP ERROR header, an AMQP condition) and never
-reads the sentence. Programming errors are plain `assert`s and do not live here.
+reads the sentence. A sentence shows a client's text by `quoted`, not as Python would spell it:
+people would search for what is not there. Programming errors are plain `assert`s and do not live
+here.
 """
 
 from __future__ import annotations
+
+QUOTED_MAX = 80  # characters of a client's text that a sentence repeats, lest it flood a log
+
+
+def quoted(text: str, most: int = QUOTED_MAX) -> str:
+    """Show the beginning of what a client wrote, as it stands; what cannot be printed is %XX."""
+    shown = [char if char.isprintable() else percent(char) for char in text[:most]]
+    return f"'{''.join(shown)}'"
+
+
+def percent(char: str) -> str:
+    """Write a character as URLs do: its UTF-8 bytes as %XX."""
+    return "".join([f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass")])
 
 
 class BrokerError(Exception):

@@ -87,6 +87,10 @@ class Engine(ABC):
     def shut_down(self, reason: str, now: float) -> None:
         """Tell the peer that the broker ends the connection, and close."""
 
+    def refuse(self, error: BrokerError, now: float) -> None:
+        """Tell the peer what the transport found wrong with what it sent, and close."""
+        self.shut_down(error.text, now)
+
     def report(self, event: str, **fields: str | None) -> None:
         """Log what a peer did wrong."""
         if self.log is not None:

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
-from covey.core.errors import RefusedError
+from covey.core.errors import RefusedError, quoted
 from covey.core.naming.path import (
     CANONICAL,
     Atom,
@@ -42,9 +42,6 @@ DURABLE_PREFIX = "dsub:"
 
 COMPAT_DESCENDANT_WILDCARDS = (">", "#")
 """How ActiveMQ and RabbitMQ clients write any-descendant."""
-
-SHOWN_CHARACTERS_MAX = 80
-"""An error text repeats this much of a client's destination, lest it become a log flood."""
 
 
 class Kind(Enum):
@@ -263,7 +260,8 @@ class Syntax:
         return tuple(sorted(own + aliases, key=lambda row: len(row[0]), reverse=True))
 
     def _known_prefixes(self) -> str:
-        return f"{self.queue_prefix!r}, {self.topic_prefix!r} or {self.dsub_prefix!r}"
+        own = (self.queue_prefix, self.topic_prefix, self.dsub_prefix)
+        return "{}, {} or {}".format(*map(quoted, own))
 
 
 def _check_marks(marks: tuple[str, ...]) -> None:
@@ -273,11 +271,11 @@ def _check_marks(marks: tuple[str, ...]) -> None:
     for mark in marks:
         if not mark or not mark.isascii() or any(char.isalnum() or char == "%" for char in mark):
             cause = "a separator or wildcard is ASCII punctuation other than '%'"
-            raise RefusedError(f"destination syntax: {mark!r}: {cause}", "invalid")
+            raise RefusedError(f"destination syntax: {quoted(mark)}: {cause}", "invalid")
 
 
 def _refused(text: str, cause: str, code: str) -> RefusedError:
-    return RefusedError(f"destination {text[:SHOWN_CHARACTERS_MAX]!r}: {cause}", code)
+    return RefusedError(f"destination {quoted(text)}: {cause}", code)
 
 
 def _without_descendants(place: Destination) -> Iterator[Destination]:

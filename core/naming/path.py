@@ -20,7 +20,7 @@ import re
 from enum import Enum
 from typing import NamedTuple
 
-from covey.core.errors import RefusedError
+from covey.core.errors import RefusedError, quoted
 
 PLAIN_CHARACTERS = frozenset(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-~: ()"
@@ -93,8 +93,8 @@ def regex_close(text: str, at: int, marks: Marks) -> int:
             index += len(marks.regex_start)
         else:
             index += 1
-    cause = f"{marks.regex_start!r} at position {at + 1} has no {marks.regex_end!r}"
-    raise RefusedError(f"destination {text[:80]!r}: {cause}", "invalid")
+    cause = f"{quoted(marks.regex_start)} at position {at + 1} has no {quoted(marks.regex_end)}"
+    raise RefusedError(f"destination {quoted(text)}: {cause}", "invalid")
 
 
 def atoms(part: str, marks: Marks) -> list[Atom]:
@@ -124,8 +124,8 @@ def _wildcard_at(part: str, index: int, marks: Marks) -> tuple[Atom | None, int]
         text = part[index + len(marks.regex_start) : close]
         return Atom(AtomKind.REGEX, text), close + len(marks.regex_end)
     if part.startswith(marks.any_descendant, index):
-        cause = f"{marks.any_descendant!r} must be a whole part of the path"
-        raise RefusedError(f"destination part {part!r}: {cause}", "invalid")
+        cause = f"{quoted(marks.any_descendant)} must be a whole part of the path"
+        raise RefusedError(f"destination part {quoted(part)}: {cause}", "invalid")
     if part.startswith(marks.any_child, index):
         return Atom(AtomKind.ANY_CHILD), index + len(marks.any_child)
     return None, index
@@ -143,7 +143,7 @@ def write(atom: Atom, marks: Marks) -> str:
     # Under other marks the same expression may look unbalanced; it could not be read back.
     if regex_close(text, 0, marks) + len(marks.regex_end) != len(text):
         cause = "its braces must be balanced or follow a backslash"
-        raise RefusedError(f"regular expression {atom.text!r}: {cause}", "invalid")
+        raise RefusedError(f"regular expression {quoted(atom.text)}: {cause}", "invalid")
     return text
 
 
@@ -187,5 +187,5 @@ def _refuse_raw_characters(text: str, keep: str) -> None:
         if char == "%" and ESCAPE.match(text[index : index + 3].encode("utf-8", "replace")):
             continue
         if char not in PLAIN_CHARACTERS and char not in keep:
-            cause = f"{char!r} at position {index + 1} must be written as %XX"
-            raise RefusedError(f"destination part {text!r}: {cause}", "invalid")
+            cause = f"{quoted(char)} at position {index + 1} must be written as %XX"
+            raise RefusedError(f"destination part {quoted(text)}: {cause}", "invalid")

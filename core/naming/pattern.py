@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re2
 
-from covey.core.errors import RefusedError
+from covey.core.errors import RefusedError, quoted
 from covey.core.naming.destination import Destination
 from covey.core.naming.path import CANONICAL, Atom, AtomKind, atoms, cut, decode
 
@@ -58,7 +58,7 @@ class Regex:
             reason = error.args[0]
             if isinstance(reason, bytes):
                 reason = reason.decode("utf-8", "replace")
-            raise RefusedError(f"regular expression {text!r}: {reason}", "invalid") from error
+            raise RefusedError(f"regular expression {quoted(text)}: {reason}", "invalid") from error
 
     def matches(self, text: str) -> bool:
         """Say whether the expression matches the whole of `text`."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from lark import Token, Tree
 
+from covey.core.errors import quoted
 from covey.core.selector import values
 from covey.core.selector.closures import (
     Arithmetic,
@@ -96,7 +97,7 @@ class Compiler:
             return constant_truth(token.type == "TRUE")
         if token.type in ("NAME", "QUOTED"):
             return as_condition(self._lone_operand(token))
-        raise refused(column_of(token), f"expected a condition, found {str(token)!r}")
+        raise refused(column_of(token), f"expected a condition, found {quoted(str(token))}")
 
     def _lone_operand(self, token: Token) -> Operand:
         if token.type not in ("NAME", "QUOTED"):

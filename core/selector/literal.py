@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from lark import Token
 
+from covey.core.errors import quoted
 from covey.core.naming.pattern import Regex, quote
 from covey.core.selector.parser import column_of, refused
 from covey.core.selector.values import WHOLE_MAX, Number, Value, bounded
@@ -41,7 +42,7 @@ def number(token: Token) -> Number:
     is_whole = text[-1] not in "fd" and digits.isdigit()
     if not is_whole:
         if text.endswith("l"):
-            raise refused(column_of(token), f"{str(token)!r} is not a whole number")
+            raise refused(column_of(token), f"{quoted(str(token))} is not a whole number")
         return float(digits)
     if len(digits) > len(str(WHOLE_MAX)):
         return float(digits)
@@ -53,7 +54,7 @@ def number(token: Token) -> Number:
 def _hexadecimal(token: Token, text: str) -> Number:
     whole = int(text, 16)
     if whole.bit_length() > 64:
-        raise refused(column_of(token), f"{str(token)[:20]!r} does not fit in 64 bits")
+        raise refused(column_of(token), f"{quoted(str(token), 20)} does not fit in 64 bits")
     return bounded(whole)
 
 
@@ -61,7 +62,7 @@ def _octal(token: Token, digits: str) -> int:
     try:
         return int(digits, 8)
     except ValueError as error:
-        cause = f"{str(token)!r} begins with 0 and so is octal, which has no 8 or 9"
+        cause = f"{quoted(str(token))} begins with 0 and so is octal, which has no 8 or 9"
         raise refused(column_of(token), cause) from error
 
 
@@ -81,7 +82,9 @@ def like(pattern: Token, escape: Token | None) -> Regex:
         elif pieces[-1:] != [".*"]:  # %% means no more than %
             pieces.append(".*")
     if is_escaped:
-        raise refused(column_of(pattern), f"the escape {mark!r} at the end escapes nothing")
+        raise refused(
+            column_of(pattern), f"the escape {quoted(mark or '')} at the end escapes nothing"
+        )
     if pieces.count(".*") > LIKE_RUNS_MAX:
         cause = f"more than {LIKE_RUNS_MAX} % in one LIKE pattern"
         raise refused(column_of(pattern), cause, "limit")
@@ -93,5 +96,5 @@ def _escape_mark(escape: Token | None) -> str | None:
         return None
     mark = unquoted(escape)
     if len(mark) != 1:
-        raise refused(column_of(escape), f"expected one escape character, found {mark!r}")
+        raise refused(column_of(escape), f"expected one escape character, found {quoted(mark)}")
     return mark

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
-from covey.core.errors import RefusedError
+from covey.core.errors import RefusedError, quoted
 
 Node: TypeAlias = Token | Tree[Token]
 
@@ -56,7 +56,8 @@ def parse(text: str) -> Node:
     except UnexpectedCharacters as error:
         at = error.pos_in_stream or 0
         char = text[at]
-        cause = "this quote is never closed" if char in "'\"" else f"{char!r} has no meaning here"
+        is_quote = char in "'\""
+        cause = "this quote is never closed" if is_quote else f"{quoted(char)} has no meaning here"
         raise refused(at + 1, cause) from error
 
 

@@ -16,6 +16,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from covey.config.settings import ConnectorSettings
+from covey.core.errors import ProtocolError
 from covey.protocols.engine import Engine, MakeEngine, Peer
 from covey.protocols.http.answer import HttpError, refusal
 from covey.protocols.http.auth import Auth, is_local
@@ -69,7 +70,7 @@ class WebSockets:
         tamed = tame(
             send,
             self._size_max_of(engine),
-            overflow=lambda: _tell_overflow(engine),
+            overflow=lambda: self._tell_overflow(engine),
             sign_of_life=lambda: engine.sign_of_life(time.monotonic()),
         )
         offered = scope.get("subprotocols", [])
@@ -111,9 +112,13 @@ class WebSockets:
 
         return size_max
 
-
-def _tell_overflow(engine: Engine) -> None:
-    engine.shut_down("a WebSocket message is larger than may be", time.monotonic())
+    def _tell_overflow(self, engine: Engine) -> None:
+        keys = "login_frame_max allows"
+        if not engine.is_stranger:
+            keys = "max_data_length, max_headers and max_header_length together allow"
+        size = self._size_max_of(engine)()
+        text = f"a WebSocket message is larger than {size} bytes, the most that {keys}"
+        engine.refuse(ProtocolError(text, "limit"), time.monotonic())
 
 
 async def _refuse(error: HttpError, send: Send) -> None:

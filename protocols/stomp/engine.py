@@ -158,6 +158,11 @@ class StompEngine(Engine):
         if not self.is_closed:
             self.fail(RefusedError(reason, "shutdown"), None)
 
+    def refuse(self, error: BrokerError, now: float) -> None:
+        """Tell the peer what is wrong with what it sent, of its kind."""
+        self.now = now
+        self.fail(error, None)
+
     # Writing.
 
     def send(self, frame: bytes) -> None:
@@ -261,7 +266,7 @@ class StompEngine(Engine):
             if self.failure and not self.is_closed:
                 self.fail(RefusedError(self.failure, "cancelled"), None)
         except ProtocolError as error:
-            self.fail(error, None)
+            self.fail(error, parser.receipt_asked())
         self.broker.run(self.now, self.session)
 
     def _must_wait(self) -> bool:

@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from covey.core.errors import ProtocolError
+from covey.core.errors import ProtocolError, quoted
 from covey.protocols.stomp.versions import UNESCAPED_COMMANDS, Version
 
 LENGTH_NAME = b"content-length:"
@@ -89,9 +89,8 @@ def _unescape(text: str, version: Version, header: str) -> str:
     while slash >= 0:
         character = _UNESCAPED[version].get(text[slash + 1 : slash + 2])
         if character is None:
-            raise ProtocolError(
-                f"undefined escape {text[slash : slash + 2]!r} in the header {header[:32]!r}"
-            )
+            found = quoted(text[slash : slash + 2])
+            raise ProtocolError(f"undefined escape {found} in the header {quoted(header, 32)}")
         parts.append(text[at:slash])
         parts.append(character)
         at = slash + 2

@@ -16,7 +16,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from covey.core.errors import ProtocolError
+from covey.core.errors import ProtocolError, quoted
 
 # More often than this is load, not care; Apollo's floor.
 SEND_MS_MIN = 100
@@ -90,12 +90,16 @@ def _numbers(header: str | None) -> tuple[int, int]:
         return 0, 0
     first, comma, second = header.partition(",")
     if not comma:
-        raise ProtocolError(f"heart-beat header {header[:32]!r} is not two numbers with a comma")
+        raise ProtocolError(
+            f"heart-beat header {quoted(header, 32)} is not two numbers with a comma"
+        )
     return _milliseconds(first), _milliseconds(second)
 
 
 def _milliseconds(text: str) -> int:
     digits = text.strip(" ")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= DIGITS_MAX):
-        raise ProtocolError(f"heart-beat header: {digits[:32]!r} is not a number of milliseconds")
+        raise ProtocolError(
+            f"heart-beat header: {quoted(digits, 32)} is not a number of milliseconds"
+        )
     return int(digits)

@@ -10,7 +10,9 @@ Rules of this file:
 - What comes out does not depend on how the bytes were cut into chunks.
 - Every limit holds before a frame is whole, so that no peer can make us hold more than the
   limit and one chunk. Every byte is searched and copied a bounded number of times.
-- Only ProtocolError is raised, whatever comes in. After it the parser is of no further use.
+- Only ProtocolError is raised, whatever comes in. After it the parser is of no further use, but
+  `receipt_asked` says what the broken frame wanted confirmed, as far as its lines were read.
+- A limit that is reached has the code `limit`, and its setting is named.
 - A line may end in CR LF, which 1.2 allows and people at a terminal send; in 1.1 a CR is part
   of the value. A NUL in a header line is refused: it is a forgotten blank line, and readers
   that cut at NULs would see a frame of the sender's choice behind it.
@@ -56,6 +58,7 @@ class Limits:
         "command_length_max",
         "frame_length_max",
         "header_length_max",
+        "headers_key",
         "headers_max",
         "short_head_max",
     )
@@ -65,13 +68,18 @@ class Limits:
         *,
         header_length_max: int = HEADER_LENGTH_MAX,
         headers_max: int = HEADERS_MAX,
+        headers_key: str = "max_headers",
         body_length_max: int = BODY_LENGTH_MAX,
         command_length_max: int = COMMAND_LENGTH_MAX,
         frame_length_max: int = 0,
     ) -> None:
-        """Set the limits; `frame_length_max` counts command to NUL, and 0 is no such limit."""
+        """Set the limits; `frame_length_max` counts command to NUL, and 0 is no such limit.
+
+        `headers_key` is the setting that `headers_max` comes from, to be told.
+        """
         self.header_length_max = header_length_max
         self.headers_max = headers_max
+        self.headers_key = headers_key
         self.body_length_max = body_length_max
         self.command_length_max = command_length_max
         self.frame_length_max = frame_length_max
@@ -166,9 +174,7 @@ class LineParser:
                 self._begin_body()
                 return True
             elif len(self._lines) == self.limits.headers_max:
-                raise ProtocolError(
-                    f"{self._command} frame with more than {self.limits.headers_max} headers"
-                )
+                raise self._too_many_headers(self._command)
             else:
                 self._lines.append(line)
             line = self._next_line()
@@ -190,17 +196,30 @@ class LineParser:
         if line.endswith(b"\r") and self.version is not _V1_1:
             line = line[:-1]
         if len(line) > limit:
-            raise self._refusal(line, f"{self._line_name()} is longer than {limit} bytes")
+            key = "max_header_length" if self._command else "max_command_length"
+            text = f"{self._line_name()} is longer than {limit} bytes, the most that {key} allows"
+            raise self._refusal(line, text, "limit")
         if end < 0:
             return None
         self._length += end + 1 - at
         self._at = end + 1
         return line
 
-    def _refusal(self, line: bytes, text: str) -> ProtocolError:
+    def receipt_asked(self) -> str | None:
+        """Return the receipt that the unfinished frame asks for, if its line was read."""
+        return Frame(self._command, b"\n".join(self._lines), b"").receipt(self.version)
+
+    def _refusal(self, line: bytes, text: str, code: str | None = None) -> ProtocolError:
         """Say what is wrong with a line, or that another protocol is spoken in its place."""
         name = "" if self._command else spoken(line)
-        return ProtocolError(f"expected STOMP, but the peer speaks {name}" if name else text)
+        if name:
+            return ProtocolError(f"expected STOMP, but the peer speaks {name}")
+        return ProtocolError(text, code)
+
+    def _too_many_headers(self, command: str) -> ProtocolError:
+        limits = self.limits
+        text = f"{command} frame with more than {limits.headers_max} headers,"
+        return ProtocolError(f"{text} the most that {limits.headers_key} allows", "limit")
 
     def _line_name(self) -> str:
         # By number: a quoted line might put a password into a log.
@@ -229,7 +248,9 @@ class LineParser:
             if length <= self.limits.body_length_max:
                 return length
         raise ProtocolError(
-            f"content-length {_quoted(digits)} exceeds {self.limits.body_length_max} bytes"
+            f"content-length {_quoted(digits)} exceeds {self.limits.body_length_max} bytes,"
+            " the most that max_data_length allows",
+            "limit",
         )
 
     def _body_is_read(self) -> bool:
@@ -241,7 +262,11 @@ class LineParser:
             end = data.find(b"\0", at, at + room + 1)
             part = data[at:end] if end >= 0 else data[at:]
             if len(part) > room:
-                raise ProtocolError(f"body is longer than {self.limits.body_length_max} bytes")
+                length_max = self.limits.body_length_max
+                text = (
+                    f"body is longer than {length_max} bytes, the most that max_data_length allows"
+                )
+                raise ProtocolError(text, "limit")
             self._claim(len(part))
         else:
             part = data[at : at + self._body_length - self._body.tell()]
@@ -262,7 +287,8 @@ class LineParser:
         """Refuse a frame that cannot hold `size` more bytes and its NUL."""
         length_max = self.limits.frame_length_max
         if length_max and self._length + size >= length_max:
-            raise ProtocolError(f"frame is longer than {length_max} bytes")
+            text = f"frame is longer than {length_max} bytes, the most that login_frame_max allows"
+            raise ProtocolError(text, "limit")
 
     def _finished_frame(self) -> Frame:
         command = self._command
@@ -289,13 +315,15 @@ class LineParser:
         if not all(line.find(b":") > 0 for line in lines):
             return b""
         if len(lines) > self.limits.headers_max:
-            raise ProtocolError(f"{command} frame with more than {self.limits.headers_max} headers")
+            raise self._too_many_headers(command)
         length_max = self.limits.header_length_max
         if max(map(len, lines)) > length_max:
-            raise ProtocolError(f"header of the {command} frame is longer than {length_max} bytes")
+            text = f"header of the {command} frame is longer than {length_max} bytes,"
+            raise ProtocolError(f"{text} the most that max_header_length allows", "limit")
         return b"\n".join(lines)
 
 
 def _quoted(line: bytes) -> str:
-    """Show the beginning of what the peer sent, safe to print."""
-    return ascii(line[:32])[1:]
+    """Show the beginning of what the peer sent, safe to print: other bytes than ASCII's are %XX."""
+    shown = [chr(byte) if 32 <= byte < 127 else f"%{byte:02X}" for byte in line[:32]]
+    return f"'{''.join(shown)}'"

@@ -255,7 +255,7 @@ class StompMessage(Message):
 def decode(head: bytes, body: bytes) -> StompMessage:
     """Read a message back from a store; raises ValueError if it is none."""
     if head[:1] != _FORMAT_MARK or len(head) < _OWN.size:
-        raise ValueError(f"not a stored STOMP message of format {_FORMAT}: {head[:16]!r}")
+        raise ValueError(f"not a stored STOMP message of format {_FORMAT}: {head[:16].hex()}")
     own = _OWN.unpack_from(head)
     group_at = _OWN.size + own[6]
     user_at = group_at + own[7]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from covey.core.errors import ProtocolError
 from covey.protocols.stomp.frame import LENGTH_LINE, Frame
 from covey.protocols.stomp.head_cache import (
     ID_LINE,
@@ -132,6 +133,14 @@ class FrameParser(LineParser):
             return None
         return None if self._started is not None else self.long_frame()
 
+    def receipt_asked(self) -> str | None:
+        """Return the receipt that the unfinished frame asks for, if its line was read."""
+        head = self._started
+        if head is None:
+            return super().receipt_asked()
+        own = self._started_own[0]
+        return own.decode() if own else Frame(head.command, head.block, b"").receipt(self.version)
+
     def next_acks(self) -> list[int]:
         """Take the next frames as far as each is `ACK` with a number as its id and nothing else."""
         found = self._row_of_acks()
@@ -198,7 +207,12 @@ class FrameParser(LineParser):
         if command is None or _CR in text:
             return None
         length_at = text.find(LENGTH_LINE)
-        length = self._announced_length(text, length_at) if length_at >= 0 else UNTIL_NUL
+        length = UNTIL_NUL
+        if length_at >= 0:
+            try:
+                length = self._announced_length(text, length_at)
+            except ProtocolError:
+                return None  # the long way tells it, and what the frame wanted confirmed
         head = Head(command, block, length)
         if command == "SEND":
             self._heads.keep(text, head)

@@ -53,9 +53,11 @@ def make_syntax(settings: StompSettings, broker: Broker) -> Syntax:
 
 def login_limits(settings: StompSettings) -> Limits:
     """Return what a stranger may send."""
+    has_fewer = settings.login_headers_max < settings.max_headers
     return Limits(
         header_length_max=settings.max_header_length,
-        headers_max=min(settings.max_headers, settings.login_headers_max),
+        headers_max=settings.login_headers_max if has_fewer else settings.max_headers,
+        headers_key="login_headers_max" if has_fewer else "max_headers",
         body_length_max=settings.max_data_length,
         command_length_max=settings.max_command_length,
         frame_length_max=settings.login_frame_max,

@@ -106,7 +106,7 @@ def check(command: str, headers: Mapping[str, str], version: Version) -> None:
     """
     needed = COMMANDS[version].get(command)
     if needed is None:
-        raise ProtocolError(f"{command[:32]!r} is not a client frame of STOMP {version.text}")
+        raise ProtocolError(f"{command} is not a client frame of STOMP {version.text}")
     for choices in needed:
         if not any([headers.get(name) for name in choices]):
             is_empty = any([name in headers for name in choices])

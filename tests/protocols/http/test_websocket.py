@@ -214,7 +214,8 @@ def test_a_strangers_message_is_limited_while_it_comes_in(in_parts: bool) -> Non
                 except ConnectionClosed:
                     pass
                 heard = await until_closed(socket)
-            assert heard == "" or heard.startswith("ERROR\nmessage:a WebSocket message is larger")
+            told = "ERROR\nmessage:a WebSocket message is larger than 65536 bytes"
+            assert heard == "" or (heard.startswith(told) and "\ncovey-code:limit\n" in heard)
             await server.listener.websockets.roster.until_empty()
 
     run(test)
