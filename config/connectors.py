@@ -30,6 +30,7 @@ from covey.config.record import (
 )
 
 ProtocolName = Literal["stomp", "amqp", "http"]
+NameRule = Literal["manual"] | bool
 
 # What a connector of each protocol speaks, so which option tables it may have.
 SPOKEN: dict[str, tuple[str, ...]] = {
@@ -54,6 +55,15 @@ class UserHeaderSettings(Record):
 
 def _user_headers(value: object) -> object:
     return ({"header": value},) if isinstance(value, str) else value
+
+
+def _name_rule(value: object) -> object:
+    """Refuse another word once, not once for each kind of value; the environment has only texts."""
+    words: dict[object, object] = {"true": True, "false": False}
+    given = words.get(value.lower(), value) if isinstance(value, str) else value
+    if given != "manual" and not isinstance(given, bool):
+        raise ValueError(f'"manual", true or false is needed, not {value}')
+    return given
 
 
 class StompSettings(Record):
@@ -103,8 +113,9 @@ class StompSettings(Record):
     """Opens a regular expression for one level."""
     regex_wildcard_end: Text = "}"
     """Closes it."""
-    strict_names: bool = False
-    """Refuse raw characters that the manual does not list, such as `/` inside a name."""
+    strict_names: Annotated[NameRule, BeforeValidator(_name_rule)] = "manual"
+    """Raw characters that a name may have: "manual" = those that the Apollo STOMP manual lists, and
+    `/`; true = without `/`; false = any. Others are written %XX."""
     compat_wildcards: bool = False
     """`>` (ActiveMQ) and `#` (Artemis, RabbitMQ) mean any descendant too."""
     descendant_matches_zero: bool = False

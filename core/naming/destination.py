@@ -20,10 +20,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Literal
 
 from covey.core.errors import RefusedError, quoted
 from covey.core.naming.path import (
     CANONICAL,
+    LISTED_CHARACTERS,
     Atom,
     AtomKind,
     Marks,
@@ -90,7 +92,7 @@ class Syntax:
     any_descendant_wildcard: str = "**"
     regex_wildcard_start: str = "{"
     regex_wildcard_end: str = "}"
-    strict_names: bool = False
+    strict_names: bool | Literal["manual"] = False
     compat_wildcards: bool = False
     default_kind: Kind | None = Kind.QUEUE
     name_length_max: int = 1024
@@ -100,6 +102,7 @@ class Syntax:
     pattern_length_max: int = 256
     descendant_matches_zero: bool = False
     _marks: Marks = field(init=False, repr=False, compare=False)
+    _listed: frozenset[str] | None = field(init=False, repr=False, compare=False)
     _prefixes: tuple[tuple[str, Kind, bool], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -112,6 +115,7 @@ class Syntax:
         )
         _check_marks((*marks, self.destination_separator))
         object.__setattr__(self, "_marks", marks)
+        object.__setattr__(self, "_listed", _listed(self.strict_names))
         object.__setattr__(self, "_prefixes", self._prefix_table())
 
     def parse(self, text: str, *, allow_patterns: bool) -> tuple[Destination, ...]:
@@ -178,7 +182,7 @@ class Syntax:
         if len(name) > self.name_length_max:
             raise _refused(text, f"the name has more than {self.name_length_max} bytes", "limit")
         if kind is Kind.DSUB:
-            name = encode(name, strict=self.strict_names, keep=".")
+            name = encode(name, listed=self._listed, keep=".")
             return Destination(kind, self._checked(name))
         parts = [list(self._canonical_atoms(part)) for part in self._cut_path(text, name)]
         canonical = CANONICAL.separator.join(
@@ -214,7 +218,7 @@ class Syntax:
             part = self.any_descendant_wildcard
         for atom in atoms(part, self._marks):
             if atom.kind is AtomKind.TEXT:
-                yield Atom(AtomKind.TEXT, encode(atom.text, strict=self.strict_names))
+                yield Atom(AtomKind.TEXT, encode(atom.text, listed=self._listed))
             else:
                 yield atom
 
@@ -262,6 +266,16 @@ class Syntax:
     def _known_prefixes(self) -> str:
         own = (self.queue_prefix, self.topic_prefix, self.dsub_prefix)
         return "{}, {} or {}".format(*map(quoted, own))
+
+
+def _listed(strict_names: bool | Literal["manual"]) -> frozenset[str] | None:
+    """Return the characters that may stand in a name as they are; None: any.
+
+    The manual's list lacks the `/` that its own examples have.
+    """
+    if strict_names == "manual":
+        return LISTED_CHARACTERS | {"/"}
+    return LISTED_CHARACTERS if strict_names else None
 
 
 def _check_marks(marks: tuple[str, ...]) -> None:

@@ -20,11 +20,13 @@ import re
 from enum import Enum
 from typing import NamedTuple
 
-from covey.core.errors import RefusedError, quoted
+from covey.core.errors import RefusedError, percent, quoted
 
 PLAIN_CHARACTERS = frozenset(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-~: ()"
 )
+# What the manual lets stand in a name as it is. A mark is cut out before, where it is one.
+LISTED_CHARACTERS = PLAIN_CHARACTERS | frozenset(".,*")
 PLAIN_TEXT = re.compile(r"[A-Za-z0-9_\-~: ()]+")
 ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
 
@@ -147,17 +149,19 @@ def write(atom: Atom, marks: Marks) -> str:
     return text
 
 
-def encode(text: str, *, strict: bool = False, keep: str = "") -> str:
+def encode(text: str, *, listed: frozenset[str] | None = None, keep: str = "") -> str:
     """Give literal text its one form; `keep` names characters that also stand for themselves.
 
-    `%XX` in the text is read as the byte it names. `strict` refuses characters that should have
-    been written as `%XX`; otherwise they are taken for what they are.
+    `%XX` in the text is read as the byte it names. A character that is not `listed` is refused, for
+    it should have been written as `%XX`; without a list all are taken for what they are.
     """
     if PLAIN_TEXT.fullmatch(text):
         return text
-    if strict:
-        _refuse_raw_characters(text, keep)
+    if listed is not None:
+        _refuse_raw_characters(text, listed)
     raw = ESCAPE.sub(_escaped_byte, text.encode("utf-8", "surrogatepass"))
+    if listed is not None:
+        _refuse_other_bytes(text, raw)
     return "".join(_encode_byte(byte, keep) for byte in raw)
 
 
@@ -182,10 +186,18 @@ def _encode_byte(byte: int, keep: str) -> str:
     return char if char in PLAIN_CHARACTERS or char in keep else f"%{byte:02X}"
 
 
-def _refuse_raw_characters(text: str, keep: str) -> None:
+def _refuse_raw_characters(text: str, listed: frozenset[str]) -> None:
     for index, char in enumerate(text):
         if char == "%" and ESCAPE.match(text[index : index + 3].encode("utf-8", "replace")):
             continue
-        if char not in PLAIN_CHARACTERS and char not in keep:
-            cause = f"{quoted(char)} at position {index + 1} must be written as %XX"
+        if char not in listed:
+            cause = f"{quoted(char)} at position {index + 1} must be written as {percent(char)}"
             raise RefusedError(f"destination part {quoted(text)}: {cause}", "invalid")
+
+
+def _refuse_other_bytes(text: str, raw: bytes) -> None:
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        cause = f"%{raw[error.start]:02X} does not stand for UTF-8"
+        raise RefusedError(f"destination part {quoted(text)}: {cause}", "invalid") from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from covey.config.settings import StompSettings
@@ -331,12 +333,31 @@ def test_characters_of_the_manual_and_percent_escapes_name_a_queue(
 ) -> None:
     other.subscribe("/queue/a_-~: ().%2F%C3%A9")
     client.publish("/queue/a_-~: ()." + "%2f%c3%a9", "same")
-    client.publish("/queue/a_-~: ()." + "/é", "lenient")
-    assert other.bodies() == ["same", "lenient"]
+    client.publish("/queue/a_-~: ()." + "/%C3%A9", "a slash as in the examples")
+    assert other.bodies() == ["same", "a slash as in the examples"]
 
 
-def test_other_raw_characters_are_refused_by_strict_names() -> None:
-    world = World(stomp=StompSettings(strict_names=True))
-    client = world.connect()
-    client.publish("/topic/stock/IBM", "112.12")
-    assert "stock/IBM" in client.error()["message"]
+@pytest.mark.parametrize(
+    ("strict_names", "refused"), [("manual", "é#%"), (True, "/é#%"), (False, "")]
+)
+def test_other_raw_characters_are_refused_as_strict_names_says(
+    strict_names: Literal["manual"] | bool, refused: str
+) -> None:
+    world = World(stomp=StompSettings(strict_names=strict_names))
+    for character in "/é#%":
+        client = world.connect()
+        client.publish(f"/queue/a{character}b", "x", receipt="r")
+        if character not in refused:
+            assert client.receipts() == ["r"]
+            continue
+        error = client.error()
+        assert f"'{character}' at position 2 must be written as %" in error["message"]
+        assert (error["covey-code"], error["receipt-id"]) == ("invalid", "r")
+
+
+def test_subscription_ids_groups_and_a_reply_to_of_other_systems_may_have_any_character(
+    client: Client, other: Client
+) -> None:
+    other.subscribe("/queue/a", id="é#@")
+    client.publish("/queue/a", "x", reply_to="mail:joe@example.com#é", message_group="é#")
+    assert "joe@example.com" in other.take()["reply-to"]

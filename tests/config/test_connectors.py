@@ -69,6 +69,20 @@ def test_die_delay_is_the_manual_s_name() -> None:
     assert StompSettings.model_validate({"die_delay": 5000}).die_delay_ms == 5000
 
 
+@pytest.mark.parametrize(
+    ("given", "rule"), [("manual", "manual"), (True, True), (False, False), ("False", False)]
+)
+def test_names_follow_the_manual_or_another_rule(given: object, rule: object) -> None:
+    assert StompSettings.model_validate({"strict_names": given}).strict_names == rule
+
+
+@pytest.mark.parametrize("given", ["lenient", 1, None])
+def test_another_rule_for_names_is_refused_once(given: object) -> None:
+    with pytest.raises(ValidationError, match='"manual", true or false is needed') as error:
+        StompSettings.model_validate({"strict_names": given})
+    assert error.value.error_count() == 1
+
+
 def test_one_key_in_two_spellings_is_refused() -> None:
     with pytest.raises(ValidationError, match="die_delay_ms is given twice"):
         StompSettings.model_validate({"die-delay": 1, "die_delay_ms": 2})

@@ -15,7 +15,25 @@ from proton.utils import BlockingConnection
 
 from tests.e2e.support import HOST, LOGIN, PASSCODE, BrokerProcess, running_broker
 
-CONFIG = '[event_log]\ndir = "events"\n'
+# Any name goes: the rules that STOMP's manual has for names are off.
+CONFIG = """
+[event_log]
+dir = "events"
+[[connector]]
+id = "stomp"
+protocol = "stomp"
+bind = "127.0.0.1:0"
+[connector.stomp]
+strict_names = false
+[[connector]]
+id = "amqp"
+protocol = "amqp"
+bind = "127.0.0.1:0"
+[[connector]]
+id = "http"
+protocol = "http"
+bind = "127.0.0.1:0"
+"""
 AMQP, HTTP = 1, 2  # places in the welcome
 LONG = 1024
 

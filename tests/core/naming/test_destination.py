@@ -10,6 +10,7 @@ from covey.core.errors import RefusedError
 from covey.core.naming.destination import Destination, Kind, Syntax, temporary_prefix
 
 DEFAULT = Syntax()
+MANUAL = Syntax(strict_names="manual")
 OTHER = Syntax(
     queue_prefix="q:",
     topic_prefix="t:",
@@ -96,14 +97,52 @@ def test_a_slash_in_a_name_is_the_same_as_its_escape() -> None:
     assert one("/topic/stock/IBM").name == "stock%2FIBM"
 
 
-@pytest.mark.parametrize("text", ["/topic/stock/IBM", "/queue/é", "/queue/a+b", "/dsub/a/b"])
-def test_strict_names_refuse_other_raw_characters(text: str) -> None:
-    assert "must be written as %XX" in refusal(text, Syntax(strict_names=True)).text
+@pytest.mark.parametrize("text", ["/topic/stock/IBM", "/dsub/a/b"])
+def test_strict_names_refuse_the_slash_of_the_manual_s_examples(text: str) -> None:
+    assert "'/' at position" in refusal(text, Syntax(strict_names=True)).text
+    assert "must be written as %2F" in refusal(text, Syntax(strict_names=True)).text
+    assert one(text, MANUAL) == one(text)
 
 
-def test_strict_names_take_what_the_manual_lists() -> None:
-    name = "aZ9_-~: ().%2F"
-    assert one(f"/queue/{name}", Syntax(strict_names=True)).name == name
+@pytest.mark.parametrize("syntax", [MANUAL, Syntax(strict_names=True)])
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        *[("/queue/é", "%C3%A9"), ("/queue/a+b", "%2B"), ("/dsub/a@b", "%40"), ("/topic/#", "%23")],
+        *[("/topic/a.>", "%3E"), ("/queue/a?x=1", "%3F"), ("/queue/a\\b", "%5C"), ("a}", "%7D")],
+        *[("/queue/100%", "%25"), ("/queue/%zz", "%25"), ("/temp-queue/a|b", "%7C")],
+        *[("/queue/a,/queue/b;c", "%3B"), ("/queue/*.a=b", "%3D"), ("/queue/\U0001f426", "%F0%9F")],
+    ],
+)
+def test_other_raw_characters_are_refused_with_what_to_write(
+    text: str, written: str, syntax: Syntax
+) -> None:
+    refused = refusal(text, syntax)
+    assert f"must be written as {written}" in refused.text
+    assert refused.code == "invalid"
+
+
+@pytest.mark.parametrize("text", ["/queue/%FF", "/queue/%C3", "/queue/a%C3.%A9", "/dsub/%ED%A0%80"])
+def test_an_escape_that_is_no_utf_8_is_refused(text: str) -> None:
+    assert "does not stand for UTF-8" in refusal(text, MANUAL).text
+
+
+@pytest.mark.parametrize("syntax", [MANUAL, Syntax(strict_names=True)])
+def test_strict_names_take_what_the_manual_lists(syntax: Syntax) -> None:
+    name = "aZ9_-~: ().%2F%C3%A9%00"
+    assert one(f"/queue/{name}", syntax).name == name
+
+
+def test_wildcards_regular_expressions_and_marks_are_no_raw_characters() -> None:
+    compatible = Syntax(strict_names="manual", compat_wildcards=True)
+    assert one("/queue/a.*.b*.**.{[a-z]+@#}", MANUAL).is_pattern
+    assert one("/queue/a.>", compatible) == one("/queue/a.#", compatible)
+    assert one("/queue/a/b.c", Syntax(strict_names=True, path_separator="/")).name == "a.b%2Ec"
+
+
+def test_the_id_of_a_durable_subscription_is_any_text() -> None:
+    assert MANUAL.durable("a@b#é").name == "a%40b%23%C3%A9"
+    assert one("/dsub/a%40b%23%C3%A9", MANUAL) == MANUAL.durable("a@b#é")
 
 
 def test_a_composite_gives_each_destination_once_in_order() -> None:

@@ -7,7 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covey.core.errors import RefusedError
-from covey.core.naming.path import CANONICAL, Marks, atoms, cut, decode, encode, escape, write
+from covey.core.naming.path import (
+    CANONICAL,
+    LISTED_CHARACTERS,
+    Marks,
+    atoms,
+    cut,
+    decode,
+    encode,
+    escape,
+    write,
+)
 
 
 @pytest.mark.parametrize(
@@ -35,16 +45,28 @@ def test_the_form_keeps_the_meaning(text: str) -> None:
     assert decode(encode(text.replace("%", "%25"))) == text
 
 
-@pytest.mark.parametrize("text", ["a/b", "é", "100%", "%4", "a+b", "%é1"])
-def test_strict_names_refuse_raw_characters(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("a/b", "'/' at position 2 must be written as %2F"),
+        ("é", "'é' at position 1 must be written as %C3%A9"),
+        ("100%", "'%' at position 4 must be written as %25"),
+        ("%4", "'%' at position 1 must be written as %25"),
+        ("a+b", "'+' at position 2 must be written as %2B"),
+        ("%é1", "'%' at position 1 must be written as %25"),
+        ("a\0", "'%00' at position 2 must be written as %00"),
+        ("a%ff", "%FF does not stand for UTF-8"),
+    ],
+)
+def test_characters_that_are_not_listed_are_refused(text: str, cause: str) -> None:
     with pytest.raises(RefusedError) as refusal:
-        encode(text, strict=True)
+        encode(text, listed=LISTED_CHARACTERS)
     assert refusal.value.code == "invalid"
-    assert "must be written as %XX" in refusal.value.text
+    assert refusal.value.text.endswith(cause)
 
 
-def test_strict_names_take_escapes_and_plain_characters() -> None:
-    assert encode("a%2fb ~(c)", strict=True) == "a%2Fb ~(c)"
+def test_escapes_and_listed_characters_are_taken() -> None:
+    assert encode("a%2fb ~(c),*.", listed=LISTED_CHARACTERS) == "a%2Fb ~(c)%2C%2A%2E"
 
 
 def test_separators_inside_a_regular_expression_do_not_cut() -> None:
