@@ -1,7 +1,9 @@
 # Compiled by mypyc: see setup.py.
 """Acks: ACK and NACK, in three versions, three modes, in transactions and without.
 
-- `client` mode: an ACK (or NACK) covers all earlier messages of the subscription, too.
+- `client` mode: an ACK (or NACK) covers all earlier messages of the subscription, too. One that
+  comes for a message that was covered settles nothing: workers in threads are late all the time.
+  In `client-individual` mode a frame that names nothing is an error.
 - A message acknowledged in a transaction raises credit at once, and only once, even if the
   transaction is aborted and the message acknowledged again (the Apollo STOMP manual).
 - An ACK on an `auto` subscription only raises credit.
@@ -12,17 +14,24 @@
 
 Held: a message a client has and may still acknowledge.
 
-By the number in its `ack` header in STOMP 1.2, by message-id before. It stays held while a
-transaction that acknowledges it is open: after an ABORT it may be acknowledged again, but credit
-for it is given only once. Of one that was settled as it was sent, or that a browser saw, nothing is
-kept but what its credit needs.
+By the number in its `ack` header in STOMP 1.2, by message-id before, which `Holding` makes unique
+among those held. It stays held while a transaction that acknowledges it is open: after an ABORT it
+may be acknowledged again, but credit for it is given only once. Of one that was settled as it was
+sent, or that a browser saw, nothing is kept but what its credit needs.
 
 Holding: all that one client has and may still acknowledge.
 
-A message is named by its number, before STOMP 1.2 by its message-id. Nothing here looks at all of
+A message is named by its number, before STOMP 1.2 by its message-id. No two that are held have the
+same one: a sender may repeat its ids, and one message may come from two queues, so a second one is
+told from the first by its number. Nothing here looks at all of
 them for one acknowledgement, for a client may hold a hundred thousand: what an ACK covers in
 `client` mode stands in a line of its subscription's, and what a transaction acknowledges in a list
 of the transaction's. An UNSUBSCRIBE does look at all of them.
+
+What an ACK has covered may be acknowledged once more, by a worker that is late, and that means
+nothing. Numbers in a line start with the line's own, so whether one was covered can be told without
+remembering it. Ids are not remembered either: where an ACK has covered some, one that names nothing
+is taken for one of those.
 
 What needs no ACK but for its credit stands in line, too: a client may never send any, so the oldest
 is forgotten where there are too many.
@@ -32,7 +41,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from covey.core.errors import RefusedError
 from covey.core.host.feed import NO_LANE
@@ -46,6 +55,9 @@ if TYPE_CHECKING:
     from covey.protocols.stomp.engine import StompEngine
 
 
+V1_0: Final = Version.V1_0
+
+
 class Held:
     """One delivery, as the client can name it."""
 
@@ -57,6 +69,12 @@ class Held:
         self.message_id = message_id  # "" in 1.2, where nobody acknowledges by it
         self.is_credited = False
         self.transaction = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What its client names it by: the id, in 1.0 without the subscription it came by."""
+        consumer = self.consumer
+        return "" if consumer.version is V1_0 else consumer.wish.id, self.message_id
 
     @property
     def is_cumulative(self) -> bool:
@@ -126,9 +144,9 @@ def _accept_row(engine: StompEngine, consumer: StompConsumer | None, row: list[E
 
 
 def _settle(engine: StompEngine, headers: Headers, outcome: Outcome) -> None:
-    tag = _find(engine, headers)
+    tag, subscription = _find(engine, headers)
     if tag == 0:
-        _only_credit(engine, headers)
+        _only_credit(engine, headers, subscription)
     else:
         _settle_held(engine, headers, tag, outcome)
     receipt = headers.get("receipt")
@@ -144,7 +162,7 @@ def _settle_held(engine: StompEngine, headers: Headers, tag: int, outcome: Outco
     given = headers.get("credit")
     more = (0, 0) if given is None else read_credit(given)  # before anything is settled
     count, size = 0, 0
-    for covered in holding.covered_by(tag):
+    for covered in holding.cover(tag):
         held = holding.messages[covered]
         if not held.is_credited:
             held.is_credited = True
@@ -178,20 +196,24 @@ def _settle_later(
         begun.settle(held.entry, outcome)
 
 
-def _find(engine: StompEngine, headers: Headers) -> int:
-    """Return the number of the message a frame names; 0 if it can only mean credit."""
+def _find(engine: StompEngine, headers: Headers) -> tuple[int, str]:
+    """Return the number of the message a frame names; 0 and a subscription if it means credit."""
+    holding = engine.holding
     if engine.version is Version.V1_2:
         text = headers["id"]
         tag = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
-        held = engine.holding.messages.get(tag)
-        if held is None or held.transaction:
+        held = holding.messages.get(tag)
+        if held is not None and not held.transaction:
+            return tag, ""
+        name = holding.subscription_covering(tag)
+        if not name:
             raise RefusedError(f"id {text[:64]} names no message to acknowledge", "not-found")
-        return tag
+        return 0, name
     message_id = headers["message-id"]
     subscription = headers.get("subscription")
-    tag = engine.holding.number_of(message_id, subscription)
-    if tag or _is_auto(engine, subscription):
-        return tag
+    tag = holding.number_of(message_id, subscription)
+    if tag or _is_auto(engine, subscription) or holding.may_have_covered(subscription):
+        return tag, subscription or ""
     raise RefusedError(f"message-id {message_id[:64]} names no message to acknowledge", "not-found")
 
 
@@ -201,25 +223,53 @@ def _is_auto(engine: StompEngine, subscription: str | None) -> bool:
     return any(one is not None and one.window.is_automatic for one in named)
 
 
-def _only_credit(engine: StompEngine, headers: Headers) -> None:
+def _only_credit(engine: StompEngine, headers: Headers, name: str) -> None:
     given = headers.get("credit")
-    subscription = engine.the_session.subscriptions.get(headers.get("subscription", ""))
+    subscription = engine.the_session.subscriptions.get(name)
     if given is not None and subscription is not None:
         subscription.window.grant(*read_credit(given))
+
+
+LINE_STEP: Final = 10**15  # above every number that a connection will come to
+LINES_MAX: Final = 999  # numbers of lines, used again after that: 18 digits are read of an id
+
+
+class Line:
+    """What one subscription got, in order."""
+
+    __slots__ = ("base", "covered", "first", "name", "number", "tags")
+
+    def __init__(self, name: str, number: int, last_tag: int) -> None:
+        self.name = name
+        self.number = number
+        self.base = number * LINE_STEP
+        self.first = self.base + last_tag  # its numbers are above this one
+        self.covered = 0  # the highest number that an acknowledgement has covered
+        # The numbers, in order. A plain dict would search for its first one among all that
+        # have gone.
+        self.tags: OrderedDict[int, None] = OrderedDict()
 
 
 class Holding:
     """The messages of one connection that wait for an ACK or NACK."""
 
-    __slots__ = ("_by_id", "_lines", "_transactions", "last_tag", "messages")
+    __slots__ = (
+        "_by_id",
+        "_lines",
+        "_lines_made",
+        "_numbered",
+        "_transactions",
+        "last_tag",
+        "messages",
+    )
 
     def __init__(self) -> None:
         self.last_tag = 0
         self.messages: dict[int, Held] = {}
-        self._by_id: dict[str, list[int]] = {}  # 1.0 and 1.1 acknowledge by message-id
-        # By subscription: the numbers, in order. A plain dict would search for its first one
-        # among all that have gone.
-        self._lines: dict[str, OrderedDict[int, None]] = {}
+        self._by_id: dict[tuple[str, str], int] = {}  # 1.0 and 1.1 acknowledge by message-id
+        self._lines: dict[str, Line] = {}  # by subscription
+        self._lines_made = 0
+        self._numbered: dict[int, Line] = {}  # the same lines
         self._transactions: dict[str, list[int]] = {}
 
     def add(self, held: Held) -> int:
@@ -230,49 +280,72 @@ class Holding:
         """
         tag = self.last_tag + 1
         self.last_tag = tag
-        self.messages[tag] = held
-        if held.message_id:
-            self._by_id.setdefault(held.message_id, []).append(tag)
         if held.is_in_line:
             consumer = held.consumer
-            line = self._lines.setdefault(consumer.wish.id, OrderedDict())
-            line[tag] = None
-            if consumer.is_only_credited and len(line) > consumer.unsettled_max:
-                self.release(next(iter(line)))
+            line = self._lines.get(consumer.wish.id) or self._new_line(consumer.wish.id)
+            tag += line.base
+            line.tags[tag] = None
+            if consumer.is_only_credited and len(line.tags) > consumer.unsettled_max:
+                self.release(next(iter(line.tags)))
+        self.messages[tag] = held
+        if held.message_id:
+            # One that is settled already may be mixed up: its ACK only means credit.
+            while held.key in self._by_id and not held.consumer.is_only_credited:
+                held.message_id += f"-{self.last_tag}"
+            self._by_id[held.key] = tag
         return tag
+
+    def _new_line(self, name: str) -> Line:
+        number = self._lines_made % LINES_MAX + 1
+        self._lines_made += 1
+        line = Line(name, number, self.last_tag - 1)
+        self._lines[name] = line
+        self._numbered[number] = line
+        return line
 
     def release(self, tag: int) -> None:
         """Forget a message that was acknowledged for good."""
         held = self.messages.pop(tag, None)
         if held is None:
             return
-        if held.message_id:
-            tags = self._by_id[held.message_id]
-            tags.remove(tag)
-            if not tags:
-                del self._by_id[held.message_id]
+        if held.message_id and self._by_id.get(held.key) == tag:
+            del self._by_id[held.key]
         if held.is_in_line:
             self._take_from_line(tag, held)
 
     def number_of(self, message_id: str, subscription: str | None) -> int:
-        """Return the oldest message of that id that may be acknowledged; 0: there is none."""
-        for tag in self._by_id.get(message_id, ()):
-            held = self.messages[tag]
-            if subscription in (None, held.consumer.wish.id) and not held.transaction:
-                return tag
-        return 0
+        """Return the message of that id if it may be acknowledged; 0: there is none."""
+        tag = self._by_id.get((subscription or "", message_id)) or self._by_id.get(("", message_id))
+        if tag is None:
+            return 0
+        held = self.messages[tag]
+        is_meant = subscription is None or subscription == held.consumer.wish.id
+        return tag if is_meant and not held.transaction else 0
 
-    def covered_by(self, tag: int) -> list[int]:
-        """Return the numbers an acknowledgement of a free message covers, oldest first."""
+    def cover(self, tag: int) -> list[int]:
+        """Return the numbers that an acknowledgement of a free message covers, oldest first."""
         named = self.messages[tag]
         if not named.is_cumulative:
             return [tag]
+        line = self._lines[named.consumer.wish.id]
+        line.covered = max(line.covered, tag)
         covered = []
-        for other in self._lines[named.consumer.wish.id]:
+        for other in line.tags:
             if other > tag:
                 break
             covered.append(other)
         return covered
+
+    def subscription_covering(self, tag: int) -> str:
+        """Return in which subscription a number was covered before; "" if it was not."""
+        line = self._numbered.get(tag // LINE_STEP)
+        return line.name if line is not None and line.first < tag <= line.covered else ""
+
+    def may_have_covered(self, subscription: str | None) -> bool:
+        """Say whether an acknowledgement has covered some messages of a subscription, or of any."""
+        lines = self._lines
+        named = lines.values() if subscription is None else [lines.get(subscription)]
+        return any([line is not None and line.covered > 0 for line in named])
 
     # Transactions.
 
@@ -298,23 +371,23 @@ class Holding:
                 continue
             held.transaction = ""
             if held.is_in_line:
-                name = held.consumer.wish.id
-                self._lines.setdefault(name, OrderedDict())[tag] = None
-                again.add(name)
-        for name in again:
-            self._lines[name] = OrderedDict.fromkeys(sorted(self._lines[name]))
+                line = self._lines[held.consumer.wish.id]
+                line.tags[tag] = None
+                again.add(line)
+        for line in again:
+            line.tags = OrderedDict.fromkeys(sorted(line.tags))
 
     def forget(self, subscription: str) -> None:
         """Forget what a subscription that ended had delivered; transactions do not need it."""
         for tag, held in list(self.messages.items()):
             if held.consumer.wish.id == subscription:
                 self.release(tag)
+        line = self._lines.pop(subscription, None)
+        if line is not None and self._numbered.get(line.number) is line:
+            del self._numbered[line.number]
 
     def _take_from_line(self, tag: int, held: Held) -> None:
         """Take a message out of its line; one in a transaction has left it already."""
-        name = held.consumer.wish.id
-        line = self._lines.get(name)
+        line = self._lines.get(held.consumer.wish.id)
         if line is not None:
-            line.pop(tag, None)
-            if not line:
-                del self._lines[name]
+            line.tags.pop(tag, None)

@@ -123,9 +123,12 @@ class StompConsumer(Consumer):
     def _unusual_frame(self, message: StompMessage, tag: int, extra: bytes) -> bytes:
         """Write a MESSAGE line by line: for an older version, with the client's id, or bare."""
         version = self.version
-        lines = message.written_id(version)
-        if tag and not self.is_older:
-            lines += b"\nack:%d" % tag
+        if not tag:
+            lines = message.written_id(version)
+        elif self.is_older:
+            lines = escape(self.holding.messages[tag].message_id, version)
+        else:
+            lines = message.written_id(version) + b"\nack:%d" % tag
         lines += extra
         body = message.body
         if body:
