@@ -6,6 +6,9 @@ its consumer: the group's ownership and counts are unchanged. An entry settled i
 transaction belongs to the transaction, so that it stays with it when its consumer goes; after
 an abort it is the consumer's again, or returns to its place if the consumer is gone.
 
+A client may want to hear of each thing it did. Nothing of it is done before the commit, so the
+answers wait here, too, and go with an abort.
+
 Transactions: those that clients have open, by the names they gave them.
 
 A name is a session's own, is begun once and ended once, and is free again at the end. A commit
@@ -55,6 +58,7 @@ class Transaction:
         self.bytes_max = bytes_max
         self.sends: list[tuple[tuple[Destination, ...], Message]] = []
         self.settlements: list[Settlement] = []
+        self.answers: list[bytes] = []  # for the client, in its protocol's words
         self.size = 0
 
     def send(self, targets: tuple[Destination, ...], message: Message) -> None:
@@ -74,6 +78,13 @@ class Transaction:
         consumer.queue.record(EventKind.ENLIST, entry)
         self.settlements.append(Settlement(entry, consumer, consumer.queue, outcome, reason))
 
+    def answer(self, answer: bytes) -> None:
+        """Keep what the client is to hear once the commit is safe."""
+        if len(self.answers) >= self.operations_max:
+            raise self._too_many("answers")
+        self._weigh(len(answer))
+        self.answers.append(answer)
+
     def commit_settlements(self, now: float) -> None:
         """Carry the settlements out."""
         for settlement in self.settlements:
@@ -83,6 +94,7 @@ class Transaction:
     def abort(self, now: float) -> None:
         """Undo everything; deliveries are their consumer's again, or go back in order."""
         self.sends.clear()
+        self.answers.clear()
         settlements, self.settlements = self.settlements, []
         for settlement in settlements:
             entry = settlement.entry
@@ -93,13 +105,16 @@ class Transaction:
                 settlement.source.record(EventKind.DELIST, entry)
 
     def _count(self, size: int) -> None:
-        self.size += size
         if len(self.sends) + len(self.settlements) >= self.operations_max:
-            raise RefusedError(
-                f"the transaction has {self.operations_max} operations already,"
-                " the most that tx_operations_max allows",
-                "limit",
-            )
+            raise self._too_many("operations")
+        self._weigh(size)
+
+    def _too_many(self, what: str) -> RefusedError:
+        text = f"the transaction has {self.operations_max} {what} already,"
+        return RefusedError(f"{text} the most that tx_operations_max allows", "limit")
+
+    def _weigh(self, size: int) -> None:
+        self.size += size
         if self.size > self.bytes_max:
             raise RefusedError(
                 f"the transaction holds more than {self.bytes_max} bytes,"

@@ -46,6 +46,7 @@ from typing import TYPE_CHECKING, Final
 from covey.core.errors import RefusedError
 from covey.core.host.feed import NO_LANE
 from covey.core.model.entry import GONE, Entry, Outcome
+from covey.core.publishing.transactions import Transaction
 from covey.protocols.stomp.frame import Frame, is_true
 from covey.protocols.stomp.subscribe import AckMode, read_credit
 from covey.protocols.stomp.versions import Version
@@ -145,20 +146,29 @@ def _accept_row(engine: StompEngine, consumer: StompConsumer | None, row: list[E
 
 def _settle(engine: StompEngine, headers: Headers, outcome: Outcome) -> None:
     tag, subscription = _find(engine, headers)
+    name = headers.get("transaction")
+    transactions = engine.broker.transactions
+    # Begun even by an ACK that settles nothing: the client will end it.
+    begun = None if name is None else transactions.running_or_new(engine.the_session, name)
     if tag == 0:
         _only_credit(engine, headers, subscription)
     else:
-        _settle_held(engine, headers, tag, outcome)
+        _settle_held(engine, headers, tag, outcome, begun)
     receipt = headers.get("receipt")
-    if receipt is not None:
+    if receipt is None:
+        return
+    if begun is None:
         engine.when_safe(engine.receipt(receipt))
+    else:
+        begun.answer(engine.receipts.written(receipt))
 
 
-def _settle_held(engine: StompEngine, headers: Headers, tag: int, outcome: Outcome) -> None:
+def _settle_held(
+    engine: StompEngine, headers: Headers, tag: int, outcome: Outcome, begun: Transaction | None
+) -> None:
     holding = engine.holding
     named = holding.messages[tag]
     wish = named.consumer.wish
-    transaction = headers.get("transaction", "")
     given = headers.get("credit")
     more = (0, 0) if given is None else read_credit(given)  # before anything is settled
     count, size = 0, 0
@@ -168,10 +178,12 @@ def _settle_held(engine: StompEngine, headers: Headers, tag: int, outcome: Outco
             held.is_credited = True
             count += 1
             size += held.entry.size
-        if transaction:
-            _settle_later(engine, covered, held, transaction, outcome)
-        else:
+        if begun is None:
             _settle_now(engine, covered, held, outcome)
+        else:
+            holding.enlist(covered, headers["transaction"])
+            if not held.consumer.is_only_credited:
+                begun.settle(held.entry, outcome)
     if not wish.credit.is_raised_by_ack:
         count, size = 0, 0
     count, size = count + more[0], size + more[1]
@@ -184,16 +196,6 @@ def _settle_now(engine: StompEngine, tag: int, held: Held, outcome: Outcome) -> 
     if source is not None and not held.consumer.is_only_credited:
         source.settle(held.entry, outcome, engine.now)
     engine.holding.release(tag)
-
-
-def _settle_later(
-    engine: StompEngine, tag: int, held: Held, transaction: str, outcome: Outcome
-) -> None:
-    # Begun even by an ACK that only means credit: the client will end it.
-    begun = engine.broker.transactions.running_or_new(engine.the_session, transaction)
-    engine.holding.enlist(tag, transaction)
-    if not held.consumer.is_only_credited:
-        begun.settle(held.entry, outcome)
 
 
 def _find(engine: StompEngine, headers: Headers) -> tuple[int, str]:

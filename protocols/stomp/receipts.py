@@ -2,9 +2,12 @@
 """Receipts: what a client is owed once the frames it sent are safe.
 
 A RECEIPT leaves when the store has everything that this client did up to its frame, in the order of
-the frames; what other clients do it does not wait for. Those of neighbouring SENDs wait as one list
-and leave as one piece. They count as pending until the shell has taken them: a peer that asks and
-never reads must not fill the outbox.
+the frames; what other clients do it does not wait for. That of a frame in a transaction waits there
+for the COMMIT, leaves just before the COMMIT's own, and never after an ABORT.
+
+Those of neighbouring SENDs wait as one list and leave as one piece. They count as pending until the
+shell has taken them: a peer that asks and never reads must not fill the outbox. Those that wait in
+a transaction do not count, or the COMMIT could not be read.
 """
 
 from __future__ import annotations
@@ -59,8 +62,8 @@ class Receipts:
             promises.after(session, self._send_gathered)
 
     def sender(self, frames: list[bytes]) -> Callable[[], None]:
-        """Return what sends RECEIPTs, the first of which is asked for now."""
-        self.pending += 1
+        """Return what sends RECEIPTs; more may be added to them until then."""
+        self.pending += len(frames)
 
         def send() -> None:
             self._written += len(frames)

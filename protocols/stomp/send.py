@@ -3,7 +3,7 @@
 
 A SEND whose head has come before goes by its plan; any other has its lines read first. Whatever is
 wrong with one ends the connection with an ERROR that names its receipt. A SEND in a transaction is
-gathered there, and its receipt says only that it was.
+gathered there, and so is its receipt.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Producer:
             begun = self._broker.transactions.running_or_new(session, plan.transaction)
             begun.send(plan.targets, message)
             if answer:
-                receipts.owe(answer)
+                begun.answer(answer)
         elif not self._publishing.is_put(session, plan.targets, message):
             done = receipts.sender([answer]) if answer else None
             self._publishing.place(session, plan.targets, message, done)

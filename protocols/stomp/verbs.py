@@ -233,11 +233,16 @@ def on_begin(engine: StompEngine, frame: Frame, headers: Headers) -> None:
 
 
 def on_commit(engine: StompEngine, frame: Frame, headers: Headers) -> None:
-    """Carry a transaction out."""
+    """Carry a transaction out; then all that was asked for in it is confirmed, and this last."""
     name = headers["transaction"]
+    transactions = engine.broker.transactions
+    session = engine.the_session
+    answers = transactions.running(session, name).answers
     receipt = headers.get("receipt")
-    done = None if receipt is None else engine.receipt(receipt)
-    engine.broker.transactions.commit(engine.the_session, name, engine.now, done)
+    if receipt is not None:
+        answers.append(engine.receipts.written(receipt))
+    done = engine.receipts.sender(answers) if answers else None
+    transactions.commit(session, name, engine.now, done)
     engine.holding.committed(name)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from covey.config.queues import QueueSettings
+from covey.config.settings import StompSettings
 from tests.core.double import HeldStore
 from tests.protocols.stomp.support import World, frame
 
@@ -103,7 +105,88 @@ def test_a_receipt_waits_for_what_its_own_connection_sent_before_without_one() -
     assert client.receipts() == []
     store.write()
     world.wait(0.0)
-    assert client.receipts() == ["later", "gathered", "bye"]
+    assert client.receipts() == ["later", "bye"], "the transaction is never committed"
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+def test_what_a_transaction_holds_is_confirmed_when_its_commit_is_safe(version: str) -> None:
+    store = HeldStore()
+    world = World(store=store)
+    client = world.connect(version)
+    client.publish("/queue/a", "first", "second")
+    client.publish("/queue/c", "there")
+    client.subscribe("/queue/a", ack="client")
+    store.write()
+    world.wait(0.0)
+    first, second = client.take_all()
+    client.publish("/queue/b", "x", transaction="t", persistent="true", receipt="sent")
+    client.ack(second, transaction="t", receipt="acknowledged")
+    client.ack(first, transaction="t", receipt="covered")
+    client.publish("/queue/c", "meanwhile", receipt="others do not wait")
+    assert client.receipts() == ["others do not wait"]
+    client.send("COMMIT", {"transaction": "t", "receipt": "committed"})
+    assert client.inbox == []
+    store.write()
+    world.wait(0.0)
+    assert client.receipts() == ["sent", "acknowledged", "covered", "committed"]
+    assert client.engine.receipts.pending == 0
+
+
+def test_a_commit_that_asks_for_nothing_still_confirms_what_it_commits() -> None:
+    client = World().connect()
+    client.publish("/queue/a", "x", transaction="t", receipt="sent")
+    client.send("COMMIT", {"transaction": "t"})
+    assert client.receipts() == ["sent"]
+
+
+def test_after_an_abort_nothing_of_the_transaction_is_confirmed() -> None:
+    client = World().connect()
+    client.publish("/queue/a", "x", transaction="t", receipt="sent")
+    client.send("ABORT", {"transaction": "t", "receipt": "aborted"})
+    client.send("BEGIN", {"transaction": "t"})
+    client.send("COMMIT", {"transaction": "t", "receipt": "committed"})
+    assert client.receipts() == ["aborted", "committed"]
+
+
+def test_a_commit_that_waits_for_room_confirms_when_it_is_done() -> None:
+    world = World(queues=(QueueSettings(id="small", quota_messages=1),))
+    client, reader = world.connect(), world.connect()
+    client.publish("/queue/small", "one")
+    client.publish("/queue/small", "two", transaction="t", receipt="sent")
+    client.send("COMMIT", {"transaction": "t", "receipt": "committed"})
+    assert client.receipts() == []
+    reader.subscribe("/queue/small")
+    assert client.receipts() == ["sent", "committed"]
+
+
+def test_a_transaction_may_hold_more_receipts_than_may_be_pending() -> None:
+    world = World(stomp=StompSettings(receipts_max=3))
+    client = world.connect()
+    for number in range(10):
+        client.publish("/queue/a", "x", transaction="t", receipt=str(number))
+    client.send("COMMIT", {"transaction": "t", "receipt": "committed"})
+    client.publish("/queue/a", "y", receipt="next")
+    assert client.receipts() == [*map(str, range(10)), "committed", "next"]
+
+
+def test_how_many_receipts_a_transaction_holds_has_a_limit() -> None:
+    world = World(limits={"tx_operations_max": 3})
+    client = world.connect()
+    client.publish("/queue/a", "x")
+    client.subscribe("/queue/a", ack="client")
+    message = client.take()
+    for number in range(4):  # only the first of them is an operation
+        client.ack(message, transaction="t", receipt=str(number))
+    error = client.error()
+    assert "tx_operations_max" in error["message"]
+    assert (error["covey-code"], error["receipt-id"]) == ("limit", "3")
+
+
+def test_how_long_the_receipts_of_a_transaction_are_has_a_limit() -> None:
+    client = World(limits={"tx_bytes_max": 1000}).connect()
+    for _ in range(2):
+        client.publish("/queue/a", "x", transaction="t", receipt="r" * 600)
+    assert "tx_bytes_max" in client.error()["message"]
 
 
 def test_a_message_that_cannot_be_seen_yet_has_no_receipt_though_it_is_not_persistent() -> None:
