@@ -102,7 +102,7 @@ class StompConsumer(Consumer):
         else:
             extra = FIRST_LINE if entry.marks >= FIRST else b""
         body = stomp.body
-        if self.is_older or stomp.given_id or not body:
+        if self.is_older or stomp.given_id:
             frame = self._unusual_frame(stomp, tag, extra)
         elif tag:
             prefix, number, lines = stomp.id_prefix, stomp.id_number, stomp.block.v1_2
@@ -121,7 +121,7 @@ class StompConsumer(Consumer):
             super().deliver_fan(fan)
 
     def _unusual_frame(self, message: StompMessage, tag: int, extra: bytes) -> bytes:
-        """Write a MESSAGE line by line: for an older version, with the client's id, or bare."""
+        """Write a MESSAGE line by line: for an older version, or with the client's id."""
         version = self.version
         if not tag:
             lines = message.written_id(version)
@@ -129,10 +129,8 @@ class StompConsumer(Consumer):
             lines = escape(self.holding.messages[tag].message_id, version)
         else:
             lines = message.written_id(version) + b"\nack:%d" % tag
-        lines += extra
         body = message.body
-        if body:
-            lines += b"\ncontent-length:%d" % len(body)
+        lines += b"%s\ncontent-length:%d" % (extra, len(body))
         return b"%s%s%s\n\n%s\0\n" % (self.head, lines, message.block.lines(version), body)
 
     def browse_ended(self) -> None:

@@ -193,8 +193,8 @@ class StompMessage(Message):
     def from_id_on(self) -> bytes:
         """Return a MESSAGE of STOMP 1.2 from its id on: what all subscribers of a topic read."""
         body = self.body
-        length = b"\ncontent-length:%d" % len(body) if body else b""
-        return b"%s%s%s\n\n%s\0\n" % (self.written_id(V1_2), length, self.block.v1_2, body)
+        start = b"%s\ncontent-length:%d" % (self.written_id(V1_2), len(body))
+        return b"%s%s\n\n%s\0\n" % (start, self.block.v1_2, body)
 
     def lookup(self, name: str) -> Value:
         """Return a header, or what JMS calls one by another name."""

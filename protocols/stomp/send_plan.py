@@ -34,6 +34,12 @@ from covey.protocols.stomp.versions import Version, check
 
 TIME_DIGITS_MAX: Final = 15  # the year 33658; int() must not chew on a kilobyte of digits
 PRIORITY_MAX: Final = 9
+RETAIN_WORDS: Final = {
+    "set": RETAIN,
+    "true": RETAIN,
+    "remove": FORGET_RETAINED,
+    "false": KEEP_NOTHING,
+}
 
 
 class SendPlan:
@@ -142,7 +148,7 @@ def read_plan(
     plan.may_persist = persistent is None or plan.is_persistent
     plan.given_id = headers.get("message-id", "")
     plan.receipt = headers.get("receipt")
-    plan.retain = _retain(headers.get("retain", ""))
+    plan.retain = _retain(headers.get("retain", "false"))
     plan.expires_ms = read_time("expires", headers.get("expires"))
     ttl_ms = read_time("ttl", headers.get("ttl"))
     ttl_ms = ttl_ms or read_time("expiration", headers.get("expiration"))
@@ -157,10 +163,10 @@ def read_plan(
 
 def _retain(value: str) -> int:
     """Read the retain header: the manual's prose says `set`, its example `true`."""
-    word = value.lower()
-    if word in ("set", "true"):
-        return RETAIN
-    return FORGET_RETAINED if word == "remove" else KEEP_NOTHING
+    meaning = RETAIN_WORDS.get(value.lower())
+    if meaning is None:
+        raise ProtocolError(f"SEND: retain:{value[:32]} is neither set nor remove")
+    return meaning
 
 
 def read_time(name: str, value: str | None) -> int:

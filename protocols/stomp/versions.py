@@ -89,6 +89,9 @@ COMMANDS: tuple[dict[str, Requirements], ...] = tuple(_column(version) for versi
 
 CLIENT_COMMANDS = frozenset(_TABLE)
 
+# These need no transaction, but may name one.
+_TRANSACTED = frozenset({"SEND", "ACK", "NACK"})
+
 
 def negotiate(accept_version: str | None) -> Version | None:
     """Pick the highest common version; no header means 1.0, None means there is none."""
@@ -112,3 +115,5 @@ def check(command: str, headers: Mapping[str, str], version: Version) -> None:
             is_empty = any([name in headers for name in choices])
             how = "with an empty" if is_empty else "without the"
             raise ProtocolError(f"{command} frame {how} header {' or '.join(choices)}")
+    if headers.get("transaction") == "" and command in _TRANSACTED:
+        raise ProtocolError(f"{command} frame with an empty header transaction")

@@ -285,3 +285,17 @@ def test_a_message_without_an_id_has_the_same_for_all_readers_of_a_durable_subsc
     other = world.connect()
     other.subscribe("/dsub/d")
     assert other.take()["message-id"] == first
+
+
+@pytest.mark.parametrize("destination", ["/queue/a", "/topic/a"])
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+@pytest.mark.parametrize("headers", [{}, {"content-length": "0", "message-id": "mine"}])
+def test_an_empty_body_has_a_length_too(
+    version: str, destination: str, headers: dict[str, str]
+) -> None:
+    world = World()
+    client = world.connect(version)
+    client.subscribe(destination)
+    world.connect().send("SEND", {"destination": destination, **headers})
+    message = client.take()
+    assert (message["content-length"], message.body) == ("0", b"")

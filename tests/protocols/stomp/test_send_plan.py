@@ -26,11 +26,16 @@ def plan(**headers: str) -> SendPlan:
         ("SET", RETAIN),
         ("remove", FORGET_RETAINED),
         ("false", KEEP_NOTHING),
-        ("x", KEEP_NOTHING),
     ],
 )
 def test_s30_s31_retain_is_set_true_or_remove(value: str, effect: int) -> None:
     assert plan(retain=value).retain == effect
+
+
+@pytest.mark.parametrize("value", ["x", "", "keep"])
+def test_another_word_for_retain_is_refused(value: str) -> None:
+    with pytest.raises(ProtocolError, match=f"retain:{value} is neither set nor remove"):
+        plan(retain=value)
 
 
 @pytest.mark.parametrize("value", ["true", "True", "TRUE"])

@@ -105,3 +105,10 @@ def test_what_clients_do_not_send_is_refused(command: str) -> None:
 def test_1_0_does_not_know_nack() -> None:
     with pytest.raises(ProtocolError, match=r"NACK is not a client frame of STOMP 1\.0"):
         check("NACK", {"message-id": "1"}, V1_0)
+
+
+@pytest.mark.parametrize("command", ["SEND", "ACK", "NACK"])
+def test_a_transaction_has_a_name(command: str) -> None:
+    headers = {"destination": "/queue/a", "id": "1", "transaction": ""}
+    with pytest.raises(ProtocolError, match=f"{command} frame with an empty header transaction"):
+        check(command, headers, V1_2)
