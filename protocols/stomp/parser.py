@@ -178,8 +178,10 @@ class FrameParser(LineParser):
             return 0
         start = at + _ACK_START_LENGTH
         end = data.find(_ACK_END, start, start + DIGITS_MAX + _ACK_END_LENGTH)
+        if end < 0:
+            return 0
         digits = data[start:end]
-        if end < 0 or not digits.isdigit():
+        if not digits.isdigit():
             return 0
         self._at = end + _ACK_END_LENGTH
         return int(digits)

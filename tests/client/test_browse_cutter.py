@@ -67,3 +67,8 @@ def test_a_number_behind_the_end_is_not_taken() -> None:
 def test_a_body_longer_than_it_says_is_refused() -> None:
     with pytest.raises(AnswerError, match="message 1 is longer"):
         cut(message(1, b"four").replace(b"length:4", b"length:3"), step=10_000)
+
+
+def test_a_body_of_less_than_nothing_is_refused() -> None:
+    with pytest.raises(AnswerError, match="message 1 has a content-length below 0"):
+        cut(message(1, b"four").replace(b"length:4", b"length:-9"), step=10_000)

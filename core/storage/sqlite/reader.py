@@ -173,6 +173,8 @@ def _cut(fields: list[str], content: bytes) -> list[BodyRecord]:
         place = int(fields[at])
         middle = start + int(fields[at + 2])
         end = middle + int(fields[at + 3])
+        if not start <= middle <= end:
+            raise ValueError("a length below 0")
         head, body = content[start:middle], content[middle:end]
         start = end
         if crc32(body, crc32(head)) != int(fields[at + 4]):

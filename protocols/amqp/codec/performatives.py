@@ -137,7 +137,7 @@ def read_attach(data: bytes, at: int, end: int) -> tuple[int, int, bool]:
             at = skip(data, at)
         if there > _COUNT_PLACE:
             count = _number(data, at)[0]
-    except (IndexError, StructError, RecursionError) as error:
+    except (IndexError, StructError) as error:
         raise malformed("an attach that cannot be read") from error
     if at > stop or stop > end or handle < 0:
         raise malformed("an attach that cannot be read")

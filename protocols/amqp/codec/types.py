@@ -6,9 +6,9 @@
     cx size count items    list, map         dx          the same with 32-bit size and count
     ex size count code     array             fx          the same with 32-bit size and count
 
-Rules of this file: tables, and the arithmetic of sizes; nothing is decoded. `skip` is for bytes
-that a `Checker` has passed. Everything else may meet any bytes, and says ProtocolError, or lets
-IndexError and struct.error through where they end too soon; the caller turns those into words.
+Rules of this file: tables, and the arithmetic of sizes; nothing is decoded. What `skip` says is
+right for bytes that a `Checker` has passed. All else may meet any bytes, and says ProtocolError, or
+lets IndexError and struct.error through where they end too soon; the caller puts those into words.
 
 Source: AMQP 1.0 part 1, sections 1.2 and 1.6.
 """
@@ -113,11 +113,21 @@ def span(data: bytes, code: int, at: int) -> tuple[int, int, int]:
 
 
 def skip(data: bytes, at: int) -> int:
-    """Return where the checked value at `at` ends."""
-    code = data[at]
-    width = WIDTHS[code]
-    if width >= 0:
-        return at + 1 + width
-    if code == DESCRIBED:
-        return skip(data, skip(data, at + 1))
-    return stretch(data, code, at + 1)[1]  # sizes of lists and arrays stand where those of texts do
+    """Return where the value at `at` ends.
+
+    A described value is a descriptor and a value, so there is one more to pass. No call of itself:
+    nothing bounds how deep a stranger's descriptors nest, and a compiled call has a C stack only.
+    """
+    left = 1
+    while left:
+        code = data[at]
+        at += 1
+        width = WIDTHS[code]
+        if width >= 0:
+            at += width
+        elif code == DESCRIBED:
+            left += 2
+        else:
+            at = stretch(data, code, at)[1]  # lists and arrays have their sizes where texts do
+        left -= 1
+    return at

@@ -79,6 +79,8 @@ class Cutter:
                 return at
             body_at = head_end + 2
             stop = body_at + int(length or 0)
+            if stop < body_at:
+                raise AnswerError(f"message {seq} has a content-length below 0")
             if stop >= size:
                 self._needed = stop + 1 - at
                 return at

@@ -337,6 +337,7 @@ def test_plain_acks_in_a_row_are_taken_together() -> None:
 @pytest.mark.parametrize(
     "rest",
     [
+        b"ACK\nid:",
         b"ACK\nid:7\n\n",
         b"ACK\nid:\n\n\0",
         b"ACK\nid:%d\n\n\0" % 10**19,
@@ -355,6 +356,7 @@ def test_plain_acks_before_anything_else_are_taken_and_no_more(rest: bytes) -> N
     "data",
     [
         b"",
+        b"ACK\nid:",
         b"ACK\nid:42\n\n",
         b"ACK\nid:x\n\n\0",
         b"ACK\nid:\n\n\0",

@@ -226,3 +226,10 @@ def test_a_value_cut_short_anywhere_is_malformed() -> None:
     for cut in range(len(whole)):
         with pytest.raises(ProtocolError):
             Checker(whole[:cut]).check(0)
+
+
+def test_descriptors_of_descriptors_are_passed_over_however_deep_they_nest() -> None:
+    deep = 1_000_000  # a C stack has no room for so many calls
+    assert skip(bytes(deep) + encoder.NULL * (deep + 1), 0) == 2 * deep + 1
+    with pytest.raises(IndexError):
+        skip(bytes(deep), 0)
