@@ -7,7 +7,9 @@ rest of the way. All other frames are proton's, one at a time, so that an event 
 at hand; from them it is noted here which channel and which handle the peer uses for what. Which
 ones proton uses is read from what it answers at once.
 
-A frame that is none is left to proton, and all that follows it: proton says what is wrong. What
+A frame that is none ends the connection here: proton would take some of what we do not, and what
+it then says of links would concern no frame we know. Nor is it told of a session or a link beyond
+what the peer can number (`channel-max`, `handle-max`): it would stop for good, without a word. What
 went past proton, or is not complete yet, counts as a sign of life: it is shown a heart-beat.
 
 Source: AMQP 1.0 sections 2.3, 2.5 and 2.6.
@@ -62,6 +64,7 @@ class Channels:
         self.open: dict[int, Channel] = {}
         self.due: list[Channel] = []  # have something to say
         self.frame_max = engine.settings.max_frame_size
+        self.peer_number_max = CHANNEL  # the highest number of a session that the peer takes
         self.said: list[bytes] = []  # frames that wait to be written
         self._unread = 0  # bytes of them
         # Of the frame that proton is told of.
@@ -73,7 +76,6 @@ class Channels:
         self._transfer = Transfer()
         self._rest = b""  # of a frame that is not complete yet
         self._has_begun = False  # the protocol's header has come
-        self._is_astray = False  # what comes is no frame
         self._is_quiet = True  # nothing has gone past proton
 
     def keep_tags(self) -> None:
@@ -146,10 +148,7 @@ class Channels:
         size, rest = HEAD.unpack_from(data, at)
         start = WORD * (rest >> 24)
         if rest >> 16 & 0xFF or not HEAD_SIZE <= start <= size <= self.frame_max:
-            self._is_astray = True
-        if self._is_astray:
-            self.engine.push(data[at:])
-            return end
+            raise ProtocolError("a frame that is none of AMQP's", "framing-error")
         if at + size > end:
             return at  # it is not complete
         frame = data[at : at + size]
@@ -185,16 +184,24 @@ class Channels:
             if channel is not None:
                 cause = f"begin on channel {number}, which has a session already"
                 raise ProtocolError(cause, "illegal-state")
-            values, _ = numbers(frame, place, size, 4)
-            if min(values[1:]) < 0:
+            if len(self.open) > self.peer_number_max:
+                cause = f"begin on channel {number}: the peer takes {len(self.open)} sessions only"
+                raise RefusedError(cause, "limit")
+            values, _ = numbers(frame, place, size, 5)
+            if min(values[1:4]) < 0:
                 cause = "a begin without next-outgoing-id, incoming-window and outgoing-window"
                 raise ProtocolError(cause, "decode-error")
             self.current = Channel(self.engine, number, values[1], values[2])
+            if values[4] >= 0:
+                self.current.peer_handle_max = values[4]
         elif code == ATTACH and channel is not None:
             self.handle, self.delivery_count, self.has_source = read_attach(frame, place, size)
             if self.handle in channel.links:
                 cause = f"channel {number}: a link has the handle {self.handle} already"
                 self.end(channel, RefusedError(cause, "handle-in-use"))
+            elif len(channel.links) > channel.peer_handle_max:
+                cause = f"channel {number}: the peer takes {len(channel.links)} links only"
+                self.end(channel, RefusedError(cause, "limit"))
         elif code == DETACH and channel is not None:
             self.handle = numbers(frame, place, size, 1)[0][0]
             if self.handle not in channel.links:

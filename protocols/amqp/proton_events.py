@@ -84,6 +84,7 @@ class Events:
                 f"an idle time-out of {int(idle_s * 1000)} ms: at least {least_ms} are supported"
             )
             raise RefusedError(cause, "invalid")
+        self.engine.channels.peer_number_max = self.wire.transport.remote_channel_max
         frame_max = self.wire.transport.remote_max_frame_size
         self.engine.open_session(hostname or "", container, frame_max, policy)
         if policy is not None:

@@ -169,6 +169,7 @@ class Channel:
         "next_outgoing",
         "number",
         "own_number",
+        "peer_handle_max",
         "peer_window",
         "pointer",
         "releases",
@@ -189,6 +190,7 @@ class Channel:
         # To the peer.
         self.next_outgoing = 0
         self.peer_window = window
+        self.peer_handle_max = MASK  # the highest handle that the peer takes from us
         self.next_delivery = 0
         self.unsettled = Unsettled()
         # What is to be said.

@@ -30,11 +30,16 @@ class Raw:
     """A connection that has opened and begun a session on channel 0."""
 
     def __init__(
-        self, broker: Broker, settings: AmqpSettings = OPEN_TO_ALL, *, frame_size: int = 65536
+        self,
+        broker: Broker,
+        settings: AmqpSettings = OPEN_TO_ALL,
+        *,
+        frame_size: int = 65536,
+        opened: bytes = b"",
     ) -> None:
         self.now = 1.0
         self.engine = AmqpEngine(broker, settings, now=self.now)
-        self.say(AMQP_HEADER + opening(frame_size=frame_size), beginning())
+        self.say(AMQP_HEADER + (opened or opening(frame_size=frame_size)), beginning())
         self.frame_sizes: list[int] = []
 
     def say(self, *frames: bytes) -> list[Heard]:

@@ -28,6 +28,7 @@ from tests.e2e.amqp_bytes import (
     DISPOSITION,
     END,
     FLOW,
+    OPEN,
     TRANSFER,
     WINDOW,
     Heard,
@@ -345,3 +346,54 @@ def test_what_follows_a_session_error_is_passed_over_until_its_end(raw: Raw) -> 
     assert raw.say(*late) == []
     heard = raw.say(says(END), beginning(), SENDER)
     assert [each.code for each in heard if each.code != FLOW] == [BEGIN, ATTACH]
+
+
+# What the peer itself can number.
+
+ONE_LINK = says(BEGIN, NULL, uint(0), WINDOW, WINDOW, uint(0), channel=1)
+
+
+def on_channel_1(frame: bytes) -> bytes:
+    return frame[:6] + b"\0\1" + frame[8:]
+
+
+def codes(heard: list[Heard]) -> list[int]:
+    return [each.code for each in heard if each.code != FLOW]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [attaching("b", 1, "q", sends=True), attaching("b", 1, "", sends=True)],
+    ids=["allowed", "refused"],
+)
+def test_a_link_beyond_the_peers_own_limit_ends_the_session_and_no_other(
+    broker: Broker, raw: Raw, second: bytes
+) -> None:
+    heard = raw.say(ONE_LINK, on_channel_1(SENDER))
+    assert codes(heard) == [BEGIN, ATTACH]
+    heard = raw.say(on_channel_1(second))
+    assert [each.condition for each in heard] == ["amqp:resource-limit-exceeded"]
+    assert raw.say(on_channel_1(second), on_channel_1(says(END))) == []
+    heard = raw.say(SENDER, transferring(0, 0, b"x"))
+    assert codes(heard) == [ATTACH, DISPOSITION]
+
+
+def test_a_link_may_follow_one_that_has_ended_within_the_peers_own_limit(raw: Raw) -> None:
+    raw.say(ONE_LINK, on_channel_1(SENDER), on_channel_1(says(DETACH, uint(0), TRUE)))
+    heard = raw.say(on_channel_1(SENDER))
+    assert codes(heard) == [ATTACH]
+
+
+def test_a_session_beyond_the_peers_own_limit_ends_the_connection(broker: Broker) -> None:
+    one_session = b"\x60\0\0"  # channel-max, a ushort
+    raw = Raw(broker, opened=says(OPEN, string("odd"), NULL, NULL, one_session))
+    assert raw.say(SENDER)[0].code == ATTACH
+    heard = raw.say(beginning(channel=1))
+    assert [each.condition for each in heard] == ["amqp:resource-limit-exceeded"]
+
+
+@pytest.mark.parametrize("kind", [1, 7])
+def test_a_frame_of_another_type_ends_the_connection_whatever_it_says(raw: Raw, kind: int) -> None:
+    odd = SENDER[:5] + bytes((kind,)) + SENDER[6:]
+    heard = raw.say(odd[:30]) + raw.say(odd[30:])
+    assert [each.condition for each in heard] == ["amqp:connection:framing-error"]
