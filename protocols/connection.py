@@ -11,6 +11,8 @@ fills the buffer stops reading until the next turn, for libuv would go on 32 tim
 How it ends:
 - The engine closes (an ERROR, a good-bye): what is left is sent, then the peer gets time to read
   it. Closing at once would throw away what the peer has not taken yet.
+- The engine raises: that is logged and counted, and the engine says so to its peer, in its
+  protocol's words. If it fails at that, too, the connection is cut off.
 - The peer goes: the engine gives everything back, at once unless answers wait for the store; what
   is left is sent if the peer only stopped writing. A stream that breaks is a normal end.
 - The peer takes nothing for too long: whoever holds all connections calls `watch`, because no call
@@ -148,6 +150,7 @@ class Connection(asyncio.BufferedProtocol):
         "_discarded",
         "_ended",
         "_is_blocked",
+        "_is_broken",
         "_is_deaf",
         "_is_lingering",
         "_is_lost",
@@ -183,6 +186,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_woken = False
         self._is_reading = True
         self._is_blocked = False  # nothing may be written: the peer is slow, or has to wait
+        self._is_broken = False  # the engine has raised: only its last words are asked for
         self._is_deaf = False  # the peer's side has ended: nothing more will come
         self._is_lingering = False  # all is said
         self._is_lost = False
@@ -252,8 +256,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             engine.receive(data, time.monotonic())
         except Exception:  # the connection's edge: one peer's trouble stays its own
-            self.log.exception("connection_failed")
-            self._end()
+            self._break_off()
         if engine.reading is not self._is_reading:
             self._steer()
 
@@ -263,7 +266,10 @@ class Connection(asyncio.BufferedProtocol):
             self._is_deaf = True
             self._close()
             return True
-        self.engine.when_done(self._done)
+        try:
+            self.engine.when_done(self._done)
+        except Exception:  # as in `receive`
+            self._break_off()
         if not self._is_deaf:
             self._is_deaf = True
             self._alarm.call_instead(CLOSE_GRACE_S, self._end)
@@ -306,15 +312,14 @@ class Connection(asyncio.BufferedProtocol):
             now = time.monotonic()
             if alarm.is_late(now):
                 alarm.put_off(now)
-            else:
+            elif not self._is_broken:
                 deadline = engine.tick(now)
                 if deadline is not None:
                     alarm.set(deadline, now)
             if not self._is_blocked:
                 self._speak(self.transport)
-        except Exception:  # as in `receive`, but it cannot even say good-bye
-            self.log.exception("connection_failed")
-            self.cut_off()
+        except Exception:  # as in `receive`
+            self._break_off()
             return
         if engine.reading is not self._is_reading or engine.is_closed:
             self._steer()
@@ -347,6 +352,24 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.pause_reading()
 
     # The end.
+
+    def _break_off(self) -> None:
+        """Log and count what the engine has raised, and let it say so to the peer, once."""
+        was_broken, self._is_broken = self._is_broken, True
+        self._note_failure()
+        if was_broken:
+            self.cut_off()
+            return
+        try:
+            self.engine.break_off(time.monotonic())
+        except Exception:  # what it has found to say is still said
+            self._note_failure()
+            self.engine.is_closed = True
+        self.wake()
+
+    def _note_failure(self) -> None:
+        self.log.exception("connection_failed")
+        self.engine.count_failure()
 
     def _done(self) -> None:
         """Hear that no answer waits for the store any more."""
@@ -390,4 +413,4 @@ class Connection(asyncio.BufferedProtocol):
         try:
             self.engine.lost(time.monotonic())
         except Exception:  # as in `receive`
-            self.log.exception("connection_failed")
+            self._note_failure()

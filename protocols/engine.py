@@ -17,7 +17,9 @@ The shell's side of the contract:
 
 The engine's side: it calls `wake` whenever there is something new to do for the shell (bytes to
 send, reading again, closed). It may be called many times; the shell looks once. After `is_closed`
-the shell sends what is left and ends the connection. Who a peer is, and what it did wrong, is told
+the shell sends what is left and ends the connection. An engine that raises is at fault, never its
+peer: the shell logs it and calls `count_failure` and `break_off`, and asks it for nothing more than
+its last words. Who a peer is, and what it did wrong, is told
 to the operator (`report`, `report_login`): a client's author is seldom the one who reads the
 broker's log.
 
@@ -40,8 +42,10 @@ from covey.core.session import Session
 
 Log = structlog.typing.FilteringBoundLogger
 
-# Ends that the operator wanted, or that the core has told already (`core.events.audit`).
-KNOWN_ENDS: Final = frozenset({"denied", "throttled", "shutdown", "cancelled"})
+# Ends that the operator wanted, or that are in the log already (`core.events.audit`, an exception).
+KNOWN_ENDS: Final = frozenset({"denied", "throttled", "shutdown", "cancelled", "internal-error"})
+
+FAILED: Final = "the broker failed; its log says how"
 
 FIELD_MAX: Final = 200  # characters of a field in the log: a cause may quote what the peer has sent
 
@@ -90,6 +94,14 @@ class Engine(ABC):
     def refuse(self, error: BrokerError, now: float) -> None:
         """Tell the peer what the transport found wrong with what it sent, and close."""
         self.shut_down(error.text, now)
+
+    def break_off(self, now: float) -> None:
+        """Tell the peer that the broker has failed, and close: this engine has raised."""
+        self.shut_down(FAILED, now)
+
+    @abstractmethod
+    def count_failure(self) -> None:
+        """Count an exception that came out of this engine."""
 
     def report(self, event: str, **fields: str | None) -> None:
         """Log what a peer did wrong."""

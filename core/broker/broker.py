@@ -136,6 +136,7 @@ class Broker:
         self.traces = Traces(self.clock)
         self.session_numbers = 0
         self.blocks_gone = 0  # how often producers that are gone had to wait
+        self.internal_errors = 0  # exceptions that nobody foresaw; whoever catches one logs it
         self.instance = "covey"  # names this run in message ids; the server makes it unique
         self.run_mark = ""  # and this in names of temporary destinations
         self.wake: Callable[[], None] = nothing  # asks the server for another `run` soon

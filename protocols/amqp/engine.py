@@ -32,7 +32,7 @@ from covey.protocols.amqp.login.sasl import SaslServer, SaslState
 from covey.protocols.amqp.messages.head_cache import Heads
 from covey.protocols.amqp.proton_events import Events
 from covey.protocols.amqp.proton_wire import Wire, close_frame
-from covey.protocols.engine import Engine, Log
+from covey.protocols.engine import FAILED, Engine, Log
 
 OUTGOING_MAX: Final = 256 * 1024  # bytes given at a time, so that other connections get their turn
 FRAME_SIZE_MIN: Final = 512  # what every peer takes (AMQP 1.0 section 2.8.19)
@@ -86,6 +86,7 @@ class AmqpEngine(Engine):
         self.pressure = Pressure(self)
         self._last_words = b""  # a close that proton would keep back until the peer has opened
         self.is_receiving = False  # the shell hands bytes in, and looks when that is done
+        self._is_broken = False  # it has raised: what it holds makes no sense any more
 
     # The shell's side.
 
@@ -107,6 +108,8 @@ class AmqpEngine(Engine):
 
         What is said on a link leaves after its attach, and before its detach; both are proton's.
         """
+        if self._is_broken:
+            return self._parting()
         parts = [self.sasl.outgoing(), *self.channels.take()]
         size = 0
         while self.wire is not None and size < OUTGOING_MAX:
@@ -159,6 +162,17 @@ class AmqpEngine(Engine):
         """Tell the peer why it ends."""
         self._turn(now)
         self.fail(RefusedError(reason, "shutdown"))
+
+    def break_off(self, now: float) -> None:
+        """Tell the peer that the broker has failed, and close."""
+        self.now = now
+        self._is_broken = True
+        self.sasl.break_off()
+        self.fail(BrokerError(FAILED))
+
+    def count_failure(self) -> None:
+        """Count an exception that came out of this engine."""
+        self.broker.internal_errors += 1
 
     # For links and events.
 
@@ -282,6 +296,15 @@ class AmqpEngine(Engine):
     def _replaced(self) -> None:
         cause = f"another connection of the container-id {self.container} has taken over"
         self.fail(RefusedError(cause, "replaced"))
+
+    def _parting(self) -> bytes:
+        """Give the last words of an engine that is broken: whole frames, and nothing of links."""
+        words = [self.sasl.outgoing(), *self.channels.take()]
+        if self.wire is not None:
+            words.append(self.wire.pull())
+        words.append(self._last_words)
+        self._last_words = b""
+        return b"".join(words)
 
     def _kick(self, reason: str) -> None:
         self.fail(RefusedError(reason, "shutdown"))

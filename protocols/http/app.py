@@ -28,6 +28,7 @@ from covey.core.broker.broker import Broker
 from covey.core.errors import BrokerError
 from covey.core.host.virtual_host import VirtualHost
 from covey.core.session import Session
+from covey.protocols.engine import FAILED
 from covey.protocols.http.answer import HttpError, refusal
 from covey.protocols.http.ask import NOBODY, Ask
 from covey.protocols.http.auth import Auth, Visits
@@ -101,7 +102,8 @@ class App:
             return refusal(error)
         except Exception:  # the request's edge: one request's trouble stays its own
             self.log.exception("request_failed", method=scope["method"], path=scope["path"])
-            return refusal(BrokerError("the broker failed; its log says how"))
+            self.broker.internal_errors += 1
+            return refusal(BrokerError(FAILED))
 
     async def _handle(self, scope: Scope, body: Incoming) -> Response:
         headers = Headers(scope=scope)

@@ -108,7 +108,11 @@ class Metrics:
             alarms.add(int(bool(reason)), {"cause": cause})
         blocks = Family("covey_producer_blocks_total", "counter", "Times a producer had to wait.")
         blocks.add(self.broker.blocks_gone + sum(one.blocks for one in sessions))
-        counters = [blocks, *self._counters(queues), *self._topic_counters()]
+        failures = Family(
+            "covey_internal_errors_total", "counter", "Failures of the broker itself; see its log."
+        )
+        failures.add(self.broker.internal_errors)
+        counters = [failures, blocks, *self._counters(queues), *self._topic_counters()]
         return _text([info, connections, *gauges, alarms, *counters, *self._process()])
 
     def queues(self) -> str:

@@ -68,6 +68,7 @@ class HttpListener:
     ) -> None:
         """Put it together; `make_engine` gives the STOMP engine of a WebSocket."""
         self.connector = connector
+        self.broker = broker
         self.log = log.bind(connector=connector.id)
         self.address = ""
         self.websockets = WebSockets(
@@ -173,6 +174,7 @@ class HttpListener:
             cause = _fault(error)
             if cause is None:
                 log.exception("connection_failed")
+                self.broker.internal_errors += 1
             else:
                 log.warning("connection_failed", cause=f"{type(cause).__name__}: {cause}")
         finally:

@@ -81,6 +81,7 @@ class WebSocketTransport:
                     tasks.cancel_scope.cancel()
         except Exception:  # one peer's trouble stays its own; groups are of these
             self._connection.log.exception("connection_failed")
+            self._connection.engine.count_failure()
         finally:
             self._is_closing = True
             self._connection.connection_lost(None)

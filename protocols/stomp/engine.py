@@ -21,7 +21,7 @@ from covey.config.settings import StompSettings
 from covey.core.broker.broker import Broker
 from covey.core.errors import BrokerError, ProtocolError, RefusedError
 from covey.core.session import Session
-from covey.protocols.engine import Engine, Log
+from covey.protocols.engine import FAILED, Engine, Log
 from covey.protocols.stomp import ack as acks
 from covey.protocols.stomp.ack import Holding
 from covey.protocols.stomp.frame import Frame, encode
@@ -162,6 +162,15 @@ class StompEngine(Engine):
         """Tell the peer what is wrong with what it sent, of its kind."""
         self.now = now
         self.fail(error, None)
+
+    def break_off(self, now: float) -> None:
+        """Tell the peer that the broker has failed, and close."""
+        self.now = now
+        self.fail(BrokerError(FAILED), None)
+
+    def count_failure(self) -> None:
+        """Count an exception that came out of this engine."""
+        self.broker.internal_errors += 1
 
     # Writing.
 

@@ -13,11 +13,14 @@ import signal
 import socket
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from http.client import HTTPException
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -32,6 +35,7 @@ LOGIN = "admin"
 PASSCODE = "password"
 TIMEOUT_S = 30.0  # for one answer, on a machine that is busy with other tests
 MIB = 1024 * 1024
+INTERNAL_ERRORS = "covey_internal_errors_total"
 LAST_LINE = "printf 'CONNECT"  # ends the welcome
 
 STOMP_CONNECTOR = """
@@ -83,6 +87,21 @@ class BrokerProcess:
         """Send a signal and return the exit code."""
         self.process.send_signal(number)
         return self.process.wait(TIMEOUT_S)
+
+    def internal_errors(self) -> int | None:
+        """How often it failed by its own count; None if it cannot be asked."""
+        ports = [line.split()[1] for line in self.welcome.splitlines() if line.startswith("http ")]
+        if not ports or self.process.poll() is not None:
+            return None
+        login = b64encode(f"{LOGIN}:{PASSCODE}".encode()).decode()
+        asked = Request(f"http://{ports[0]}/metrics", headers={"Authorization": f"Basic {login}"})
+        try:
+            with urlopen(asked, timeout=TIMEOUT_S) as answer:
+                text = answer.read().decode()
+        except (OSError, HTTPException):  # it has other users, speaks TLS, or has no room
+            return None
+        (line,) = [line for line in text.splitlines() if line.startswith(f"{INTERNAL_ERRORS} ")]
+        return int(line.rpartition(" ")[2])
 
     def assert_serves(self) -> None:
         """Send a message through it, from one client to another."""
@@ -162,7 +181,10 @@ class Client:
 def running_broker(
     folder: Path, *, config: str = "", arguments: tuple[str, ...] = (), fails: bool = False
 ) -> Iterator[BrokerProcess]:
-    """Run a broker for the length of a `with`; one that `fails` may end before its welcome."""
+    """Run a broker for the length of a `with`; one that `fails` may end before its welcome.
+
+    Whatever is done to it, it must not have failed itself: its own count says so at the end.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "covey", "serve", "--data", str(folder / "data")]
     for protocol in ("stomp", "amqp", "http"):
@@ -185,6 +207,7 @@ def running_broker(
         broker = BrokerProcess(process, folder)
         assert fails or broker.welcome, broker.log
         yield broker
+        assert broker.internal_errors() in (0, None), broker.log
     finally:
         process.kill()
         process.communicate()

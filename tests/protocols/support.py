@@ -15,6 +15,7 @@ class SilentEngine(Engine):
         self.ticks = 0
         self.deadline: float | None = None
         self.losses = 0
+        self.failures = 0
 
     def receive(self, data: bytes, now: float) -> None:
         self.heard += data
@@ -34,3 +35,6 @@ class SilentEngine(Engine):
         self.outbox += reason.encode()
         self.is_closed = True
         self.wake()
+
+    def count_failure(self) -> None:
+        self.failures += 1

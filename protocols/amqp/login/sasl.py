@@ -62,6 +62,7 @@ SASL_FRAME: Final = 1  # the frame type
 
 OK: Final = 0
 AUTH: Final = 1  # the outcome code of a failed login
+SYSTEM: Final = 2  # the outcome code of a login at which the broker failed
 NOTHING_OFFERED: Final = "no SASL mechanism is left without a client certificate"
 DENIED: Final = "denied"  # wrong passwords and missing permissions
 
@@ -127,6 +128,12 @@ class SaslServer:
         except BrokerError as error:  # malformed or refused: the peer learns no more than that
             self.complaint = "" if error.code == DENIED else error.text
             self._send(OUTCOME, [b"\x50" + bytes((AUTH,))])
+            self._end(SaslState.FAILED)
+
+    def break_off(self) -> None:
+        """End a login that is under way: the broker has failed."""
+        if self.state is SaslState.WAITING and self._has_header:
+            self._send(OUTCOME, [b"\x50" + bytes((SYSTEM,))])
             self._end(SaslState.FAILED)
 
     def outgoing(self) -> bytes:

@@ -212,6 +212,7 @@ class Server:
                 deadline = broker.tick(now)
             except Exception:  # one queue's trouble must not end the others
                 self.log.exception("tick_failed")
+                self.broker.internal_errors += 1
             self._tell_damages()
             self.systemd.alive(now)
             # Coarse on purpose: nothing due by time alone needs better than 10 ms.
@@ -236,6 +237,7 @@ class Server:
             self.broker.run(time.monotonic())
         except Exception:  # one queue's trouble must not end the others
             self.log.exception("run_failed")
+            self.broker.internal_errors += 1
         if self.broker.promises.failure is not None:
             self._store_failed.set()
 

@@ -97,6 +97,14 @@ def test_an_alarm_is_told_by_its_cause(world: World) -> None:
     assert {one.labels["cause"]: one.value for one in samples} == {"disk": 1, "memory": 0}
 
 
+def test_a_request_at_which_the_broker_fails_is_counted(world: World) -> None:
+    assert value(scrape(world), "covey_internal_errors") == 0
+    hosts, world.broker.hosts = world.broker.hosts, []  # so that no route finds anything
+    assert world.ask("GET", "/api/v1/queues").status_code == 500
+    world.broker.hosts = hosts
+    assert value(scrape(world), "covey_internal_errors") == 1
+
+
 def test_numbers_are_told_in_full(world: World) -> None:
     world.app.metrics.process.started_s = 1234567890.5
     assert value(scrape(world), "process_start_time_seconds") == 1234567890.5
