@@ -71,8 +71,11 @@ def read_state(data: bytes, at: int) -> State:
 def _state(described: object) -> State:
     if not isinstance(described, Described):
         return NO_STATE
-    code = _NAMES.get(described.descriptor, described.descriptor)
-    return State(code, described.value if isinstance(described.value, list) else [])
+    code = described.descriptor  # of any type: a list would be one, too
+    if isinstance(code, str):
+        code = _NAMES.get(code)
+    fields = described.value if isinstance(described.value, list) else []
+    return State(code if isinstance(code, int) else None, fields)
 
 
 def transaction_of(state: State) -> tuple[bytes | None, State]:

@@ -46,7 +46,7 @@ SPARE: Final = 16  # connections beyond the limit: refusals and health probes
 
 # What hypercorn lets through of what a peer did: more streams, open or taken back, than it keeps
 # count of; a method or path that is no ASCII.
-PEER_FAULTS: Final = (PriorityError, UnicodeDecodeError)
+PEER_FAULTS: Final = (PriorityError, UnicodeError)
 
 VERSIONS: Final = ["h2", "http/1.1"]  # as ALPN names them, best first
 

@@ -302,6 +302,16 @@ def test_a_range_over_two_links_settles_what_each_has(broker: Broker, raw: Raw) 
     assert [queues[name].board.index.count for name in ("q", "other")] == [0, 0]
 
 
+@pytest.mark.parametrize("descriptor", [compound([TRUE]), compound([TRUE, TRUE], is_map=True)])
+def test_a_state_that_no_word_describes_gives_a_delivery_back(
+    broker: Broker, raw: Raw, descriptor: bytes
+) -> None:
+    raw.say(SENDER, READER, flow(100), transferring(0, 0, b"x"))
+    state = b"\0" + descriptor + compound([])
+    heard = raw.say(says(DISPOSITION, TRUE, uint(0), NULL, TRUE, state))
+    assert [each.code for each in heard] == [TRANSFER]
+
+
 def test_numbers_wrap_around(broker: Broker, raw: Raw) -> None:
     raw.say(SENDER, READER)
     (channel,) = raw.engine.channels.open.values()

@@ -50,6 +50,13 @@ def test_whatever_is_wrong_with_a_login_the_answer_is_the_same(
     assert answer.json()["text"] == "a login is needed: wrong user or password, or none"
 
 
+def test_a_login_that_is_not_ascii_is_a_wrong_one_and_no_failure_of_the_broker() -> None:
+    world = World()
+    answer = world.ask("GET", QUEUES, None, headers={b"authorization": b"Basic \xc3\xa9"})
+    assert answer.status_code == 401
+    assert world.broker.internal_errors == 0
+
+
 def test_a_password_may_hold_colons_and_any_letter() -> None:
     user = UserSettings(name="ä", password=SecretStr("a:b:ö"), roles=("admin",))
     world = World(Settings.model_validate({"user": (user,)}))

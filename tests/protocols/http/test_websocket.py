@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 from anyio.abc import SocketStream
+from structlog.testing import capture_logs
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Origin, Subprotocol
@@ -347,5 +348,25 @@ def test_an_address_has_only_so_many_strangers() -> None:
             async with connect(server.websocket_url()) as socket:
                 await socket.send(LOGIN)
                 await socket.recv()
+
+    run(test)
+
+
+def test_an_opening_that_is_no_text_is_no_failure_of_the_broker() -> None:
+    head = (
+        b"GET /stomp HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade, \xac"
+        b"\r\nsec-websocket-key: MDEyMzQ1Njc4OWFiY2RlZg==\r\nsec-websocket-version: 13\r\n\r\n"
+    )
+
+    async def test() -> None:
+        async with served() as server:
+            port = int(server.address.rpartition(":")[2])
+            with capture_logs() as logs:
+                async with await anyio.connect_tcp("127.0.0.1", port) as peer:
+                    await peer.send(head)
+                    with pytest.raises(anyio.EndOfStream):
+                        await peer.receive()
+            assert [line["event"] for line in logs] == ["connection_failed"]
+            assert server.broker.internal_errors == 0
 
     run(test)
