@@ -77,7 +77,7 @@ LOG_BYTES: Final = 64 * 1024 * 1024
 """What is left of a write-ahead log that had to grow: behind a commit of that size, or beside a
 reader, such as a backup, that kept it from being used again."""
 OURS: Final = re.compile(
-    r"lock|scratch\.db(-.*)?"
+    r"lock|confirmed|scratch\.db(-.*)?"
     r"|covey\.db(-wal|-shm|-journal|\.check|\.salvaging.*|\.salvaged.*|\.damaged-\d+.*)?"
 )
 
