@@ -27,14 +27,8 @@ SCRIPTS: Final = sorted(
     for path in [*(ROOT / "scripts").iterdir(), ROOT / ".ci/run"]
     if path.is_file() and b"bash" in path.read_bytes().partition(b"\n")[0]
 )
-OWN_HELP: Final = [
-    "build",
-    "check",
-    "clean",
-    "fuzz",
-    "setup",
-    "test",
-]  # serve's --help is the broker's
+# serve's --help is the broker's
+OWN_HELP: Final = ["build", "check", "clean", "fuzz", "rooms", "setup", "test", "walk"]
 
 FAKE_PYTHON: Final = f"""#!/bin/bash
 case "$*" in
