@@ -367,6 +367,15 @@ def test_compiled_tests_read_the_build_and_not_the_source(compilable: Checkout) 
     assert len(built(compilable)) == 1
 
 
+def test_fast_tests_leave_slow_ones_out_and_take_further_arguments(checkout: Checkout) -> None:
+    status, out, _ = checkout.run("test", "--fast", "-x", "-k", "group")
+    folders = re.findall(r"tests/\S+", out)
+    assert status == 0
+    assert " -q -m not slow and not interop and not spark tests/core " in out
+    assert out.endswith(f" {folders[-1]} -x -k group\n")
+    assert [folder for folder in folders if not (ROOT / folder).exists()] == []
+
+
 def mark_of_hot_modules() -> str:
     tree = ast.parse((ROOT / "setup.py").read_text())
     (value,) = [

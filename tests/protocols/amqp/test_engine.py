@@ -282,6 +282,7 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
     return bytes(broken)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(FUZZ_SEEDS))
 def test_mutated_sessions_leave_the_broker_serving(seed: int) -> None:
     broker = make_broker()

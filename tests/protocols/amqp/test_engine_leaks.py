@@ -13,9 +13,13 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
+import pytest
+
 from covey.protocols.amqp.engine import AmqpEngine
 from tests.protocols.amqp.peer import OPEN_TO_ALL, Peer, make_broker
 from tests.protocols.amqp.recording import feed, record_session
+
+pytestmark = pytest.mark.slow
 
 WARM_UP = 500
 ROUNDS = 2_000
