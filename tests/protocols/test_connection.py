@@ -192,6 +192,7 @@ def test_a_deadline_missed_by_a_stopped_process_counts_after_what_came_meanwhile
     assert engine.heard_at_ticks[1] == b"I live"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_closed", [False, True])
 def test_a_peer_that_takes_nothing_is_cut_off(run: Run, *, is_closed: bool) -> None:
     engine = SilentEngine()
@@ -208,6 +209,7 @@ def test_a_peer_that_takes_nothing_is_cut_off(run: Run, *, is_closed: bool) -> N
     run(engine, scenario, write_timeout_s=60.0 if is_closed else CLOSE_GRACE_S / 2)
 
 
+@pytest.mark.slow
 def test_a_peer_that_takes_a_little_now_and_then_is_not_cut_off(run: Run) -> None:
     engine = SilentEngine()
     engine.outbox = b"x" * TOO_MUCH

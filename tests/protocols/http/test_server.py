@@ -81,6 +81,7 @@ def test_both_versions_are_spoken_in_clear_text(http2: bool, version: str) -> No
     run(test)
 
 
+@pytest.mark.slow
 def test_a_port_holds_only_so_many_connections_of_any_kind() -> None:
     async def test() -> None:
         async with served(connections_max=1) as server:
@@ -184,6 +185,7 @@ def test_other_certificates_and_authorities_hold_from_the_next_connection_on(
     run(test)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "opening",
     [H2_PREFACE + H2_SETTINGS, H2_PREFACE + H2_SETTINGS + H2_GET + H2_RESET, UPGRADE + b"early"],

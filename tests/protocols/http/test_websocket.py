@@ -286,6 +286,7 @@ def test_a_peer_that_goes_gives_everything_back() -> None:
     run(test)
 
 
+@pytest.mark.slow
 def test_a_flood_after_the_end_holds_up_nothing() -> None:
     async def test() -> None:
         async with served(stomp={"die_delay_ms": 0}) as server:

@@ -148,6 +148,7 @@ def test_the_last_words_come_before_the_close_and_it_is_closed_once() -> None:
     assert peer.heard[0]["text"] == "bye"
 
 
+@pytest.mark.slow
 def test_a_peer_that_does_not_answer_the_close_is_left() -> None:
     engine = SilentEngine()
     peer = Peer(enough=100)

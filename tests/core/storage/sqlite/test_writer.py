@@ -261,6 +261,7 @@ def test_log_of_a_large_deletion_is_put_in_its_place_at_once(
     bench.store.close()
 
 
+@pytest.mark.slow
 def test_killed_process_leaves_every_batch_whole_and_every_promise_kept(tmp_path: Path) -> None:
     chance = random.Random(7)
     told = 0
