@@ -21,12 +21,14 @@ from pydantic import ValidationError
 from covey.config.explain import cause
 from covey.config.queues import QueueSettings
 from covey.config.record import plain_name
+from covey.groups.registry import OPTIONS
 
 OWN_PREFIX: Final = "covey."
 GROUP_PREFIX: Final = "groups."
 HEADER_KEY: Final = "qpid.group_header_key"
 SHARED_KEY: Final = "qpid.shared_msg_group"
 POLICY_KEY: Final = "qpid.policy_type"
+STRATEGY_OPTION: Final = "--group-strategy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +58,8 @@ BY_SETTING: Final = {word.setting: word for word in WORDS}
 
 # Our own options of `covey-config`, for what Qpid has no word for.
 OWN_OPTIONS: Final = {
-    "covey.groups.strategy": "--group-strategy",
-    "covey.groups.bucket_count": "--group-buckets",
-    "covey.groups.cache_size": "--group-cache-size",
-    "covey.groups.ring_points": "--ring-points",
+    "covey.groups.strategy": STRATEGY_OPTION,
+    **{f"covey.groups.{name}": option.flag for name, option in OPTIONS.items() if option.flag},
     "covey.groups.consumers_before_dispatch": "--consumers-before-dispatch",
     "covey.groups.time_before_dispatch_ms": "--time-before-dispatch",
 }

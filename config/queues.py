@@ -4,61 +4,57 @@ An entry's `id` is a pattern as in STOMP wildcards, and the first entry that mat
 matching is the core's. Option names follow Apollo's user manual, the group options ActiveMQ's
 message groups page and the Qpid page. A combination that cannot keep its promise is refused here,
 with the queue and the option in the text.
+
+Names of strategies, and defaults and limits of their options, are those of `covey.groups.registry`.
+An option that the chosen strategy does not have is taken and means nothing: ActiveMQ's own example
+gives hash buckets a cache, and a policy may hold the options of a strategy that a queue names.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from contextlib import suppress
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from covey.config.record import NUMBER, Count, Millis, Record, Seconds, Size, Text
+from covey.groups.registry import OPTIONS, STRATEGIES, UnknownStrategyError, find, spellings
+from covey.groups.strategy import StrategyEntry
 
-StrategyName = Literal["shared", "hash-buckets", "lru", "simple", "consistent-hash"]
 FullPolicy = Literal["block", "reject", "drop head", "drop tail"]
 SlowConsumerPolicy = Literal["block", "queue"]
 
-STRATEGY_NAMES: dict[str, StrategyName] = {
-    "shared": "shared",
-    "hash-buckets": "hash-buckets",
-    "bucket": "hash-buckets",
-    "messageGroupHashBucket": "hash-buckets",
-    "messageGroupHashBucketFactory": "hash-buckets",
-    # As ActiveMQ's page spells it.
-    "messageGroupHashBucked": "hash-buckets",
-    "messageGroupHashBuckedFactory": "hash-buckets",
-    "lru": "lru",
-    "cached": "lru",
-    "cachedMessageGroupMap": "lru",
-    "cachedMessageGroupMapFactory": "lru",
-    "simple": "simple",
-    "sticky": "simple",
-    "simpleMessageGroupMap": "simple",
-    "simpleMessageGroupMapFactory": "simple",
-    "consistent-hash": "consistent-hash",
-    "hash-ring": "consistent-hash",
-    "apollo": "consistent-hash",
-}
-
-# Apollo puts each subscription on its ring ten times; more points spread groups more evenly.
-APOLLO_RING_POINTS = 10
-# A consumer's points cost memory and time at each join: the bound stops a hostile weight.
-RING_POINTS_MAX = 1000
 # ActiveMQ waits one second when only the number of consumers is given.
 DISPATCH_WAIT_MS = 1000
 
 
 def _strategy_name(value: object) -> object:
+    """Return the strategy's own name for any of its names."""
     if not isinstance(value, str):
         return value
-    name = STRATEGY_NAMES.get(value) or STRATEGY_NAMES.get(value.replace("_", "-"))
-    if name is None:
+    try:
+        return find(value)[0].name
+    except UnknownStrategyError as error:
         text = "unknown group strategy '{given}'; there are {expected}"
-        names = dict.fromkeys(STRATEGY_NAMES.values())
-        context = {"given": value, "expected": ", ".join(names), "names": list(STRATEGY_NAMES)}
-        raise PydanticCustomError("unknown_strategy", text, context)
-    return name
+        names = list(spellings())
+        context = {"given": value, "expected": ", ".join(STRATEGIES), "names": names}
+        raise PydanticCustomError("unknown_strategy", text, context) from error
+
+
+def _name_strategies(field: dict[str, object]) -> None:
+    """Write the names of all strategies into the JSON schema, each with its short other names."""
+    field["enum"] = list(STRATEGIES)
+    choices = []
+    for entry in STRATEGIES.values():
+        others = ", ".join([*entry.aliases[:1], *entry.profiles])
+        choices.append(f"{entry.name} ({others})" if others else entry.name)
+    field["description"] = f"{field['description']} {', '.join(choices)}."
+
+
+def _within(option: str) -> Any:
+    """Return the limits of a strategy's option, as the registry has them."""
+    return Field(ge=OPTIONS[option].least, le=OPTIONS[option].most)
 
 
 def _full_policy(value: object) -> object:
@@ -72,20 +68,21 @@ def _full_policy(value: object) -> object:
 class GroupSettings(Record):
     """How a queue keeps its message groups: who owns a group, for how long, under which name."""
 
-    strategy: Annotated[StrategyName, BeforeValidator(_strategy_name)] = "consistent-hash"
-    """shared, hash-buckets (bucket), lru (cached), simple (sticky), consistent-hash (hash-ring);
-    apollo is consistent-hash with 10 ring points."""
+    strategy: Annotated[
+        str, Field(json_schema_extra=_name_strategies), BeforeValidator(_strategy_name)
+    ] = "consistent-hash"
+    """Who owns a group:"""
     header: Text | None = None
     """The one header that holds the group id; unset: group-id, message_group, JMSXGroupID."""
     default_group: str | None = None
     """shared only: the group of messages without one; unset: the broker's, "": they are free."""
-    bucket_count: Annotated[int, Field(ge=1, le=65536), NUMBER] = 1024
+    bucket_count: Annotated[int, _within("bucket_count"), NUMBER] = OPTIONS["bucket_count"].default
     """hash-buckets: how many buckets share out the groups."""
-    cache_size: Annotated[int, Field(ge=1, le=10_000_000), NUMBER] = 1024
+    cache_size: Annotated[int, _within("cache_size"), NUMBER] = OPTIONS["cache_size"].default
     """lru: how many idle groups are remembered."""
-    ring_points: Annotated[int, Field(ge=1, le=RING_POINTS_MAX), NUMBER] = 100
+    ring_points: Annotated[int, _within("ring_points"), NUMBER] = OPTIONS["ring_points"].default
     """consistent-hash: points on the ring per consumer; more is more even and slower to join."""
-    lru_strict_activemq: bool = False
+    lru_strict_activemq: bool = bool(OPTIONS["lru_strict_activemq"].default)
     """lru: forget even a group that has unsettled messages, as ActiveMQ does; order may break."""
     forget_idle_s: Seconds = 0.0
     """simple: forget the owner of a group that was empty this long; 0 = never."""
@@ -109,13 +106,25 @@ class GroupSettings(Record):
 
     @classmethod
     def implied(cls, given: dict[str, object]) -> dict[str, object]:
-        """A profile's name and a lone consumer count bring their broker's own default."""
+        """Return what the name of a strategy brings, and ActiveMQ's wait for consumers."""
         implied: dict[str, object] = {}
-        if given.get("strategy") == "apollo":
-            implied["ring_points"] = APOLLO_RING_POINTS
+        with suppress(UnknownStrategyError):  # the field itself refuses an unknown name
+            implied |= find(str(given.get("strategy", "")))[1]
         if given.get("consumers_before_dispatch"):
             implied["time_before_dispatch_ms"] = DISPATCH_WAIT_MS
         return implied
+
+    def strategy_options(self) -> dict[str, int]:
+        """Return the values of the options that its strategy has."""
+        return {option.name: getattr(self, option.name) for option in self._entry().options}
+
+    @property
+    def needs_header(self) -> bool:
+        """True if its strategy works only with a header that is named."""
+        return self._entry().needs_header
+
+    def _entry(self) -> StrategyEntry:
+        return find(self.strategy)[0]
 
 
 class QueueSettings(Record):
@@ -164,8 +173,9 @@ class QueueSettings(Record):
     @model_validator(mode="after")
     def _possible(self) -> Self:
         groups = self.groups
-        if groups.strategy == "shared" and groups.header is None:
-            raise ValueError(f"queue {self.id}: groups.strategy shared needs groups.header")
+        if groups.needs_header and groups.header is None:
+            name = groups.strategy
+            raise ValueError(f"queue {self.id}: groups.strategy {name} needs groups.header")
         if groups.header is None:
             return self
         # Both reorder messages or remove them from the middle: a group's order would be lost.

@@ -1,5 +1,5 @@
 # Compiled by mypyc: see setup.py.
-"""GroupStrategy: who owns a message group.
+"""GroupStrategy: who owns a message group. StrategyEntry: what the registry knows of a strategy.
 
 A strategy answers one question, `owner(group)`, and is told everything that may change the
 answer. It decides on strings and integers alone: groups are text, consumers are positive numbers
@@ -23,7 +23,8 @@ Life of a group: `opened` (first message there), `took`, `drained` (nothing unse
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from mypy_extensions import mypyc_attr
@@ -133,3 +134,51 @@ class GroupStrategy(ABC):
     def describe(self) -> dict[str, int | str]:
         """Give the settings in force, for the admin's view."""
         return {"strategy": self.name}
+
+
+Values = Mapping[str, int]
+"""Values of options by their names. A yes is 1, a no is 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A number that a strategy is made with, as settings and command lines write it."""
+
+    name: str
+    default: int
+    least: int
+    most: int
+    about: str
+    flag: str = ""
+    """The option of `covey-config`; none: it is written as an argument."""
+    is_yes_or_no: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyEntry:
+    """What others know of a strategy without looking into it."""
+
+    name: str
+    about: str
+    """One sentence for people: to whom a group belongs."""
+    make: Callable[[Values], GroupStrategy]
+    """Build one. Each of the options below has a value."""
+    options: tuple[Option, ...] = ()
+    """The first is its size, which `plan` writes behind a colon."""
+    aliases: tuple[str, ...] = ()
+    """Other names, each as the broker or page writes it that has it."""
+    profiles: Mapping[str, Values] = field(default_factory=dict)
+    """Other names that bring values of options. A value that is given wins."""
+    planned_sizes: tuple[int, ...] = ()
+    """The sizes that `plan` compares unless it is told others."""
+    needs_header: bool = False
+    """True if a queue must name the header that holds the group id."""
+
+    @property
+    def size(self) -> Option | None:
+        """The option that says how large it is; None if it has no size."""
+        return self.options[0] if self.options else None
+
+    def spellings(self) -> tuple[str, ...]:
+        """Return all its names, its own first."""
+        return (self.name, *self.aliases, *self.profiles)

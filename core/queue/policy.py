@@ -119,7 +119,6 @@ def trim(queue: Queue, last: int, now: float) -> int:
     return count
 
 
-STRATEGY_OPTIONS = ("strategy", "bucket_count", "cache_size", "ring_points", "lru_strict_activemq")
 FIXED_WHILE_FULL = ("mirrored", "priorities", "lvq_key")
 GROUPS_FIXED_WHILE_FULL = ("header", "default_group")
 QUEUE_PREFIX: Final = "/queue/"  # may be written before the name of a dead-letter queue
@@ -127,14 +126,7 @@ QUEUE_PREFIX: Final = "/queue/"  # may be written before the name of a dead-lett
 
 def strategy_of(settings: QueueSettings) -> GroupStrategy:
     """Make the strategy a queue's settings ask for."""
-    groups = settings.groups
-    return make(
-        groups.strategy,
-        bucket_count=groups.bucket_count,
-        cache_size=groups.cache_size,
-        ring_points=groups.ring_points,
-        lru_strict_activemq=groups.lru_strict_activemq,
-    )
+    return make(settings.groups.strategy, **settings.groups.strategy_options())
 
 
 def key_of(settings: QueueSettings, strategy: GroupStrategy, limits: BrokerSettings) -> GroupKey:
@@ -158,9 +150,11 @@ def change_policy(
     old = queue.settings
     if queue.board.index.count or queue.timers.delayed.count:
         _refuse_rearranging(queue, settings)
-    if any(
-        getattr(old.groups, name) != getattr(settings.groups, name) for name in STRATEGY_OPTIONS
-    ):
+    is_same = (
+        settings.groups.strategy == old.groups.strategy
+        and settings.groups.strategy_options() == old.groups.strategy_options()
+    )
+    if not is_same:
         change_strategy(queue, strategy_of(settings), now)
     queue.discipline.key = key_of(settings, queue.board.strategy, limits)
     queue.apply(settings)

@@ -28,11 +28,11 @@ from covey.pipeline.event_log.messages import messages, with_service
 from covey.pipeline.event_log.reader import check_input, kind_is, lasting, read_log
 from covey.pipeline.job import Job, Task, numbers_of, whole_numbers_of
 from covey.pipeline.jobs.plan_rehearsal import (
-    DEFAULT_POLICIES,
     PLAN_ARROW,
     RESULT_FIELDS,
     Policy,
     Scenario,
+    default_policies,
     rehearse,
 )
 from covey.pipeline.report import Report, compared
@@ -203,9 +203,9 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--policies",
         type=_policies,
-        default=DEFAULT_POLICIES,
+        default=default_policies(),
         metavar="P,P",
-        help=f"strategies, with their size behind a colon (default {DEFAULT_POLICIES})",
+        help=f"strategies, with their size behind a colon (default {default_policies()})",
     )
     parser.add_argument(
         "--consumers", type=_consumers, default="4,8", metavar="N,N", help="how many (default 4,8)"

@@ -9,8 +9,9 @@ Policy: a group strategy with its one size, as text, as an object and as configu
 
     shared   simple   lru:1024   hash-buckets:1024   consistent-hash:100
 
-The number is the cache's size, the number of buckets or the points on the ring; left out, it is
-the configuration's default. Names are checked by the configuration itself.
+The number is the strategy's size as the registry has it (`covey.groups.registry`): the cache's
+size, the number of buckets or the points on the ring. Left out, it is the configuration's default.
+Names are checked by the configuration itself.
 """
 
 from __future__ import annotations
@@ -27,24 +28,21 @@ from pyspark.sql import functions as F
 
 from covey.config.queues import GroupSettings
 from covey.core.events.event_log import HOST_MARK
-from covey.groups import GroupStrategy, make
-from covey.groups.shared import Shared
+from covey.groups import STRATEGIES, GroupStrategy, make
 from covey.groups.simulation.load import Load, Result
 from covey.groups.simulation.queue import Model
 from covey.pipeline.errors import PipelineError
 from covey.pipeline.event_log.partition import pack, unpack
 from covey.pipeline.spark import parallelism
 
-SIZE_KEYS: Final = {
-    "lru": "cache_size",
-    "hash-buckets": "bucket_count",
-    "consistent-hash": "ring_points",
-}
 
-DEFAULT_POLICIES: Final = (
-    "shared,simple,lru:256,lru:1024,hash-buckets:64,hash-buckets:1024,"
-    "consistent-hash:10,consistent-hash:100"
-)
+def default_policies() -> str:
+    """Return every strategy, at each of the sizes it is worth comparing at."""
+    return ",".join(
+        f"{entry.name}:{size}" if size else entry.name
+        for entry in STRATEGIES.values()
+        for size in entry.planned_sizes or (0,)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,41 +59,37 @@ class Policy:
             plain = GroupSettings.model_validate({"strategy": name})
             if not size:
                 return cls(plain)
-            key = SIZE_KEYS.get(plain.strategy)
-            if key is None:
+            option = STRATEGIES[plain.strategy].size
+            if option is None:
                 raise PipelineError(f"--policies: {plain.strategy} has no size, not {text!r}")
-            return cls(GroupSettings.model_validate({"strategy": name, key: int(size)}))
+            return cls(GroupSettings.model_validate({"strategy": name, option.name: int(size)}))
         except ValidationError as error:
             raise PipelineError(f"--policies: {text!r}: {error.errors()[0]['msg']}") from error
         except ValueError as error:
             raise PipelineError(f"--policies: {text!r}: the size must be a number") from error
 
     def __str__(self) -> str:
-        key = SIZE_KEYS.get(self.settings.strategy)
-        size = f":{getattr(self.settings, key)}" if key else ""
+        size = "".join(f":{value}" for value in self._size().values())
         return f"{self.settings.strategy}{size}"
 
     def strategy(self) -> GroupStrategy:
         """Make the broker's own strategy."""
-        groups = self.settings
-        return make(
-            groups.strategy,
-            bucket_count=groups.bucket_count,
-            cache_size=groups.cache_size,
-            ring_points=groups.ring_points,
-        )
+        return make(self.settings.strategy, **self.settings.strategy_options())
 
     def toml(self, queue: str) -> str:
         """Write the policy for a queue as a file of the broker has it, good for all its hosts."""
         name = queue.rpartition(HOST_MARK)[2].replace("\\", "\\\\").replace('"', '\\"')
         lines = ["[[queue]]", f'id = "{name}"', "[queue.groups]"]
         lines.append(f'strategy = "{self.settings.strategy}"')
-        if self.settings.strategy == Shared.name:
+        if self.settings.needs_header:
             lines.append('header = "JMSXGroupID" # the one your producers send')
-        key = SIZE_KEYS.get(self.settings.strategy)
-        if key:
-            lines.append(f"{key} = {getattr(self.settings, key)}")
+        lines += [f"{key} = {value}" for key, value in self._size().items()]
         return "\n".join(lines) + "\n"
+
+    def _size(self) -> dict[str, int]:
+        """Return the name and the value of its size; nothing if it has none."""
+        option = STRATEGIES[self.settings.strategy].size
+        return {option.name: getattr(self.settings, option.name)} if option else {}
 
 
 TASKS_PER_CORE: Final = 4  # scenarios are not alike, and a core that is done early takes another

@@ -16,13 +16,13 @@ from typing import Final
 from scripts.benchmark.dispatch import BUDGET, UNLIMITED, Taker, bench_session
 from scripts.benchmark.plot import curves
 from scripts.benchmark.result import Result
-from scripts.benchmark.workloads import STRATEGIES
+from scripts.benchmark.workloads import strategies
 
 from covey.config.queues import QueueSettings
 from covey.core.model.consumer import Window
 from covey.core.queue.queue import Queue
 from covey.core.session import Session
-from covey.groups import APOLLO, make
+from covey.groups import STRATEGIES, make
 from covey.groups.key import GroupKey
 from covey.protocols.stomp.message import Block, StompMessage
 
@@ -35,17 +35,18 @@ UNIT: Final = "times a fair share"
 def measure(say: Callable[[str], None], picture: Path | None) -> list[Result]:
     """Measure every strategy; say the table, and draw it if a file is named."""
     session = bench_session()
+    names = strategies()
+    # A profile is the same strategy with other options: Apollo's number of points on the ring.
+    names += [name for entry in STRATEGIES.values() for name in entry.profiles]
     results = [
-        _measure(session, strategy, consumers)
-        for strategy in (*STRATEGIES, APOLLO)
-        for consumers in CONSUMERS
+        _measure(session, strategy, consumers) for strategy in names for consumers in CONSUMERS
     ]
     for line in table(results):
         say(line)
     if picture is not None:
         lines = {
             strategy: [mean(result.values) for result in results if result.contender == strategy]
-            for strategy in (*STRATEGIES, APOLLO)
+            for strategy in names
         }
         picture.write_text(curves(lines, CONSUMERS, "consumers", "heaviest / fair share"))
     return results

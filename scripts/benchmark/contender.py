@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from scripts.benchmark.process import Process, free_port, scratch_directory
-from scripts.benchmark.workloads import STRATEGIES
+from scripts.benchmark.workloads import strategies
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 UNLIMITED: Final = 1_000_000_000
@@ -75,7 +75,7 @@ class Covey(Contender):
         """Start the broker with one queue policy for each group strategy."""
         directory = scratch_directory()
         config = directory / "bench.toml"
-        config.write_text("".join(policy(strategy) for strategy in STRATEGIES))
+        config.write_text("".join(policy(strategy) for strategy in strategies()))
         port, amqp_port = free_port(), free_port()
         command = [sys.executable, "-P", "-m", "covey", "serve", "--config", str(config)]
         command += ["--data", str(directory / "data"), "--stomp", f"127.0.0.1:{port}"]

@@ -14,7 +14,7 @@ from scripts.benchmark.goals import verdict
 from scripts.benchmark.peers import PEERS
 from scripts.benchmark.plot import bars
 from scripts.benchmark.result import Result, figure, ratio
-from scripts.benchmark.workloads import FLOWS, OTHERS, RATE
+from scripts.benchmark.workloads import OTHERS, RATE, flows
 
 HEAD = """# Benchmarks
 
@@ -65,7 +65,7 @@ def _remarks(page: Path) -> str:
 
 
 def _workloads() -> str:
-    lines = [f"- **{flow.name}**: {flow.about}" for flow in FLOWS]
+    lines = [f"- **{flow.name}**: {flow.about}" for flow in flows()]
     lines += [f"- **{name}**: {about}" for name, about in OTHERS.items()]
     return "\n".join(lines) + "\n"
 

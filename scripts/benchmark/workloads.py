@@ -10,7 +10,7 @@ workload of another sort (`dispatch`, `memory`, `backlog`, `balance`) has a modu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 SIZES: Final = (128, 1024)
@@ -21,8 +21,7 @@ DURABLE_WINDOW: Final = 100  # receipts a careful producer lets stand out
 DURABLE_SIZE: Final = 1024
 AMQP_SIZE: Final = 128
 
-# Every strategy of `covey.groups`, the default one first: peers run only beside that.
-STRATEGIES: Final = ("consistent-hash", "shared", "simple", "lru", "hash-buckets")
+GROUPS_FLOW: Final = "groups"
 
 RATE: Final = "deliveries/s"
 LATENCY: Final = "us"
@@ -70,7 +69,8 @@ _DURABLE: Final = {
 }
 _INDIVIDUAL: Final = {"consumers": 4, "ack": "client-individual", "credit": CREDIT}
 
-FLOWS: Final = (
+# `flows` has one of GROUPS_FLOW for each strategy.
+TABLE: Final = (
     Workload("queue", "1 producer, 1 consumer, auto", "/queue/bench.plain", {}, 100_000),
     Workload(
         "individual",
@@ -86,16 +86,12 @@ FLOWS: Final = (
         {"consumers": 10, "is_fan_out": True, "window": FAN_OUT_WINDOW},
         20_000,
     ),
-    *(
-        Workload(
-            f"groups {strategy}",
-            f"1 producer, 4 consumers, client-individual, {GROUPS} groups, {strategy}",
-            f"/queue/bench.{strategy}",
-            {**_INDIVIDUAL, "groups": GROUPS},
-            60_000,
-            is_for_peers=strategy == STRATEGIES[0],
-        )
-        for strategy in STRATEGIES
+    Workload(
+        GROUPS_FLOW,
+        f"1 producer, 4 consumers, client-individual, {GROUPS} groups",
+        "/queue/bench",
+        {**_INDIVIDUAL, "groups": GROUPS},
+        60_000,
     ),
     Workload(
         "latency",
@@ -158,12 +154,38 @@ OTHERS: Final = {
     "pipeline": "audit and plan on Spark by size, partitions and cores; the event log's cost",
 }
 
-NAMES: Final = tuple(dict.fromkeys(flow.name.partition(" ")[0] for flow in FLOWS)) + tuple(OTHERS)
+NAMES: Final = tuple(flow.name for flow in TABLE) + tuple(OTHERS)
+
+
+def strategies() -> list[str]:
+    """Return every group strategy, the default one first: peers run only beside that."""
+    # The broker is imported here only: the names above are printed before anything is set up.
+    from covey.config.queues import GroupSettings
+    from covey.groups import STRATEGIES
+
+    return sorted(STRATEGIES, key=lambda name: name != GroupSettings().strategy)
+
+
+def flows() -> Iterator[Workload]:
+    """Yield the rows of the table, and one for each strategy where it says groups."""
+    for flow in TABLE:
+        if flow.name != GROUPS_FLOW:
+            yield flow
+            continue
+        names = strategies()
+        for strategy in names:
+            yield replace(
+                flow,
+                name=f"{flow.name} {strategy}",
+                about=f"{flow.about}, {strategy}",
+                place=f"{flow.place}.{strategy}",
+                is_for_peers=strategy == names[0],
+            )
 
 
 def cases(names: list[str], sizes: tuple[int, ...] | None = None) -> Iterator[Case]:
     """Yield the flows asked for, at their own sizes or those given: `groups` means all of them."""
-    for flow in FLOWS:
+    for flow in flows():
         if flow.name in names or flow.name.partition(" ")[0] in names:
             for size in sizes or flow.sizes:
                 yield Case(flow, size)

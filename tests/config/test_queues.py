@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from covey.config.queues import STRATEGY_NAMES, GroupSettings, QueueSettings, TopicSettings
+from covey.config.queues import GroupSettings, QueueSettings, TopicSettings
+from covey.groups import OPTIONS, spellings
 
 
-@pytest.mark.parametrize(("given", "meant"), STRATEGY_NAMES.items())
+@pytest.mark.parametrize(("given", "meant"), spellings().items())
 def test_every_name_of_a_strategy_is_understood(given: str, meant: str) -> None:
     header = {"header": "H"} if meant == "shared" else {}
     queue = QueueSettings.model_validate({"groups": {"strategy": given, **header}})
@@ -34,6 +35,16 @@ def test_only_a_number_of_consumers_waits_one_second() -> None:
         {"consumersBeforeDispatchStarts": 2, "timeBeforeDispatchStarts": 200}
     )
     assert (alone.time_before_dispatch_ms, both.time_before_dispatch_ms) == (1000, 200)
+
+
+def test_every_option_of_a_strategy_is_a_setting_with_its_default_and_limits() -> None:
+    document = GroupSettings.model_json_schema()["properties"]
+    for name, option in OPTIONS.items():
+        assert getattr(GroupSettings(), name) == option.default
+        assert type(getattr(GroupSettings(), name)) is (bool if option.is_yes_or_no else int)
+        if not option.is_yes_or_no:
+            limits = (document[name]["minimum"], document[name]["maximum"])
+            assert limits == (option.least, option.most)
 
 
 @pytest.mark.parametrize("points", [0, 1001, True, "many"])

@@ -12,8 +12,8 @@ import random
 import pytest
 
 from covey.groups import make
-from covey.groups.hash_buckets import HashBuckets
-from covey.groups.lru import StrictLruMap
+from covey.groups.strategies.hash_buckets import HashBuckets
+from covey.groups.strategies.lru import StrictLruMap
 from covey.groups.strategy import FREE, GroupStrategy
 
 ALL = ["shared", "simple", "lru", "strict lru", "hash-buckets", "consistent-hash"]

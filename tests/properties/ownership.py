@@ -10,8 +10,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 
-from covey.groups.consistent_hash import position
-from covey.groups.hash_buckets import bucket_of
+from covey.groups.strategies.consistent_hash import position
+from covey.groups.strategies.hash_buckets import bucket_of
 
 BUCKETS = 3
 CACHE_SIZE = 2

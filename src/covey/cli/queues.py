@@ -18,6 +18,7 @@ from covey.cli.options import (
 )
 from covey.cli.output import TEMPORARY, done, repeat, show, show_one
 from covey.cli.qpid_config.options import parse_argument
+from covey.groups import STRATEGIES
 
 COLUMNS = ("name", "messages", "unsettled", "consumers", "groups", "strategy", "durable")
 
@@ -63,7 +64,7 @@ def create(
     ] = None,
     group_strategy: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="shared, simple, lru, hash-buckets ..."),
+        typer.Option(metavar="NAME", help=f"of {', '.join(STRATEGIES)}"),
     ] = None,
     argument: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="any declaration argument")

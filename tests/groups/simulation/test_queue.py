@@ -16,10 +16,10 @@ from covey.groups.key import GroupKey
 from covey.groups.simulation.load import Load
 from covey.groups.simulation.parts import Lane, Worker
 from covey.groups.simulation.queue import Model
-from covey.pipeline.jobs.plan_rehearsal import DEFAULT_POLICIES, Policy
+from covey.pipeline.jobs.plan_rehearsal import Policy, default_policies
 from tests.core.support import NOBODY, Letter
 
-POLICIES = DEFAULT_POLICIES.split(",")
+POLICIES = default_policies().split(",")
 
 
 def load_of(count: int, groups: int, seed: int = 1) -> Load:

@@ -7,12 +7,12 @@ import tomllib
 import pytest
 
 from covey.config.settings import Settings
-from covey.groups.lru import LruMap
+from covey.groups.strategies.lru import LruMap
 from covey.pipeline.errors import PipelineError
-from covey.pipeline.jobs.plan_rehearsal import DEFAULT_POLICIES, Policy
+from covey.pipeline.jobs.plan_rehearsal import Policy, default_policies
 
 
-@pytest.mark.parametrize("text", DEFAULT_POLICIES.split(","))
+@pytest.mark.parametrize("text", default_policies().split(","))
 def test_a_policy_is_written_as_it_was_read(text: str) -> None:
     assert str(Policy.parse(text)) == text
 
@@ -28,7 +28,7 @@ def test_the_strategy_is_the_brokers_own_with_its_size() -> None:
     assert strategy.size == 7
 
 
-@pytest.mark.parametrize("text", DEFAULT_POLICIES.split(","))
+@pytest.mark.parametrize("text", default_policies().split(","))
 def test_the_toml_loads_to_the_policy(text: str) -> None:
     policy = Policy.parse(text)
     settings = Settings.model_validate(tomllib.loads(policy.toml('a."b"\\c')))

@@ -7,19 +7,21 @@ from pathlib import Path
 import pytest
 from scripts.benchmark.contender import policy
 from scripts.benchmark.link import Job
-from scripts.benchmark.workloads import FLOWS, STRATEGIES, Workload, cases
+from scripts.benchmark.workloads import Workload, cases, flows, strategies
 
 from covey.config.load import load
+from covey.config.queues import GroupSettings
 from covey.groups import STRATEGIES as KNOWN
 
 
-@pytest.mark.parametrize("flow", FLOWS, ids=lambda flow: flow.name)
+@pytest.mark.parametrize("flow", list(flows()), ids=lambda flow: flow.name)
 def test_every_row_is_a_job_of_the_generator(flow: Workload) -> None:
     Job(port=1, destination=flow.place, count=flow.count, size=128, **flow.job)
 
 
 def test_groups_means_every_strategy_there_is() -> None:
-    assert set(STRATEGIES) == set(KNOWN)
+    assert set(strategies()) == set(KNOWN)
+    assert strategies()[0] == GroupSettings().strategy
     assert len(list(cases(["groups"], (128,)))) == len(KNOWN)
 
 
@@ -30,6 +32,6 @@ def test_one_strategy_can_be_asked_for_alone() -> None:
 
 def test_the_policies_are_a_configuration_the_broker_takes(tmp_path: Path) -> None:
     config = tmp_path / "bench.toml"
-    config.write_text("".join(policy(strategy) for strategy in STRATEGIES))
+    config.write_text("".join(policy(strategy) for strategy in strategies()))
     settings = load(config, {}, {}).settings
-    assert [queue.groups.strategy for queue in settings.queues] == list(STRATEGIES)
+    assert [queue.groups.strategy for queue in settings.queues] == strategies()

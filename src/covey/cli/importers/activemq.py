@@ -19,7 +19,7 @@ from covey.cli.importers.imported import (
     named,
     value_of,
 )
-from covey.config.queues import STRATEGY_NAMES
+from covey.groups import spellings
 
 MARKS: Final = frozenset(
     {
@@ -138,9 +138,10 @@ def _read_part(
 
 
 def _strategy(name: str) -> str:
-    if name not in STRATEGY_NAMES:
+    known = spellings()
+    if name not in known:
         raise ImportRefused(f"<{name}> is no message group map of ActiveMQ")
-    return STRATEGY_NAMES[name]
+    return known[name]
 
 
 def _factory_type(text: str) -> dict[str, Any]:

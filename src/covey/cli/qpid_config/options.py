@@ -11,11 +11,18 @@ from typing import Final
 
 from covey.client.base import TIMEOUT_S
 from covey.client.management import PORT
-from covey.config.qpid import HEADER_KEY, OWN_OPTIONS, POLICY_KEY, POLICY_NONE, SHARED_KEY
+from covey.config.qpid import (
+    HEADER_KEY,
+    OWN_OPTIONS,
+    POLICY_KEY,
+    POLICY_NONE,
+    SHARED_KEY,
+    STRATEGY_OPTION,
+)
+from covey.groups import OPTIONS, STRATEGIES
 
 LIMIT_POLICIES: Final = (POLICY_NONE, "reject", "ring", "ring-strict")
 REPLICATE_LEVELS: Final = ("none", "configuration", "all")
-STRATEGY_OPTION: Final = "--group-strategy"
 
 NO_EXCHANGES: Final = "Covey has queues and topics, no exchanges and no bindings"
 
@@ -171,6 +178,8 @@ def _add_queue(parser: argparse.ArgumentParser) -> None:
     for option in FILE_OPTIONS:
         adding.add_argument(option, type=int, help=argparse.SUPPRESS)
     ours = parser.add_argument_group("add queue, Covey's own")
+    about = {option.flag: option.about for option in OPTIONS.values()}
+    ours.add_argument(STRATEGY_OPTION, metavar="NAME", help=f"of {', '.join(STRATEGIES)}")
     for option in OWN:
-        is_name = option == STRATEGY_OPTION
-        ours.add_argument(option, type=str if is_name else int, metavar="NAME" if is_name else "N")
+        if option != STRATEGY_OPTION:
+            ours.add_argument(option, type=int, metavar="N", help=about.get(option))

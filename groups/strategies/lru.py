@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from covey.groups.owner_map import OwnerMap
-from covey.groups.strategy import FREE, NO_GROUPS
+from covey.groups.strategy import FREE, NO_GROUPS, Option, StrategyEntry, Values
 
 EVICTIONS_KEPT: Final = 1024
 """Evicted names kept for `evictions`, so that a queue which never asks does not leak."""
@@ -143,3 +143,36 @@ class StrictLruMap(LruMap):
     def describe(self) -> dict[str, int | str]:
         """Give the strategy, its size and that it is the strict one."""
         return {**super().describe(), "lru_strict_activemq": 1}
+
+
+def make_lru(values: Values) -> LruMap:
+    """Build the strict one if ActiveMQ's own behaviour is asked for."""
+    size = values["cache_size"]
+    return StrictLruMap(size) if values["lru_strict_activemq"] else LruMap(size)
+
+
+ENTRY: Final = StrategyEntry(
+    "lru",
+    "like simple, but of the idle groups only the newest are remembered",
+    make_lru,
+    options=(
+        Option(
+            "cache_size",
+            1024,
+            1,
+            10_000_000,
+            "how many idle groups are remembered",
+            "--group-cache-size",
+        ),
+        Option(
+            "lru_strict_activemq",
+            0,
+            0,
+            1,
+            "forget even a group that has unsettled messages, as ActiveMQ does",
+            is_yes_or_no=True,
+        ),
+    ),
+    aliases=("cached", "cachedMessageGroupMap", "cachedMessageGroupMapFactory"),
+    planned_sizes=(256, 1024),
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from covey.groups.lru import EVICTIONS_KEPT, LruMap
+from covey.groups.strategies.lru import EVICTIONS_KEPT, LruMap
 from covey.groups.strategy import FREE
 
 

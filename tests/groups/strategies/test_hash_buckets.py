@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from covey.groups.hash_buckets import HashBuckets, bucket_of, java_hash
+from covey.groups.strategies.hash_buckets import HashBuckets, bucket_of, java_hash
 from covey.groups.strategy import FREE
 
 

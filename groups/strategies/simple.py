@@ -12,9 +12,10 @@ two turns. Nobody's order suffers, since a forgotten group has nothing on the qu
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from covey.groups.owner_map import OwnerMap
+from covey.groups.strategy import StrategyEntry, Values
 
 
 class SimpleMap(OwnerMap):
@@ -67,3 +68,16 @@ class SimpleMap(OwnerMap):
         super().compact()
         self._idle.intersection_update(self.owners)
         self._idle_before.intersection_update(self.owners)
+
+
+def make_simple(values: Values) -> SimpleMap:
+    """Build one; its idle clock is the queue's."""
+    return SimpleMap()
+
+
+ENTRY: Final = StrategyEntry(
+    "simple",
+    "a group belongs to its consumer until that leaves, and every group is remembered",
+    make_simple,
+    aliases=("sticky", "simpleMessageGroupMap", "simpleMessageGroupMapFactory"),
+)

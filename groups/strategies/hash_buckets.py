@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import ClassVar, Final
 
 from covey.groups.owner_map import OwnerMap
-from covey.groups.strategy import NONE
+from covey.groups.strategy import NONE, Option, StrategyEntry, Values
 
 HASH_MASK: Final = 0xFFFFFFFF
 """Java computes hash codes in 32 bits."""
@@ -101,3 +101,34 @@ def java_hash(text: str) -> int:
             unit = 0xDC00 + (unit & 0x3FF)
         result = (31 * result + unit) & HASH_MASK
     return result - (HASH_MASK + 1) if result > HASH_MASK >> 1 else result
+
+
+def make_hash_buckets(values: Values) -> HashBuckets:
+    """Build one with so many buckets."""
+    return HashBuckets(values["bucket_count"])
+
+
+ENTRY: Final = StrategyEntry(
+    "hash-buckets",
+    "like simple, but groups are hashed into buckets, and a bucket has the owner",
+    make_hash_buckets,
+    options=(
+        Option(
+            "bucket_count",
+            1024,
+            1,
+            65536,
+            "how many buckets share out the groups",
+            "--group-buckets",
+        ),
+    ),
+    aliases=(
+        "bucket",
+        "messageGroupHashBucket",
+        "messageGroupHashBucketFactory",
+        # ActiveMQ's message groups page spells the element so.
+        "messageGroupHashBucked",
+        "messageGroupHashBuckedFactory",
+    ),
+    planned_sizes=(64, 1024),
+)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covey.groups.consistent_hash import POINTS_APOLLO, POINTS_MAX, ConsistentHash
+from covey.groups.strategies.consistent_hash import POINTS_APOLLO, POINTS_MAX, ConsistentHash
 from covey.groups.strategy import FREE
 
 GROUPS = [f"group-{i}" for i in range(300)]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covey.groups.consistent_hash import OWNERS_KEPT, HashRing, position
+from covey.groups.strategies.consistent_hash import OWNERS_KEPT, HashRing, position
 from covey.groups.strategy import FREE
 
 KEYS = [f"key-{i}" for i in range(60)]

@@ -12,9 +12,10 @@ and has no owner.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from covey.groups.owner_map import OwnerMap
+from covey.groups.strategy import StrategyEntry, Values
 
 
 class Shared(OwnerMap):
@@ -33,3 +34,16 @@ class Shared(OwnerMap):
     def vanished(self, group: str) -> None:
         """Forget the group with its last message."""
         self.forget(group)
+
+
+def make_shared(values: Values) -> Shared:
+    """Build one; it has no options."""
+    return Shared()
+
+
+ENTRY: Final = StrategyEntry(
+    "shared",
+    "a group belongs to a consumer while that consumer holds messages of it",
+    make_shared,
+    needs_header=True,
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from covey.groups.shared import Shared
+from covey.groups.strategies.shared import Shared
 from covey.groups.strategy import FREE
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from covey.groups.lru import StrictLruMap
+from covey.groups.strategies.lru import StrictLruMap
 from covey.groups.strategy import FREE
 
 

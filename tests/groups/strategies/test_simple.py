@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from covey.groups.simple import SimpleMap
+from covey.groups.strategies.simple import SimpleMap
 from covey.groups.strategy import FREE
 
 

@@ -35,7 +35,15 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import ClassVar, Final
 
-from covey.groups.strategy import FREE, NO_GROUPS, NONE, GroupStrategy
+from covey.groups.strategy import (
+    FREE,
+    NO_GROUPS,
+    NONE,
+    GroupStrategy,
+    Option,
+    StrategyEntry,
+    Values,
+)
 
 CONSUMER_BITS: Final = 48
 """Room for a million new consumers a second during eight years."""
@@ -197,3 +205,28 @@ class ConsistentHash(GroupStrategy):
     def describe(self) -> dict[str, int | str]:
         """Give the strategy and its points per consumer."""
         return {"strategy": self.name, "ring_points": self.points}
+
+
+def make_consistent_hash(values: Values) -> ConsistentHash:
+    """Build one with so many points for each consumer."""
+    return ConsistentHash(values["ring_points"])
+
+
+ENTRY: Final = StrategyEntry(
+    "consistent-hash",
+    "a group belongs to the next consumer on a ring, and nothing is remembered",
+    make_consistent_hash,
+    options=(
+        Option(
+            "ring_points",
+            POINTS_DEFAULT,
+            1,
+            POINTS_MAX,
+            "points of each consumer on the ring; more is more even and slower to join",
+            "--ring-points",
+        ),
+    ),
+    aliases=("hash-ring",),
+    profiles={"apollo": {"ring_points": POINTS_APOLLO}},
+    planned_sizes=(POINTS_APOLLO, POINTS_DEFAULT),
+)
