@@ -289,7 +289,7 @@ class ConnectorSettings(Record):
 
     @model_validator(mode="after")
     def _speaks_its_options(self) -> Self:
-        for name in ("stomp", "amqp", "http"):
+        for name in SPOKEN:
             if name in self.model_fields_set and name not in SPOKEN[self.protocol]:
                 raise ValueError(
                     f"connector {self.id} has {name} options but speaks {self.protocol}"

@@ -3,5 +3,6 @@
 Read `engine` first: the seam, bytes in and bytes out. `connection` is the one shell around every
 engine, `listener` accepts on a port, `roster` knows the open connections, `tls` encrypts,
 `process` asks the system about this process, `sniff` tells by the first bytes that a peer speaks
-another protocol. `stomp`, `amqp` and `http` do not know each other. Imports the core.
+another protocol. `stomp`, `amqp` and `http` do not know each other: each has a `protocol` with its
+record, and `registry` has them all. Imports the core.
 """

@@ -40,6 +40,7 @@ IMPURE_MODULES: Final = frozenset(
 ASYNC_PLACES: Final = (
     "protocols/http/",
     "protocols/listener.py",
+    "protocols/protocol.py",
     "protocols/roster.py",
     "scripts/",
     "src/covey/server/",

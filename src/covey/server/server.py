@@ -27,21 +27,17 @@ from anyio.abc import TaskGroup
 from covey.config.diff import changes, reloadable
 from covey.config.errors import ConfigError
 from covey.config.load import Loaded
-from covey.config.settings import ConnectorSettings, Settings
+from covey.config.settings import Settings
 from covey.core.broker.broker import Broker
 from covey.core.errors import RefusedError, StoreError
 from covey.core.events.audit import OperatorAction, on_record
 from covey.core.management.reload import reconfigure
 from covey.core.storage import open_store
-from covey.protocols.amqp.messages.message import AmqpMessage
-from covey.protocols.http.messages import decode as decode_http
-from covey.protocols.http.server import HttpListener
-from covey.protocols.listener import Listener
 from covey.protocols.process import resident_bytes
+from covey.protocols.protocol import Port, Surroundings
+from covey.protocols.registry import PROTOCOLS, decoders, engine_maker
 from covey.protocols.roster import Strangers
-from covey.protocols.stomp.message import decode as decode_stomp
 from covey.protocols.tls import make_context
-from covey.server.engines import engine_maker
 from covey.server.event_log_task import keep_event_log, open_event_log
 from covey.server.log_audit import LogAudit
 from covey.server.systemd import Systemd
@@ -50,9 +46,6 @@ from covey.server.systemd import Systemd
 GC_THRESHOLDS = (50_000, 50, 100)
 # Files that are not connections: the store's, the log, listening sockets, and some to spare.
 FILES_RESERVED = 64
-
-# How a stored message is read back, by the kind that wrote it.
-DECODERS = {"stomp": decode_stomp, "amqp": AmqpMessage.restore, "http": decode_http}
 
 Log = structlog.typing.FilteringBoundLogger
 Load = Callable[[], Loaded]
@@ -70,11 +63,11 @@ class Server:
         self.store = open_store(settings.store, lambda call: _tell(loop, call))
         if self.store.exposed:
             log.warning("data_is_open", places=self.store.exposed)
-        self.broker = Broker(settings, self.store, DECODERS, LogAudit(log))
+        self.broker = Broker(settings, self.store, decoders(), LogAudit(log))
         self.broker.run_mark = secrets.token_hex(4)
         self.broker.instance = f"{settings.broker.id}-{self.broker.run_mark}"
         self.broker.wake = self._wake
-        self.listeners: list[Listener | HttpListener] = []
+        self.listeners: list[Port] = []
         self.strangers = Strangers(settings.broker.logins_pending_max)
         self._is_woken = False
         self._store_failed = anyio.Event()
@@ -107,35 +100,14 @@ class Server:
                 tasks.cancel_scope.cancel()
 
     async def _listen(self, tasks: TaskGroup) -> None:
+        around = Surroundings(self.broker, self.log, self.strangers, self._unready)
         for connector in self.settings.connectors:
-            if connector.protocol == "http":
-                await self._listen_http(connector, tasks)
-                continue
-            listener = Listener(
-                connector,
-                engine_maker(self.broker, connector, self.log),
-                self.log,
-                read_size=self.settings.broker.work_per_turn,
-                strangers=self.strangers,
-            )
-            bound = await listener.bind()
-            self.listeners.append(listener)
-            tasks.start_soon(listener.serve, bound)
-            self.log.info("listening", protocol=connector.protocol, address=listener.address)
-
-    async def _listen_http(self, connector: ConnectorSettings, tasks: TaskGroup) -> None:
-        listener = HttpListener(
-            connector,
-            self.broker,
-            engine_maker(self.broker, connector, self.log),
-            self.log,
-            strangers=self.strangers,
-            unready=self._unready,
-        )
-        bound = await listener.bind()
-        self.listeners.append(listener)
-        tasks.start_soon(listener.serve, bound)
-        self.log.info("listening", protocol="http", address=listener.address)
+            make_engine = engine_maker(self.broker, connector, self.log)
+            protocol = PROTOCOLS[connector.protocol]
+            port, serve = await protocol.open_port(around, connector, make_engine)
+            self.listeners.append(port)
+            tasks.start_soon(serve)
+            self.log.info("listening", protocol=protocol.name, address=port.address)
 
     def _unready(self) -> str:
         """Say why no message can be taken; "" if it can."""

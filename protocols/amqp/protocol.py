@@ -1,0 +1,35 @@
+"""AMQP's record for the registry of protocols."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from covey.config.connectors import AmqpSettings
+from covey.config.settings import ConnectorSettings
+from covey.core.broker.broker import Broker
+from covey.protocols import sniff
+from covey.protocols.amqp.engine import AmqpEngine
+from covey.protocols.amqp.messages.message import AmqpMessage
+from covey.protocols.engine import Engine, Log, MakeEngine, Peer
+from covey.protocols.protocol import Protocol
+
+
+def engine_maker(broker: Broker, connector: ConnectorSettings, log: Log) -> MakeEngine:
+    """Return what makes the engines of a port."""
+    settings = connector.amqp
+
+    def make_engine(peer: Peer, now: float) -> Engine:
+        return AmqpEngine(
+            broker,
+            settings,
+            remote=peer.remote,
+            is_loopback=peer.is_loopback,
+            certificate_name=peer.certificate_name,
+            log=log,
+            now=now,
+        )
+
+    return make_engine
+
+
+AMQP: Final = Protocol("amqp", AmqpSettings, sniff.AMQP, AmqpMessage.restore, engine_maker)

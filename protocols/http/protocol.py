@@ -1,0 +1,35 @@
+"""HTTP's record for the registry of protocols. A WebSocket on its port carries STOMP."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from covey.config.connectors import HttpSettings
+from covey.config.settings import ConnectorSettings
+from covey.protocols import sniff
+from covey.protocols.engine import MakeEngine
+from covey.protocols.http.messages import decode
+from covey.protocols.http.server import HttpListener
+from covey.protocols.protocol import Port, Protocol, Serve, Surroundings
+
+
+async def open_port(
+    around: Surroundings, connector: ConnectorSettings, make_engine: MakeEngine
+) -> tuple[Port, Serve]:
+    """Take a port; `make_engine` gives the engine of a WebSocket."""
+    listener = HttpListener(
+        connector,
+        around.broker,
+        make_engine,
+        around.log,
+        strangers=around.strangers,
+        unready=around.unready,
+    )
+    bound = await listener.bind()
+    return listener, partial(listener.serve, bound)
+
+
+HTTP: Final = Protocol(
+    "http", HttpSettings, sniff.HTTP, decode, None, carries="stomp", open_port=open_port
+)

@@ -1,0 +1,100 @@
+"""Protocol: the one record by which everybody else knows a wire protocol.
+
+Each protocol package has a module `protocol` with such a record, and `protocols.registry` has one
+line for it. The server makes ports and engines by the record and looks into no package. So does
+the store: a message is read back by the record of the protocol that it came in by.
+
+A new protocol is a package with a record, a line in the registry, and what lies below the packages
+because others read it there: its settings (`config.connectors`) and its opening bytes (`sniff`).
+"""
+
+from __future__ import annotations
+
+import ssl
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol as Interface
+
+from covey.config.record import Record
+from covey.config.settings import ConnectorSettings
+from covey.core.broker.broker import Broker
+from covey.core.storage.paging import Decoder
+from covey.protocols.engine import Log, MakeEngine
+from covey.protocols.listener import Listener
+from covey.protocols.roster import Strangers
+
+
+class Port(Interface):
+    """A port that is open, whatever is spoken there."""
+
+    address: str
+
+    @property
+    def connector(self) -> ConnectorSettings:
+        """The port's settings."""
+
+    @abstractmethod
+    def adopt(
+        self, connector: ConnectorSettings, make_engine: MakeEngine, tls: ssl.SSLContext | None
+    ) -> None:
+        """Go on with other options and certificates; open connections keep theirs."""
+
+    @abstractmethod
+    def shut_down(self, reason: str) -> None:
+        """Accept no more, and tell everybody that it is over."""
+
+    @abstractmethod
+    async def until_empty(self) -> None:
+        """Wait until the last connection is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all ports of a server have in common."""
+
+    broker: Broker
+    log: Log
+    strangers: Strangers
+    unready: Callable[[], str]
+    """Say why no message can be taken; "" if it can."""
+
+
+Serve = Callable[[], Coroutine[object, object, None]]
+OpenPort = Callable[[Surroundings, ConnectorSettings, MakeEngine], Awaitable[tuple[Port, Serve]]]
+EngineMaker = Callable[[Broker, ConnectorSettings, Log], MakeEngine]
+
+
+async def open_port(
+    around: Surroundings, connector: ConnectorSettings, make_engine: MakeEngine
+) -> tuple[Port, Serve]:
+    """Take a port whose every connection is one engine; return it, and what serves it."""
+    listener = Listener(
+        connector,
+        make_engine,
+        around.log,
+        read_size=around.broker.limits.work_per_turn,
+        strangers=around.strangers,
+    )
+    bound = await listener.bind()
+    return listener, partial(listener.serve, bound)
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """What others know of a wire protocol."""
+
+    name: str
+    """As a connector's `protocol`, and as the kind of a stored message."""
+    settings: type[Record]
+    """The table of its options, which a connector has under the protocol's name."""
+    openings: tuple[bytes, ...]
+    """How a peer that speaks it may begin."""
+    decode: Decoder
+    """Read a stored message back."""
+    engine_maker: EngineMaker | None
+    """Return what makes the engine of each connection; None: connections carry another's."""
+    carries: str = ""
+    """The protocol that its connections carry, if they have no engine of their own."""
+    open_port: OpenPort = open_port
