@@ -12,14 +12,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 
-from scripts.benchmark import backlog, balance, dispatch, memory, report
+from scripts.benchmark import report
 from scripts.benchmark.contender import Contender, Covey, Sink
 from scripts.benchmark.options import parser
 from scripts.benchmark.peers import PEERS, cores
 from scripts.benchmark.process import StartError
 from scripts.benchmark.result import Result
 from scripts.benchmark.runner import Runner
-from scripts.benchmark.workloads import NAMES, Case, cases
+from scripts.benchmark.workloads import backlog, balance, dispatch, memory
+from scripts.benchmark.workloads.workloads import NAMES, Case, cases
 
 SINK_CASES = ("queue", "individual", "topic")
 
@@ -83,7 +84,7 @@ def _pipeline(builds: list[Covey], arguments: argparse.Namespace) -> list[Result
     if find_spec("pyspark") is None:
         _say("pipeline is skipped: scripts/setup pipeline installs what it needs")
         return []
-    from scripts.benchmark import pipeline
+    from scripts.benchmark.workloads import pipeline
 
     return pipeline.measure(builds[-1], arguments.repetitions, arguments.scale, _say)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from scripts.benchmark.process import Process, free_port, scratch_directory
-from scripts.benchmark.workloads import strategies
+from scripts.benchmark.workloads.workloads import strategies
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 UNLIMITED: Final = 1_000_000_000
@@ -49,7 +49,7 @@ class Sink(Contender):
     def start(self) -> Process:
         """Start the sink."""
         port = free_port()
-        command = [sys.executable, "-m", "scripts.benchmark.sink", str(port)]
+        command = [sys.executable, "-m", "scripts.benchmark.wire.sink", str(port)]
         return Process(command, port, scratch_directory(), {"PYTHONPATH": str(ROOT)})
 
 

@@ -21,10 +21,10 @@ import time
 from dataclasses import asdict, dataclass
 from types import FrameType
 
-from scripts.benchmark import wire
-from scripts.benchmark.amqp import AmqpLink
-from scripts.benchmark.link import IncompleteError, Job, Link
-from scripts.benchmark.stomp import StompLink
+from scripts.benchmark.wire import stomp_wire as wire
+from scripts.benchmark.wire.amqp import AmqpLink
+from scripts.benchmark.wire.link import IncompleteError, Job, Link
+from scripts.benchmark.wire.stomp import StompLink
 
 CHUNK = 64  # messages handed to the socket at a time
 STALLED_S = 30.0  # nothing arrived for this long: the run has failed

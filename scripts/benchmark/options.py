@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from scripts.benchmark.peers import PEERS
-from scripts.benchmark.workloads import NAMES
+from scripts.benchmark.workloads.workloads import NAMES
 
 REPETITIONS: Final = 5
 

@@ -14,7 +14,7 @@ from scripts.benchmark.goals import verdict
 from scripts.benchmark.peers import PEERS
 from scripts.benchmark.plot import bars
 from scripts.benchmark.result import Result, figure, ratio
-from scripts.benchmark.workloads import OTHERS, RATE, flows
+from scripts.benchmark.workloads.workloads import OTHERS, RATE, flows
 
 HEAD = """# Benchmarks
 

@@ -17,11 +17,11 @@ from dataclasses import asdict
 from itertools import count
 
 from scripts.benchmark.contender import ROOT, Contender
-from scripts.benchmark.link import Job
 from scripts.benchmark.load import UNDER_WAY_LINE, Outcome
 from scripts.benchmark.process import Process, machine_cpu_s
 from scripts.benchmark.result import Result, percentile
-from scripts.benchmark.workloads import LATENCY, Case
+from scripts.benchmark.wire.link import Job
+from scripts.benchmark.workloads.workloads import LATENCY, Case
 
 WARM_UPS = 1
 US_PER_S = 1e6

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 from pydantic import ValidationError
-from scripts.benchmark.workloads import flows
+from scripts.benchmark.workloads.workloads import flows
 
 import covey.groups as groups
 from covey.cli.qpid_config.options import declaration, make_parser

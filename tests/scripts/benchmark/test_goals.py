@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scripts.benchmark.goals import GOALS, verdict
 from scripts.benchmark.result import Result
-from scripts.benchmark.workloads import OTHERS, cases, flows
+from scripts.benchmark.workloads.workloads import OTHERS, cases, flows
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 from scripts.benchmark.contender import Sink
-from scripts.benchmark.link import IncompleteError, Job
 from scripts.benchmark.load import Load
 from scripts.benchmark.process import Process
 from scripts.benchmark.runner import generate
-from scripts.benchmark.stomp import StompLink
+from scripts.benchmark.wire.link import IncompleteError, Job
+from scripts.benchmark.wire.stomp import StompLink
 
 
 @pytest.fixture(scope="module")

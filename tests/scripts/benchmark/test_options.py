@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from scripts.benchmark.options import parser
-from scripts.benchmark.workloads import NAMES
+from scripts.benchmark.workloads.workloads import NAMES
 
 from covey.pipeline.__main__ import JOBS
 

@@ -13,10 +13,10 @@ from random import Random
 from statistics import mean
 from typing import Final
 
-from scripts.benchmark.dispatch import BUDGET, UNLIMITED, Taker, bench_session
 from scripts.benchmark.plot import curves
 from scripts.benchmark.result import Result
-from scripts.benchmark.workloads import strategies
+from scripts.benchmark.workloads.dispatch import BUDGET, UNLIMITED, Taker, bench_session
+from scripts.benchmark.workloads.workloads import strategies
 
 from covey.config.queues import QueueSettings
 from covey.core.model.consumer import Window

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from scripts.benchmark.link import IncompleteError
-from scripts.benchmark.wire import acks, check, send_frames, subscribe
+from scripts.benchmark.wire.link import IncompleteError
+from scripts.benchmark.wire.stomp_wire import acks, check, send_frames, subscribe
 
 from covey.protocols.stomp.frame import Frame
 from covey.protocols.stomp.line_parser import Limits

@@ -6,10 +6,10 @@ by ranges: one disposition for all transfers of a read. Credit is renewed when h
 
 from __future__ import annotations
 
-from scripts.benchmark import amqp_wire as amqp
-from scripts.benchmark.amqp_wire import NULL
-from scripts.benchmark.link import IncompleteError, Job, Link
-from scripts.benchmark.wire import body
+from scripts.benchmark.wire import amqp_wire as amqp
+from scripts.benchmark.wire.amqp_wire import NULL
+from scripts.benchmark.wire.link import IncompleteError, Job, Link
+from scripts.benchmark.wire.stomp_wire import body
 
 CREDIT = 20_000  # of a consumer, as its window
 WINDOW = 2**31 - 1  # of a session: the links' credit is the limit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scripts.benchmark import amqp_wire as amqp
+from scripts.benchmark.wire import amqp_wire as amqp
 
 
 def transfer(number: int) -> bytes:

@@ -1,6 +1,6 @@
 """Rows: how many messages a second Spark reads from a queue and writes to one.
 
-    python -m scripts.benchmark.rows ROOMY USUAL ROWS REPETITIONS
+    python -m scripts.benchmark.workloads.rows ROOMY USUAL ROWS REPETITIONS
 
 One Spark session on two cores writes and reads queues of 1 KiB messages again and again, and prints
 a line of JSON for each thing it does: its name, and the seconds of each repetition. The first of

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from scripts.benchmark.contender import policy
-from scripts.benchmark.link import Job
-from scripts.benchmark.workloads import Workload, cases, flows, strategies
+from scripts.benchmark.wire.link import Job
+from scripts.benchmark.workloads.workloads import Workload, cases, flows, strategies
 
 from covey.config.load import load
 from covey.config.queues import GroupSettings

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from scripts.benchmark.balance import CONSUMERS, heaviest, table
-from scripts.benchmark.dispatch import bench_session
 from scripts.benchmark.result import Result
+from scripts.benchmark.workloads.balance import CONSUMERS, heaviest, table
+from scripts.benchmark.workloads.dispatch import bench_session
 
 
 def test_groups_given_out_by_load_are_even() -> None:

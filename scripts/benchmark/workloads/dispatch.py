@@ -5,7 +5,7 @@ them one group's messages come, are delivered and acknowledged, one by one. If a
 the backlog or on the number of blocked groups, it would show here. Each backlog is measured in a
 process of its own, which also tells what a waiting message and a waiting group take in memory.
 
-    python -m scripts.benchmark.dispatch BACKLOG GROUPS
+    python -m scripts.benchmark.workloads.dispatch BACKLOG GROUPS
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def measure(say: Callable[[str], None]) -> list[Result]:
 def _child(backlog: int, groups: int) -> Finding:
     path = f"{ROOT / 'src'}:{ROOT}"
     done = subprocess.run(
-        [sys.executable, "-m", "scripts.benchmark.dispatch", str(backlog), str(groups)],
+        [sys.executable, "-m", "scripts.benchmark.workloads.dispatch", str(backlog), str(groups)],
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": path},
         check=True,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scripts.benchmark import wire
-from scripts.benchmark.link import READ_SIZE, IncompleteError, Job, Link
+from scripts.benchmark.wire import stomp_wire as wire
+from scripts.benchmark.wire.link import READ_SIZE, IncompleteError, Job, Link
 
 
 class StompLink(Link):

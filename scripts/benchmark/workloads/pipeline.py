@@ -25,9 +25,9 @@ import numpy as np
 from scripts.benchmark.contender import ROOT, Covey
 from scripts.benchmark.process import StartError, scratch_directory
 from scripts.benchmark.result import Result
-from scripts.benchmark.rows import NOTHING
 from scripts.benchmark.runner import Runner
-from scripts.benchmark.workloads import cases
+from scripts.benchmark.workloads.rows import NOTHING
+from scripts.benchmark.workloads.workloads import cases
 
 from covey.core.events.event import EventKind
 from covey.core.events.event_log import GROUP_SHIFT, LENGTH, QUEUE_SHIFT
@@ -122,7 +122,7 @@ def measure_rows(build: Covey, scale: float, steps: Steps) -> list[Result]:
     try:
         brokers = [f"127.0.0.1:{process.port}" for process in processes]
         arguments = (*brokers, str(count), str(ROWS_REPETITIONS))
-        for line in _lines(build, "scripts.benchmark.rows", *arguments):
+        for line in _lines(build, "scripts.benchmark.workloads.rows", *arguments):
             name, seconds = json.loads(line)
             case, unit, values = f"pipeline {name}", "s", seconds
             if name != NOTHING:

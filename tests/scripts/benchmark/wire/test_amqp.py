@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 from scripts.benchmark.contender import Covey
-from scripts.benchmark.link import IncompleteError, Job
 from scripts.benchmark.load import Load
 from scripts.benchmark.process import Process
 from scripts.benchmark.runner import Background, generate
+from scripts.benchmark.wire.link import IncompleteError, Job
 
 
 @pytest.fixture(scope="module")

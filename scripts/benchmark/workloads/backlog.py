@@ -14,15 +14,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Final
 
-from scripts.benchmark import wire
 from scripts.benchmark.contender import Covey
-from scripts.benchmark.link import IncompleteError, Job
-from scripts.benchmark.memory import at_rest, fill
 from scripts.benchmark.process import Process
 from scripts.benchmark.result import Result
 from scripts.benchmark.runner import generate
-from scripts.benchmark.stomp import StompLink
-from scripts.benchmark.workloads import CREDIT, RATE
+from scripts.benchmark.wire import stomp_wire as wire
+from scripts.benchmark.wire.link import IncompleteError, Job
+from scripts.benchmark.wire.stomp import StompLink
+from scripts.benchmark.workloads.memory import at_rest, fill
+from scripts.benchmark.workloads.workloads import CREDIT, RATE
 
 MESSAGES: Final = 1_000_000
 FLOW_MESSAGES: Final = 40_000  # through the queue that is near empty

@@ -4,7 +4,7 @@ Every SEND goes out again as a MESSAGE by one replacement on the whole read, to 
 in turn, or to all for a topic. No frame is parsed, nothing is kept, acknowledgements are thrown
 away. A figure of a real broker near the sink's own would be the generator's, not the broker's.
 
-    python -m scripts.benchmark.sink PORT
+    python -m scripts.benchmark.wire.sink PORT
 """
 
 from __future__ import annotations

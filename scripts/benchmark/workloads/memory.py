@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from scripts.benchmark import wire
 from scripts.benchmark.contender import Contender
-from scripts.benchmark.link import IncompleteError, Job
 from scripts.benchmark.process import Process
 from scripts.benchmark.result import Result
-from scripts.benchmark.stomp import StompLink
+from scripts.benchmark.wire import stomp_wire as wire
+from scripts.benchmark.wire.link import IncompleteError, Job
+from scripts.benchmark.wire.stomp import StompLink
 
 CONNECTIONS: Final = 1000
 MESSAGES: Final = 50_000
