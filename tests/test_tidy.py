@@ -1,8 +1,9 @@
 """The house rules that no other tool checks: lengths, docstrings, what may stand in which room.
 
-Each rule is a function from one source file to its offences, so that a failure names file and line;
-the last test feeds every rule a file that breaks it. Import directions between our own packages are
-import-linter's business (pyproject.toml), naming and layout are ruff's.
+Each rule is a function from one source file (or from all) to its offences, so that a failure names
+file and line. The last tests feed every rule something that breaks it.
+Import directions between our own packages are import-linter's business (pyproject.toml), layout is
+ruff's.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,8 +26,54 @@ LINES_WITHOUT_REASON: Final = 450  # beyond this a file likely holds two nouns
 LINES_MAX: Final = 600
 FUNCTION_LINES_MAX: Final = 60
 
+LINES_MIN: Final = 60  # below this a file is likely a part of another
+FILES_MAX: Final = 20  # of one folder: more cannot be seen at a glance
+
 # Files over 450 lines, each with its reason.
 LONG_FILES: Final[dict[str, str]] = {}
+
+# Files below 60 lines, each with its reason.
+ONE_RECORD: Final = "a package's one record for the registry of protocols"
+ERROR_TREE: Final = "the room's tree of errors, which all of the room imports"
+COMMAND: Final = "one command of many, each in its file"
+SHORT_FILES: Final[dict[str, str]] = {
+    "config/errors.py": ERROR_TREE,
+    "core/clock.py": "one noun that every room of the core imports, and nothing else",
+    "core/dispatch/rules.py": "one noun that the dispatch is given, compiled",
+    "core/errors.py": ERROR_TREE,
+    "core/events/audit.py": "one interface, which the server fulfils",
+    "groups/strategies/shared.py": "a strategy is a file",
+    "pipeline/command.py": "starts without Spark, which all others of its room import",
+    "pipeline/errors.py": ERROR_TREE,
+    "pipeline/event_log/messages.py": "what jobs read the log through, and the log does not know",
+    "pipeline/event_log/schema.py": "a table that readers in other languages look up",
+    "pipeline/job.py": "one noun that every job imports",
+    "protocols/amqp/conditions.py": "a table of the specification's",
+    "protocols/amqp/protocol.py": ONE_RECORD,
+    "protocols/http/protocol.py": ONE_RECORD,
+    "protocols/process.py": "asks the system, and has nothing to do with a protocol",
+    "protocols/registry.py": "a line for each protocol; what a record is stands below the packages",
+    "protocols/sniff.py": "a table that packages read which do not know each other",
+    "protocols/stomp/protocol.py": ONE_RECORD,
+    "scripts/benchmark/goals.py": "a table that is edited alone",
+    "scripts/benchmark/options.py": "runs before anything is installed",
+    "scripts/benchmark/wire/stomp.py": "one link of two; the other speaks AMQP",
+    "src/covey/__main__.py": "the way in",
+    "src/covey/cli/connections.py": COMMAND,
+    "src/covey/cli/toml_writer.py": "a format, which two commands write",
+    "src/covey/server/event_log_task.py": "one task of the server beside the broker",
+    "src/covey/server/systemd.py": "a protocol of its own, to the service manager",
+}
+
+# Rooms in which a class's name means one thing, however deep it lies.
+NAMING_ROOMS: Final = ("config", "core", "groups", "pipeline", "protocols", "src/covey")
+
+# Two classes of one name in a room, each with its reason.
+SHARED_NAMES: Final[dict[tuple[str, str], str]] = {
+    ("core", "Page"): "to be renamed",
+    ("protocols", "Heads"): "to be renamed",
+    ("protocols", "Wish"): "to be renamed",
+}
 
 PURE_ROOMS: Final = ("core/", "groups/", "config/")
 SILENT_ROOMS: Final = (*PURE_ROOMS, "protocols/")
@@ -191,7 +239,51 @@ def foreign_places(place: str, text: str) -> list[str]:
     ]
 
 
+def too_short_files(source: Source) -> list[str]:
+    count = source.text.count("\n")
+    parts = Path(source.place).parts
+    if count >= LINES_MIN or parts[-1] == "__init__.py" or parts[0] in ("tests", "docs"):
+        return []
+    if source.place in SHORT_FILES:
+        return []
+    return [f"{source.place}: {count} lines, at least {LINES_MIN} unless SHORT_FILES says why"]
+
+
+def full_folders(places: Iterable[str]) -> list[str]:
+    """Find the folders of source that hold too many Python files."""
+    counts = Counter(
+        Path(place).parent.as_posix() for place in places if not place.startswith("tests/")
+    )
+    return [
+        f"{folder}: {count} Python files, at most {FILES_MAX}"
+        for folder, count in counts.items()
+        if count > FILES_MAX
+    ]
+
+
+def plural_twins(places: Iterable[str]) -> list[str]:
+    """Find modules whose names differ by an "s": nobody remembers which is which."""
+    stems = {place.removesuffix(".py") for place in places}
+    return [f"{stem}.py and {stem}s.py" for stem in sorted(stems) if f"{stem}s" in stems]
+
+
+def shared_names(sources: Iterable[Source]) -> list[str]:
+    """Find classes that have their name in common with another of the same room."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for source in sources:
+        room = next((each for each in NAMING_ROOMS if source.place.startswith(f"{each}/")), "")
+        for node in source.tree.body if room else []:
+            if isinstance(node, ast.ClassDef):
+                found.setdefault((room, node.name), []).append(f"{source.place}:{node.lineno}")
+    return [
+        f"{room}: {name} in {', '.join(places)}"
+        for (room, name), places in found.items()
+        if len(places) > 1 and (room, name) not in SHARED_NAMES
+    ]
+
+
 RULES: Final[tuple[Rule, ...]] = (
+    too_short_files,
     too_long_files,
     too_long_functions,
     missing_docstrings,
@@ -210,6 +302,23 @@ def test_no_source_breaks(rule: Rule) -> None:
 def test_a_long_file_is_excused_only_while_it_is_long() -> None:
     lengths = {source.place: source.text.count("\n") for source in our_sources()}
     assert [place for place in LONG_FILES if lengths.get(place, 0) <= LINES_WITHOUT_REASON] == []
+
+
+def test_a_short_file_is_excused_only_while_it_is_short() -> None:
+    lengths = {source.place: source.text.count("\n") for source in our_sources()}
+    assert [place for place in SHORT_FILES if lengths.get(place, LINES_MIN) >= LINES_MIN] == []
+
+
+def test_no_folder_is_too_full() -> None:
+    assert full_folders(source.place for source in our_sources()) == []
+
+
+def test_no_two_modules_of_a_folder_differ_by_an_s() -> None:
+    assert plural_twins(source.place for source in our_sources()) == []
+
+
+def test_no_two_classes_of_a_room_have_one_name() -> None:
+    assert shared_names(our_sources()) == []
 
 
 def test_no_file_names_a_registry_or_a_place_on_a_machine() -> None:
@@ -233,6 +342,7 @@ def test_every_room_is_linked_into_the_package_and_nothing_else_is() -> None:
     ("rule", "place", "text"),
     [
         (too_long_files, "core/x.py", "\n" * 451),
+        (too_short_files, "core/x.py", "\n" * 59),
         (too_long_functions, "core/x.py", "def f():\n" + "    x\n" * 60),
         (missing_docstrings, "groups/__init__.py", "x = 1\n"),
         (prints, "protocols/x.py", "print('x')\n"),
@@ -245,6 +355,18 @@ def test_every_room_is_linked_into_the_package_and_nothing_else_is() -> None:
 )
 def test_each_rule_finds_its_offence(rule: Rule, place: str, text: str) -> None:
     assert len(rule(source_of(place, text))) == 1
+
+
+def test_each_rule_of_many_files_finds_its_offence() -> None:
+    many = [f"core/x{number}.py" for number in range(FILES_MAX + 1)]
+    assert len(full_folders(many)) == 1
+    assert full_folders(place.replace("core", "tests/core") for place in many) == []
+    assert plural_twins(["core/gate.py", "core/gates.py", "core/dispatch/gate.py"]) == [
+        "core/gate.py and core/gates.py"
+    ]
+    gates = [source_of(place, "class Gate: ...\n") for place in ("core/a.py", "core/x/b.py")]
+    assert len(shared_names(gates)) == 1
+    assert shared_names([gates[0], source_of("groups/b.py", "class Gate: ...\n")]) == []
 
 
 @pytest.mark.parametrize(

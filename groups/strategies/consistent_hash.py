@@ -212,7 +212,7 @@ def make_consistent_hash(values: Values) -> ConsistentHash:
     return ConsistentHash(values["ring_points"])
 
 
-ENTRY: Final = StrategyEntry(
+ENTRY: Final[StrategyEntry] = StrategyEntry(
     "consistent-hash",
     "a group belongs to the next consumer on a ring, and nothing is remembered",
     make_consistent_hash,

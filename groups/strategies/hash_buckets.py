@@ -108,7 +108,7 @@ def make_hash_buckets(values: Values) -> HashBuckets:
     return HashBuckets(values["bucket_count"])
 
 
-ENTRY: Final = StrategyEntry(
+ENTRY: Final[StrategyEntry] = StrategyEntry(
     "hash-buckets",
     "like simple, but groups are hashed into buckets, and a bucket has the owner",
     make_hash_buckets,

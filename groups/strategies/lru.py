@@ -151,7 +151,7 @@ def make_lru(values: Values) -> LruMap:
     return StrictLruMap(size) if values["lru_strict_activemq"] else LruMap(size)
 
 
-ENTRY: Final = StrategyEntry(
+ENTRY: Final[StrategyEntry] = StrategyEntry(
     "lru",
     "like simple, but of the idle groups only the newest are remembered",
     make_lru,

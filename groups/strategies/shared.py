@@ -41,7 +41,7 @@ def make_shared(values: Values) -> Shared:
     return Shared()
 
 
-ENTRY: Final = StrategyEntry(
+ENTRY: Final[StrategyEntry] = StrategyEntry(
     "shared",
     "a group belongs to a consumer while that consumer holds messages of it",
     make_shared,

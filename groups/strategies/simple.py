@@ -75,7 +75,7 @@ def make_simple(values: Values) -> SimpleMap:
     return SimpleMap()
 
 
-ENTRY: Final = StrategyEntry(
+ENTRY: Final[StrategyEntry] = StrategyEntry(
     "simple",
     "a group belongs to its consumer until that leaves, and every group is remembered",
     make_simple,

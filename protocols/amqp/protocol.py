@@ -32,4 +32,6 @@ def engine_maker(broker: Broker, connector: ConnectorSettings, log: Log) -> Make
     return make_engine
 
 
-AMQP: Final = Protocol("amqp", AmqpSettings, sniff.AMQP, AmqpMessage.restore, engine_maker)
+AMQP: Final[Protocol] = Protocol(
+    "amqp", AmqpSettings, sniff.AMQP, AmqpMessage.restore, engine_maker
+)

@@ -33,8 +33,8 @@ from covey.protocols.http.answer import HttpError, refusal
 from covey.protocols.http.ask import NOBODY, Ask
 from covey.protocols.http.auth import Auth, Visits
 from covey.protocols.http.metrics import Metrics
-from covey.protocols.http.route import Need, Route, find
 from covey.protocols.http.routes import ROUTES
+from covey.protocols.http.routing import Need, Route, find
 from covey.protocols.http.schemas import Body
 
 # How long the rest of a body is read that was not wanted, so that the peer reads our answer

@@ -15,7 +15,7 @@ from covey.core.host.virtual_host import VirtualHost
 from covey.core.management.admin import Admin
 from covey.core.security.users import Identity
 from covey.protocols.http.metrics import Metrics
-from covey.protocols.http.route import Route, Setting
+from covey.protocols.http.routing import Route, Setting
 from covey.protocols.http.schemas import Body
 
 NOBODY = Identity("")

@@ -12,7 +12,7 @@ from typing import Final
 
 from covey.core.management.describe import ATTRIBUTES, Attributes, Plain
 from covey.protocols.http.answer import STATUS
-from covey.protocols.http.route import Need, Param, Route
+from covey.protocols.http.routing import Need, Param, Route
 from covey.protocols.http.schemas import Body
 
 PLACE: Final = re.compile(r"\{(\w+)\}")

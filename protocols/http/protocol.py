@@ -30,6 +30,6 @@ async def open_port(
     return listener, partial(listener.serve, bound)
 
 
-HTTP: Final = Protocol(
+HTTP: Final[Protocol] = Protocol(
     "http", HttpSettings, sniff.HTTP, decode, None, carries="stomp", open_port=open_port
 )

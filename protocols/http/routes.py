@@ -17,7 +17,7 @@ from covey.protocols.http.answer import json_answer, text_answer
 from covey.protocols.http.ask import Ask
 from covey.protocols.http.metrics import MEDIA_TYPE
 from covey.protocols.http.openapi import document
-from covey.protocols.http.route import Handler, Need, Param, Route
+from covey.protocols.http.routing import Handler, Need, Param, Route
 from covey.protocols.http.schemas import Body, DefinitionsBody, MessageBody, QueueBody
 from covey.protocols.http.status_page import REFRESH_S, STYLE, page
 

@@ -32,4 +32,4 @@ def engine_maker(broker: Broker, connector: ConnectorSettings, log: Log) -> Make
     return make_engine
 
 
-STOMP: Final = Protocol("stomp", StompSettings, sniff.STOMP, decode, engine_maker)
+STOMP: Final[Protocol] = Protocol("stomp", StompSettings, sniff.STOMP, decode, engine_maker)

@@ -10,8 +10,8 @@ import pytest
 
 from covey.core.naming.destination import Destination, Kind
 from covey.protocols.http.answer import STATUS
-from covey.protocols.http.route import Need, Route
 from covey.protocols.http.routes import ROUTES
+from covey.protocols.http.routing import Need, Route
 from tests.protocols.http.support import ADMIN, PLAIN, USERS, WRONG, World, make_settings
 
 # What a row needs of the body and of the path, to be done by somebody who may.

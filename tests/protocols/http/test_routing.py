@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from covey.protocols.http.answer import HttpError
-from covey.protocols.http.route import Param, find
 from covey.protocols.http.routes import ROUTES
+from covey.protocols.http.routing import Param, find
 
 
 def test_a_name_is_decoded_after_the_path_is_cut() -> None:
