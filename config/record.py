@@ -1,15 +1,14 @@
 """What every settings record shares: frozen, no unknown key, and the value types with their limits.
 
-A record is plain data with a default for (nearly) every field, and each field's docstring says
-unit and reason; the docstrings become the descriptions of the JSON schema. Keys may be written
-with hyphens for underscores, and by the names in OTHER_NAMES that the brokers Covey follows use.
+A record is plain data with a default for (nearly) every field. Each field's docstring says unit and
+reason, and becomes the description in the JSON schema. Keys may be written with hyphens for
+underscores, and by the names in OTHER_NAMES that the brokers Covey follows use.
 
-Sizes as people write them: `10k`, `100M`, `2G`, or a plain number of bytes.
-
-The letters are powers of 1024, as in Apollo's manual (`10k` is 10,240). A number without a letter
-is bytes. Fractions, signs and other letters are refused: a limit that was misread is worse than a
-broker that does not start. Durations have no letters at all: their key says the unit (`_s`, `_ms`).
-What is written for people only is rounded, and names its unit (`1.5 GiB`).
+Sizes are written as people write them: `10k`, `100M`, `2G`, or a plain number of bytes. The letters
+are powers of 1024, as in Apollo's manual (`10k` is 10,240). Fractions, signs and other letters are
+refused: a limit that was misread is worse than a broker that does not start. Durations have no
+letters at all: their key says the unit (`_s`, `_ms`). What is written for people only is rounded, and
+names its unit (`1.5 GiB`).
 """
 
 from __future__ import annotations

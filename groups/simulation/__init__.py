@@ -1,6 +1,6 @@
 """Simulation: how a group policy would have done with recorded traffic. `covey-pipeline plan` asks.
 
-Read `load` first (the arrivals, and what is counted), then `queue` (the model that plays them
-under a strategy), `consumers` (who works, and who is next) and `parts`. It uses the strategies
-themselves, and nothing of the core.
+Read `load` first: the arrivals, and the figures that are counted. Then `queue`, which plays the
+arrivals under a strategy. `consumers` knows who works and what each may take next. `parts` has the
+lists, lanes and workers of both. The strategies are the broker's own. Nothing of the core is used.
 """

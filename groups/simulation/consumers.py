@@ -1,14 +1,14 @@
 # Compiled by mypyc: see setup.py.
-"""Crew: the workers of a model, present and gone, and which of them is next.
+"""Consumers of a simulated queue: who works, who is next, and which lanes each may take from.
 
-A worker is willing while it holds fewer than `credit` messages. Among the willing a new lane goes
-to the one with the least load, then the one longest without a new lane; a message of no group to
-the one that was served least. Workers are numbered as they come, from 1.
+WorkerPool knows the workers, present and gone. A worker is willing while it holds fewer than
+`credit` messages. A new lane goes to the willing worker with the least load. Of two such it goes to
+the one that has waited longest for a new lane. A message of no group goes to the willing worker
+that was served least. Workers are numbered as they come, from 1.
 
-Heads: the first messages of a model's lanes, where whoever may take them looks.
-
-A lane's head is listed with its owner, or as free if nobody owns it, oldest first. An entry that
-has become wrong (its message is gone, or its lane another's) stays, and dies when it is on top.
+ReadyLanes lists the first message of each lane that can be taken. The message is listed with the
+lane's owner, or as free if nobody owns the lane. The oldest comes first. An entry can become wrong:
+its message is gone, or its lane has another owner. A wrong entry stays until it is on top.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from covey.groups.simulation.parts import NEVER, Lane, Worker
 from covey.groups.strategy import FREE, GroupStrategy
 
 
-class Crew:
-    """Who works, and who has."""
+class WorkerPool:
+    """The workers, present and gone."""
 
     __slots__ = ("_credit", "_followers", "_strategy", "everybody", "present")
 
@@ -32,14 +32,14 @@ class Crew:
         self._followers = followers
 
     def join(self, now: float) -> Worker:
-        """Let one more in."""
+        """Let one more worker in."""
         worker = Worker(len(self.everybody) + 1, now, self._followers)
         self.everybody.append(worker)
         self.present[worker.id] = worker
         return worker
 
     def leave_first(self, now: float) -> Worker | None:
-        """Let the first go, if another stays."""
+        """Let the first worker go, if another stays."""
         if len(self.present) < 2:
             return None
         leaver = next(iter(self.present.values()))
@@ -64,7 +64,7 @@ class Crew:
         best: Worker | None = None
         least = 0
         for worker in self.present.values():
-            if worker.hand.count < self._credit:
+            if worker.held.count < self._credit:
                 load = self._strategy.load(worker.id)
                 if (
                     best is None
@@ -77,13 +77,13 @@ class Crew:
     def least_served(self, willing: Worker) -> Worker:
         """Return the willing worker with the fewest messages so far; there is one."""
         for worker in self.present.values():
-            if worker.hand.count < self._credit and worker.served < willing.served:
+            if worker.held.count < self._credit and worker.served < willing.served:
                 willing = worker
         return willing
 
 
-class Heads:
-    """What is to be taken next."""
+class ReadyLanes:
+    """The lanes whose first message can be taken."""
 
     __slots__ = ("_groups", "_lanes", "free")
 

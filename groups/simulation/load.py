@@ -1,12 +1,11 @@
 # Compiled by mypyc: see setup.py.
-"""Load: recorded arrivals of one queue, and what came of replaying them.
+"""Load: recorded arrivals of one queue. Figures and Result: what came of replaying them.
 
-Groups are numbers, so that a replay looks no name up; 0 stands for messages without a group.
+Groups are numbers, so that a replay looks no name up. The number 0 stands for messages without a
+group.
 
-Tally: what a model counts while it plays, and what all of it comes to.
-
-Waits and the strategy's size are sampled: a percentile needs no more, and millions of messages are
-played.
+A simulated queue counts its figures while it plays. Waits and the strategy's size are sampled: a
+percentile needs no more, and millions of messages are played.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Final
 
 from covey.groups.simulation.parts import Worker
 
-PLAIN: Final = 0  # the number of messages without a group
+UNGROUPED: Final = 0  # the number that stands for "no group"
 
 
 class Load:
@@ -26,7 +25,7 @@ class Load:
     def __init__(self, times: list[float], services: list[float], groups: list[str]) -> None:
         self.times = times
         self.services = services
-        self.numbers: dict[str, int] = {"": PLAIN}
+        self.numbers: dict[str, int] = {"": UNGROUPED}
         for name in groups:
             self.numbers.setdefault(name, len(self.numbers))
         self.groups = [self.numbers[name] for name in groups]
@@ -35,7 +34,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of it; times in seconds."""
+    """The outcome of a replay; times in seconds."""
 
     messages: int
     makespan_s: float
@@ -54,8 +53,8 @@ SAMPLE_EVERY: Final = 16  # messages
 PERCENTILE: Final = 0.95
 
 
-class Tally:
-    """The figures of one model."""
+class Figures:
+    """What one simulated queue counts."""
 
     __slots__ = ("entries_max", "moved", "moves", "order_lost", "redelivered", "wait_sum", "waits")
 
@@ -80,7 +79,7 @@ class Tally:
         self.moved[phase].add(group)
 
     def result(self, count: int, workers: list[Worker], now: float) -> Result:
-        """Sum it up."""
+        """Return the outcome."""
         waits = sorted(self.waits)
         return Result(
             messages=count,

@@ -1,8 +1,8 @@
 # Compiled by mypyc: see setup.py.
-"""Model parts: a line of messages, a group's lane and a worker, as the model plays them.
+"""Parts of a simulated queue: a list of messages, a group's lane, and a worker.
 
-Messages are numbers. A `Line` links them through one table of followers that all lines share, so
-nothing is made for a message however many there are.
+Messages are numbers. A `MessageList` links them through one table of followers that all lists
+share. So nothing is allocated for a message, however many there are.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from covey.groups.strategy import FREE
 NEVER: Final = float("inf")
 
 
-class Line:
-    """Messages one behind the other; each is in one line at most, so all share the followers."""
+class MessageList:
+    """Messages one behind the other. A message is in one list at most, so all share the table."""
 
     __slots__ = ("count", "first", "followers", "last")
 
@@ -71,7 +71,7 @@ class Lane:
         self.name = name
         self.is_open = False  # it has messages on the queue
         self.last_worker = FREE
-        self.messages = Line(followers)
+        self.messages = MessageList(followers)
         self.owner = FREE
         self.holder = FREE
         self.unsettled = 0
@@ -80,13 +80,13 @@ class Lane:
 
 
 class Worker:
-    """A consumer with a hand of messages, working on the first."""
+    """A consumer that holds messages and works on the first."""
 
     __slots__ = (
         "assigned",
         "began",
         "finishes_at",
-        "hand",
+        "held",
         "id",
         "is_gone",
         "present_s",
@@ -100,14 +100,18 @@ class Worker:
         self.began = began
         self.present_s = 0.0
         self.finishes_at = NEVER
-        self.started = 0  # the how-manieth start that was, for two that finish at one time
-        self.hand = Line(followers)
-        self.ready: list[int] = []  # heads of lanes it owns; the dead die on top
+        self.started = (
+            0  # the number of that start: of two that finish at one time the earlier goes first
+        )
+        self.held = MessageList(followers)
+        self.ready: list[
+            int
+        ] = []  # first messages of lanes it owns; a wrong one stays until it is on top
         self.served = 0
         self.assigned = 0  # when it last got a free lane, for "longest without one"
         self.is_gone = False
 
 
 def is_older(lane: Lane | None, other: Lane) -> bool:
-    """Say whether a lane's head came before the other's; no lane never does."""
+    """Return True if there is a lane whose first message came before the other's."""
     return lane is not None and lane.messages.first < other.messages.first

@@ -1,21 +1,23 @@
 # Compiled by mypyc: see setup.py.
-"""Model: what a queue would have done with recorded arrivals under another policy.
+"""SimulatedQueue: what a queue would have done with recorded arrivals under another policy.
 
-The strategies are the broker's own; around them stands the queue's rule in short:
+The strategies are the broker's own. Around them stands the queue's rule in short:
 
-- a group is a lane, a FIFO of waiting messages; the oldest head that a worker may take goes first;
-- a lane nobody owns goes to the willing worker with the least load, for its next message;
-- the gate: while messages of a lane are unsettled only their holder may take more, so a lane
-  whose owner changes waits until it has drained;
+- a group is a lane, a FIFO of waiting messages; the oldest first message that a worker may take
+  goes first;
+- a lane that nobody owns goes to the willing worker with the least load, for its next message;
+- the gate: while messages of a lane are unsettled, only the worker that holds them may take more.
+  So a lane whose owner changes waits until it has drained;
 - a worker that leaves returns what it held to its place.
 
 A worker holds up to `credit` messages and works on one at a time, each for as long as was
-recorded. One joins after a third of the arrivals' time, and the first leaves after two thirds.
-`tests/groups/simulation/test_queue.py` runs the same arrivals through the real queue and compares.
+recorded. One worker joins after a third of the arrivals' time. The first worker leaves after two
+thirds. `tests/groups/simulation/test_queue.py` runs the same arrivals through the real queue and
+compares.
 
-Millions of messages go through this, for every scenario, so nothing is made for a message: it is
-a number, and a `Line` of them is linked through one table of followers. A strategy is asked only
-for a lane without an owner. It is one of the modules that are compiled where a build is made.
+Millions of messages go through this for every scenario, so nothing is allocated for a message. It
+is a number, and a `MessageList` links numbers through one table of followers. A strategy is asked
+only about a lane without an owner.
 """
 
 from __future__ import annotations
@@ -24,14 +26,14 @@ from heapq import heappop, heappush
 
 from mypy_extensions import mypyc_attr
 
-from covey.groups.simulation.consumers import Crew, Heads
-from covey.groups.simulation.load import PLAIN, SAMPLE_EVERY, Load, Result, Tally
+from covey.groups.simulation.consumers import ReadyLanes, WorkerPool
+from covey.groups.simulation.load import SAMPLE_EVERY, UNGROUPED, Figures, Load, Result
 from covey.groups.simulation.parts import NEVER, Lane, Worker, is_older
 from covey.groups.strategy import FREE, GroupStrategy
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Model:
+class SimulatedQueue:
     """One queue under one policy."""
 
     def __init__(self, load: Load, strategy: GroupStrategy, *, credit: int, speed: float) -> None:
@@ -45,13 +47,13 @@ class Model:
         self.now = 0.0
         self.followers = [0] * len(load.times)
         self.lanes = [Lane(name, self.followers) for name in load.names]
-        self.plain = self.lanes[PLAIN]
-        self.heads = Heads(self.lanes, load.groups)
-        self.crew = Crew(strategy, credit, self.followers)
+        self.ungrouped = self.lanes[UNGROUPED]
+        self.ready_lanes = ReadyLanes(self.lanes, load.groups)
+        self.pool = WorkerPool(strategy, credit, self.followers)
         self.starts = 0
         self.turn = 0
         self.phase = 0
-        self.tally = Tally()
+        self.figures = Figures()
 
     def play(self, workers: int) -> Result:
         """Play all arrivals to the end."""
@@ -63,10 +65,10 @@ class Model:
         at = 0
         while True:
             arrival = times[at] if at < count else NEVER
-            worker = self.crew.first_to_finish()
+            worker = self.pool.first_to_finish()
             finish = worker.finishes_at
             if arrival == NEVER and finish == NEVER:
-                return self.tally.result(count, self.crew.everybody, self.now)
+                return self.figures.result(count, self.pool.everybody, self.now)
             if self.phase < 2 and span * (self.phase + 1) / 3 <= min(arrival, finish):
                 self.now = span * (self.phase + 1) / 3
                 self.change()
@@ -79,7 +81,7 @@ class Model:
                 self.finish(worker)
 
     def change(self) -> None:
-        """Let somebody come the first time, and somebody go the second."""
+        """Let a worker join the first time, and the first worker leave the second time."""
         self.phase += 1
         if self.phase == 1:
             self.join()
@@ -91,8 +93,8 @@ class Model:
         number = self.groups[message]
         lane = self.lanes[number]
         lane.messages.append(message)
-        if number == PLAIN:
-            willing = self.crew.least_loaded()
+        if number == UNGROUPED:
+            willing = self.pool.least_loaded()
             if willing is not None:
                 self.fill(willing)
             return
@@ -106,23 +108,23 @@ class Model:
         """Offer a lane's head to whoever may take it."""
         if lane.owner == FREE:
             lane.owner = self.strategy.owner(lane.name)
-        worker = self.crew.present[lane.owner] if lane.owner else self.crew.least_loaded()
+        worker = self.pool.present[lane.owner] if lane.owner else self.pool.least_loaded()
         if worker is not None and self.is_next(lane, worker):
-            self.hand_over(lane, worker)
+            self.deliver(lane, worker)
             return
         self.list_head(lane)
         if worker is not None:
             self.fill(worker)
 
     def is_next(self, lane: Lane, worker: Worker) -> bool:
-        """Say whether a worker's own lane is all it can take: most messages need no list."""
+        """Return True if the worker can take this lane and no other: most messages need no list."""
         return (
             lane.owner == worker.id
             and lane.messages.count == 1
             and not worker.ready
-            and not self.heads.free
-            and not self.plain.messages.count
-            and worker.hand.count < self.credit
+            and not self.ready_lanes.free
+            and not self.ungrouped.messages.count
+            and worker.held.count < self.credit
             and (lane.unsettled == 0 or lane.holder == worker.id)
         )
 
@@ -132,40 +134,40 @@ class Model:
             lane.owner = self.strategy.owner(lane.name)
         lane.is_draining = lane.unsettled > 0 and lane.holder != lane.owner
         if lane.messages.count and not lane.is_draining:
-            self.heads.add(lane, self.crew.present[lane.owner] if lane.owner else None)
+            self.ready_lanes.add(lane, self.pool.present[lane.owner] if lane.owner else None)
 
     def fill(self, worker: Worker) -> None:
         """Deliver, the oldest first, while this worker has credit and may take something."""
-        while worker.hand.count < self.credit:
-            own = self.heads.best_ready(worker) if worker.ready else None
-            free = self.heads.best_free() if self.heads.free else None
+        while worker.held.count < self.credit:
+            own = self.ready_lanes.best_ready(worker) if worker.ready else None
+            free = self.ready_lanes.best_free() if self.ready_lanes.free else None
             oldest = own if free is None or is_older(own, free) else free
-            if self.plain.messages.count and not is_older(oldest, self.plain):
-                self.hand_over(self.plain, self.crew.least_served(worker))
+            if self.ungrouped.messages.count and not is_older(oldest, self.ungrouped):
+                self.deliver(self.ungrouped, self.pool.least_served(worker))
             elif oldest is None:
                 return
             elif oldest is own:
                 heappop(worker.ready)
-                self.hand_over(own, worker)
+                self.deliver(own, worker)
                 if own.messages.count:
                     heappush(worker.ready, own.messages.first)
             else:
-                self.take_free(oldest, self.crew.least_loaded() or worker)
+                self.take_free(oldest, self.pool.least_loaded() or worker)
 
     def fill_all(self) -> None:
         """Deliver whatever can be delivered."""
-        for worker in self.crew.present.values():
+        for worker in self.pool.present.values():
             self.fill(worker)
 
     def take_free(self, lane: Lane, worker: Worker) -> None:
         """Give a lane nobody owns, and its head, to a worker."""
-        heappop(self.heads.free)
+        heappop(self.ready_lanes.free)
         neighbours = self.strategy.took(lane.name, worker.id)
         self.strategy.evictions()
         lane.owner = worker.id
         self.turn += 1
         worker.assigned = self.turn
-        self.hand_over(lane, worker)
+        self.deliver(lane, worker)
         if lane.messages.count:
             heappush(worker.ready, lane.messages.first)
         for name in neighbours:
@@ -173,19 +175,19 @@ class Model:
         if neighbours:
             self.fill(worker)
 
-    def hand_over(self, lane: Lane, worker: Worker) -> None:
+    def deliver(self, lane: Lane, worker: Worker) -> None:
         """Deliver a lane's head."""
         message = lane.messages.pop()
         lane.unsettled += 1
         lane.holder = worker.id
-        if lane is not self.plain:
+        if lane is not self.ungrouped:
             self.note_worker(lane, worker.id)
         wait = self.now - self.times[message]
-        self.tally.wait_sum += wait
+        self.figures.wait_sum += wait
         if message % SAMPLE_EVERY == 0:
-            self.tally.sample(wait, self.strategy.tracked())
-        worker.hand.append(message)
-        if worker.hand.count == 1:
+            self.figures.sample(wait, self.strategy.tracked())
+        worker.held.append(message)
+        if worker.held.count == 1:
             self.start(worker)
 
     def note_worker(self, lane: Lane, worker: int) -> None:
@@ -194,31 +196,31 @@ class Model:
             self.strategy.delivered(lane.name)
         if lane.last_worker != worker:
             if lane.last_worker != FREE:
-                self.tally.move(lane.name, self.phase)
+                self.figures.move(lane.name, self.phase)
             lane.last_worker = worker
 
     def start(self, worker: Worker) -> None:
-        """Let a worker begin with the first message of its hand."""
+        """Let a worker begin with the first message that it holds."""
         self.starts += 1
         worker.started = self.starts
-        worker.finishes_at = self.now + self.services[worker.hand.first]
+        worker.finishes_at = self.now + self.services[worker.held.first]
 
     def finish(self, worker: Worker) -> None:
-        """Settle the message a worker was at; both may go on."""
-        message = worker.hand.pop()
+        """Settle the message that a worker worked on; its lane and the worker go on."""
+        message = worker.held.pop()
         worker.served += 1
         worker.finishes_at = NEVER
-        if worker.hand.count:
+        if worker.held.count:
             self.start(worker)
         number = self.groups[message]
-        if number != PLAIN:
+        if number != UNGROUPED:
             self.settle(self.lanes[number], message)
         self.fill(worker)
 
     def settle(self, lane: Lane, message: int) -> None:
         """Take a finished message off its lane."""
         if message < lane.done:
-            self.tally.order_lost += 1
+            self.figures.order_lost += 1
         lane.done = message
         lane.unsettled -= 1
         if lane.unsettled:
@@ -245,7 +247,7 @@ class Model:
 
     def join(self) -> None:
         """Let one more worker in."""
-        worker = self.crew.join(self.now)
+        worker = self.pool.join(self.now)
         if self.strategy.joined(worker.id, 1):
             for lane in self.lanes:
                 self.ask_again(lane)
@@ -253,18 +255,18 @@ class Model:
 
     def leave_first(self) -> None:
         """Let the first worker go, if another stays; what it held returns to its place."""
-        leaver = self.crew.leave_first(self.now)
+        leaver = self.pool.leave_first(self.now)
         if leaver is None:
             return
         self.strategy.left(leaver.id)
-        self.tally.redelivered += leaver.hand.count
+        self.figures.redelivered += leaver.held.count
         touched = {lane.name: lane for lane in self.lanes if lane.owner == leaver.id}
-        held = [leaver.hand.pop() for _ in range(leaver.hand.count)]
+        held = [leaver.held.pop() for _ in range(leaver.held.count)]
         for message in reversed(held):
             lane = self.lanes[self.groups[message]]
             lane.messages.put_back(message)
             lane.unsettled -= 1
-            if lane is not self.plain:
+            if lane is not self.ungrouped:
                 touched[lane.name] = lane
         for lane in touched.values():
             if lane.unsettled == 0:

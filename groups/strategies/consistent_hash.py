@@ -1,30 +1,28 @@
 # Compiled by mypyc: see setup.py.
 """consistent-hash: the group's name alone decides, by a ring of the consumers present.
 
-The message groups of the Apollo STOMP manual. Nothing is kept per group, so any number of groups
-costs nothing. Every group has an owner as long as there is a consumer, so none is ever free, none
-can be closed, and a join moves the newcomer's share to it at once (the queue's gate lets each
-group drain first). After a join only groups that go to the newcomer move; after a leave only
-those of the leaver.
+These are the message groups of the Apollo STOMP manual. Nothing is kept per group, so any number of
+groups costs nothing. Every group has an owner as long as there is a consumer. So no group is ever
+free, and none can be closed. A join moves the newcomer's share to it at once; the queue's gate lets
+each group drain first. After a join only groups that go to the newcomer move. After a leave only
+those of the leaver do.
 
-Apollo has 10 points per consumer; its heaviest of 16 carries some 1.6 times its share. The
-default here is 100 points, which brings that to 1.2.
+Apollo has 10 points per consumer; its heaviest of 16 carries some 1.6 times its share. The default
+here is 100 points, which brings that to 1.2.
 
-HashRing: points of consumers on a circle, found by bisection.
-
-A key belongs to the first point at or after its own position, wrapping at the top. A consumer has
-many points, so that its share is even and, when it leaves, falls to many others.
+`HashRing` is the ring: points of consumers on a circle, found by bisection. A key belongs to the
+first point at or after its own position, wrapping at the top. A consumer has many points, so that
+its share is even. When it leaves, its share falls to many others.
 
     points   [ position (64 bits) | consumer (48 bits) ] as one number each, sorted
 
-One number per point keeps the list flat, makes a search one bisection and gives points on the
-same position an order that does not depend on who came first. Joining adds points and leaving
-removes them, and nothing else moves: a key changes hands only to the one who joined or from the
-one who left.
+One number per point keeps the list flat and makes a search one bisection. It also gives points on
+the same position an order that does not depend on who came first. Joining adds points and leaving
+removes them, and nothing else moves.
 
-Positions come from blake2b: Python's own hash differs from process to process, so that a run
-could not be repeated and tools outside the broker could not compute an owner; a CRC is linear,
-and names that differ in a digit would lie in patterns on the circle.
+Positions come from blake2b. Python's own hash differs from process to process: a run could not be
+repeated, and tools outside the broker could not compute an owner. A CRC is linear: names that
+differ in a digit would lie in patterns on the circle.
 """
 
 from __future__ import annotations

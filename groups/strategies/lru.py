@@ -1,27 +1,23 @@
 # Compiled by mypyc: see setup.py.
 """lru: like `simple`, but of the idle groups only the newest are remembered.
 
-ActiveMQ's cached message group map (see its message groups page) keeps the 1024 newest groups
-and forgets the rest, whatever messages are still out; its page warns that order is lost then.
-Here a group with messages on the queue is never evicted:
+ActiveMQ's cached message group map (see its message groups page) keeps the 1024 newest groups and
+forgets the rest, whatever messages are still out. Its page warns that order is lost then.
+
+`LruMap` never evicts a group that has messages on the queue:
 
     busy groups (with messages)    in the owner map alone, never evictable
     idle groups                    also in an OrderedDict, the longest idle one first to go
 
 So recency is the order of `vanished`, and no call per delivery is needed. If all groups are busy
-the map grows beyond its size and says so (`over_size`); it shrinks as groups vanish.
-`lru_strict.py` is ActiveMQ's own behaviour.
+the map grows beyond its size and says so (`over_size`). It shrinks as groups vanish. Invariant:
+there are more entries than `size` only while nothing is evictable.
 
-Invariant: more entries than `size` only while nothing is evictable.
-
-lru as ActiveMQ does it: the least recently delivered group is evicted, busy or not.
-
-For those who move a system that relies on the hard bound of the cached message group map. Each
-delivery refreshes its group, every group is evictable, and an evicted group is a new group for
-its next message. Its owner may then still hold messages of it, which is how order is lost once
-more groups are in use than fit; `lru_map.py` is the version that does not.
-
-`took` gives the evicted groups, since they may have lanes that must be asked again.
+`StrictLruMap` is ActiveMQ's own behaviour, for those who move a system that relies on the hard
+bound. The group whose last delivery is longest ago is evicted, busy or not. Each delivery refreshes
+its group, and an evicted group is a new group for its next message. Its old owner may still hold
+messages of it. That is how order is lost in ActiveMQ once more groups are in use than fit; here the
+queue's gate still holds. `took` returns the evicted groups, since their lanes must be asked again.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Rehearsal: recorded arrivals, played by every core through every scenario.
 
-A scenario is a policy, a number of consumers and a speed; a `Model` of the queue plays it with the
-broker's own strategies. A queue's arrivals and a slice of the scenarios are one Spark task; a queue
+A scenario is a policy, a number of consumers and a speed. A `SimulatedQueue` plays it with the
+broker's own strategies. A queue's arrivals and a slice of the scenarios are one Spark task. A queue
 has as many slices as its part of all messages asks for, so that every core is busy to the end.
 Arrivals are sorted once a queue and go to their tasks in one piece.
 
-Policy: a group strategy with its one size, as text, as an object and as configuration.
+A policy is a group strategy with its one size, as text, as an object and as configuration:
 
     shared   simple   lru:1024   hash-buckets:1024   consistent-hash:100
 
@@ -30,7 +30,7 @@ from covey.config.queues import GroupSettings
 from covey.core.events.event_log import HOST_MARK
 from covey.groups import STRATEGIES, GroupStrategy, make
 from covey.groups.simulation.load import Load, Result
-from covey.groups.simulation.queue import Model
+from covey.groups.simulation.queue import SimulatedQueue
 from covey.pipeline.errors import PipelineError
 from covey.pipeline.event_log.partition import pack, unpack
 from covey.pipeline.spark import parallelism
@@ -127,7 +127,9 @@ class Scenario:
     def play(self, load: Load) -> Result:
         """Replay the load."""
         strategy = self.policy.strategy()
-        return Model(load, strategy, credit=self.credit, speed=self.speed).play(self.consumers)
+        return SimulatedQueue(load, strategy, credit=self.credit, speed=self.speed).play(
+            self.consumers
+        )
 
 
 class Slice(NamedTuple):

@@ -15,7 +15,7 @@ from covey.core.queue.queue import Queue
 from covey.groups.key import GroupKey
 from covey.groups.simulation.load import Load
 from covey.groups.simulation.parts import Lane, Worker
-from covey.groups.simulation.queue import Model
+from covey.groups.simulation.queue import SimulatedQueue
 from covey.pipeline.jobs.plan_rehearsal import Policy, default_policies
 from tests.core.support import NOBODY, Letter
 
@@ -38,18 +38,18 @@ class Clerk(Consumer):
         super().__init__(NOBODY, Window(0, is_automatic=True))
         self.replay = replay
         self.unsettled_max = credit
-        self.hand: deque[Entry] = deque()
+        self.held: deque[Entry] = deque()
 
     def deliver(self, entry: Entry) -> None:
         self.replay.taken.append((entry.seq - 1, self.id))
-        self.hand.append(entry)
-        if len(self.hand) == 1:
+        self.held.append(entry)
+        if len(self.held) == 1:
             self.start()
 
     def start(self) -> None:
         replay = self.replay
         replay.started += 1
-        service = replay.load.services[self.hand[0].seq - 1]
+        service = replay.load.services[self.held[0].seq - 1]
         heappush(replay.finishes, (replay.now + service, replay.started, self))
 
 
@@ -102,22 +102,22 @@ class Replay:
         self.now, _, clerk = heappop(self.finishes)
         if clerk.is_gone:
             return
-        entry = clerk.hand.popleft()
-        if clerk.hand:
+        entry = clerk.held.popleft()
+        if clerk.held:
             clerk.start()
         self.queue.settle(entry, Outcome.ACCEPTED, self.now)
 
 
-class Watched(Model):
+class Watched(SimulatedQueue):
     """A model that writes down who took what."""
 
     def __init__(self, load: Load, policy: Policy, credit: int) -> None:
         super().__init__(load, policy.strategy(), credit=credit, speed=1.0)
         self.taken: list[tuple[int, int]] = []
 
-    def hand_over(self, lane: Lane, worker: Worker) -> None:
+    def deliver(self, lane: Lane, worker: Worker) -> None:
         self.taken.append((lane.messages.first, worker.id))
-        super().hand_over(lane, worker)
+        super().deliver(lane, worker)
 
 
 @pytest.mark.parametrize("credit", [1, 5])
@@ -137,7 +137,7 @@ def test_the_model_hands_out_what_the_real_queue_does(policy: str, credit: int) 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_message_is_finished_in_order_whatever_the_policy(policy: str) -> None:
     load = load_of(2000, 50)
-    result = Model(load, Policy.parse(policy).strategy(), credit=4, speed=2.0).play(4)
+    result = SimulatedQueue(load, Policy.parse(policy).strategy(), credit=4, speed=2.0).play(4)
     assert result.messages == 2000
     assert result.order_lost == 0
     assert result.makespan_s >= max(load.times) / 2.0
@@ -145,15 +145,15 @@ def test_every_message_is_finished_in_order_whatever_the_policy(policy: str) -> 
 
 def test_more_speed_leaves_less_time_between_arrivals() -> None:
     load = load_of(500, 50)
-    slow = Model(load, Policy.parse("simple").strategy(), credit=1, speed=1.0).play(4)
-    fast = Model(load, Policy.parse("simple").strategy(), credit=1, speed=100.0).play(4)
+    slow = SimulatedQueue(load, Policy.parse("simple").strategy(), credit=1, speed=1.0).play(4)
+    fast = SimulatedQueue(load, Policy.parse("simple").strategy(), credit=1, speed=100.0).play(4)
     assert fast.wait_mean_s > slow.wait_mean_s
 
 
 def test_a_sticky_policy_moves_nothing_on_a_join_and_the_leavers_groups_on_a_leave() -> None:
-    result = Model(load_of(2000, 50), Policy.parse("simple").strategy(), credit=1, speed=1.0).play(
-        3
-    )
+    result = SimulatedQueue(
+        load_of(2000, 50), Policy.parse("simple").strategy(), credit=1, speed=1.0
+    ).play(3)
     assert result.moved_up == 0
     assert 0 < result.moved_down < 50
 
@@ -162,8 +162,8 @@ def test_one_group_keeps_one_worker_busy_and_messages_without_a_group_all() -> N
     count = 300
     one = Load([0.0] * count, [0.01] * count, ["g"] * count)
     none = Load([0.0] * count, [0.01] * count, [""] * count)
-    alone = Model(one, Policy.parse("simple").strategy(), credit=1, speed=1.0).play(4)
-    spread = Model(none, Policy.parse("simple").strategy(), credit=1, speed=1.0).play(4)
+    alone = SimulatedQueue(one, Policy.parse("simple").strategy(), credit=1, speed=1.0).play(4)
+    spread = SimulatedQueue(none, Policy.parse("simple").strategy(), credit=1, speed=1.0).play(4)
     assert alone.makespan_s == pytest.approx(3.0)
     assert spread.makespan_s == pytest.approx(0.75, rel=0.05)
     assert alone.balance > 3.5
