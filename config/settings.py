@@ -14,10 +14,9 @@
 Frozen: a reload makes a new one. `Settings()` is a broker that works on loopback with no file at
 all. A list that is given replaces the default list; it is never mixed with it.
 
-Permissions: `[[permission]]`, who may do what to which destinations.
-
-Without any entry every user may do everything but manage, which needs the role `admin`. As soon
-as there is one entry, what no entry allows is denied; the role `admin` may always do everything.
+A `[[permission]]` says who may do what to which destinations. Without any entry every user may do
+everything but manage, which needs the role `admin`. As soon as there is one entry, what no entry
+allows is denied; the role `admin` may always do everything.
 """
 
 from __future__ import annotations

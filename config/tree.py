@@ -5,9 +5,9 @@ no file gave any, then environment, then arguments. Tables merge key by key and 
 wins; arrays of tables append, so that a file in conf.d adds queues and does not lose those of
 the main file. Nothing is checked here but what merging itself would hide; the records check.
 
-On which line of a TOML text each key stands: `{("queue", 1, "groups", "header"): 14, ...}`.
-
-Neither tomllib nor tomlkit tells lines, and an error without one sends an operator searching.
+The place of a value is the line of the TOML text on which its key stands, found by a scanner here:
+`{("queue", 1, "groups", "header"): 14, ...}`. Neither tomllib nor tomlkit tells lines, and an error
+without a line sends an operator searching.
 The text must already have passed tomllib: this scanner only has to find statements, not faults.
 A table's own path maps to the line of its header, a list's to that of its first entry. Keys inside
 an inline table or array have no entry: whoever asks goes up to the key that holds it, whose line is

@@ -18,21 +18,17 @@ How it ends:
 - The peer takes nothing for too long: whoever holds all connections calls `watch`, because no call
   comes from a socket on which nothing happens.
 
-Alarm: the one timer of a connection, which calls when its engine is to be looked at.
+`Alarm` is the one timer of a connection. It calls when the engine is to be looked at. A deadline
+mostly moves on before it comes, for every heart-beat moves it. So a timer that is set is left
+alone: it rings at the earliest deadline it was told, and asks for the next one then. Nobody is
+judged by a clock that ran while the process did not (SIGSTOP, a paused machine): timers come before
+sockets in a turn of the loop, so an alarm that rings late is put off until what lay in the socket
+meanwhile was read.
 
-A deadline mostly moves on before it comes (every heart-beat moves it), so a timer that is set is
-left alone: it rings at the earliest deadline it was told, and the next one is asked for then.
-
-Nobody is judged by a clock that ran while the process did not (SIGSTOP, a paused machine): timers
-come before sockets in a turn of the loop, so an alarm that rings late is put off until what lay in
-the socket meanwhile was read.
-
-Transport: the seam between a connection and what carries its bytes.
-
-Three things carry bytes: a socket (asyncio's own transport, which fits as it is), TLS over one
-(`protocols.tls`) and a WebSocket (`protocols.http.websocket_stream`). Whichever it is, it calls the
-connection's `receive`, `eof_received`, `pause_writing`, `resume_writing` and, once and last,
-`connection_lost`.
+`Transport` is the seam between a connection and what carries its bytes. Three things carry bytes: a
+socket (asyncio's own transport, which fits as it is), TLS over one (`protocols.tls`) and a
+WebSocket (`protocols.http.websocket_stream`). Each of them calls the connection's `receive`,
+`eof_received`, `pause_writing`, `resume_writing` and, once and last, `connection_lost`.
 
 Rule for all three: as long as a byte that was written waits for the peer, writing is paused. So a
 peer that does not read costs one batch of its engine's here, and one that waits in the engine.

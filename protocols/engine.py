@@ -23,7 +23,7 @@ its last words. Who a peer is, and what it did wrong, is told
 to the operator (`report`, `report_login`): a client's author is seldom the one who reads the
 broker's log.
 
-Peer: what is known of the other end of a connection before it says a word.
+`Peer` is what is known of the other end of a connection before it says a word.
 """
 
 from __future__ import annotations

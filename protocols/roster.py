@@ -4,12 +4,11 @@ It lets a connection in while there is room, hears when it has ended, and knows 
 gone. It also looks after connections whose peer takes nothing (`Connection.watch`). All of them
 read into one buffer, for what was read is taken before the event loop reads again.
 
-Strangers: how many connections of one address have not logged in yet.
-
-A stranger costs memory and a file for as long as its login may take, so one address may have only
-so many of them. Nobody reports a login here: a connection counts until it is looked at again, and
-it is looked at only when its address seems to have too many. So an accept costs the same with ten
-connections and with ten thousand. A TLS handshake that goes on is a stranger, too.
+`Strangers` counts, for each address, the connections that have not logged in yet. A stranger costs
+memory and a file for as long as its login may take, so one address may have only so many of them.
+Nobody reports a login here: a connection counts until it is looked at again, and it is looked at
+only when its address seems to have too many. So an accept costs the same with ten connections and
+with ten thousand. A TLS handshake that goes on is a stranger, too.
 """
 
 from __future__ import annotations

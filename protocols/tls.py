@@ -1,4 +1,6 @@
-"""Secured: TLS between a socket and a connection, by Python's ssl and two buffers in memory.
+"""TLS: encrypted connections, a connector's certificates, and whose certificate a peer showed.
+
+`Secured` stands between a socket and a connection, with Python's ssl and two buffers in memory.
 
 To the socket it is a protocol, to the connection a transport. The event loop's own TLS would do the
 same with a read buffer of 256 KiB for each connection, and without telling how much of what was
@@ -12,12 +14,10 @@ What bounds its memory:
 The handshake has a time limit. How it ends is told once: by `secured`, or by `failed` with a cause.
 A peer that ends without TLS's farewell has ended like any other: frames have their own ends.
 
-TLS: what a connector's certificates become, and whose certificate a peer showed.
-
-TLS 1.2 or newer, by Python's ssl (OpenSSL). A file that cannot be used is refused at start with its
-name. A client's certificate is checked against `client_ca` alone: who is not signed by it, or is
-expired, does not get through the handshake. Its common name is the user that AMQP's EXTERNAL logs
-in; one with several of them is nobody's.
+`make_context` turns a connector's certificates into a context: TLS 1.2 or newer, by OpenSSL. A file
+that cannot be used is refused at start with its name. A client's certificate is checked against
+`client_ca` alone: who is not signed by it, or is expired, does not get through the handshake. Its
+common name is the user that AMQP's EXTERNAL logs in; one with several of them is nobody's.
 """
 
 from __future__ import annotations

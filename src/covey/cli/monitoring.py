@@ -1,18 +1,18 @@
-"""`covey top`: a live view of the busiest queues, the groups that have waited longest, and the
-producers that are blocked.
+"""Watching a broker: `covey top`, `covey trace` and `covey check`.
 
-Rates come from the difference of two looks, so the first look has none. In a pipe it prints one
-block of plain text for each look.
+`covey top` is a live view of the busiest queues, the groups that have waited longest, and the
+producers that are blocked. Rates come from the difference of two looks, so the first look has none.
+In a pipe it prints one block of plain text for each look.
 
-`covey trace`: what happens on one queue, an event a line, as it happens.
+`covey trace` shows what happens on one queue, an event a line, as it happens. The broker keeps a
+queue's latest events while somebody asks for them, and this command asks again and again. Events
+that it could not fetch in time are counted on standard error.
 
-The broker keeps a queue's latest events while somebody asks for them; this asks again and again.
-What it could not fetch in time is told on standard error.
+`covey check` is one question with one exit code, for health checks of machines:
 
-`covey check`: one question, one exit code, for health checks of machines.
+    0 it works    1 it does not, or takes no messages now    3 nobody answers    4 the login is refused
 
-0 it works; 1 it does not, or takes no messages now; 3 nobody answers; 4 the login is refused. What
-the store has lost is told, and no failure: what is left works.
+What the store has lost is told, and is no failure: what is left works.
 """
 
 from __future__ import annotations

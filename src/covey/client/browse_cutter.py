@@ -6,10 +6,10 @@
     the producer's lines
     LF body NUL LF
 
-A frame codec has to expect anything from anybody. Here it is our own broker that writes, the same
-few lines before every message, so a search for their ends does, at a third of the cost: this is
-where a task of Spark spends its time. The first frame that does not look like this is left to the
-codec: the end of the browse, or an error. A frame that is not whole yet waits for its rest.
+A frame codec has to expect anything from anybody. Here our own broker writes, and it writes the
+same few lines before every message. So a search for their ends is enough, at a third of the cost:
+this is where a task of Spark spends its time. The first frame that does not look like this is left
+to the codec: the end of the browse, or an error. A frame that is not whole yet waits for its rest.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What can keep a client from its answer, told apart so that a command can choose its exit code.
+"""Errors of a client: what kept it from its answer, so that a command can choose its exit code.
 
 ClientError
 ├── UnreachableError     nobody answers there, or the broker went away
 ├── DeniedError          the broker is there and does not let us
 └── AnswerError          the broker understood and said no
 
-Reach: why a broker could not be reached, in one sentence that says what to look at.
+Why a broker could not be reached is told in one sentence that says what to look at:
 
     no host is named X             the name is wrong
     no broker answers at X         nothing listens there: is it running?

@@ -1,4 +1,4 @@
-"""Event keeper: runs the event log beside the broker, from the first event to the last file."""
+"""Event log task: runs the event log beside the broker, from the first event to the last file."""
 
 from __future__ import annotations
 
