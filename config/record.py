@@ -7,8 +7,8 @@ underscores, and by the names in OTHER_NAMES that the brokers Covey follows use.
 Sizes are written as people write them: `10k`, `100M`, `2G`, or a plain number of bytes. The letters
 are powers of 1024, as in Apollo's manual (`10k` is 10,240). Fractions, signs and other letters are
 refused: a limit that was misread is worse than a broker that does not start. Durations have no
-letters at all: their key says the unit (`_s`, `_ms`). What is written for people only is rounded, and
-names its unit (`1.5 GiB`).
+letters at all: their key says the unit (`_s`, `_ms`). What is written for people only is rounded,
+and names its unit (`1.5 GiB`).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import structlog
-from scripts.benchmark import amqp_wire as amqp
+from scripts.benchmark.wire import amqp_wire as amqp
 from scripts.tour.trace import MAIN_THREAD, Step, Trace
 
 from covey.config.settings import ConnectorSettings, Settings

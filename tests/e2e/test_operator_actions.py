@@ -13,14 +13,15 @@ import pytest
 
 from covey.core.events.audit import FAILED
 from covey.protocols.amqp.links.management import ENTITY_OPERATIONS, Management
-from covey.protocols.http.route import Need
 from covey.protocols.http.routes import API, ROUTES
+from covey.protocols.http.routing import Need
 from tests.e2e.support import BrokerProcess, running_broker
 from tests.e2e.ways import JOE, Line, Ways
 from tests.protocols.amqp.peer import Peer
 from tests.protocols.http.support import ADMIN
 
-READING: Final = {"QUERY", "GET-TYPES", "GET-ATTRIBUTES", "GET-OPERATIONS", "READ", "TRACE"}
+ASKING: Final = ("TYPES", "ATTRIBUTES", "OPERATIONS", "ANNOTATIONS", "MGMT-NODES")
+READING: Final = {"QUERY", "READ", "TRACE", *(f"GET-{what}" for what in ASKING)}
 HTTP_REMOTE: Final = "127.0.0.1:5000"
 DEFINED: Final = {
     "version": 1,

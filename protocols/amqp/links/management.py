@@ -26,16 +26,11 @@ Answers go to any address, such as a dynamic node's; or the client has a receivi
 | CLOSE-GROUP, PARK, UNPARK             | a queue by name, and `group`                          |
 | RETIRE                                | a consumer by name (`queue/number`)                   |
 | TRACE                                 | a queue by name, and `after`: the last event known    |
-
-Request: a management request read out of a message, and its answer written into one.
-
-Arguments may stand in the application properties or in the map that is the body; clients differ.
-The answer's correlation-id is the request's, or its message-id, bit by bit: an id keeps its type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -44,9 +39,8 @@ from covey.core.management.admin import Admin
 from covey.core.management.describe import Attributes, Plain
 from covey.core.naming.destination import Destination
 from covey.core.session import Session
-from covey.protocols.amqp.codec import decoder, encoder
 from covey.protocols.amqp.codec.checker import VALUES_MAX
-from covey.protocols.amqp.codec.types import skip
+from covey.protocols.amqp.links.management_request import Body, Request, encode_answer
 from covey.protocols.amqp.links.management_types import (
     SELF,
     SELF_NAME,
@@ -56,131 +50,14 @@ from covey.protocols.amqp.links.management_types import (
     attributes_of,
     entity,
     full_name,
-    named_by,
     type_name_of,
 )
 from covey.protocols.amqp.links.sender_link import IncomingLink
 from covey.protocols.amqp.messages.message import AmqpMessage
-from covey.protocols.amqp.messages.sections import (
-    APPLICATION_PROPERTIES,
-    CORRELATION_ID,
-    MESSAGE_ID,
-    PROPERTIES,
-    SEQUENCE,
-    VALUE,
-)
 from covey.protocols.amqp.outcomes import ACCEPTED_STATE
 
 if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
-
-
-Body = Mapping[str, Plain] | Sequence[Plain]
-
-STATUS_TEXTS: Final = {200: "OK", 201: "Created", 204: "No Content"}
-
-
-class Request:
-    """A management request, read."""
-
-    def __init__(self, message: AmqpMessage) -> None:
-        self.message = message
-        self.operation = self.text("operation").upper()
-        self.name = self.text("name")
-        self.type_name = type_name_of(self.text("type"))
-        if not self.name:
-            kind, self.name = named_by(self.text("identity"))
-            self.type_name = self.type_name or kind
-        self.body: dict[object, object] = {}
-        self.is_odd = message.sections.body_kind == SEQUENCE  # its body is no map
-        if message.sections.body_kind == VALUE:
-            body = decoder.decode(message.data, message.sections.body)
-            if isinstance(body, dict):
-                self.body = body
-            else:
-                self.is_odd = body is not None
-
-    def check_map(self) -> None:
-        """Raise RefusedError if there is a body that is not a map."""
-        if self.is_odd:
-            raise RefusedError(f"the body of {self.operation} is not a map", "invalid")
-
-    def check_type(self) -> None:
-        """Raise RefusedError unless the request names a type that there is."""
-        if not self.type_name:
-            raise RefusedError(f"{self.operation} without a type", "invalid")
-        if self.type_name not in TYPES:
-            raise RefusedError(f"there is no type {self.text('type')!r}", "invalid")
-
-    def the_name(self) -> str:
-        """Return the name of what is asked for; raises RefusedError if there is none."""
-        if not self.name:
-            raise RefusedError(f"{self.operation} without a name", "invalid")
-        return self.name
-
-    def text(self, name: str) -> str:
-        """Return an application property as text, "" if it is missing."""
-        value = self.message.lookup(name)
-        return "" if value is None else str(value)
-
-    def option(self, name: str) -> object:
-        """Return an argument, from the application properties or the body."""
-        value = self.message.lookup(name)
-        return self.body.get(name) if value is None else value
-
-    def number(self, name: str, default: int) -> int:
-        """Return an argument that counts something."""
-        value = self.option(name)
-        if value is None:
-            return default
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise RefusedError(f"{name} is not a count", "invalid")
-        return value
-
-    def arguments(self) -> dict[str, object]:
-        """Return the attributes to set; those under `arguments` are a queue's own.
-
-        What a thing is called cannot be set: it may be said again, but not otherwise.
-        """
-        self.check_map()
-        found = {str(key): value for key, value in self.body.items() if key != "arguments"}
-        nested = self.body.get("arguments")
-        if isinstance(nested, dict):
-            found.update({str(key): value for key, value in nested.items()})
-        kind = full_name(self.type_name)
-        same = {
-            "name": (self.name,),
-            "type": (kind, self.type_name),
-            "identity": (f"{kind}/{self.name}", self.name),
-        }
-        for known, values in same.items():
-            given = found.pop(known, None)
-            if given is not None and given not in values:
-                raise RefusedError(f"the {known} of {self.name} cannot be {given!r}", "invalid")
-        return found
-
-
-def encode_answer(request: AmqpMessage, status: int, text: str, body: Body) -> bytes:
-    """Write an answer; without a text it has that of its status."""
-    text = text or STATUS_TEXTS[status]
-    properties = [encoder.NULL] * CORRELATION_ID + [_correlation(request)]
-    named = {"statusCode": status, "statusDescription": text}
-    return b"".join(
-        (
-            encoder.section(PROPERTIES, encoder.compound(properties)),
-            encoder.section(APPLICATION_PROPERTIES, encoder.value(named)),
-            encoder.section(VALUE, encoder.value(body)),
-        )
-    )
-
-
-def _correlation(request: AmqpMessage) -> bytes:
-    offsets = request.sections.properties
-    for place in (CORRELATION_ID, MESSAGE_ID):
-        at = offsets[place] if place < len(offsets) else 0
-        if at and request.data[at : at + 1] != encoder.NULL:
-            return request.data[at : skip(request.data, at)]
-    return encoder.NULL
 
 
 MANAGEMENT_ADDRESS: Final = "$management"

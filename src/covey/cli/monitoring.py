@@ -10,7 +10,8 @@ that it could not fetch in time are counted on standard error.
 
 `covey check` is one question with one exit code, for health checks of machines:
 
-    0 it works    1 it does not, or takes no messages now    3 nobody answers    4 the login is refused
+    0 it works          1 it does not, or takes no messages now
+    3 nobody answers    4 the login is refused
 
 What the store has lost is told, and is no failure: what is left works.
 """

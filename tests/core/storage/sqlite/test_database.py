@@ -57,7 +57,7 @@ def test_everything_of_ours_is_the_owners_alone_whoever_made_the_directory(tmp_p
     (directory / "notes.txt").touch(0o644)
     database = opened(directory)
     database.connection.execute("insert into ids (digest) values (zeroblob(50000))")
-    names = (FILE, f"{FILE}-wal", f"{FILE}-shm", SCRATCH_FILE, "lock")
+    names = (FILE, f"{FILE}-wal", f"{FILE}-shm", SCRATCH_FILE, "confirmed", "lock")
     ours = dict.fromkeys(names, 0o600)
     assert modes(directory) == ours | {".": 0o700, "notes.txt": 0o644}
     assert database.exposed == []
