@@ -59,10 +59,6 @@ class VirtualHost:
         """Return the time of the current turn."""
         return self.clock.now
 
-    @now.setter
-    def now(self, now: float) -> None:
-        self.clock.now = now
-
     @property
     def ledger(self) -> Ledger | None:
         """Return the store's book, if there is a store."""

@@ -106,7 +106,7 @@ class Admin(Inspection):
         action = "close" if type_name == "connection" else "delete"
         with self.acting(action, type_name, name) as cost:
             self.check_manage(type_name, name)
-            self.host.now = now
+            self.broker.turn(now)
             if type_name == "queue":
                 cost.count = self._delete_queue(name, if_empty=if_empty, if_unused=if_unused)
             elif type_name == "topic":
@@ -205,7 +205,7 @@ class Admin(Inspection):
         name = canonical(Kind.QUEUE, name)
         authorise(self.identity, Verb.CREATE, str(Destination(Kind.QUEUE, name)))
         host = self.host
-        host.now = now
+        self.broker.turn(now)
         if name in host.queues:
             raise RefusedError(f"queue {name} exists already", "exists")
         queue = host.queue(name, self._declared(name, arguments, host.policies.queue(name)))

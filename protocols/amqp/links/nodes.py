@@ -108,7 +108,7 @@ class Nodes:
         found = self.queue_syntax.temporary(kind, number, self.broker_id, session.own_id)
         authorise(session.identity, Verb.CREATE, str(found))
         session.temporary.add(found)
-        session.host.now = self.engine.now
+        self.engine.broker.turn(self.engine.now)
         if is_topic:
             session.host.topic(found.name)
         else:

@@ -105,6 +105,15 @@ def test_a_declared_queue_is_not_swept_away(world: World) -> None:
     assert list(world.host.queues) == ["kept"]
 
 
+def test_declaring_and_deleting_turn_the_whole_clock(world: World) -> None:
+    admin = Admin(world.broker, world.host, OPERATOR)
+    clock = world.broker.clock
+    admin.declare("a", {}, 60.0)
+    assert (clock.now, clock.wall_ms) == (60.0, 60_000)
+    admin.delete("queue", "a", 90.0)
+    assert (clock.now, clock.wall_ms) == (90.0, 90_000)
+
+
 def test_a_declared_queue_groups_its_messages(world: World) -> None:
     world.admin.create("queue", "q", GROUPED, NOW)
     world.send("q", "a")
