@@ -95,6 +95,21 @@ ASYNC_PLACES: Final = (
     "tests/",
 )
 
+# Where a function called `is_...` or `has_...` only looks.
+PURE_PREDICATES: Final = (
+    "core/broker/",
+    "core/dispatch/",
+    "core/host/",
+    "core/model/",
+    "core/queue/",
+    "groups/",
+)
+PREDICATE: Final = re.compile(r"_?(?:is|has)_")
+CHANGING_METHODS: Final = frozenset(
+    "add append appendleft clear discard extend insert pop popleft remove setdefault update".split()
+)
+CHANGING_FUNCTIONS: Final = frozenset(("heapify", "heappop", "heappush", "heapreplace"))
+
 # Tests of more than one module: real clients, random runs, whole brokers, the pages' examples.
 TESTS_OF_THE_WHOLE: Final = ("acceptance", "docs", "e2e", "interop", "properties")
 TESTS_OF_THE_CHECKOUT: Final = ("test_scripts.py", "test_tidy.py")
@@ -231,6 +246,34 @@ def orphaned_tests(source: Source) -> list[str]:
     return [f"{source.place}: no module of that name to test"]
 
 
+def acting_predicates(source: Source) -> list[str]:
+    """Finds what a predicate changes by its own hand, not what it calls."""
+    if not source.place.startswith(PURE_PREDICATES):
+        return []
+    return [
+        f"{source.place}:{node.lineno}: {function.name} changes something: {ast.unparse(node)}"
+        for function in source.functions()
+        if PREDICATE.match(function.name) and not is_setter(function)
+        for node in ast.walk(function)
+        if is_change(node)
+    ]
+
+
+def is_setter(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any(isinstance(mark, ast.Attribute) for mark in function.decorator_list)
+
+
+def is_change(node: ast.AST) -> bool:
+    """Return True if a node sets or deletes an attribute or an item, or changes a container."""
+    if isinstance(node, ast.Attribute | ast.Subscript):
+        return not isinstance(node.ctx, ast.Load)
+    if not isinstance(node, ast.Call):
+        return False
+    if isinstance(node.func, ast.Name):
+        return node.func.id in CHANGING_FUNCTIONS
+    return isinstance(node.func, ast.Attribute) and node.func.attr in CHANGING_METHODS
+
+
 def foreign_places(place: str, text: str) -> list[str]:
     return [
         f"{place}:{number}: {found.group()}"
@@ -291,6 +334,7 @@ RULES: Final[tuple[Rule, ...]] = (
     impure_imports,
     misplaced_async,
     orphaned_tests,
+    acting_predicates,
 )
 
 
@@ -351,6 +395,9 @@ def test_every_room_is_linked_into_the_package_and_nothing_else_is() -> None:
         (misplaced_async, "core/x.py", "async def f(): ...\n"),
         (orphaned_tests, "tests/core/test_no_such_thing.py", ""),
         (orphaned_tests, "tests/test_no_such_thing.py", ""),
+        (acting_predicates, "core/queue/x.py", "def is_x(self): self.x = 1\n"),
+        (acting_predicates, "core/queue/x.py", "def _has_x(y): return heappop(y)\n"),
+        (acting_predicates, "groups/x.py", "def is_x(y): return y.pop()\n"),
     ],
 )
 def test_each_rule_finds_its_offence(rule: Rule, place: str, text: str) -> None:

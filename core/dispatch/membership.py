@@ -285,8 +285,8 @@ class Start:
         if self._present() == 0:
             self.arm()
 
-    def begins(self) -> bool:
-        """Say whether anything may be handed out now."""
+    def begin_if_due(self) -> bool:
+        """Begin if it is time; return True if anything may be handed out now."""
         if not self.has_begun:
             enough = 0 < self.board.rules.consumers_before_dispatch <= self._present()
             self.has_begun = enough or 0 < self.deadline <= self.board.now

@@ -26,6 +26,7 @@ from covey.core.model.consumer import Consumer
 from covey.core.model.entry import PENDING, STORING, Entry
 
 RELINK_MIN: Final = 64  # below this many dead entries a relink is not worth its walk
+UNREAD: Final = "its next message is being read from the store"
 
 
 class Placement:
@@ -171,6 +172,8 @@ class Placement:
             why = self._hold_reason(lane, head)
             if why:
                 lane.why = why
+                if why == UNREAD:
+                    board.unread[lane] = None
                 return HELD
         lane.target = self.admission.target_of(lane, head) if board.has_selectors else owner
         if lane.target is None and board.has_selectors and not self.admission.is_wanted(head):
@@ -197,8 +200,7 @@ class Placement:
         if head.state == STORING:
             return "its next message is being written to the store"
         if head.message is None:
-            self.board.unread[lane] = None
-            return "its next message is being read from the store"
+            return UNREAD
         if lane.hold_until > self.board.now:
             return "waiting before the next try of a failed message"
         if rules.unsettled_max and lane.unsettled >= rules.unsettled_max:

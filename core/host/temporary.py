@@ -92,12 +92,13 @@ def admitted(
     sessions: Mapping[int, Session],
 ) -> tuple[Destination, ...]:
     """Return the targets that are there to get a message; raises RefusedError if one says no."""
-    return tuple([target for target in targets if _admits(session, target, broker_id, sessions)])
+    return tuple([target for target in targets if _admit(session, target, broker_id, sessions)])
 
 
-def _admits(
+def _admit(
     session: Session, target: Destination, broker_id: str, sessions: Mapping[int, Session]
 ) -> bool:
+    """Let a session send to a target, and remember that it may; False if nobody is there."""
     if target in session.sendable and exists(session.host, target):
         return True
     authorise(session.identity, Verb.SEND, str(target))

@@ -69,24 +69,28 @@ class Arrivals:
             if self.commits.keeps(queue, message):
                 self.commits.follow()  # the first of them may be on its way to the disk
             return
-        if queue.has_quota and not self._has_place(queue, message):
+        if queue.has_quota and not self._make_place(queue, message):
             return
         self.place(queue, message)
         if duplicates is not None:
             self.commits.remember(queue, message, duplicates)
 
-    def place(self, queue: Queue, message: Message) -> None:
-        """Put a message into a queue, whatever it holds: at once, or when its time comes."""
+    def place(self, queue: Queue, message: Message, group: str | None = None) -> None:
+        """Put a message into a queue, whatever it holds: at once, or when its time comes.
+
+        The group is the message's own unless another is given.
+        """
         try:
             if message.due_ms and self._is_early(message):
                 values = queue.discipline.last_values
-                key = (
-                    queue.discipline.group_of(message) if values is None else values.key_of(message)
-                )
+                if values is not None:
+                    key = values.key_of(message)
+                else:
+                    key = queue.discipline.group_of(message) if group is None else group
                 self.commits.delay(queue, message, key)
                 queue.mark()
             elif queue.discipline.last_values is None:
-                self.commits.put(queue, message)
+                self.commits.put(queue, message, "", group)
             else:
                 self._replace(queue, message)
         except GroupIdError as error:
@@ -97,16 +101,11 @@ class Arrivals:
 
         Its sender is long gone, and whoever has it now cannot help it: there is nobody to refuse.
         """
-        discipline = queue.discipline
-        had_groups = discipline.has_groups
         try:
-            discipline.group_of(message)
+            group = queue.discipline.group_of(message)
         except GroupIdError:
-            discipline.has_groups = False
-        try:
-            self.place(queue, message)
-        finally:
-            discipline.has_groups = had_groups
+            group = ""
+        self.place(queue, message, group)
 
     def come_due(self, queue: Queue, waiting: Waiting) -> None:
         """Let in a message whose time has come."""
@@ -115,7 +114,8 @@ class Arrivals:
         self.commits.enter(queue, waiting)
         _drop(queue, older)
 
-    def _has_place(self, queue: Queue, message: Message) -> bool:
+    def _make_place(self, queue: Queue, message: Message) -> bool:
+        """Make room for a message as its queue's policy says; False: it was dropped instead."""
         older = self._older(queue, message)
         if older is not None:
             is_tail = queue.settings.full_policy == "drop tail"

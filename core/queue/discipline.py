@@ -122,8 +122,11 @@ class Duplicates:
         """Remember what a restart found; numbers ascend."""
         self._add(number, known)
 
-    def outdated(self) -> int:
-        """Return below which number the store may forget, 0 if that is not worth it yet."""
+    def take_outdated(self) -> int:
+        """Return below which number the store is to forget, 0 if that is not worth it yet.
+
+        A number is returned once: the store is taken to have forgotten what is below it.
+        """
         limit = self.next_number - self.window
         if limit - self.pruned < PRUNE_EVERY:
             return 0

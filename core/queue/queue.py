@@ -63,7 +63,7 @@ class Queue(Source):
         self.discipline = Discipline(self.board, key)
         self.placement = Placement(self.board)
         self.membership = Membership(self.board, self.placement)
-        self.dispatch = Dispatch(self.board, self.placement, self.membership, self.expire_head)
+        self.dispatch = Dispatch(self.board, self.placement, self.membership, self.expire_if_due)
         self.returns = Returns(self)
         self.timers = Timers(self.board, self.membership, self._expire, self.returns.set_pending)
         self.exclusions = Exclusions(self.board, self.membership, self.dispatch)
@@ -95,11 +95,15 @@ class Queue(Source):
 
     # Coming in.
 
-    def enqueue(self, message: Message, state: int = PENDING) -> Entry:
-        """Give the message its number and its place; raises GroupIdError for a bad group id."""
+    def enqueue(self, message: Message, state: int = PENDING, group: str | None = None) -> Entry:
+        """Give the message its number and its place; raises GroupIdError for a bad group id.
+
+        The group is the message's own unless another is given.
+        """
         board = self.board
         discipline = self.discipline
-        group = discipline.group_of(message)
+        if group is None:
+            group = discipline.group_of(message)
         lane = self.placement.lane_for(group) if group else discipline.lane_of(message)
         seq = self.next_seq
         self.next_seq = seq + 1
@@ -140,7 +144,7 @@ class Queue(Source):
         if entry.state == STORING:
             entry.state = PENDING
             lane = entry.lane
-            if self.expire_head(entry):
+            if self.expire_if_due(entry):
                 pass  # its second may have passed meanwhile, and nobody would look again
             elif lane.is_grouped and lane.head is entry:
                 self.placement.resolve(lane)
@@ -162,7 +166,7 @@ class Queue(Source):
         self.is_dirty = False
         self.ages.note(self.next_seq, now)
         self.timers.run()
-        is_open = self.start.has_begun or self.start.begins()
+        is_open = self.start.has_begun or self.start.begin_if_due()
         more = is_open and self.dispatch.pump(budget)
         if not more and self.draining:
             resting, self.draining = self.draining, []
@@ -282,8 +286,8 @@ class Queue(Source):
         start = 0.0 if self.start.has_begun else self.start.deadline
         return min(due, start) if due and start else due or start
 
-    def expire_head(self, entry: Entry) -> bool:
-        """Drop an entry that ran out before its second passed; the dispatch asks."""
+    def expire_if_due(self, entry: Entry) -> bool:
+        """Drop an entry that ran out before its second passed; return True if it did."""
         if self.board.has_run_out(entry):
             self._expire(entry)
             return True

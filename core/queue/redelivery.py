@@ -62,7 +62,7 @@ class Returns:
         entry.state = PENDING
         queue.drop_cursor = min(queue.drop_cursor, entry.seq)
         values = queue.discipline.last_values
-        if queue.expire_head(entry):
+        if queue.expire_if_due(entry):
             return
         if values is not None and values.is_outdated(entry):
             queue.counts.dropped += 1

@@ -192,7 +192,7 @@ class Expiry:
         second = expires_ms // MS_PER_S
         return self._ends.get(second, 0) or second * MS_PER_S + LAST_MS
 
-    def due(self, wall_ms: int) -> Iterable[int]:
+    def take_due(self, wall_ms: int) -> Iterable[int]:
         """Return the numbers whose second has passed, and forget them."""
         passed: list[int] = []
         while self._seconds and (self._seconds[0] + 1) * MS_PER_S <= wall_ms:
@@ -304,7 +304,7 @@ class Timers:
 
     def _run_expiry(self) -> None:
         index = self.board.index
-        for seq in self.expiry.due(self.board.wall_ms):
+        for seq in self.expiry.take_due(self.board.wall_ms):
             entry = index.get(seq)
             # Those are looked at when they come back, or are committed.
             if entry is not None and entry.state != ACQUIRED and entry.state != STORING:

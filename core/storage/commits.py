@@ -191,21 +191,22 @@ class Commits:
         """Say whether a message is to survive a restart there."""
         return message.persistent and self.is_durable and queue.is_durable
 
-    def put(self, queue: Queue, message: Message, key: str = "") -> Entry:
+    def put(self, queue: Queue, message: Message, key: str = "", group: str | None = None) -> Entry:
         """Enqueue a message, through the store if it is to survive.
 
-        The key is what a last-value queue knows it by; else the store keeps its group.
+        The key is what a last-value queue knows it by; else the store keeps its group, which is
+        the message's own unless another is given.
         """
         shelf = queue.shelf
         if queue.next_seq >= shelf.reserve_at:
             self.ledger.reserve(queue)
         is_kept = message.persistent and self.keeps(queue, message)
         if not is_kept and queue.next_seq < shelf.secured:
-            entry = queue.enqueue(message, PENDING)
+            entry = queue.enqueue(message, PENDING, group)
             if self.is_durable:  # else nothing is ever put out of memory
                 self.arrived(queue, entry)
             return entry
-        entry = queue.enqueue(message, STORING)
+        entry = queue.enqueue(message, STORING, group)
         if is_kept:
             entry.marks = KEPT  # a new one has no other marks
             self.store.append(shelf.number, entry.seq, key or entry.lane.name, message)
@@ -256,7 +257,7 @@ class Commits:
         if known[0] == FIRST_ID:
             self.store.forget_ids(number, IDS_MAX)  # of a time before it last remembered none
         self.store.remember(number, *known)
-        outdated = duplicates.outdated()
+        outdated = duplicates.take_outdated()
         if outdated:
             self.store.forget_ids(number, outdated)
         self._promise()

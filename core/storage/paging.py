@@ -305,7 +305,7 @@ class Pager:
         self._count(shelf, entry.size)
         shelf.loaded.append(entry)
         lane = entry.lane
-        if queue.expire_head(entry):
+        if queue.expire_if_due(entry):
             return
         if lane.is_grouped and lane.head is entry:
             queue.placement.resolve(lane)

@@ -65,7 +65,7 @@ class Bodies:
         self.queue.shelf.out += sign
         self.queue.shelf.resident -= sign * entry.size
         self.referee.slips[entry.seq].is_out = body is None
-        if body is not None and self.queue.expire_head(entry):
+        if body is not None and self.queue.expire_if_due(entry):
             return
         if entry.lane.is_grouped and entry.lane.head is entry:
             self.queue.placement.resolve(entry.lane)

@@ -19,8 +19,8 @@ def test_a_second_is_due_once_it_has_passed() -> None:
     expiry.add(entry(1, 5_999))
     expiry.add(entry(2, 5_000))
     assert expiry.next_ms() == 6_000
-    assert list(expiry.due(5_999)) == []
-    assert sorted(expiry.due(6_000)) == [1, 2]
+    assert list(expiry.take_due(5_999)) == []
+    assert sorted(expiry.take_due(6_000)) == [1, 2]
     assert expiry.next_ms() == 0
 
 
@@ -31,7 +31,7 @@ def test_a_rounded_time_is_the_last_of_its_second_and_falls_due_with_it() -> Non
     assert rounded == 5_000_999
     assert expiry.rounded(7_000_001) == 7_000_999  # also of a second that has nothing in it
     expiry.rebuild([entry(1, rounded)])
-    assert list(expiry.due(5_001_000)) == [1]
+    assert list(expiry.take_due(5_001_000)) == [1]
 
 
 def test_a_rebuild_keeps_the_living() -> None:
@@ -41,7 +41,7 @@ def test_a_rebuild_keeps_the_living() -> None:
     assert expiry.is_bloated(1)
     assert not expiry.is_bloated(REBUILD_MIN)
     expiry.rebuild([entry(7, 9_000), entry(8, 0)])
-    assert list(expiry.due(10_000)) == [7]
+    assert list(expiry.take_due(10_000)) == [7]
 
 
 def test_nothing_is_delivered_after_its_time_even_within_its_second() -> None:
@@ -105,7 +105,7 @@ def test_a_clock_that_is_set_back_expires_nothing_early_and_all_in_the_end() -> 
     expiry = Expiry()
     for seq, expires_ms in enumerate((5_000, 6_000, 4_000_000), start=1):
         expiry.add(entry(seq, expires_ms))
-    assert list(expiry.due(6_000)) == [1]
-    assert list(expiry.due(1_000)) == []
-    assert list(expiry.due(7_000)) == [2]
-    assert list(expiry.due(5_000_000)) == [3]
+    assert list(expiry.take_due(6_000)) == [1]
+    assert list(expiry.take_due(1_000)) == []
+    assert list(expiry.take_due(7_000)) == [2]
+    assert list(expiry.take_due(5_000_000)) == [3]
