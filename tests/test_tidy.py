@@ -110,6 +110,9 @@ CHANGING_METHODS: Final = frozenset(
 )
 CHANGING_FUNCTIONS: Final = frozenset(("heapify", "heappop", "heappush", "heapreplace"))
 
+# What the store's rooms still tell each other by callables that are set later.
+CALLABLES_SET_LATER: Final = ("core/storage/",)
+
 # Tests of more than one module: real clients, random runs, whole brokers, the pages' examples.
 TESTS_OF_THE_WHOLE: Final = ("acceptance", "docs", "e2e", "interop", "properties")
 TESTS_OF_THE_CHECKOUT: Final = ("test_scripts.py", "test_tidy.py")
@@ -255,7 +258,7 @@ def acting_predicates(source: Source) -> list[str]:
         for function in source.functions()
         if PREDICATE.match(function.name) and not is_setter(function)
         for node in ast.walk(function)
-        if is_change(node)
+        if isinstance(node, ast.expr) and is_change(node)
     ]
 
 
@@ -272,6 +275,57 @@ def is_change(node: ast.AST) -> bool:
     if isinstance(node.func, ast.Name):
         return node.func.id in CHANGING_FUNCTIONS
     return isinstance(node.func, ast.Attribute) and node.func.attr in CHANGING_METHODS
+
+
+def late_callables(source: Source) -> list[str]:
+    """A callable is given to a constructor, as a method of a class that says what it is for.
+
+    Finds a lambda, a `partial` or a name that is only ever a method, set on another object.
+    """
+    if not source.place.startswith("core/") or source.place.startswith(CALLABLES_SET_LATER):
+        return []
+    return [
+        f"{source.place}:{node.lineno}: {ast.unparse(node)}"
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Assign) and is_callable(node.value)
+        if any(is_of_another(target) for target in node.targets)
+    ]
+
+
+def is_of_another(target: ast.expr) -> bool:
+    """Return True if an attribute of something other than `self` itself is set."""
+    if not isinstance(target, ast.Attribute):
+        return False
+    return not (isinstance(target.value, ast.Name) and target.value.id == "self")
+
+
+def is_callable(value: ast.expr) -> bool:
+    if isinstance(value, ast.Call):
+        return isinstance(value.func, ast.Name) and value.func.id == "partial"
+    if isinstance(value, ast.Attribute):
+        return value.attr in method_names()
+    return isinstance(value, ast.Lambda)
+
+
+@cache
+def method_names() -> frozenset[str]:
+    """Every name of the core that is a method somewhere, and a property or an attribute nowhere."""
+    methods: set[str] = set()
+    others: set[str] = set()
+    for source in our_sources():
+        if not source.place.startswith("core/"):
+            continue
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.Attribute) and is_change(node):
+                others.add(node.attr)
+        for kind in [node for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef)]:
+            for node in kind.body:
+                if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                    others.add(node.target.id)
+                elif isinstance(node, ast.FunctionDef):
+                    marks = [ast.unparse(mark) for mark in node.decorator_list]
+                    (others if "property" in marks else methods).add(node.name)
+    return frozenset(methods - others)
 
 
 def foreign_places(place: str, text: str) -> list[str]:
@@ -335,6 +389,7 @@ RULES: Final[tuple[Rule, ...]] = (
     misplaced_async,
     orphaned_tests,
     acting_predicates,
+    late_callables,
 )
 
 
@@ -397,6 +452,9 @@ def test_every_room_is_linked_into_the_package_and_nothing_else_is() -> None:
         (orphaned_tests, "tests/test_no_such_thing.py", ""),
         (acting_predicates, "core/queue/x.py", "def is_x(self): self.x = 1\n"),
         (acting_predicates, "core/queue/x.py", "def _has_x(y): return heappop(y)\n"),
+        (late_callables, "core/queue/x.py", "queue.done = lambda: None\n"),
+        (late_callables, "core/queue/x.py", "def f(self): queue.timers.done = self.enqueue\n"),
+        (late_callables, "core/queue/x.py", "def f(self): self.queue.done = partial(f, 1)\n"),
         (acting_predicates, "groups/x.py", "def is_x(y): return y.pop()\n"),
     ],
 )

@@ -23,7 +23,6 @@ other.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from covey.config.settings import Settings
 from covey.core.broker.recovery import recover
@@ -50,7 +49,6 @@ from covey.core.naming.policies import Policies
 from covey.core.publishing.arrivals import Arrivals
 from covey.core.publishing.publishing import Publishing
 from covey.core.publishing.transactions import Transactions
-from covey.core.queue.queue import Queue
 from covey.core.security.throttle import throttle_of
 from covey.core.security.users import Identity, Users, Verb
 from covey.core.selector import Selector
@@ -124,13 +122,18 @@ class Broker:
             clock=self.clock,
             audit=self.audit,
         )
-        self.commits = Commits(store or MemoryStore(), settings.store.unwritten_max)
+        self.commits = Commits(store or MemoryStore(), settings.store.unwritten_max, self._wake)
         self.promises = self.commits.promises
         arrivals = Arrivals(self.commits, self.clock, self.limits)
         self.sessions: dict[int, Session] = {}
         self.publishing = Publishing(self.commits, arrivals, settings.broker.id, self.sessions)
         self.transactions = Transactions(self.publishing, self.clock, self.limits)
-        self.turns = Turns(self.clock, self.commits, self.publishing)
+        is_durable = self.commits.is_durable
+        self.pager = Pager(self.commits, self.limits, decoders or {}) if is_durable else None
+        self.hosts: list[VirtualHost] = []
+        self.turns = Turns(
+            self.clock, self.commits, self.publishing, self.hosts, self.audit, self.pager
+        )
         self.rounds = Rounds(self)
         self.claims = Claims()
         self.traces = Traces(self.clock)
@@ -141,27 +144,16 @@ class Broker:
         self.run_mark = ""  # and this in names of temporary destinations
         self.wake: Callable[[], None] = nothing  # asks the server for another `run` soon
         policies = Policies(settings)
-        self.hosts = [VirtualHost(entry, policies, self.clock) for entry in settings.virtual_hosts]
-        for host in self.hosts:
-            host.founding.dirty = self.turns.dirty
-            host.put = self.publishing.fill
-            host.founding.prepare = self._prepare
-        if self.commits.is_durable:
-            self.commits.wake = self._wake
-            self.turns.pager = Pager(self.commits, self.limits, decoders or {})
-            for host in self.hosts:
-                host.founding.ledger = self.commits.ledger
+        ledger = self.commits.ledger if is_durable else None
+        for entry in settings.virtual_hosts:
+            self.hosts.append(VirtualHost(entry, policies, self.clock, self.turns, ledger))
+        if is_durable:
             recover(self.hosts, self.commits)
 
     @property
-    def dirty(self) -> list[Queue]:
-        """Return the queues that the next run will look at."""
-        return self.turns.dirty
-
-    @property
-    def pager(self) -> Pager | None:
-        """Return what keeps bodies out of memory; None if there is no place for them."""
-        return self.turns.pager
+    def is_dirty(self) -> bool:
+        """Return True if the next run has a queue to pump."""
+        return self.turns.is_any_dirty
 
     @property
     def damages(self) -> list[str]:
@@ -338,18 +330,3 @@ class Broker:
 
     def _wake(self) -> None:
         self.wake()
-
-    # What a new queue is told.
-
-    def _prepare(self, queue: Queue) -> None:
-        queue.dead_letter = self._dead_letter
-        queue.board.alarm = self.audit.group_trouble
-        queue.timers.let_in = partial(self.publishing.arrivals.come_due, queue)
-        if self.commits.is_durable:
-            queue.removed = self.commits.removed
-            queue.retried = self.commits.retried
-
-    def _dead_letter(self, queue: Queue, message: Message, reason: str) -> None:
-        host = next((host for host in self.hosts if host.has(queue)), None)
-        if host is not None:
-            self.publishing.dead_letter(host, queue, message, reason)

@@ -13,29 +13,49 @@ has passed, and forgotten when they have none any more.
 from __future__ import annotations
 
 from covey.core.clock import Clock
+from covey.core.events.audit import Audit
+from covey.core.host.virtual_host import VirtualHost
+from covey.core.model.entry import Entry
+from covey.core.model.message import Message
 from covey.core.publishing.publishing import Publishing
+from covey.core.queue.owner import QueueOwner
 from covey.core.queue.queue import Queue
+from covey.core.queue.timers import Waiting
 from covey.core.storage.commits import Commits
 from covey.core.storage.paging import Pager
 
 
-class Turns:
-    """The queues that have something to do."""
+class Turns(QueueOwner):
+    """The queues that have something to do, and what they ask of the broker meanwhile."""
 
-    __slots__ = ("_clock", "_commits", "_publishing", "_timed", "dirty", "pager")
-
-    def __init__(self, clock: Clock, commits: Commits, publishing: Publishing) -> None:
-        self.dirty: list[Queue] = []
-        self.pager: Pager | None = None  # none without a durable store
+    def __init__(
+        self,
+        clock: Clock,
+        commits: Commits,
+        publishing: Publishing,
+        hosts: list[VirtualHost],
+        audit: Audit,
+        pager: Pager | None,
+    ) -> None:
+        """Begin with no queue; the broker fills `hosts`, and there is a pager with a store."""
+        super().__init__(audit)
+        self.pager = pager
+        self._dirty: list[Queue] = []
         self._timed: set[Queue] = set()
+        self._hosts = hosts
         self._clock = clock
         self._commits = commits
         self._publishing = publishing
 
     @property
+    def is_any_dirty(self) -> bool:
+        """Return True if the next run has a queue to pump."""
+        return bool(self._dirty)
+
+    @property
     def is_due(self) -> bool:
         """Say whether there is something to do."""
-        return bool(self.dirty or self._publishing.parking.freed or self._commits.is_due)
+        return bool(self._dirty or self._publishing.parking.freed or self._commits.is_due)
 
     def run(self, budget: int) -> bool:
         """Deliver what can be delivered and hand the changes over; True: there is more to do."""
@@ -57,7 +77,7 @@ class Turns:
         now = self._clock.now
         wall_ms = self._clock.wall_ms
         self._publishing.fan_out(now)
-        dirty = self.dirty
+        dirty = self._dirty
         while dirty:
             queue = dirty.pop()
             if queue.pump(now, wall_ms, budget):
@@ -81,3 +101,35 @@ class Turns:
             else:
                 deadline = min(deadline, due)
         return deadline
+
+    # What queues ask for (`core.queue.owner`).
+
+    def mark(self, queue: Queue) -> None:
+        """Pump the queue at the end of this turn."""
+        self._dirty.append(queue)
+
+    def removed(self, queue: Queue, entry: Entry) -> None:
+        """Delete a message from the store."""
+        self._commits.removed(queue, entry)
+
+    def retried(self, queue: Queue, entry: Entry) -> None:
+        """Count a failed delivery in the store."""
+        self._commits.retried(queue, entry)
+
+    def dead_letter(self, queue: Queue, message: Message, reason: str) -> None:
+        """Put a dead message into its dead-letter queue; nothing if its own queue has ended."""
+        host = next((host for host in self._hosts if host.has(queue)), None)
+        if host is not None:
+            self._publishing.dead_letter(host, queue, message, reason)
+
+    def freed(self, queue: Queue) -> None:
+        """Try the work that waits for room in the queue, between dispatches."""
+        self._publishing.parking.free(queue)
+
+    def let_in(self, queue: Queue, waiting: Waiting) -> None:
+        """Enqueue a message whose time has come."""
+        self._publishing.arrivals.come_due(queue, waiting)
+
+    def fill(self, queue: Queue, message: Message) -> None:
+        """Put a message of a topic into the queue, as its quota allows."""
+        self._publishing.fill(queue, message)

@@ -16,7 +16,6 @@ that is willing, the oldest of those it kept is hot.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Final
 
@@ -25,6 +24,7 @@ from covey.core.dispatch.lane import OPEN, READY, Lane
 from covey.core.dispatch.level import Level
 from covey.core.dispatch.rules import GroupRules
 from covey.core.dispatch.view import View
+from covey.core.events.audit import Audit
 from covey.core.events.event import KIND_NAMES, EventKind, QueueEvents
 from covey.core.model.consumer import Consumer
 from covey.core.model.entry import Entry
@@ -37,12 +37,12 @@ INTRODUCED_MAX: Final = 8192  # then all are forgotten, and some told twice: und
 class Board:
     """What one queue knows about its lanes, views and consumers."""
 
-    def __init__(self, name: str, strategy: GroupStrategy, rules: GroupRules) -> None:
+    def __init__(self, name: str, strategy: GroupStrategy, rules: GroupRules, audit: Audit) -> None:
         self.name = name
+        self.audit = audit  # hears of groups in trouble
         self.rules = rules
         self.use(strategy)
         self.events: QueueEvents | None = None
-        self.alarm: Callable[[str, str, str], None] | None = None  # an operator's ear
         self.now = 0.0
         self.wall_ms = 0  # the time of day, which expiry is told in
         self.index = Index()
@@ -82,8 +82,7 @@ class Board:
     def record_trouble(self, kind: EventKind, group: str, consumer: int, seq: int) -> None:
         """Report an event that an operator must hear of, whoever else listens."""
         self.record(kind, group, consumer, seq)
-        if self.alarm is not None:
-            self.alarm(self.name, KIND_NAMES[kind], group)
+        self.audit.group_trouble(self.name, KIND_NAMES[kind], group)
 
     def introduce(self, group: str, consumer: int) -> None:
         """Note that a consumer has had a message of a group."""

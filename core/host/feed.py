@@ -23,7 +23,6 @@ the moment it is published: the sender's receipt has to wait for the store if th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from covey.core.clock import Clock
@@ -223,12 +222,11 @@ class Feed(Source):
 class Tap:
     """A queue's share of one or more topics, through a selector if it has one."""
 
-    def __init__(self, queue: Queue, enqueue: Callable[[Queue, Message], None]) -> None:
+    def __init__(self, queue: Queue) -> None:
         self.queue = queue
         self.selector: Selector | None = None
         self.not_from = ""  # a client whose own messages it does not take; "": there is none
         self.topics: dict[Topic, None] = {}  # an ordered set: a pattern may mean very many
-        self._enqueue = enqueue
 
     def admits(self, message: Message, client: str) -> bool:
         """Say whether it takes a message of a client."""
@@ -239,4 +237,4 @@ class Tap:
     def offer(self, message: Message, client: str = "") -> None:
         """Put a client's message into the queue if it is admitted."""
         if self.admits(message, client):
-            self._enqueue(self.queue, message)
+            self.queue.owner.fill(self.queue, message)

@@ -13,7 +13,6 @@ are kept; the numbers of those that were forgotten go on from the highest of the
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from covey.config.queues import QueueSettings
@@ -22,6 +21,7 @@ from covey.core.events.event import EventSink
 from covey.core.naming.destination import TEMPORARY_ROOT
 from covey.core.naming.policies import Policies
 from covey.core.queue.counters import Counts
+from covey.core.queue.owner import QueueOwner
 from covey.core.queue.policy import key_of, strategy_of
 from covey.core.queue.queue import Queue
 from covey.core.storage.ledger import Ledger
@@ -60,14 +60,21 @@ class Numbers:
 class Founding:
     """What all queues of one virtual host are given."""
 
-    def __init__(self, host_id: str, policies: Policies, clock: Clock) -> None:
+    def __init__(
+        self,
+        host_id: str,
+        policies: Policies,
+        clock: Clock,
+        owner: QueueOwner,
+        ledger: Ledger | None,
+    ) -> None:
+        """Make queues that belong to an owner; the ledger is the store's, if there is a store."""
         self.policies = policies
         self.numbers = Numbers()
-        self.dirty: list[Queue] = []
         self.gone = Counts()  # what happened on queues that have ended
         self.events: EventSink | None = None
-        self.ledger: Ledger | None = None  # the store's book, if there is a store
-        self.prepare: Callable[[Queue], None] = _nothing  # the broker's hooks into a new queue
+        self.ledger = ledger
+        self._owner = owner
         self._host_id = host_id
         self._clock = clock
 
@@ -75,14 +82,12 @@ class Founding:
         """Make a queue; the kind is the store's word for what it is."""
         limits = self.policies.broker
         strategy = strategy_of(settings)
-        queue = Queue(name, settings, strategy, key_of(settings, strategy, limits))
+        queue = Queue(name, settings, strategy, key_of(settings, strategy, limits), self._owner)
         queue.membership.selectors_max = limits.selectors_per_queue_max
         queue.next_seq = self.numbers.take(name)
         queue.dropped_to = queue.next_seq - 1  # what an earlier queue of the name still held
-        queue.dirty = self.dirty
         queue.touched_at = self._clock.now
         self.report(queue)
-        self.prepare(queue)
         if self.ledger is not None:
             self.ledger.open(self._host_id, kind, queue)
         return queue
@@ -100,8 +105,8 @@ class Founding:
             consumer.cancelled(reason)
         self.gone.add(queue.counts)
         self.gone.dropped += queue.board.index.count
-        if queue.freed is not None:
-            queue.freed(queue)  # who waits for room in it goes on, to a new queue of its name
+        if queue.is_awaited:
+            self._owner.freed(queue)  # who waits for room in it goes on, to a new queue of its name
 
     def _remember(self, queue: Queue) -> None:
         # Nobody else ever gets a connection's temporary name, and its readers are gone.
@@ -110,7 +115,3 @@ class Founding:
         forgotten = self.numbers.keep(queue.name, queue.next_seq)
         if forgotten and self.ledger is not None:
             self.ledger.forget(self._host_id, forgotten, self.numbers.floor)
-
-
-def _nothing(queue: Queue) -> None:
-    """Prepare nothing."""

@@ -6,7 +6,7 @@ matches, and swept away when they are empty and unused (`auto_delete_after_s`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from covey.config.queues import QueueSettings
 from covey.config.settings import VirtualHostSettings
@@ -19,11 +19,11 @@ from covey.core.host.queue_factory import Founding
 from covey.core.host.senders import Senders
 from covey.core.host.subscription import Durable, Subscription
 from covey.core.host.topic import Topic
-from covey.core.model.message import Message
 from covey.core.naming.destination import DURABLE_PREFIX, TEMPORARY_ROOT, Destination, Kind
 from covey.core.naming.pattern import Pattern
 from covey.core.naming.pattern_index import PatternIndex
 from covey.core.naming.policies import Policies
+from covey.core.queue.owner import QueueOwner
 from covey.core.queue.queue import Queue
 from covey.core.storage.ledger import Ledger
 from covey.core.storage.store import DURABLE, QUEUE
@@ -36,11 +36,17 @@ class VirtualHost:
     """The destinations that clients of one host name share."""
 
     def __init__(
-        self, settings: VirtualHostSettings, policies: Policies, clock: Clock | None = None
+        self,
+        settings: VirtualHostSettings,
+        policies: Policies,
+        clock: Clock,
+        owner: QueueOwner,
+        ledger: Ledger | None = None,
     ) -> None:
+        """Begin with nothing; its queues belong to the owner, the ledger is the store's."""
         self.id = settings.id
         self.host_names = frozenset([name.lower() for name in settings.host_names])
-        self.clock = clock or Clock()
+        self.clock = clock
         self.policies = policies
         self.queues: dict[str, Queue] = {}
         self.topics: dict[str, Topic] = {}
@@ -49,10 +55,9 @@ class VirtualHost:
         self.durables: dict[str, Durable] = {}
         self.declared: set[str] = set()  # queues that stay though empty and unused
         self.queue_patterns: PatternIndex[Subscription] = PatternIndex()
-        self.audience = Audience(policies, self.clock)
+        self.audience = Audience(policies, clock)
         self.senders = Senders()
-        self.founding = Founding(self.id, policies, self.clock)
-        self.put: Callable[[Queue, Message], None] = _enqueue
+        self.founding = Founding(self.id, policies, clock, owner, ledger)
 
     @property
     def now(self) -> float:
@@ -96,7 +101,7 @@ class VirtualHost:
         self.audience.meet(topic)
         mirror = self.mirror_of(name)
         if mirror is not None:
-            topic.fill(Tap(mirror, self.put))
+            topic.fill(Tap(mirror))
         return topic
 
     def mirror(self, queue: Queue) -> None:
@@ -104,7 +109,7 @@ class VirtualHost:
         if self.mirror_of(queue.name) is queue:
             topic = self.topic(queue.name)  # a new one has heard of the queue by now
             if not any(tap.queue is queue for tap in topic.taps):
-                topic.fill(Tap(queue, self.put))
+                topic.fill(Tap(queue))
 
     def mirror_of(self, name: str) -> Queue | None:
         """Return the queue that takes what is sent to the topic of its name, if there is one."""
@@ -127,7 +132,7 @@ class VirtualHost:
         if durable is None:
             settings = self.policies.durable(name)
             queue = self.founding.begin(DURABLE_PREFIX + name, settings, DURABLE)
-            durable = Durable(name, queue, Tap(queue, self.put))
+            durable = Durable(name, queue, Tap(queue))
             self.durables[name] = durable
         return durable
 
@@ -286,7 +291,3 @@ def _is_idle(queue: Queue) -> bool:
     has_messages = board.index.count or queue.timers.delayed.count
     is_used = board.consumers or board.browsers or board.parked or queue.discipline.remembers
     return not (has_messages or is_used)
-
-
-def _enqueue(queue: Queue, message: Message) -> None:
-    queue.enqueue(message)

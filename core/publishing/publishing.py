@@ -74,19 +74,26 @@ class Work:
 class Parking:
     """Who waits for what."""
 
-    def __init__(self) -> None:
+    def __init__(self, opened: list[Gate]) -> None:
+        """Begin with nobody; `opened` has the gates that have opened since the last look."""
         self.waiting: dict[Obstacle, deque[Work]] = {}
         self.freed: dict[Obstacle, None] = {}  # those that somebody waits for, and need not
+        self._opened = opened
 
     def add(self, obstacle: Obstacle, work: Work) -> None:
         """Let a piece of work wait for a queue or a gate."""
         self.waiting.setdefault(obstacle, deque()).append(work)
-        obstacle.freed = self.free
+        obstacle.is_awaited = True
 
     def free(self, obstacle: Obstacle) -> None:
         """Hear that a queue has more room or is gone, or that a gate has opened."""
         if obstacle in self.waiting:
             self.freed[obstacle] = None
+
+    @property
+    def is_due(self) -> bool:
+        """Return True if something that somebody waits for was freed."""
+        return bool(self.freed or self._opened)
 
     def sessions(self) -> list[Session]:
         """Return whose work waits, each as often as it does."""
@@ -97,7 +104,11 @@ class Parking:
 
         `attempt` returns what stands in the way, None if the work is done with.
         """
-        while self.freed:
+        while self.is_due:
+            while self._opened:
+                self.free(self._opened.pop(0))
+            if not self.freed:
+                return
             obstacle = next(iter(self.freed))
             del self.freed[obstacle]
             self._retry(obstacle, attempt)
@@ -116,17 +127,17 @@ class Parking:
             else:
                 del self.waiting[obstacle]
                 self.freed.pop(obstacle, None)
-                obstacle.freed = None
+                obstacle.is_awaited = False
         return gone
 
     def _retry(self, obstacle: Obstacle, attempt: Callable[[Work], Obstacle | None]) -> None:
         line = self.waiting.pop(obstacle, None)
-        obstacle.freed = None
+        obstacle.is_awaited = False
         while line:
             found = attempt(line[0])
             if found is obstacle:
                 self.waiting[obstacle] = line
-                obstacle.freed = self.free
+                obstacle.is_awaited = True
                 return
             work = line.popleft()
             if found is not None:
@@ -154,7 +165,7 @@ class Publishing:
         self.arrivals = arrivals
         self.broker_id = broker_id
         self.sessions = sessions
-        self.parking = Parking()
+        self.parking = Parking(commits.dam.opened)
         self._fanned: Topic | None = None  # the one topic that may have gathered messages
 
     def publish(

@@ -14,7 +14,7 @@ comes back `core.queue.redelivery`'s. Rules held here:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from covey.config.queues import QueueSettings
 from covey.core.dispatch.admission import Exclusions
@@ -39,6 +39,7 @@ from covey.core.model.entry import (
 from covey.core.model.message import Message
 from covey.core.queue.counters import Ages, Counts
 from covey.core.queue.discipline import Discipline
+from covey.core.queue.owner import QueueOwner
 from covey.core.queue.redelivery import Returns
 from covey.core.queue.storage_state import Shelf
 from covey.core.queue.timers import Timers
@@ -50,33 +51,35 @@ class Queue(Source):
     """Messages in order, until a consumer has settled each."""
 
     def __init__(
-        self, name: str, settings: QueueSettings, strategy: GroupStrategy, key: GroupKey
+        self,
+        name: str,
+        settings: QueueSettings,
+        strategy: GroupStrategy,
+        key: GroupKey,
+        owner: QueueOwner,
     ) -> None:
         self.name = name
+        self.owner = owner
         self.counts = Counts()
         self.ages = Ages()
         self.next_seq = 1
         self.dropped_to = 0  # no number above it went but by being settled
         self.size = 0  # content bytes of all entries
         self.consumer_numbers = 0
-        self.board = Board(name, strategy, rules_of(settings))
+        self.board = Board(name, strategy, rules_of(settings), owner.audit)
         self.discipline = Discipline(self.board, key)
         self.placement = Placement(self.board)
         self.membership = Membership(self.board, self.placement)
         self.dispatch = Dispatch(self.board, self.placement, self.membership, self.expire_if_due)
         self.returns = Returns(self)
-        self.timers = Timers(self.board, self.membership, self._expire, self.returns.set_pending)
+        self.timers = Timers(self)
         self.exclusions = Exclusions(self.board, self.membership, self.dispatch)
         self.start = Start(self.board, self.membership)
         self.draining: list[Consumer] = []  # AMQP links to be told when nothing more can come
         self.is_durable = settings.durable
-        self.is_dirty = False
-        self.dirty: list[Queue] = []  # the broker's list of queues to pump
+        self.is_dirty = False  # its owner will pump it
+        self.is_awaited = False  # somebody waits for room in it
         self.shelf = Shelf()
-        self.removed: Callable[[Queue, Entry], None] | None = None  # the store's delete, if any
-        self.retried: Callable[[Queue, Entry], None] | None = None  # and its count of failures
-        self.dead_letter: Callable[[Queue, Message, str], None] | None = None
-        self.freed: Callable[[Queue], None] | None = None  # somebody waits for room
         self.drop_cursor = 0  # nothing before it may be dropped; a return moves it back
         self.touched_at = 0.0
         self.apply(settings)
@@ -154,7 +157,7 @@ class Queue(Source):
         """Have the queue pumped at the end of this turn."""
         if not self.is_dirty:
             self.is_dirty = True
-            self.dirty.append(self)
+            self.owner.mark(self)
 
     # Going out.
 
@@ -244,8 +247,8 @@ class Queue(Source):
             self.dispatch.plain.trim()
 
     def _remove(self, entry: Entry) -> None:
-        if entry.marks & STORED and self.removed is not None:
-            self.removed(self, entry)
+        if entry.marks & STORED:
+            self.owner.removed(self, entry)
         if entry.message is None:
             self.shelf.out -= 1
         else:
@@ -256,8 +259,8 @@ class Queue(Source):
         entry.lane.count -= 1
         self.size -= entry.size
         self.board.index.remove(entry.seq)
-        if self.freed is not None:
-            self.freed(self)
+        if self.is_awaited:
+            self.owner.freed(self)
 
     # For readers that keep numbers.
 
@@ -289,16 +292,17 @@ class Queue(Source):
     def expire_if_due(self, entry: Entry) -> bool:
         """Drop an entry that ran out before its second passed; return True if it did."""
         if self.board.has_run_out(entry):
-            self._expire(entry)
+            self.expire(entry)
             return True
         return False
 
-    def _expire(self, entry: Entry) -> None:
-        if self.settings.dlq_expired and self.dead_letter is not None:
+    def expire(self, entry: Entry) -> None:
+        """Drop an entry that has run out; as a dead letter, if the policy says so."""
+        if self.settings.dlq_expired:
             if entry.message is None:
                 self.shelf.overdue.append(entry.seq)  # looked at again once its body is read
                 return
-            self.dead_letter(self, entry.message, "expired")
+            self.owner.dead_letter(self, entry.message, "expired")
         self.counts.expired += 1
         self.drop(entry, EventKind.EXPIRE)
 

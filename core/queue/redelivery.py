@@ -47,8 +47,7 @@ class Returns:
     def count_try(self, entry: Entry) -> None:
         """Count a delivery that came to nothing, in the store too."""
         entry.deliveries += 1
-        if self.queue.retried is not None:
-            self.queue.retried(self.queue, entry)
+        self.queue.owner.retried(self.queue, entry)
 
     def set_pending(self, entry: Entry) -> None:
         """Put an entry in line again, unless its time is over. Does not resolve its lane."""
@@ -135,6 +134,5 @@ class Returns:
         message = entry.content
         queue.counts.dead += 1
         queue.record(EventKind.DEAD_LETTER, entry)
-        if queue.dead_letter is not None:
-            queue.dead_letter(queue, message, reason)
+        queue.owner.dead_letter(queue, message, reason)
         queue.finish(entry)

@@ -42,18 +42,17 @@ be a day of traffic. So the table is rebuilt when dead numbers outweigh the livi
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from covey.core.dispatch.lane import DRAINING, HELD, Lane
-from covey.core.dispatch.membership import Membership
-from covey.core.dispatch.state import Board
 from covey.core.events.event import EventKind
 from covey.core.model.entry import ACQUIRED, AWAY, STORING, Entry
 from covey.core.model.message import Message
 
 if TYPE_CHECKING:
+    from covey.core.queue.queue import Queue
     from covey.core.storage.store import MessageRecord
 
 
@@ -232,30 +231,20 @@ class Timers:
         "age_at",
         "away",
         "board",
-        "come_back",
         "delayed",
-        "expire",
         "expiry",
-        "let_in",
         "membership",
+        "queue",
     )
 
-    def __init__(
-        self,
-        board: Board,
-        membership: Membership,
-        expire: Callable[[Entry], None],
-        come_back: Callable[[Entry], None],
-    ) -> None:
-        self.board = board
-        self.membership = membership
-        self.expire = expire  # drops an entry that has run out
-        self.come_back = come_back  # puts an entry back at its place
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+        self.board = queue.board
+        self.membership = queue.membership
         self.expiry = Expiry()
         self.away: list[tuple[float, int]] = []  # heap: plain entries waiting out a delay
         self.age_at = 0.0
         self.delayed = Delayed()
-        self.let_in: Callable[[Waiting], None] = _nobody  # enqueues a message whose time has come
 
     def send_away(self, entry: Entry, delay: float) -> None:
         """Let a plain entry wait before it is offered again."""
@@ -269,13 +258,13 @@ class Timers:
         now = board.now
         if self.delayed.count:
             for waiting in self.delayed.take_due(board.wall_ms, DUE_PORTION):
-                self.let_in(waiting)
+                self.queue.owner.let_in(self.queue, waiting)
         if self.expiry.count:
             self._run_expiry()
         while self.away and self.away[0][0] <= now:
             entry = board.index.get(heappop(self.away)[1])
             if entry is not None and entry.state == AWAY:
-                self.come_back(entry)
+                self.queue.returns.set_pending(entry)
         while board.holds and board.holds[0][0] <= now:
             self._end_hold(heappop(board.holds)[2])
         if self.membership.absent:
@@ -308,7 +297,7 @@ class Timers:
             entry = index.get(seq)
             # Those are looked at when they come back, or are committed.
             if entry is not None and entry.state != ACQUIRED and entry.state != STORING:
-                self.expire(entry)
+                self.queue.expire(entry)
         if self.expiry.is_bloated(index.count):
             self.expiry.rebuild(index)
 
@@ -323,7 +312,3 @@ class Timers:
             # The very sum that was waited for: a difference of times may be a bit too small.
             if lane.draining_since + board.rules.drain_limit_s <= board.now:
                 board.record_trouble(EventKind.DRAIN_OVERDUE, lane.name, holder, 0)
-
-
-def _nobody(waiting: Waiting) -> None:
-    """Let nobody in: a queue without a broker takes no delayed messages."""

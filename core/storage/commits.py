@@ -172,8 +172,10 @@ class Batch:
 class Commits:
     """The batch being gathered, and those on their way to the disk."""
 
-    def __init__(self, store: MessageStore, unwritten_max: int) -> None:
+    def __init__(self, store: MessageStore, unwritten_max: int, wake: Callable[[], None]) -> None:
+        """Begin with nothing; `wake` asks for another turn."""
         self.store = store
+        self.wake = wake
         self.dam = Dam(unwritten_max)
         self.promises = Promises()
         self.is_durable = store.is_durable
@@ -183,7 +185,6 @@ class Commits:
         self.in_flight: dict[int, Batch] = {}
         self.arrived: Callable[[Queue, Entry], None] = _nothing  # an entry became visible
         self.spilled: Callable[[Queue, Entry], None] = _nothing  # its body is in the scratch file
-        self.wake: Callable[[], None] = _nobody  # asks for another turn
         store.finished = self.finished
         store.pressed = self.pressed
 
@@ -360,7 +361,3 @@ class Commits:
 
 def _nothing(queue: Queue, entry: Entry) -> None:
     """Do nothing: there is no pager."""
-
-
-def _nobody() -> None:
-    """Wake nobody."""

@@ -18,7 +18,6 @@ no queue holds a message: waiting would free nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from covey.config.record import human_size
@@ -31,18 +30,20 @@ MESSAGE_COST: Final = 1024
 class Gate:
     """One cause for which producers wait."""
 
-    __slots__ = ("freed", "reason")
+    __slots__ = ("_opened", "is_awaited", "reason")
 
-    def __init__(self) -> None:
+    def __init__(self, opened: list[Gate]) -> None:
+        """Begin open; `opened` is where a gate goes when it opens for somebody who waits."""
         self.reason = ""  # in words for people; "" while it is open
-        self.freed: Callable[[Gate], None] | None = None  # somebody waits here
+        self.is_awaited = False  # somebody waits here
+        self._opened = opened
 
     def set(self, reason: str) -> None:
         """Shut it, or open it with ""; who waits hears of that."""
         was_shut = bool(self.reason)
         self.reason = reason
-        if was_shut and not reason and self.freed is not None:
-            self.freed(self)
+        if was_shut and not reason and self.is_awaited:
+            self._opened.append(self)
 
 
 class Dam:
@@ -53,6 +54,7 @@ class Dam:
         "disk",
         "is_shut",
         "memory",
+        "opened",
         "spilling",
         "spilling_bytes",
         "unwritten",
@@ -64,10 +66,11 @@ class Dam:
         self.unwritten = 0  # bytes of persistent messages on their way to the disk
         self.spilling_bytes = 0  # bytes of others that go there since memory has no room
         self.unwritten_max = unwritten_max
-        self.memory = Gate()
-        self.disk = Gate()
-        self.behind = Gate()
-        self.spilling = Gate()
+        self.opened: list[Gate] = []  # since those who wait were last asked to try again
+        self.memory = Gate(self.opened)
+        self.disk = Gate(self.opened)
+        self.behind = Gate(self.opened)
+        self.spilling = Gate(self.opened)
 
     def gate(self, *, is_persistent: bool) -> Gate | None:
         """Return what keeps such a message out, None if nothing does."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from covey.core.model.consumer import Window
 from covey.core.model.entry import Outcome
+from covey.core.queue.owner import Unowned
 from covey.core.queue.queue import Queue
 from covey.core.queue.quota import oldest_available
 from covey.groups import make
@@ -20,7 +21,7 @@ def bench() -> Bench:
 
 
 def keyed(header: str, default: str) -> Queue:
-    return Queue("keyed", policy(), make("shared"), GroupKey(header, default))
+    return Queue("keyed", policy(), make("shared"), GroupKey(header, default), Unowned())
 
 
 def test_s1_the_configured_header_alone_is_the_group() -> None:

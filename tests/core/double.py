@@ -13,6 +13,7 @@ from covey.core.model.entry import Entry, Outcome
 from covey.core.model.message import Message
 from covey.core.naming.destination import Destination, Syntax
 from covey.core.naming.policies import Policies
+from covey.core.queue.owner import QueueOwner, Unowned
 from covey.core.security.users import Identity
 from covey.core.session import Session
 from covey.core.storage.memory import MemoryStore
@@ -158,7 +159,7 @@ def places(text: str) -> tuple[Destination, ...]:
     return Syntax().parse(text, allow_patterns=True)
 
 
-def make_host(settings: Settings | None = None) -> VirtualHost:
+def make_host(settings: Settings | None = None, owner: QueueOwner | None = None) -> VirtualHost:
     """Make a virtual host with nobody around it."""
     given = settings or Settings()
-    return VirtualHost(given.virtual_hosts[0], Policies(given), Clock())
+    return VirtualHost(given.virtual_hosts[0], Policies(given), Clock(), owner or Unowned())

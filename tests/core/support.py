@@ -9,12 +9,14 @@ from __future__ import annotations
 from covey.config.queues import GroupSettings, QueueSettings
 from covey.config.settings import Settings
 from covey.core.clock import Clock
+from covey.core.events.audit import Audit
 from covey.core.events.event import EventKind, EventSink, QueueEvents
 from covey.core.host.virtual_host import VirtualHost
 from covey.core.model.consumer import Consumer, Window
 from covey.core.model.entry import PENDING, Entry, Outcome
 from covey.core.model.message import Message, Neutral
 from covey.core.naming.policies import Policies
+from covey.core.queue.owner import Unowned
 from covey.core.queue.queue import Queue
 from covey.core.security.users import Identity
 from covey.core.selector import Selector, Value, compile_selector
@@ -23,7 +25,7 @@ from covey.groups import make
 from covey.groups.key import GroupKey
 
 _SETTINGS = Settings()
-_HOST = VirtualHost(_SETTINGS.virtual_hosts[0], Policies(_SETTINGS), Clock())
+_HOST = VirtualHost(_SETTINGS.virtual_hosts[0], Policies(_SETTINGS), Clock(), Unowned())
 NOBODY = Session(0, _HOST, Identity("nobody"))  # the queue never looks at a consumer's session
 
 Event = tuple[EventKind, str, int, int]
@@ -114,10 +116,26 @@ class OneForAll(EventSink):
         return self
 
 
+class Grave(Unowned):
+    """An owner that keeps the dead messages."""
+
+    def __init__(self, audit: Audit | None) -> None:
+        super().__init__(audit)
+        self.dead: list[tuple[Message, str]] = []
+
+    def dead_letter(self, queue: Queue, message: Message, reason: str) -> None:
+        self.dead.append((message, reason))
+
+
 class Bench:
     """One queue, its clock and its events."""
 
-    def __init__(self, strategy: str = "simple", settings: QueueSettings | None = None) -> None:
+    def __init__(
+        self,
+        strategy: str = "simple",
+        settings: QueueSettings | None = None,
+        audit: Audit | None = None,
+    ) -> None:
         self.now = 1.0
         self.wall_ms = 1_000_000
         options = QueueSettings() if settings is None else settings
@@ -128,11 +146,11 @@ class Bench:
             cache_size=groups.cache_size,
             ring_points=groups.ring_points,
         )
-        self.queue = Queue("work", options, rule, GroupKey())
+        owner = Grave(audit)
+        self.dead = owner.dead
+        self.queue = Queue("work", options, rule, GroupKey(), owner)
         self.events = Events()
         self.queue.board.events = self.events
-        self.dead: list[tuple[Message, str]] = []
-        self.queue.dead_letter = self._bury
 
     def send(
         self,
@@ -215,9 +233,6 @@ class Bench:
     def owner(self, group: str) -> Consumer | None:
         """Give the owner of a group that has messages."""
         return self.queue.board.lanes[group].owner
-
-    def _bury(self, queue: Queue, message: Message, reason: str) -> None:
-        self.dead.append((message, reason))
 
 
 def selector_of(text: str) -> Selector | None:

@@ -13,6 +13,7 @@ from covey.core.events.event import EventKind
 from covey.core.model.consumer import Window
 from covey.core.model.entry import PENDING, STORING, Entry, Outcome
 from covey.core.queue import policy as commands
+from covey.core.queue.owner import Unowned
 from covey.core.queue.queue import Queue
 from covey.core.queue.quota import oldest_available
 from covey.core.selector import compile_selector
@@ -86,7 +87,9 @@ class Driver:
         self.groups = GROUPS[: self.random.choice((2, 3, 5))]
         self.now = 1.0
         self.wall_ms = 1_000_000
-        self.queue = Queue("judged", settings_of(self.policy), strategy_of(strategy), GroupKey())
+        self.queue = Queue(
+            "judged", settings_of(self.policy), strategy_of(strategy), GroupKey(), Unowned()
+        )
         self.referee = Referee(self.queue, self.policy, OWNERSHIPS[strategy]())
         self.queue.board.events = self.referee
         self.consumers: dict[int, JudgedConsumer] = {}

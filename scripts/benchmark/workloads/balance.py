@@ -20,6 +20,7 @@ from scripts.benchmark.workloads.workloads import strategies
 
 from covey.config.queues import QueueSettings
 from covey.core.model.consumer import Window
+from covey.core.queue.owner import Unowned
 from covey.core.queue.queue import Queue
 from covey.core.session import Session
 from covey.groups import STRATEGIES, make
@@ -77,7 +78,7 @@ def _measure(session: Session, strategy: str, consumers: int) -> Result:
 
 def heaviest(session: Session, strategy: str, consumers: int, chance: Random) -> float:
     """Return the load of the heaviest consumer in fair shares."""
-    queue = Queue("bench", QueueSettings(), make(strategy), GroupKey())
+    queue = Queue("bench", QueueSettings(), make(strategy), GroupKey(), Unowned())
     queue.consumer_numbers = chance.getrandbits(32)  # a ring stands differently in each run
     takers = [Taker(session, Window(UNLIMITED)) for _ in range(consumers)]
     for taker in takers:

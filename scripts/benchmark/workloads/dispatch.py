@@ -29,6 +29,7 @@ from covey.config.settings import Settings
 from covey.core.broker.broker import Broker
 from covey.core.model.consumer import Consumer, Window
 from covey.core.model.entry import Entry, Outcome
+from covey.core.queue.owner import Unowned
 from covey.core.queue.queue import Queue
 from covey.core.security.users import Identity
 from covey.core.session import Session
@@ -98,7 +99,7 @@ def _child(backlog: int, groups: int) -> Finding:
 
 def run(backlog: int, groups: int) -> Finding:
     """Fill a queue, block it, and time the one live group."""
-    queue = Queue("bench", QueueSettings(), make("simple"), GroupKey())
+    queue = Queue("bench", QueueSettings(), make("simple"), GroupKey(), Unowned())
     session = bench_session()
     before = _resident()
     block = Block(b"\ndestination:/queue/bench")

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from covey.core.host.feed import Tap
 from covey.core.model.message import Message
+from covey.core.queue.owner import Unowned
 from covey.core.queue.queue import Queue
 from tests.core.double import letter, make_host
 from tests.core.support import selector_of
 
 
+class Taker(Unowned):
+    """An owner that keeps what is meant for its queues."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken: list[tuple[Queue, Message]] = []
+
+    def fill(self, queue: Queue, message: Message) -> None:
+        self.taken.append((queue, message))
+
+
 def test_a_tap_puts_what_its_selector_admits() -> None:
-    queue = make_host().queue("a")
-    taken: list[tuple[Queue, Message]] = []
-    tap = Tap(queue, lambda place, message: taken.append((place, message)))
+    owner = Taker()
+    queue = make_host(owner=owner).queue("a")
+    tap = Tap(queue)
     yes, no = letter("yes"), letter("no")
     tap.selector = selector_of("name = 'yes'")
     for message in (yes, no):
         tap.offer(message)
-    assert taken == [(queue, yes)]
+    assert owner.taken == [(queue, yes)]

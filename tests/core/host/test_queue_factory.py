@@ -12,7 +12,8 @@ def test_a_queue_that_comes_back_goes_on_counting_unless_it_was_temporary() -> N
     room = Room()
     host = room.broker.hosts[0]
     for name, number in (("a", 2), ("temp.default.1.x", 1)):
-        host.put(host.queue(name), letter("x"))
+        queue = host.queue(name)
+        queue.owner.fill(queue, letter("x"))
         host.delete_queue(name, "gone")
         assert host.queue(name).next_seq == number
 

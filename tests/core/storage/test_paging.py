@@ -14,6 +14,7 @@ from covey.config.queues import GroupSettings, QueueSettings
 from covey.config.settings import BrokerSettings, Settings
 from covey.core.model.consumer import Window
 from covey.core.model.entry import Entry, Outcome
+from covey.core.queue.owner import Unowned
 from covey.core.queue.policy import strategy_of
 from covey.core.queue.queue import Queue
 from covey.core.selector import compile_selector
@@ -115,7 +116,7 @@ def test_message_that_was_out_is_not_delivered_after_its_time_even_within_its_se
 def test_message_beyond_the_window_takes_at_most_200_bytes(groups: int) -> None:
     # Not the default strategy: its bounded memory of hashes would weigh on so short a backlog.
     settings = QueueSettings(groups=GroupSettings(strategy="simple"))
-    queue = Queue("a", settings, strategy_of(settings), GroupKey())
+    queue = Queue("a", settings, strategy_of(settings), GroupKey(), Unowned())
     count = 10 * 1000
     tracemalloc.start()
     try:

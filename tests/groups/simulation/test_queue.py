@@ -11,6 +11,7 @@ import pytest
 from covey.config.queues import QueueSettings
 from covey.core.model.consumer import Consumer, Window
 from covey.core.model.entry import Entry, Outcome
+from covey.core.queue.owner import Unowned
 from covey.core.queue.queue import Queue
 from covey.groups.key import GroupKey
 from covey.groups.simulation.load import Load
@@ -59,7 +60,7 @@ class Replay:
     def __init__(self, load: Load, policy: Policy, credit: int) -> None:
         self.load = load
         self.credit = credit
-        self.queue = Queue("work", QueueSettings(), policy.strategy(), GroupKey())
+        self.queue = Queue("work", QueueSettings(), policy.strategy(), GroupKey(), Unowned())
         self.taken: list[tuple[int, int]] = []
         self.finishes: list[tuple[float, int, Clerk]] = []
         self.clerks: list[Clerk] = []

@@ -84,7 +84,7 @@ class World:
         is_busy = True
         while is_busy:
             is_busy = any([client.work() for client in self.clients])
-            if self.broker.dirty:
+            if self.broker.is_dirty:
                 self.broker.run(self.now)
                 is_busy = True
 

@@ -176,8 +176,8 @@ class House:
         broker = self.broker
         assert broker.pager is not None
         broker.run(self.now)
-        while broker.commits.in_flight or broker.pager.pages_under_way or broker.dirty:
-            if not broker.dirty:
+        while broker.commits.in_flight or broker.pager.pages_under_way or broker.is_dirty:
+            if not broker.is_dirty:
                 self.loop.turn()
             broker.run(self.now)
 

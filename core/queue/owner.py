@@ -1,0 +1,102 @@
+# Compiled by mypyc: see setup.py.
+"""QueueOwner: what a queue asks of the broker that it belongs to.
+
+A queue keeps order, and does nothing beyond itself. What has to happen elsewhere it tells its
+owner, which is given to it when it is made and stays the same.
+
+| call         | when                                   | the broker then                         |
+|--------------|----------------------------------------|-----------------------------------------|
+| mark         | something happened to it               | pumps it at the end of the turn         |
+| removed      | a message that is on disk has gone     | deletes it from the store               |
+| retried      | a delivery failed                      | counts that in the store                |
+| dead_letter  | a message has died                     | puts it into the dead-letter queue      |
+| freed        | it lost a message and `is_awaited`     | tries the work that waits for room      |
+| let_in       | a delayed message's time has come      | enqueues the message, through the store |
+| fill         | a topic it listens to has a message    | puts it in, as the quota allows         |
+
+Groups in trouble are told to the owner's `audit`.
+
+All of them but `fill` and `let_in` may be called in the middle of a dispatch: an owner takes a note
+or changes another queue, and never calls back into the same one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from mypy_extensions import mypyc_attr
+
+from covey.core.events.audit import Audit, Unheard
+
+if TYPE_CHECKING:
+    from covey.core.model.entry import Entry
+    from covey.core.model.message import Message
+    from covey.core.queue.queue import Queue
+    from covey.core.queue.timers import Waiting
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class QueueOwner(ABC):
+    """Whom a queue belongs to."""
+
+    def __init__(self, audit: Audit) -> None:
+        self.audit = audit
+
+    @abstractmethod
+    def mark(self, queue: Queue) -> None:
+        """Pump the queue at the end of this turn; called once until it is pumped."""
+
+    @abstractmethod
+    def removed(self, queue: Queue, entry: Entry) -> None:
+        """Forget a stored message that has left the queue."""
+
+    @abstractmethod
+    def retried(self, queue: Queue, entry: Entry) -> None:
+        """Remember how often a message was delivered and came back."""
+
+    @abstractmethod
+    def dead_letter(self, queue: Queue, message: Message, reason: str) -> None:
+        """Put a message that has died where the queue's policy says."""
+
+    @abstractmethod
+    def freed(self, queue: Queue) -> None:
+        """Note that a queue somebody waits for has more room, or has ended."""
+
+    @abstractmethod
+    def let_in(self, queue: Queue, waiting: Waiting) -> None:
+        """Enqueue a message whose time has come."""
+
+    @abstractmethod
+    def fill(self, queue: Queue, message: Message) -> None:
+        """Put a message of a topic into the queue, as its quota allows."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Unowned(QueueOwner):
+    """Nobody: a queue on its own, in a test or a benchmark. Its user pumps it."""
+
+    def __init__(self, audit: Audit | None = None) -> None:
+        super().__init__(audit or Unheard())
+
+    def mark(self, queue: Queue) -> None:
+        """Leave the pump to the user."""
+
+    def removed(self, queue: Queue, entry: Entry) -> None:
+        """Do nothing: there is no store."""
+
+    def retried(self, queue: Queue, entry: Entry) -> None:
+        """Do nothing: there is no store."""
+
+    def dead_letter(self, queue: Queue, message: Message, reason: str) -> None:
+        """Let it go: there is no other queue."""
+
+    def freed(self, queue: Queue) -> None:
+        """Do nothing: nobody waits."""
+
+    def let_in(self, queue: Queue, waiting: Waiting) -> None:
+        """Let it go: delayed messages are the broker's to keep."""
+
+    def fill(self, queue: Queue, message: Message) -> None:
+        """Enqueue it, whatever the quota says."""
+        queue.enqueue(message)
