@@ -5,13 +5,15 @@ Subscriptions, unsettled deliveries (through their consumers), open transactions
 destinations. `Broker.drop` returns all of it to its place when the connection goes.
 
 A session is blocked while one of its messages waits for room. Its protocol must not hand in
-further work then (`is_blocked`); `resume` is called when it may go on.
+further work then (`is_blocked`). Its `Client` is told when the protocol may go on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import mypyc_attr
 
 if TYPE_CHECKING:
     from covey.core.host.subscription import Subscription
@@ -25,16 +27,39 @@ if TYPE_CHECKING:
 TEMPORARY_MAX: Final = 1024  # more only if all of them are there
 
 
-def nothing() -> None:
-    """Do nothing: the `resume` of a session nobody waits for."""
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Client(ABC):
+    """The connection behind a session: what the core asks of its protocol.
+
+    Both may be called from inside the core: they take a note, and never call back into it.
+    """
+
+    @abstractmethod
+    def resume(self) -> None:
+        """Go on: nothing of the session waits for room any more."""
+
+    @abstractmethod
+    def kick(self, reason: str) -> None:
+        """End the connection, and tell the peer why."""
 
 
 class Session:
     """One connection, as the core knows it."""
 
-    def __init__(self, number: int, host: VirtualHost, identity: Identity, run: str = "") -> None:
-        """Begin with nothing; `run` tells apart starts of a broker, which count from 1 again."""
+    def __init__(
+        self,
+        number: int,
+        host: VirtualHost,
+        identity: Identity,
+        run: str = "",
+        client: Client | None = None,
+    ) -> None:
+        """Begin with nothing; `run` tells apart starts of a broker, which count from 1 again.
+
+        A session without a client lasts for one request, which nobody can end from outside.
+        """
         self.id = number
+        self.client = client
         self.run = run
         self.own_id = f"{number}-{run}" if run else str(number)  # never another connection's
         self.host = host
@@ -49,8 +74,6 @@ class Session:
         self.temporary: set[Destination] = set()
         self.temporary_max = TEMPORARY_MAX  # of them, before those that are gone are forgotten
         self.sendable: set[Destination] = set()  # what it was found to be allowed to send to
-        self.resume: Callable[[], None] = nothing
-        self.kick: Callable[[str], None] | None = None  # ends the connection, with a reason
         self.blocked = 0  # pieces of work waiting for room
         self.blocked_on = ""  # what for, in words for people
         self.blocked_since = 0.0
@@ -83,7 +106,13 @@ class Session:
         if self.blocked == 0:
             self.blocked_on = ""
             self.is_block_told = False
-            self.resume()
+            if self.client is not None:
+                self.client.resume()
+
+    def kick(self, reason: str) -> None:
+        """End the connection, if there is one behind the session, with a reason."""
+        if self.client is not None:
+            self.client.kick(reason)
 
     def paused_s(self, now: float) -> float:
         """Return how long the peer has not read what is meant for it."""

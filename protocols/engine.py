@@ -29,7 +29,7 @@ broker's log.
 from __future__ import annotations
 
 import ipaddress
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -38,7 +38,7 @@ import structlog
 from mypy_extensions import mypyc_attr
 
 from covey.core.errors import BrokerError
-from covey.core.session import Session
+from covey.core.session import Client, Session
 
 Log = structlog.typing.FilteringBoundLogger
 
@@ -55,7 +55,7 @@ def _nobody() -> None:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Engine(ABC):
+class Engine(Client):
     """One connection's protocol, without its socket."""
 
     def __init__(self, remote: str = "", log: Log | None = None) -> None:
@@ -102,6 +102,10 @@ class Engine(ABC):
     @abstractmethod
     def count_failure(self) -> None:
         """Count an exception that came out of this engine."""
+
+    def resume(self) -> None:
+        """Have the shell call `tick`, which goes on reading."""
+        self.wake()
 
     def report(self, event: str, **fields: str | None) -> None:
         """Log what a peer did wrong."""

@@ -52,7 +52,7 @@ from covey.core.publishing.transactions import Transactions
 from covey.core.security.throttle import throttle_of
 from covey.core.security.users import Identity, Users, Verb
 from covey.core.selector import Selector
-from covey.core.session import Session, nothing
+from covey.core.session import Client, Session
 from covey.core.storage.commits import Commits
 from covey.core.storage.memory import MemoryStore
 from covey.core.storage.paging import Decoder, Pager
@@ -105,12 +105,15 @@ class Broker:
         store: MessageStore | None = None,
         decoders: Mapping[str, Decoder] | None = None,
         audit: Audit | None = None,
+        wake: Callable[[], None] | None = None,
     ) -> None:
         """Put the core together, and bring back what the store holds.
 
         `decoders` read a stored message back, one for each `Message.kind`; `audit` hears of
-        denials, failed logins, slow consumers and groups in trouble.
+        denials, failed logins, slow consumers and groups in trouble; `wake` asks the server for
+        another `run` soon.
         """
+        self.wake: Callable[[], None] = wake or _nothing
         self.settings = settings
         self.limits = settings.broker
         self.audit = audit or Unheard()
@@ -122,7 +125,7 @@ class Broker:
             clock=self.clock,
             audit=self.audit,
         )
-        self.commits = Commits(store or MemoryStore(), settings.store.unwritten_max, self._wake)
+        self.commits = Commits(store or MemoryStore(), settings.store.unwritten_max, self.wake)
         self.promises = self.commits.promises
         arrivals = Arrivals(self.commits, self.clock, self.limits)
         self.sessions: dict[int, Session] = {}
@@ -142,7 +145,6 @@ class Broker:
         self.internal_errors = 0  # exceptions that nobody foresaw; whoever catches one logs it
         self.instance = "covey"  # names this run in message ids; the server makes it unique
         self.run_mark = ""  # and this in names of temporary destinations
-        self.wake: Callable[[], None] = nothing  # asks the server for another `run` soon
         policies = Policies(settings)
         ledger = self.commits.ledger if is_durable else None
         for entry in settings.virtual_hosts:
@@ -172,12 +174,14 @@ class Broker:
                 return host
         raise RefusedError(f"no virtual host has the host name {name}", "not-found")
 
-    def open(self, host: VirtualHost, identity: Identity, now: float) -> Session:
-        """Let a connection in that has logged in."""
+    def open(
+        self, host: VirtualHost, identity: Identity, now: float, client: Client | None = None
+    ) -> Session:
+        """Let a connection in that has logged in; its protocol's side of it is the client."""
         check_connection(self.sessions.values(), identity, self.limits)
         self.turn(now)
         self.session_numbers += 1
-        session = Session(self.session_numbers, host, identity, self.run_mark)
+        session = Session(self.session_numbers, host, identity, self.run_mark, client)
         session.connected_at = now
         self.sessions[session.id] = session
         return session
@@ -328,5 +332,6 @@ class Broker:
             host.report_to(events.of_host(host.id) if events is not None and is_other else events)
         self.traces.resume()
 
-    def _wake(self) -> None:
-        self.wake()
+
+def _nothing() -> None:
+    """Wake nobody: a broker in a test runs when it is told to."""

@@ -55,7 +55,7 @@ def look_for_slow(
             continue
         session.is_slow = True
         audit.slow_consumer(session.identity.name, session.remote, waited_s)
-        if limits.slow_consumer_kill and session.kick is not None:
+        if limits.slow_consumer_kill:
             session.kick(f"slow consumer: it has not read for {waited_s:.0f} s")
 
 

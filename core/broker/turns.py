@@ -55,14 +55,14 @@ class Turns(QueueOwner):
     @property
     def is_due(self) -> bool:
         """Say whether there is something to do."""
-        return bool(self._dirty or self._publishing.parking.freed or self._commits.is_due)
+        return bool(self._dirty or self._publishing.parking.is_due or self._commits.is_due)
 
     def run(self, budget: int) -> bool:
         """Deliver what can be delivered and hand the changes over; True: there is more to do."""
         unfinished: list[Queue] = []
         parking = self._publishing.parking
         self._pump(budget, unfinished)
-        while parking.freed:
+        while parking.is_due:
             self._publishing.retry()
             self._pump(budget, unfinished)
         for queue in unfinished:

@@ -117,9 +117,7 @@ class Admin(Inspection):
                 cost.count = _count(queue)
                 self.host.delete_durable(name)
             elif type_name == "connection":
-                session = self.catalogue.session(name)
-                if session.kick is not None:
-                    session.kick(f"closed by {self.identity.name}")
+                self.catalogue.session(name).kick(f"closed by {self.identity.name}")
             else:
                 raise RefusedError(f"a {type_name} cannot be deleted", "invalid")
 

@@ -97,8 +97,6 @@ def _wanted(host: VirtualHost) -> list[tuple[Queue, QueueSettings]]:
 
 def _check_session(session: Session, *, is_changed: bool) -> None:
     session.sendable.clear()  # each target is asked about again
-    if session.kick is None:
-        return
     if is_changed:
         session.kick(f"user {session.identity.name} has changed: log in again")
     elif not all(_may_go_on(one) for one in session.subscriptions.values()):

@@ -273,8 +273,7 @@ class Publishing:
         except RefusedError as error:
             if work.refused is not None:
                 work.refused()
-            if work.session.kick is not None:
-                work.session.kick(error.text)
+            work.session.kick(error.text)
             return None
         if obstacle is None:
             self._finish(work)

@@ -189,7 +189,7 @@ class AmqpEngine(Engine):
         claim = ("container", host.id, identity.name, container)
         if policy is not None:
             sole.check_alone(self.broker.claims, claim)
-        session = self.broker.open(host, identity, self.now)
+        session = self.broker.open(host, identity, self.now, self)
         if policy is not None:
             is_kept = policy != sole.CLOSE_EXISTING
             self.broker.claims.hold(claim, self._replaced, is_kept=is_kept)
@@ -199,8 +199,6 @@ class AmqpEngine(Engine):
         session.client_id = container
         self.report_login(session)
         session.is_answered_in_order = False  # a disposition names its deliveries
-        session.resume = self.has_news  # `tick` reads on
-        session.kick = self._kick
         self.container = container
         self.frame_max = max(FRAME_SIZE_MIN, min(frame_max or OUTGOING_MAX, OUTGOING_MAX))
         self.session = session
@@ -208,6 +206,10 @@ class AmqpEngine(Engine):
         self.nodes = Nodes(self)
         self.coordinator = Coordinator(self)
         self.management = Management(self.nodes.admin)
+
+    def resume(self) -> None:
+        """Have `tick` read on."""
+        self.has_news()
 
     def has_news(self) -> None:
         """Have the shell look; while it hands bytes in, it will do so anyway."""
@@ -306,5 +308,6 @@ class AmqpEngine(Engine):
         self._last_words = b""
         return b"".join(words)
 
-    def _kick(self, reason: str) -> None:
+    def kick(self, reason: str) -> None:
+        """End the connection: the core asks for it."""
         self.fail(RefusedError(reason, "shutdown"))

@@ -33,7 +33,7 @@ from covey.core.model.entry import STATE_NAMES, Entry
 from covey.core.model.message import Message, Neutral
 from covey.core.naming.destination import Destination, Kind
 from covey.core.selector import Value
-from covey.core.session import Session
+from covey.core.session import Client, Session
 from covey.protocols.http.answer import json_answer
 from covey.protocols.http.ask import Ask
 from covey.protocols.http.schemas import MessageBody
@@ -181,23 +181,34 @@ async def _browse(ask: Ask, session: Session, queue: Destination) -> list[Attrib
     return browser.found
 
 
+class Sender(Client):
+    """Who waits until one message was taken."""
+
+    def __init__(self) -> None:
+        self.ended = anyio.Event()
+        self.failure = ""
+
+    def resume(self) -> None:
+        """Do nothing: it has nothing else to send."""
+
+    def kick(self, reason: str) -> None:
+        """Hear that the message was refused after it had to wait."""
+        self.failure = self.failure or reason
+        self.ended.set()
+
+
 async def _publish(ask: Ask, session: Session, target: Destination, message: HttpMessage) -> None:
     broker = ask.broker
-    ended = anyio.Event()
-    failures: list[str] = []
-
-    def fail(reason: str) -> None:
-        failures.append(reason)
-        ended.set()
-
-    session.kick = fail
+    sender = Sender()
+    session.client = sender
+    ended = sender.ended
     message.sender = session.id
     broker.publish(session, (target,), message, ended.set)
     broker.run(ask.now)
     with anyio.move_on_after(ROOM_WAIT_S):
         await ended.wait()
-    if failures:
-        raise RefusedError(failures[0])
+    if sender.failure:
+        raise RefusedError(sender.failure)
     if session.is_blocked:
         raise RefusedError(f"the message was not taken in time: {session.blocked_on}", "full")
     if not ended.is_set():

@@ -151,7 +151,7 @@ class StompConsumer(Consumer):
 
     def cancelled(self, reason: str) -> None:
         """Tell the client that what it reads from is gone."""
-        self.engine.fail_later(f"subscription {self.wish.id} ended: {reason}")
+        self.engine.kick(f"subscription {self.wish.id} ended: {reason}")
 
     def _extra_lines(self, entry: Entry, message: StompMessage) -> bytes:
         """Write what only some messages carry."""

@@ -222,11 +222,7 @@ class StompEngine(Engine):
         assert self.session is not None
         return self.session
 
-    def wake_up(self) -> None:
-        """Have the shell call `tick`, which goes on reading."""
-        self.wake()
-
-    def fail_later(self, reason: str) -> None:
+    def kick(self, reason: str) -> None:
         """End the connection at the end of this turn: asked from inside the core."""
         self.failure = self.failure or reason
         self.wake()

@@ -62,7 +62,7 @@ def on_connect(engine: StompEngine, frame: Frame, headers: Headers) -> None:
         receive_ms_wanted=settings.heartbeat_receive_ms,
         tolerance=settings.heartbeat_tolerance,
     )
-    session = broker.open(broker.host_named(host), identity, engine.now)
+    session = broker.open(broker.host_named(host), identity, engine.now, engine)
     engine.heartbeat = heartbeat
     session.patience_s = _patience(headers.get(WAIT_HEADER, ""))
     _welcome(engine, session, version, headers.get("client-id", ""))
@@ -105,8 +105,6 @@ def _welcome(engine: StompEngine, session: Session, version: Version, client_id:
     session.remote = engine.remote
     engine.report_login(session)
     session.transactions_max = settings.transactions_max
-    session.resume = engine.wake_up
-    session.kick = engine.fail_later
     identity = session.identity
     added = user_headers(settings, identity.principals)
     plans = Plans(engine.names, settings, version, added, identity.name)

@@ -15,7 +15,7 @@ from covey.core.naming.destination import Destination, Syntax
 from covey.core.naming.policies import Policies
 from covey.core.queue.owner import QueueOwner, Unowned
 from covey.core.security.users import Identity
-from covey.core.session import Session
+from covey.core.session import Client, Session
 from covey.core.storage.memory import MemoryStore
 from covey.core.storage.store import MessageStore
 from tests.core.support import Letter, selector_of
@@ -71,14 +71,30 @@ class Reader(Consumer):
         self.reason = reason
 
 
+class Listener(Client):
+    """The connection behind a session: it keeps what the core asks of it."""
+
+    def __init__(self) -> None:
+        self.resumed = 0
+        self.kicks: list[str] = []
+
+    def resume(self) -> None:
+        """Count it."""
+        self.resumed += 1
+
+    def kick(self, reason: str) -> None:
+        """Keep the reason."""
+        self.kicks.append(reason)
+
+
 class Person:
     """A session with what one does in it."""
 
     def __init__(self, room: Room, session: Session) -> None:
         self.room = room
         self.session = session
-        self.kicks: list[str] = []
-        session.kick = self.kicks.append
+        session.client = client = Listener()
+        self.kicks = client.kicks
 
     def send(
         self, destination: str, name: str = "", *, size: int = 1, **options: int | str

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from tests.core.double import Room
+from tests.core.double import Listener, Room
 
 
 def test_a_session_goes_on_when_the_last_piece_of_work_is_done() -> None:
     session = Room().enter().session
-    resumed: list[int] = []
-    session.resume = lambda: resumed.append(1)
+    session.client = client = Listener()
     session.block("queue a is full", 1.0)
     session.block("queue b is full", 2.0)
     session.unblock()
-    assert (session.is_blocked, session.blocked_on, resumed) == (True, "queue b is full", [])
+    assert (session.is_blocked, session.blocked_on, client.resumed) == (True, "queue b is full", 0)
     session.unblock()
-    assert (session.is_blocked, session.blocked_on, resumed) == (False, "", [1])
+    assert (session.is_blocked, session.blocked_on, client.resumed) == (False, "", 1)
 
 
 def test_pausing_stops_all_subscriptions_and_unpausing_lets_them_go_on() -> None:

@@ -38,3 +38,6 @@ class SilentEngine(Engine):
 
     def count_failure(self) -> None:
         self.failures += 1
+
+    def kick(self, reason: str) -> None:
+        self.shut_down(reason, 0.0)

@@ -63,10 +63,9 @@ class Server:
         self.store = open_store(settings.store, lambda call: _tell(loop, call))
         if self.store.exposed:
             log.warning("data_is_open", places=self.store.exposed)
-        self.broker = Broker(settings, self.store, decoders(), LogAudit(log))
+        self.broker = Broker(settings, self.store, decoders(), LogAudit(log), self._wake)
         self.broker.run_mark = secrets.token_hex(4)
         self.broker.instance = f"{settings.broker.id}-{self.broker.run_mark}"
-        self.broker.wake = self._wake
         self.listeners: list[Port] = []
         self.strangers = Strangers(settings.broker.logins_pending_max)
         self._is_woken = False

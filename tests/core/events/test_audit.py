@@ -17,6 +17,7 @@ from covey.core.model.entry import Outcome
 from covey.core.queue.policy import close_group
 from covey.core.security.users import Verb, authorise
 from covey.core.session import Session
+from tests.core.double import Listener
 from tests.core.support import Bench, policy
 
 REMOTE = "192.0.2.1:4711"
@@ -126,12 +127,11 @@ def test_a_client_that_does_not_read_is_cut_off_only_if_that_is_wanted() -> None
     for is_wanted in (False, True):
         broker, _ = make(slow_consumer_s=10, slow_consumer_kill=is_wanted)
         session = enter(broker)
-        kicks: list[str] = []
-        session.kick = kicks.append
+        session.client = client = Listener()
         broker.turn(100.0)
         session.pause()
         broker.tick(111.0)
-        assert kicks == (["slow consumer: it has not read for 11 s"] if is_wanted else [])
+        assert client.kicks == (["slow consumer: it has not read for 11 s"] if is_wanted else [])
 
 
 def test_who_manages_some_queues_manages_no_others_and_not_the_broker() -> None:

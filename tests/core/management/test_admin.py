@@ -18,6 +18,7 @@ from covey.core.naming.destination import Destination, Kind
 from covey.core.security.users import Identity, Principal
 from covey.core.selector import Value
 from covey.core.session import Session
+from tests.core.double import Listener
 
 OPERATOR = Identity("admin", (Principal("role", "admin"),))
 GUEST = Identity("guest")
@@ -297,10 +298,9 @@ def test_a_retired_consumer_is_shown_as_retiring(world: World) -> None:
 
 
 def test_a_connection_is_closed_by_its_number(world: World) -> None:
-    reasons: list[str] = []
-    world.session.kick = reasons.append
+    world.session.client = client = Listener()
     world.admin.delete("connection", str(world.session.id), NOW)
-    assert reasons == ["closed by admin"]
+    assert client.kicks == ["closed by admin"]
 
 
 def test_topics_and_subscriptions_come_and_go(world: World) -> None:

@@ -144,13 +144,12 @@ class Served:
 @asynccontextmanager
 async def served(settings: Settings | None = None, **connector: object) -> AsyncIterator[Served]:
     """Serve HTTP on a port the system chooses."""
-    broker = Broker(settings or make_settings())
     loop = asyncio.get_running_loop()
 
     def wake() -> None:
         loop.call_soon(lambda: broker.run(time.monotonic()))
 
-    broker.wake = wake
+    broker = Broker(settings or make_settings(), wake=wake)
     given = {"id": "http", "protocol": "http", "bind": "127.0.0.1:0", **connector}
     options = ConnectorSettings.model_validate(given)
 

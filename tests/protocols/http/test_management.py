@@ -6,7 +6,7 @@ import anyio
 import httpx
 import pytest
 
-from tests.core.double import HeldStore
+from tests.core.double import HeldStore, Listener
 from tests.protocols.http.support import World
 
 QUEUES = "/api/v1/queues"
@@ -129,10 +129,9 @@ def test_a_retired_consumer_gets_no_new_group(world: World) -> None:
 
 def test_closing_a_connection_asks_it_to_end(world: World) -> None:
     session = world.session()
-    reasons: list[str] = []
-    session.kick = reasons.append
+    session.client = client = Listener()
     assert world.ask("DELETE", f"/api/v1/connections/{session.id}").status_code == 204
-    assert reasons == ["closed by admin"]
+    assert client.kicks == ["closed by admin"]
 
 
 def test_users_are_listed_without_secrets(world: World) -> None:
