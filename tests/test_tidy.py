@@ -328,6 +328,39 @@ def method_names() -> frozenset[str]:
     return frozenset(methods - others)
 
 
+def foreign_writers(source: Source) -> list[str]:
+    """A queue's `DispatchState` is written by its own room; others call its methods.
+
+    Finds what is set, deleted or changed of an attribute of `state` or of `x.state`, whoever that
+    is: no other object called so has attributes that anybody sets.
+    """
+    if not source.place.startswith("core/") or source.place.startswith("core/dispatch/"):
+        return []
+    return [
+        f"{source.place}:{node.lineno}: {ast.unparse(node)}"
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.expr) and is_change(node)
+        if any(is_of_state(place) for place in changed_by(node))
+    ]
+
+
+def changed_by(node: ast.expr) -> list[ast.expr]:
+    """Return what `is_change` found changed: an attribute, an item's table, a container."""
+    if isinstance(node, ast.Subscript):
+        return [node.value]
+    if not isinstance(node, ast.Call):
+        return [node]
+    return [node.func.value] if isinstance(node.func, ast.Attribute) else node.args[:1]
+
+
+def is_of_state(place: ast.expr) -> bool:
+    if not isinstance(place, ast.Attribute):
+        return False
+    owner = place.value
+    name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+    return name in ("state", "_state") and place.attr != "index"  # which is changed by its methods
+
+
 def foreign_places(place: str, text: str) -> list[str]:
     return [
         f"{place}:{number}: {found.group()}"
@@ -390,6 +423,7 @@ RULES: Final[tuple[Rule, ...]] = (
     orphaned_tests,
     acting_predicates,
     late_callables,
+    foreign_writers,
 )
 
 
@@ -455,6 +489,11 @@ def test_every_room_is_linked_into_the_package_and_nothing_else_is() -> None:
         (late_callables, "core/queue/x.py", "queue.done = lambda: None\n"),
         (late_callables, "core/queue/x.py", "def f(self): queue.timers.done = self.enqueue\n"),
         (late_callables, "core/queue/x.py", "def f(self): self.queue.done = partial(f, 1)\n"),
+        (foreign_writers, "core/queue/x.py", "queue.state.now = 1\n"),
+        (foreign_writers, "core/queue/x.py", "def f(self): self._state.budget += 1\n"),
+        (foreign_writers, "core/queue/x.py", "del state.unread[lane]\n"),
+        (foreign_writers, "core/broker/x.py", "state.browsers.append(1)\n"),
+        (foreign_writers, "core/broker/x.py", "heappop(queue.state.holds)\n"),
         (acting_predicates, "groups/x.py", "def is_x(y): return y.pop()\n"),
     ],
 )

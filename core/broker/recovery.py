@@ -54,7 +54,7 @@ def _recover_queues(
         commits.ledger.recall(record)
         host = known.get(record.host)
         if host is not None:
-            host.founding.numbers.recall(
+            host.queue_factory.numbers.recall(
                 record.name, record.next_seq, is_floor=record.kind == FLOOR
             )
     queues: dict[int, Queue] = {}
@@ -63,7 +63,7 @@ def _recover_queues(
         if host is not None and record.is_live:
             queue = queues[record.number] = _recover_queue(host, record)
             # Numbers are left out at a restart, not messages: only what was noted was dropped.
-            queue.dropped_to = queue.shelf.dropped_to = record.dropped_to
+            queue.dropped_to = queue.storage_state.dropped_to = record.dropped_to
     return queues
 
 
@@ -101,7 +101,7 @@ def _recover_durables(hosts: list[VirtualHost], commits: Commits) -> None:
 
 def _recover_durable(host: VirtualHost, record: DurableRecord) -> None:
     durable = host.make_durable(record.name)
-    durable.tap.not_from = record.not_from
+    durable.binding.not_from = record.not_from
     try:
         destinations = [
             place
@@ -109,7 +109,7 @@ def _recover_durable(host: VirtualHost, record: DurableRecord) -> None:
             for place in SYNTAX.parse(text, allow_patterns=True)
         ]
         if record.selector:
-            durable.tap.selector = compile_selector(record.selector)
+            durable.binding.selector = compile_selector(record.selector)
     except RefusedError as error:
         raise StoreError(f"durable subscription {record.name} cannot be read: {error}") from error
     host.bind(durable, tuple(destinations))

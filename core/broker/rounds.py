@@ -90,7 +90,7 @@ class Rounds:
         limits = broker.limits
         allowed = limits.memory_limit * limits.memory_alarm_percent // 100
         is_any = any(
-            queue.board.index.count for host in broker.hosts for queue in host.all_queues()
+            queue.state.index.count for host in broker.hosts for queue in host.all_queues()
         )
         broker.commits.dam.weigh(used, allowed if is_any else 0)
 

@@ -19,7 +19,7 @@ from typing import Final
 
 from covey.config.settings import BrokerSettings
 from covey.core.clock import Clock
-from covey.core.dispatch.state import Board
+from covey.core.dispatch.state import DispatchState
 from covey.core.errors import RefusedError
 from covey.core.events.event import QueueEvents
 from covey.core.host.virtual_host import VirtualHost
@@ -44,14 +44,14 @@ class Page:
 class Trace(QueueEvents):
     """The latest events of one queue."""
 
-    def __init__(self, board: Board, clock: Clock, size_max: int) -> None:
+    def __init__(self, state: DispatchState, clock: Clock, size_max: int) -> None:
         self.last = 0
         self.asked_at = 0.0
         self._ring: deque[Event] = deque(maxlen=size_max)
         self._clock = clock
-        self._board = board
+        self._state = state
         self._log: QueueEvents | None = None
-        self.watch(board)
+        self.watch(state)
 
     def record(self, kind: int, group: str, consumer: int, seq: int) -> None:
         """Keep an event, and pass it on."""
@@ -61,22 +61,22 @@ class Trace(QueueEvents):
         if self._log is not None:
             self._log.record(kind, group, consumer, seq)
 
-    def watch(self, board: Board) -> None:
+    def watch(self, state: DispatchState) -> None:
         """Stand between a queue and its event log, unless it does so already."""
-        if board.events is not self:
+        if state.events is not self:
             self.stop()
-            self._log = board.events
-            board.events = self
-            self._board = board
+            self._log = state.events
+            state.report_to(self)
+            self._state = state
 
     def resume(self) -> None:
         """Stand there again: the queue was given another event log."""
-        self.watch(self._board)
+        self.watch(self._state)
 
     def stop(self) -> None:
         """Leave the queue to its event log alone."""
-        if self._board.events is self:
-            self._board.events = self._log
+        if self._state.events is self:
+            self._state.report_to(self._log)
 
     def after(self, number: int) -> Page:
         """Tell the first events behind this one; all there are if it is none of this trace."""
@@ -108,10 +108,10 @@ class Traces:
             assert queue is not None
             if len(self._traces) >= limits.traces_max:
                 raise RefusedError(f"{limits.traces_max} queues are traced already", "limit")
-            trace = Trace(queue.board, self._clock, limits.trace_events_max)
+            trace = Trace(queue.state, self._clock, limits.trace_events_max)
             self._traces[key] = trace
         elif queue is not None:
-            trace.watch(queue.board)
+            trace.watch(queue.state)
         trace.asked_at = now
         return trace.after(after)
 

@@ -1,7 +1,7 @@
 # Compiled by mypyc: see setup.py.
 """Admission: which views may take an entry, where selectors or exclusive consumers are in play.
 
-A queue whose consumers all see everything (`board.has_selectors` False) never asks here.
+A queue whose consumers all see everything (`state.has_selectors` False) never asks here.
 
 Lending: the owner's selector refuses the head of its group. The strategy may name another (the
 next on a ring), else any consumer whose view admits it may take it, and go on with what else the
@@ -29,7 +29,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from covey.core.dispatch.lane import Lane
-from covey.core.dispatch.state import Board
+from covey.core.dispatch.state import DispatchState
 from covey.core.dispatch.view import View
 from covey.core.events.event import EventKind
 from covey.core.model.consumer import Consumer
@@ -46,10 +46,10 @@ ASIDE_PORTION: Final = 250  # of one group at a time: about a millisecond
 class Admission:
     """Who may see what of one queue."""
 
-    __slots__ = ("board", "exclusives")
+    __slots__ = ("exclusives", "state")
 
-    def __init__(self, board: Board) -> None:
-        self.board = board
+    def __init__(self, state: DispatchState) -> None:
+        self.state = state
         self.exclusives: list[View] = []  # views of exclusive consumers, most preferred first
 
     def admits(self, view: View, entry: Entry) -> bool:
@@ -69,16 +69,16 @@ class Admission:
 
     def is_wanted(self, head: Entry) -> bool:
         """Say whether anybody present may take the entry."""
-        return any(view.members and self.admits(view, head) for view in self.board.views)
+        return any(view.members and self.admits(view, head) for view in self.state.views)
 
     def find_head(self, lane: Lane) -> Entry | None:
         """Return the lane's head, setting aside what nobody may take.
 
         After a portion of it the lane is left as it is, to be looked at again in the next pump.
         """
-        board = self.board
-        head = lane.find_head(board.index)
-        if board.rules.is_selector_strict:
+        state = self.state
+        head = lane.find_head(state.index)
+        if state.rules.is_selector_strict:
             return head
         for _ in range(ASIDE_PORTION):
             if head is None or head.state != PENDING or head.message is None:
@@ -86,16 +86,16 @@ class Admission:
             if self.is_wanted(head):
                 return head
             self._set_aside(lane, head)
-            head = lane.find_head(board.index)
-        board.stale.append(lane)
+            head = lane.find_head(state.index)
+        state.stale.append(lane)
         return head
 
     def _set_aside(self, lane: Lane, head: Entry) -> None:
-        board = self.board
-        board.budget -= 1
+        state = self.state
+        state.budget -= 1
         lane.pop(head)
         head.state = ASIDE
-        board.record(EventKind.ASIDE, lane.name, 0, head.seq)
+        state.record(EventKind.ASIDE, lane.name, 0, head.seq)
         if lane.aside is None:
             lane.aside = set()
         lane.aside.add(head.seq)
@@ -105,17 +105,17 @@ class Admission:
         owner = lane.owner
         if owner is not None and owner.view is not None and self.admits(owner.view, head):
             return owner
-        board = self.board
-        refusing = [view for view in board.views if not self.admits(view, head)]
+        state = self.state
+        refusing = [view for view in state.views if not self.admits(view, head)]
         skip = [
             consumer.id
-            for consumer in board.consumers.values()
+            for consumer in state.consumers.values()
             # One without a view has left and is only waited for.
             if consumer.view is None or consumer.view in refusing
         ]
-        named = board.strategy.owner(lane.name, frozenset(skip))
+        named = state.strategy.owner(lane.name, frozenset(skip))
         if named:
-            return board.consumers.get(named)
+            return state.consumers.get(named)
         return lane.holder if owner is not None and self._may_go_on(lane.holder, head) else None
 
     def _may_go_on(self, holder: Consumer | None, head: Entry) -> bool:
@@ -126,9 +126,9 @@ class Admission:
 
     def list_open(self, head: Entry) -> None:
         """Note the head of an open lane for each view that may take it."""
-        for view in self.board.views:
+        for view in self.state.views:
             if view.members and self.admits(view, head):
-                self.board.list_free(view, head.seq)
+                self.state.list_free(view, head.seq)
 
 
 SPARED: Final = 64  # numbers of messages that are gone which are not worth a walk
@@ -137,10 +137,10 @@ SPARED: Final = 64  # numbers of messages that are gone which are not worth a wa
 class Exclusions:
     """Who of one queue must not get what."""
 
-    __slots__ = ("board", "dispatch", "membership")
+    __slots__ = ("dispatch", "membership", "state")
 
-    def __init__(self, board: Board, membership: Membership, dispatch: Dispatch) -> None:
-        self.board = board
+    def __init__(self, state: DispatchState, membership: Membership, dispatch: Dispatch) -> None:
+        self.state = state
         self.membership = membership
         self.dispatch = dispatch
 
@@ -153,14 +153,14 @@ class Exclusions:
             return False
         refused.add(entry.seq)
         consumer.view.forget(entry.seq, entry.lane.rank)
-        if len(refused) > 2 * self.board.index.count + SPARED:
-            gone = [seq for seq in refused if self.board.index.get(seq) is None]
+        if len(refused) > 2 * self.state.index.count + SPARED:
+            gone = [seq for seq in refused if self.state.index.get(seq) is None]
             refused.difference_update(gone)
         return True
 
     def _refused_by(self, consumer: Consumer, view: View) -> set[int] | None:
         if view.refused is None and not self._is_alone(view):
-            if len(self.board.views) > self.membership.selectors_max:
+            if len(self.state.views) > self.membership.selectors_max:
                 return None  # each view costs time at every enqueue
             view = self._move(consumer, view)
         if view.refused is None:
@@ -169,14 +169,14 @@ class Exclusions:
 
     def _is_alone(self, view: View) -> bool:
         """Say whether a view can become its only member's own."""
-        return view is not self.board.default_view and len(view.members) == 1
+        return view is not self.state.default_view and len(view.members) == 1
 
     def _move(self, consumer: Consumer, shared: View) -> View:
         """Give a consumer a view of its own that shows what the shared one does."""
-        view = View(shared.selector, shared.from_seq, len(self.board.levels))
+        view = View(shared.selector, shared.from_seq, len(self.state.levels))
         shared.members.remove(consumer)
         view.members.append(consumer)
-        self.board.views.append(view)
+        self.state.views.append(view)
         consumer.view = view
         consumer.places = [0, 0]
         self.membership.views_changed()

@@ -6,7 +6,7 @@ while it has credit; it looks before anything new is handed out. At the end it i
 waits for more. Nothing has to be repaired when entries vanish under it, and it never holds anything
 up. Bodies that are out of memory are read for it alone (`core.dispatch.browsing`).
 
-Glances: what a browser sees of a backlog that is out of memory.
+ReadAhead: what a browser sees of a backlog that is out of memory.
 
 A browser only looks, so the bodies it comes to are read for it alone, a page ahead of its cursor,
 and are gone once it has seen them. They never enter the queue's memory and put nothing out of it,
@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from collections import deque
 
-from covey.core.dispatch.state import Board
+from covey.core.dispatch.state import DispatchState
 from covey.core.model.consumer import Consumer
 from covey.core.model.entry import ACQUIRED, STORING, Entry
 from covey.core.model.message import Message
 
 
-class Glances:
+class ReadAhead:
     """The messages one browser will see next, in their order."""
 
     __slots__ = ("_found", "ahead", "is_asked")
@@ -60,41 +60,41 @@ class Glances:
         return None
 
 
-def browse(board: Board, browser: Consumer) -> None:
-    """Copy on to a browser while it has credit and the board's budget lasts."""
-    index = board.index
-    while board.budget > 0 and browser.is_willing():
+def browse(state: DispatchState, browser: Consumer) -> None:
+    """Copy on to a browser while it has credit and the state's budget lasts."""
+    index = state.index
+    while state.budget > 0 and browser.is_willing():
         entry = index.at_or_after(browser.cursor)
         if entry is None:
             if browser.browse_ends:
                 browser.browse_ends = False
-                board.browsers.remove(browser)
+                state.browsers.remove(browser)
                 browser.browse_ended()
             return
         if entry.state == STORING:
             return
         message = entry.message
         if message is None:
-            message = _glance(browser, entry)
+            message = _take_ahead(browser, entry)
             if message is None:
                 return  # the pager reads it
-        board.budget -= 1
+        state.budget -= 1
         browser.cursor = entry.seq + 1
         if entry.state == ACQUIRED:
             if not browser.sees_acquired:
                 continue
-        elif 0 < message.expires_ms <= board.wall_ms:
+        elif 0 < message.expires_ms <= state.wall_ms:
             continue  # its second will take it; dropping it here could free its group too late
         if browser.selector is None or browser.selector.matches(message.lookup):
             _show(browser, entry, message)
 
 
-def _glance(browser: Consumer, entry: Entry) -> Message | None:
-    glances = browser.glances
-    if glances is None:
-        browser.glances = Glances(entry.seq)
+def _take_ahead(browser: Consumer, entry: Entry) -> Message | None:
+    read_ahead = browser.read_ahead
+    if read_ahead is None:
+        browser.read_ahead = ReadAhead(entry.seq)
         return None
-    return glances.take(entry.seq)
+    return read_ahead.take(entry.seq)
 
 
 def _show(browser: Consumer, entry: Entry, message: Message) -> None:

@@ -6,7 +6,7 @@ A priority queue, which has no groups, asks for the priority before the age.
 That one rule gives queue order to a single consumer, "oldest free group first", and no
 head-of-line block between groups. A step costs O(log n) whatever the backlog and however many
 groups are blocked: candidates are the top of `hot` (heads bound to a willing consumer) and, for
-each view with a willing member, the top of its open lanes and of its plain entries.
+each view with a willing member, the top of its open lanes and of its ungrouped entries.
 
 The pump ends only when `hot` is empty and no view has both a candidate and a willing consumer;
 that end condition is the proof that nobody is left waiting. Its work is counted against a budget
@@ -23,8 +23,8 @@ from covey.core.dispatch.browsing import browse
 from covey.core.dispatch.lane import READY, Lane
 from covey.core.dispatch.membership import Membership
 from covey.core.dispatch.placement import Placement
-from covey.core.dispatch.state import Board
-from covey.core.dispatch.ungrouped import Plain
+from covey.core.dispatch.state import DispatchState
+from covey.core.dispatch.ungrouped import Ungrouped
 from covey.core.dispatch.view import View
 from covey.core.events.event import DELIVER, EventKind
 from covey.core.model.consumer import Consumer
@@ -38,18 +38,18 @@ class Dispatch:
 
     def __init__(
         self,
-        board: Board,
+        state: DispatchState,
         placement: Placement,
         membership: Membership,
         expire: Callable[[Entry], bool],
     ) -> None:
-        self.board = board
+        self.state = state
         self.placement = placement
         self.membership = membership
         self.expire = expire  # drops an entry that has just run out
         self.place = 0  # places in the lines are numbered per queue
         self.turn = 0  # counts assignments, for "longest without one"
-        self.plain = Plain(board, placement.admission)
+        self.ungrouped = Ungrouped(state, placement.admission)
 
     def offer(self, consumer: Consumer) -> None:
         """Give a consumer that can take something its places in the lines."""
@@ -61,11 +61,11 @@ class Dispatch:
                 self._join_lane_line(view, consumer)
             if consumer.places[1] == 0:
                 # One that comes back must not catch up on all it missed.
-                if self.board.rules.is_round_robin:
-                    consumer.served = max(consumer.served, view.plain_line.floor)
+                if self.state.rules.is_round_robin:
+                    consumer.served = max(consumer.served, view.ungrouped_line.floor)
                 self.place += 1
-                view.plain_line.push(consumer, consumer.served, consumer.id, self.place)
-        self.board.show_best(consumer)
+                view.ungrouped_line.push(consumer, consumer.served, consumer.id, self.place)
+        self.state.show_best(consumer)
 
     def reline(self, consumer: Consumer) -> None:
         """Move a consumer up the lane line: it owns fewer groups than before."""
@@ -74,90 +74,90 @@ class Dispatch:
 
     def pump(self, budget: int) -> bool:
         """Deliver what can be delivered; True if the budget ended it."""
-        board = self.board
-        board.budget = budget
-        if board.stale:
+        state = self.state
+        state.budget = budget
+        if state.stale:
             self._ask_stale()
-        if board.browsers:
+        if state.browsers:
             self._show_first()
-        view = board.default_view
-        while board.budget > 0:
-            if board.has_selectors or view.free:
+        view = state.default_view
+        while state.budget > 0:
+            if state.has_selectors or view.free:
                 goes_on = self._step()
-            elif not board.hot:
-                goes_on = self._pump_plain(view)
+            elif not state.hot:
+                goes_on = self._pump_ungrouped(view)
             elif view.todo or view.back or view.lower:
                 goes_on = self._step()
             else:
                 goes_on = self._pump_hot(view)
             if not goes_on:
                 break
-        if board.budget > 0:
-            for browser in list(board.browsers):
-                browse(board, browser)
-        return board.budget <= 0 or bool(board.stale)
+        if state.budget > 0:
+            for browser in list(state.browsers):
+                browse(state, browser)
+        return state.budget <= 0 or bool(state.stale)
 
     def _show_first(self) -> None:
         """Let browsers look before anything goes: what is settled as it is sent they never would.
 
         All of them together have half of the budget, so that a long look holds nobody up.
         """
-        board = self.board
-        left = board.budget
-        share = max(1, left // 2 // len(board.browsers))
+        state = self.state
+        left = state.budget
+        share = max(1, left // 2 // len(state.browsers))
         least = left - left // 2
-        for browser in list(board.browsers):
-            board.budget = min(share, left - least)
-            left -= board.budget
-            browse(board, browser)
-            left += board.budget
-        board.budget = left
+        for browser in list(state.browsers):
+            state.budget = min(share, left - least)
+            left -= state.budget
+            browse(state, browser)
+            left += state.budget
+        state.budget = left
 
     def drained(self, lane: Lane) -> None:
         """Hear that nobody holds the lane any more; asked if the strategy wants to know."""
         owner = lane.owner
-        if owner is not None and self.board.strategy.drained(lane.name):
+        if owner is not None and self.state.strategy.drained(lane.name):
             self.placement.bind(lane, None)
             self.reline(owner)
 
     def _ask_stale(self) -> None:
-        board = self.board
-        stale = board.stale
-        spared = board.budget // 2  # setting aside what no selector admits leaves the others half
+        state = self.state
+        stale = state.stale
+        spared = state.budget // 2  # setting aside what no selector admits leaves the others half
         for _ in range(min(len(stale), STALE_PORTION)):
             self.membership.ask_again(stale.popleft())
-            if board.budget <= spared:
+            if state.budget <= spared:
                 return
 
-    def _pump_plain(self, view: View) -> bool:
-        """Deliver plain entries of the only view, the common case in one tight loop."""
-        line = view.plain_line
-        board = self.board
-        while board.budget > 0 and (view.todo or view.back or view.lower):
+    def _pump_ungrouped(self, view: View) -> bool:
+        """Deliver ungrouped entries of the only view, the common case in one tight loop."""
+        line = view.ungrouped_line
+        state = self.state
+        while state.budget > 0 and (view.todo or view.back or view.lower):
             consumer = line.best()
             if consumer is None:
                 return False
             entry = view.first_usable()
             if entry is None:
-                entry = self.plain.best(view)
+                entry = self.ungrouped.best(view)
                 if entry is None:
                     return False
-            board.budget -= 1
+            state.budget -= 1
             if entry.expires_ms and self.expire(entry):
                 continue
-            self._deliver_plain(view, entry, consumer)
-            if board.hot or view.free:
+            self._deliver_ungrouped(view, entry, consumer)
+            if state.hot or view.free:
                 return True
         return False
 
     def _pump_hot(self, view: View) -> bool:
         """Deliver heads that are bound to a consumer, while there is nothing else to deliver."""
-        board = self.board
-        while board.budget > 0:
-            entry = board.best_hot()
+        state = self.state
+        while state.budget > 0:
+            entry = state.best_hot()
             if entry is None:
                 return False
-            board.budget -= 1
+            state.budget -= 1
             if entry.expires_ms and self.expire(entry):
                 continue
             target = entry.lane.target
@@ -169,32 +169,32 @@ class Dispatch:
 
     def _step(self) -> bool:
         """Deliver the oldest candidate; False if there is none."""
-        board = self.board
-        best = board.best_hot() if board.hot else None
+        state = self.state
+        best = state.best_hot() if state.hot else None
         taker = None if best is None else best.lane.target
         source: View | None = None
-        for view in board.views:
+        for view in state.views:
             if not view.members:
                 continue
             consumer = view.lane_line.best() if view.free else None
             if consumer is not None:
-                entry = view.best_free(board.index)
+                entry = view.best_free(state.index)
                 if entry is not None and _is_better(entry, consumer, best, taker):
                     best, taker, source = entry, consumer, view
             has_plain = view.todo or view.back or view.lower
-            consumer = view.plain_line.best() if has_plain else None
+            consumer = view.ungrouped_line.best() if has_plain else None
             if consumer is not None:
-                entry = self.plain.best(view)
+                entry = self.ungrouped.best(view)
                 if entry is not None and _is_better(entry, consumer, best, taker):
                     best, taker, source = entry, consumer, view
         if best is None or taker is None:
             return False
-        board.budget -= 1
+        state.budget -= 1
         if best.expires_ms and self.expire(best):
             return True
         if not best.lane.is_grouped:
             assert source is not None
-            self._deliver_plain(source, best, taker)
+            self._deliver_ungrouped(source, best, taker)
         elif best.lane.where == READY:
             self._deliver_head(best, taker)
         else:
@@ -202,10 +202,10 @@ class Dispatch:
             self._take_open(source, best, taker)
         return True
 
-    def _deliver_plain(self, view: View, entry: Entry, consumer: Consumer) -> None:
-        self.plain.pop(view, entry)
-        line = view.plain_line
-        if self.board.rules.is_round_robin and len(line.heap) > 1:
+    def _deliver_ungrouped(self, view: View, entry: Entry, consumer: Consumer) -> None:
+        self.ungrouped.pop(view, entry)
+        line = view.ungrouped_line
+        if self.state.rules.is_round_robin and len(line.heap) > 1:
             consumer.served += 1.0 / consumer.weight
             self.place += 1
             line.replace_best(consumer.served, consumer.id, self.place)
@@ -214,19 +214,19 @@ class Dispatch:
     def _take_open(self, view: View, entry: Entry, consumer: Consumer) -> None:
         """Give a lane nobody owns, and its head, to a consumer."""
         lane = entry.lane
-        board = self.board
+        state = self.state
         if lane.owner is None:
-            neighbours = board.strategy.took(lane.name, consumer.id)
+            neighbours = state.strategy.took(lane.name, consumer.id)
             self.placement.bind(lane, consumer)
             lane.is_fresh = True
-            if board.is_bounded:
+            if state.is_bounded:
                 self._tell_evictions()
             self.turn += 1
             consumer.last_assigned = self.turn
             self._join_lane_line(view, consumer)
             self._deliver_head(entry, consumer)
             for name in neighbours:
-                neighbour = board.lanes.get(name)
+                neighbour = state.lanes.get(name)
                 if neighbour is not None:
                     self.membership.ask_again(neighbour)
             return
@@ -234,36 +234,36 @@ class Dispatch:
 
     def _deliver_head(self, entry: Entry, consumer: Consumer) -> None:
         lane = entry.lane
-        board = self.board
+        state = self.state
         message = entry.message
         assert message is not None
-        if board.hot and board.hot[0] == entry.seq:
-            heappop(board.hot)  # its place is void now; most often it is on top
+        if state.hot and state.hot[0] == entry.seq:
+            heappop(state.hot)  # its place is void now; most often it is on top
         lane.pop(entry)
         lane.unsettled += 1
         lane.holder = consumer
         if lane.is_fresh and lane.owner is consumer:
             lane.is_fresh = False
-            if board.introduced.get(lane.name) != consumer.id:
-                if board.binds_by_rule:
-                    board.introduce(lane.name, consumer.id)
-                if board.rules.tells_first:
+            if state.introduced.get(lane.name) != consumer.id:
+                if state.binds_by_rule:
+                    state.introduce(lane.name, consumer.id)
+                if state.rules.tells_first:
                     entry.marks |= FIRST
-        if board.wants_delivered:
-            board.strategy.delivered(lane.name)
-        if message.group_sequence < 0 and board.strategy.acts_on_close:
+        if state.wants_delivered:
+            state.strategy.delivered(lane.name)
+        if message.group_sequence < 0 and state.strategy.acts_on_close:
             self.close(lane)
         self._hand_over(entry, consumer)
         # One that is settled as it is sent may have been its lane's last: then that is gone.
-        if lane.count or board.lanes.get(lane.name) is lane:
+        if lane.count or state.lanes.get(lane.name) is lane:
             self.placement.advance(lane, consumer)
 
     def close(self, lane: Lane) -> None:
         """End the group's ownership; it moves once its unsettled messages are settled."""
-        board = self.board
+        state = self.state
         owner = lane.owner
-        board.record(EventKind.GROUP_CLOSE, lane.name, 0 if owner is None else owner.id, 0)
-        board.strategy.closed(lane.name)
+        state.record(EventKind.GROUP_CLOSE, lane.name, 0 if owner is None else owner.id, 0)
+        state.strategy.closed(lane.name)
         if owner is not None and owner.is_retiring:
             self.placement.bind(lane, None)  # it keeps its groups, but not one that was closed
         self.placement.ask(lane)
@@ -278,9 +278,9 @@ class Dispatch:
             window.count -= 1
             window.size -= entry.size
         consumer.delivered += 1
-        board = self.board
-        if board.events is not None:
-            board.record(DELIVER, entry.lane.name, consumer.id, entry.seq)
+        state = self.state
+        if state.events is not None:
+            state.record(DELIVER, entry.lane.name, consumer.id, entry.seq)
         if consumer.is_presettled:
             consumer.deliver(entry)
             queue = consumer.queue
@@ -292,18 +292,18 @@ class Dispatch:
 
     def _join_lane_line(self, view: View, consumer: Consumer) -> None:
         self.place += 1
-        load = self.board.strategy.load(consumer.id) / consumer.weight
+        load = self.state.strategy.load(consumer.id) / consumer.weight
         view.lane_line.push(consumer, load, consumer.last_assigned, self.place)
 
     def _tell_evictions(self) -> None:
-        board = self.board
-        strategy = board.strategy
+        state = self.state
+        strategy = state.strategy
         for group in strategy.evictions():
-            board.record(EventKind.EVICT, group, 0, 0)
-        if strategy.over_size != board.is_over_size:
-            board.is_over_size = strategy.over_size
-            if board.is_over_size:
-                board.record_trouble(EventKind.GROUPS_OVER_SIZE, "", 0, 0)
+            state.record(EventKind.EVICT, group, 0, 0)
+        if strategy.over_size != state.is_over_size:
+            state.is_over_size = strategy.over_size
+            if state.is_over_size:
+                state.record_trouble(EventKind.GROUPS_OVER_SIZE, "", 0, 0)
 
 
 def _is_better(

@@ -26,7 +26,7 @@ MIDDLE: Final = 5  # AMQP 0-10, which Qpid's priorities follow, shares out 0..9 
 
 
 class Level:
-    """One view's way through the plain entries of one priority."""
+    """One view's way through the ungrouped entries of one priority."""
 
     __slots__ = ("back", "checked", "cursor", "todo")
 
@@ -48,7 +48,7 @@ class Level:
         return first if first.state == PENDING and first.message is not None else None
 
     def best_returned(self, index: Index) -> Entry | None:
-        """Return the oldest returned plain entry."""
+        """Return the oldest returned ungrouped entry."""
         back = self.back
         while back:
             entry = index.get(back[0])

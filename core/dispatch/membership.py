@@ -5,7 +5,7 @@ The order of steps in `leave` matters: the consumer goes out of the tables, the 
 it, all its unsettled messages return in sequence order, its lanes are unbound, and only then is
 each touched lane resolved. Nothing is dispatched in between.
 
-What costs O(backlog) is a new distinct selector: every view looks at the plain entries again
+What costs O(backlog) is a new distinct selector: every view looks at the ungrouped entries again
 and every lane is asked again. That work goes through `stale` and the pump's budget in portions.
 
 Sticky return: a consumer with a client id that leaves a queue with `sticky_return_s` set is only
@@ -27,7 +27,7 @@ from __future__ import annotations
 from covey.core.dispatch.lane import Lane
 from covey.core.dispatch.placement import Placement
 from covey.core.dispatch.rules import GroupRules
-from covey.core.dispatch.state import Board
+from covey.core.dispatch.state import DispatchState
 from covey.core.dispatch.view import View
 from covey.core.errors import RefusedError
 from covey.core.events.event import EventKind
@@ -38,8 +38,8 @@ from covey.core.model.entry import ASIDE, GONE, PENDING, Entry
 class Membership:
     """Who is in the room."""
 
-    def __init__(self, board: Board, placement: Placement, selectors_max: int = 64) -> None:
-        self.board = board
+    def __init__(self, state: DispatchState, placement: Placement, selectors_max: int = 64) -> None:
+        self.state = state
         self.placement = placement
         self.selectors_max = selectors_max
         self.absent: list[Consumer] = []  # waited for, in the order they left
@@ -47,12 +47,12 @@ class Membership:
 
     def join(self, consumer: Consumer) -> None:
         """Take a consumer in: its view, the strategy, then the lanes this may move."""
-        board = self.board
+        state = self.state
         self._enter_view(consumer)
-        board.consumers[consumer.id] = consumer
-        consumer.joined_at = board.now
-        board.record(EventKind.JOIN, "", consumer.id, 0)
-        if board.strategy.joined(consumer.id, consumer.weight):
+        state.consumers[consumer.id] = consumer
+        consumer.joined_at = state.now
+        state.record(EventKind.JOIN, "", consumer.id, 0)
+        if state.strategy.joined(consumer.id, consumer.weight):
             self.ask_all()
         before = self._absent_like(consumer)
         if before is not None:
@@ -60,14 +60,14 @@ class Membership:
 
     def leave(self, consumer: Consumer) -> list[Entry]:
         """Let a consumer go; return its unsettled entries, which are the caller's to put back."""
-        board = self.board
+        state = self.state
         consumer.is_gone = True
         returned = sorted(consumer.unsettled.values(), key=_by_number)
         consumer.unsettled.clear()
-        board.record(EventKind.LEAVE, "", consumer.id, 0)
-        if board.rules.sticky_return_s and consumer.client_id and not consumer.is_retiring:
+        state.record(EventKind.LEAVE, "", consumer.id, 0)
+        if state.rules.sticky_return_s and consumer.client_id and not consumer.is_retiring:
             self.absent.append(consumer)
-            self.absent_until[consumer.id] = board.now + board.rules.sticky_return_s
+            self.absent_until[consumer.id] = state.now + state.rules.sticky_return_s
             self._leave_view(consumer)
             return returned
         self._forget(consumer)
@@ -81,7 +81,7 @@ class Membership:
             # Only a lane that really held its messages is drained now.
             if lane.unsettled == 0:
                 lane.holder = None
-                if lane.owner is consumer and self.board.strategy.drained(lane.name):
+                if lane.owner is consumer and self.state.strategy.drained(lane.name):
                     placement.bind(lane, None)
         for lane in list(consumer.lanes):
             touched[lane] = None
@@ -89,13 +89,13 @@ class Membership:
                 placement.bind(lane, None)
         for lane in touched:
             placement.resolve(lane)
-        if self.board.has_selectors:
+        if self.state.has_selectors:
             self.ask_all()  # a lane draining towards the leaver, or lent to it, is in no list
 
     def retire(self, consumer: Consumer) -> None:
         """Give the consumer no new groups; what it owns stays until it is empty."""
         consumer.is_retiring = True
-        self.board.strategy.left(consumer.id)
+        self.state.strategy.left(consumer.id)
         consumer.places = [0, 0]
         if consumer.is_exclusive:
             self.views_changed()  # what it will not take any more falls to the others
@@ -103,7 +103,7 @@ class Membership:
 
     def end_absences(self) -> None:
         """Let go of those who did not return in time."""
-        now = self.board.now
+        now = self.state.now
         for consumer in list(self.absent):
             if self.absent_until[consumer.id] <= now:
                 self.absent.remove(consumer)
@@ -113,9 +113,9 @@ class Membership:
 
     def follow(self, rules: GroupRules) -> None:
         """Go by other rules: what held a group may hold it no more."""
-        board = self.board
-        before = board.rules
-        board.rules = rules
+        state = self.state
+        before = state.rules
+        state.rules = rules
         if rules.is_selector_strict != before.is_selector_strict:
             self.views_changed()  # what was set aside holds its group, or the other way round
         elif rules != before:
@@ -126,27 +126,27 @@ class Membership:
 
         To begin anew each time would never come to the last ones while consumers come and go.
         """
-        stale = self.board.stale
+        stale = self.state.stale
         waiting = set(stale)
-        stale.extend([lane for lane in self.board.lanes.values() if lane not in waiting])
+        stale.extend([lane for lane in self.state.lanes.values() if lane not in waiting])
 
     def ask_again(self, lane: Lane) -> None:
         """Ask one lane's strategy again and put the lane in its place."""
-        if self.board.lanes.get(lane.name) is lane:
+        if self.state.lanes.get(lane.name) is lane:
             if lane.owner is not None:  # else it is asked once there is a head to give out
                 self.placement.ask(lane)
             self.placement.resolve(lane)
 
     def _forget(self, consumer: Consumer) -> None:
-        self.board.consumers.pop(consumer.id, None)
-        self.board.strategy.left(consumer.id)
+        self.state.consumers.pop(consumer.id, None)
+        self.state.strategy.left(consumer.id)
         self._leave_view(consumer)
 
     def _replace(self, before: Consumer, consumer: Consumer) -> None:
         self.absent.remove(before)
         del self.absent_until[before.id]
-        self.board.consumers.pop(before.id, None)
-        self.board.strategy.renamed(before.id, consumer.id)
+        self.state.consumers.pop(before.id, None)
+        self.state.strategy.renamed(before.id, consumer.id)
         for lane in list(before.lanes):
             is_fresh = lane.is_fresh
             self.placement.bind(lane, consumer)
@@ -161,23 +161,23 @@ class Membership:
         return None
 
     def _enter_view(self, consumer: Consumer) -> None:
-        board = self.board
+        state = self.state
         view = None if consumer.is_exclusive else self._view_like(consumer)
         if view is None:
-            if len(board.views) > self.selectors_max:
+            if len(state.views) > self.selectors_max:
                 raise RefusedError(
-                    f"queue {board.name} has {self.selectors_max} distinct selectors or from-seqs"
+                    f"queue {state.name} has {self.selectors_max} distinct selectors or from-seqs"
                     " already, the most that selectors_per_queue_max allows",
                     "limit",
                 )
-            view = View(consumer.selector, consumer.from_seq, len(board.levels))
+            view = View(consumer.selector, consumer.from_seq, len(state.levels))
             if consumer.is_exclusive:
                 view.exclusive = consumer
-            board.views.append(view)
+            state.views.append(view)
         was_empty = not view.members
         view.members.append(consumer)
         consumer.view = view
-        if was_empty and (view is not board.default_view or board.has_selectors):
+        if was_empty and (view is not state.default_view or state.has_selectors):
             self.views_changed()
 
     def _leave_view(self, consumer: Consumer) -> None:
@@ -189,16 +189,16 @@ class Membership:
         if view.members:
             return
         view.lane_line.heap.clear()  # all places are void, and would keep those who had them
-        view.plain_line.heap.clear()
-        if view is not self.board.default_view:
-            self.board.views.remove(view)
+        view.ungrouped_line.heap.clear()
+        if view is not self.state.default_view:
+            self.state.views.remove(view)
             self.views_changed()
-        elif self.board.has_selectors:
+        elif self.state.has_selectors:
             self.views_changed()
 
     def _view_like(self, consumer: Consumer) -> View | None:
         text = "" if consumer.selector is None else consumer.selector.text
-        for view in self.board.views:
+        for view in self.state.views:
             known = "" if view.selector is None else view.selector.text
             is_own = view.exclusive is not None or view.refused is not None
             if known == text and view.from_seq == consumer.from_seq and not is_own:
@@ -207,19 +207,19 @@ class Membership:
 
     def views_changed(self) -> None:
         """Show everything to everybody again: what was tested was tested for other views."""
-        board = self.board
-        board.has_selectors = len(board.views) > 1
-        exclusive = [view for view in board.views if _is_exclusive(view)]
+        state = self.state
+        state.has_selectors = len(state.views) > 1
+        exclusive = [view for view in state.views if _is_exclusive(view)]
         exclusive.sort(key=_by_preference)
         self.placement.admission.exclusives = exclusive
-        plain = [entry for entry in board.index if _is_open_plain(entry)]
-        for view in board.views:
-            view.restart_all(plain)
+        ungrouped = [entry for entry in state.index if _is_open_ungrouped(entry)]
+        for view in state.views:
+            view.restart_all(ungrouped)
             view.free.clear()
-        board.hot.clear()  # each lane is listed again when it is asked: nothing goes by old views
-        for consumer in board.consumers.values():
+        state.hot.clear()  # each lane is listed again when it is asked: nothing goes by old views
+        for consumer in state.consumers.values():
             consumer.ready.clear()
-        for lane in list(board.lanes.values()):
+        for lane in list(state.lanes.values()):
             if lane.aside is not None:
                 self._bring_back(lane, lane.aside)
         self.ask_all()
@@ -228,7 +228,7 @@ class Membership:
         lane.aside = None
         returned: list[int] = []
         for seq in aside:
-            entry = self.board.index.get(seq)
+            entry = self.state.index.get(seq)
             if entry is not None and entry.state == ASIDE:
                 entry.state = PENDING
                 returned.append(seq)
@@ -251,24 +251,24 @@ def _by_preference(view: View) -> tuple[int, int]:
     return (-consumer.priority, consumer.id)
 
 
-def _is_open_plain(entry: Entry) -> bool:
+def _is_open_ungrouped(entry: Entry) -> bool:
     return not entry.lane.is_grouped and entry.state != GONE
 
 
 class Start:
     """The beginning of one queue's dispatch."""
 
-    __slots__ = ("board", "deadline", "has_begun", "membership")
+    __slots__ = ("deadline", "has_begun", "membership", "state")
 
-    def __init__(self, board: Board, membership: Membership) -> None:
-        self.board = board
+    def __init__(self, state: DispatchState, membership: Membership) -> None:
+        self.state = state
         self.membership = membership
         self.has_begun = True
         self.deadline = 0.0  # when it begins at the latest; 0 = nobody has come yet
 
     def arm(self) -> None:
         """Wait, if the policy says so; with somebody there, what has begun or waits stays so."""
-        rules = self.board.rules
+        rules = self.state.rules
         if not (rules.consumers_before_dispatch or rules.time_before_dispatch_s):
             self.has_begun = True
         elif self._present() == 0:
@@ -278,7 +278,7 @@ class Start:
     def joined(self) -> None:
         """Hear that somebody came: the time runs from the first one."""
         if not self.has_begun and not self.deadline:
-            self.deadline = self.board.now + self.board.rules.time_before_dispatch_s
+            self.deadline = self.state.now + self.state.rules.time_before_dispatch_s
 
     def left(self) -> None:
         """Hear that somebody went."""
@@ -288,10 +288,10 @@ class Start:
     def begin_if_due(self) -> bool:
         """Begin if it is time; return True if anything may be handed out now."""
         if not self.has_begun:
-            enough = 0 < self.board.rules.consumers_before_dispatch <= self._present()
-            self.has_begun = enough or 0 < self.deadline <= self.board.now
+            enough = 0 < self.state.rules.consumers_before_dispatch <= self._present()
+            self.has_begun = enough or 0 < self.deadline <= self.state.now
         return self.has_begun
 
     def _present(self) -> int:
-        board = self.board
-        return len(board.consumers) - len(self.membership.absent) + len(board.browsers)
+        state = self.state
+        return len(state.consumers) - len(self.membership.absent) + len(state.browsers)

@@ -20,7 +20,7 @@ from typing import Final
 
 from covey.core.dispatch.admission import Admission
 from covey.core.dispatch.lane import DRAINING, HELD, IDLE, OPEN, PARKED, READY, Lane
-from covey.core.dispatch.state import Board
+from covey.core.dispatch.state import DispatchState
 from covey.core.events.event import ASSIGN, REVOKE, EventKind
 from covey.core.model.consumer import Consumer
 from covey.core.model.entry import PENDING, STORING, Entry
@@ -32,29 +32,29 @@ UNREAD: Final = "its next message is being read from the store"
 class Placement:
     """The one place that decides who may take a lane's next message."""
 
-    def __init__(self, board: Board) -> None:
-        self.board = board
-        self.admission = Admission(board)
+    def __init__(self, state: DispatchState) -> None:
+        self.state = state
+        self.admission = Admission(state)
 
     def lane_for(self, group: str) -> Lane:
         """Return the group's lane, opening it if the group has no message here yet."""
-        board = self.board
-        lane = board.lanes.get(group)
+        state = self.state
+        lane = state.lanes.get(group)
         if lane is None:
             lane = Lane(group)
-            board.lanes[group] = lane
-            if board.wants_presence:
-                board.strategy.opened(group)
+            state.lanes[group] = lane
+            if state.wants_presence:
+                state.strategy.opened(group)
         return lane
 
     def resolve(self, lane: Lane) -> None:
         """Find the lane's head and put the lane where it belongs now."""
-        board = self.board
+        state = self.state
         was_target = lane.target if lane.where == READY else None
-        if board.has_selectors:
+        if state.has_selectors:
             head = self.admission.find_head(lane)
         else:
-            head = lane.find_head(board.index)
+            head = lane.find_head(state.index)
         lane.head = head
         if head is None:
             lane.target = None
@@ -65,21 +65,21 @@ class Placement:
             where = self._decide(lane, head)
             self._move(lane, where)
             if where == READY:
-                heappush(board.hot, head.seq)
-            elif where == OPEN and board.has_selectors:
+                heappush(state.hot, head.seq)
+            elif where == OPEN and state.has_selectors:
                 self.admission.list_open(head)
             elif where == OPEN:
-                board.list_free(board.default_view, head.seq)
+                state.list_free(state.default_view, head.seq)
         # The place it had may be void now: whoever takes a lane out of READY must show the old
         # target's next best, or the pump would never hear of it.
         if was_target is not None:
-            board.show_best(was_target)
+            state.show_best(was_target)
 
     def arrive(self, lane: Lane, entry: Entry) -> None:
         """Resolve a lane that had no head until this entry came: the common case by hand."""
-        board = self.board
+        state = self.state
         is_simple = lane.first is entry and lane.back is None
-        if board.has_selectors or not is_simple or not self._is_free_to_go(lane, entry):
+        if state.has_selectors or not is_simple or not self._is_free_to_go(lane, entry):
             self.resolve(lane)
             return
         if lane.owner is None:
@@ -90,17 +90,17 @@ class Placement:
         elif owner is None:
             lane.head = entry
             lane.where = OPEN
-            board.list_free(board.default_view, entry.seq)
+            state.list_free(state.default_view, entry.seq)
         else:
             lane.head = entry
             lane.target = owner
             lane.where = READY
-            heappush(board.hot, entry.seq)
+            heappush(state.hot, entry.seq)
 
     def advance(self, lane: Lane, consumer: Consumer) -> None:
         """Resolve a lane whose head has just gone to a consumer: the common cases by hand."""
-        board = self.board
-        if board.has_selectors or lane.back is not None or lane.owner is not consumer:
+        state = self.state
+        if state.has_selectors or lane.back is not None or lane.owner is not consumer:
             self.resolve(lane)
             return
         head = lane.first
@@ -112,43 +112,43 @@ class Placement:
                 self.vanish(lane)
         elif lane.where == READY and self._is_free_to_go(lane, head):
             lane.head = head
-            heappush(board.hot, head.seq)
+            heappush(state.hot, head.seq)
         else:
             self.resolve(lane)
         if consumer.ready:
-            board.show_best(consumer)
+            state.show_best(consumer)
 
     def ask(self, lane: Lane) -> None:
         """Ask the strategy whose group this is, and bind it. Does not resolve."""
-        board = self.board
+        state = self.state
         owner = lane.owner
         if owner is not None and owner.is_retiring and not owner.is_gone:
             return  # a retiring consumer keeps what it has until it is empty
-        named = board.strategy.owner(lane.name)
-        asked = board.consumers.get(named) if named else None
+        named = state.strategy.owner(lane.name)
+        asked = state.consumers.get(named) if named else None
         if asked is not owner:
             self.bind(lane, asked)
-            lane.is_fresh = board.binds_by_rule
+            lane.is_fresh = state.binds_by_rule
 
     def bind(self, lane: Lane, consumer: Consumer | None) -> None:
         """Make the consumer (or nobody) the lane's owner."""
-        board = self.board
+        state = self.state
         owner = lane.owner
         if owner is consumer:
             return
         if owner is not None:
             owner.lanes.discard(lane)
-            if board.events is not None:
-                board.record(REVOKE, lane.name, owner.id, 0)
+            if state.events is not None:
+                state.record(REVOKE, lane.name, owner.id, 0)
             if owner.wants_revoked and not owner.is_gone:
                 owner.revoked(lane.name)
         lane.owner = consumer
         lane.is_fresh = False
         if consumer is not None:
             consumer.lanes.add(lane)
-            lane.owned_since = board.now
-            if board.events is not None:
-                board.record(ASSIGN, lane.name, consumer.id, 0)
+            lane.owned_since = state.now
+            if state.events is not None:
+                state.record(ASSIGN, lane.name, consumer.id, 0)
 
     def dropped(self, entry: Entry) -> None:
         """Hear that a pending entry is gone without having been delivered."""
@@ -163,7 +163,7 @@ class Placement:
             lane.relink()
 
     def _decide(self, lane: Lane, head: Entry) -> int:
-        board = self.board
+        state = self.state
         if lane.owner is None:
             self.ask(lane)  # before the gates: a parked lane has an owner too
         owner = lane.owner
@@ -173,10 +173,10 @@ class Placement:
             if why:
                 lane.why = why
                 if why == UNREAD:
-                    board.unread[lane] = None
+                    state.unread[lane] = None
                 return HELD
-        lane.target = self.admission.target_of(lane, head) if board.has_selectors else owner
-        if lane.target is None and board.has_selectors and not self.admission.is_wanted(head):
+        lane.target = self.admission.target_of(lane, head) if state.has_selectors else owner
+        if lane.target is None and state.has_selectors and not self.admission.is_wanted(head):
             lane.why = "no consumer's selector admits its next message"
             return HELD
         if lane.unsettled and lane.holder is not lane.target:
@@ -190,18 +190,18 @@ class Placement:
             and head.message is not None
             and not lane.is_parked
             and lane.hold_until == 0.0
-            and self.board.rules.unsettled_max == 0
+            and self.state.rules.unsettled_max == 0
         )
 
     def _hold_reason(self, lane: Lane, head: Entry) -> str:
-        rules = self.board.rules
+        rules = self.state.rules
         if lane.is_parked:
             return PARKED
         if head.state == STORING:
             return "its next message is being written to the store"
         if head.message is None:
             return UNREAD
-        if lane.hold_until > self.board.now:
+        if lane.hold_until > self.state.now:
             return "waiting before the next try of a failed message"
         if rules.unsettled_max and lane.unsettled >= rules.unsettled_max:
             return f"{lane.unsettled} unsettled messages, the most its policy allows"
@@ -217,38 +217,38 @@ class Placement:
             return  # the common case: it was not blocked and is not
         if where >= DRAINING:
             if was < DRAINING:
-                lane.blocked_since = self.board.now
+                lane.blocked_since = self.state.now
         else:
             lane.blocked_since = 0.0
         if where == DRAINING and was != DRAINING:
             self._drain_began(lane)
         elif was == DRAINING and where != DRAINING:
-            self.board.record(EventKind.DRAIN_END, lane.name, 0, 0)
+            self.state.record(EventKind.DRAIN_END, lane.name, 0, 0)
 
     def _drain_began(self, lane: Lane) -> None:
-        board = self.board
+        state = self.state
         holder = lane.holder
-        lane.draining_since = board.now
-        board.record(EventKind.DRAIN_START, lane.name, 0 if holder is None else holder.id, 0)
-        if board.rules.drain_limit_s:
-            board.hold(lane, board.now + board.rules.drain_limit_s)
+        lane.draining_since = state.now
+        state.record(EventKind.DRAIN_START, lane.name, 0 if holder is None else holder.id, 0)
+        if state.rules.drain_limit_s:
+            state.hold(lane, state.now + state.rules.drain_limit_s)
 
     def vanish(self, lane: Lane) -> None:
         """End a lane that has no message left."""
-        board = self.board
+        state = self.state
         owner = lane.owner
         if owner is not None:
             # The lane ends, not the ownership: a sticky strategy still remembers it, so the
             # owner gets no notice.
             owner.lanes.discard(lane)
             lane.owner = None
-            if board.events is not None:
-                board.record(REVOKE, lane.name, owner.id, 0)
-        if lane.is_parked and lane.name in board.parked:
-            if board.wants_drained:
-                board.strategy.drained(lane.name)  # the last one out ran out as it came back
+            if state.events is not None:
+                state.record(REVOKE, lane.name, owner.id, 0)
+        if lane.is_parked and lane.name in state.parked:
+            if state.wants_drained:
+                state.strategy.drained(lane.name)  # the last one out ran out as it came back
             return  # an operator's word: what comes next waits, too
-        if board.unread:
-            board.unread.pop(lane, None)  # without consumers nobody else would let go of it
-        if board.lanes.pop(lane.name, None) is not None and board.wants_presence:
-            board.strategy.vanished(lane.name)
+        if state.unread:
+            state.unread.pop(lane, None)  # without consumers nobody else would let go of it
+        if state.lanes.pop(lane.name, None) is not None and state.wants_presence:
+            state.strategy.vanished(lane.name)

@@ -1,5 +1,5 @@
 # Compiled by mypyc: see setup.py.
-"""Board: the shared tables of one queue's dispatch.
+"""DispatchState: the shared tables of one queue's dispatch.
 
 Placement decides where a lane stands, Membership who is in the room, Dispatch who gets what
 next; this is the table they sit around. It holds data and no policy.
@@ -34,7 +34,7 @@ VOID_SPARED: Final = 64  # void places in a heap that are not worth a rebuild
 INTRODUCED_MAX: Final = 8192  # then all are forgotten, and some told twice: under 1 MB
 
 
-class Board:
+class DispatchState:
     """What one queue knows about its lanes, views and consumers."""
 
     def __init__(self, name: str, strategy: GroupStrategy, rules: GroupRules, audit: Audit) -> None:
@@ -49,8 +49,10 @@ class Board:
         self.lanes: dict[str, Lane] = {}
         self.parked: set[str] = set()  # groups an operator parked: they wait though empty
         self.unread: dict[Lane, None] = {}  # lanes whose head has its body in the store
-        self.plain = Lane("", is_grouped=False)
-        self.levels = [self.plain]  # a priority queue has a plain lane for each, highest first
+        self.ungrouped = Lane("", is_grouped=False)
+        self.levels = [
+            self.ungrouped
+        ]  # a priority queue has an ungrouped lane for each, highest first
         self.default_view = View(None, 0)
         self.views: list[View] = [self.default_view]
         self.consumers: dict[int, Consumer] = {}
@@ -74,6 +76,19 @@ class Board:
         self.introduced: dict[str, int] = {}
         self.is_over_size = False  # its map had to grow beyond its size, and that was told
 
+    def turn(self, now: float) -> None:
+        """Take over the time of an event, monotonic seconds."""
+        self.now = now
+
+    def begin_pump(self, now: float, wall_ms: int) -> None:
+        """Take over the time of a pump: monotonic seconds, and milliseconds of the day."""
+        self.now = now
+        self.wall_ms = wall_ms
+
+    def report_to(self, events: QueueEvents | None) -> None:
+        """Send events to a sink from now on; None: to nobody."""
+        self.events = events
+
     def record(self, kind: int, group: str, consumer: int, seq: int) -> None:
         """Report an event, if anybody listens."""
         if self.events is not None:
@@ -92,7 +107,7 @@ class Board:
 
     def set_levels(self, count: int) -> None:
         """Have so many priorities; the queue must be empty."""
-        self.levels = [self.plain]
+        self.levels = [self.ungrouped]
         for rank in range(1, count):
             lane = Lane("", is_grouped=False)
             lane.rank = rank
@@ -141,6 +156,32 @@ class Board:
         """Look at the lane again at that time."""
         self.hold_count += 1
         heappush(self.holds, (until, self.hold_count, lane))
+
+    def take_hold(self) -> Lane | None:
+        """Return a lane whose time to be looked at again has come, each once; None: no more."""
+        if self.holds and self.holds[0][0] <= self.now:
+            return heappop(self.holds)[2]
+        return None
+
+    def set_parked(self, group: str, *, parked: bool) -> None:
+        """Note that an operator parked a group, or let it go on."""
+        if parked:
+            self.parked.add(group)
+        else:
+            self.parked.discard(group)
+
+    def take_unread(self, lane: Lane) -> None:
+        """Note that the body of a lane's head is being read."""
+        del self.unread[lane]
+
+    def add_browser(self, browser: Consumer) -> None:
+        """Let a browser look."""
+        self.browsers.append(browser)
+
+    def remove_browser(self, browser: Consumer) -> None:
+        """Let a browser look no more; it may have come to its end by itself."""
+        if browser in self.browsers:
+            self.browsers.remove(browser)
 
     def _keep_ready(self, consumer: Consumer, seq: int) -> None:
         ready = consumer.ready

@@ -1,9 +1,9 @@
 # Compiled by mypyc: see setup.py.
-"""Plain: messages without a group, as each view walks them, level by level.
+"""Ungrouped: messages without a group, as each view walks them, level by level.
 
 They have no owner and no gate: the oldest goes to whichever member's turn it is. A view walks
 its `todo` only when it has a willing consumer, and tests each entry once; one that came back
-behind its cursor goes into its `back` (see `core.dispatch.level`). Tests are paid from the board's
+behind its cursor goes into its `back` (see `core.dispatch.level`). Tests are paid from the state's
 budget.
 """
 
@@ -14,50 +14,50 @@ from typing import Final
 
 from covey.core.dispatch.admission import Admission
 from covey.core.dispatch.level import Level
-from covey.core.dispatch.state import Board
+from covey.core.dispatch.state import DispatchState
 from covey.core.dispatch.view import View
 from covey.core.model.entry import PENDING, STORING, Entry
 
 TRIM_MIN: Final = 64  # gone entries beyond the number of living ones that are not worth a walk
 
 
-class Plain:
+class Ungrouped:
     """One queue's messages without a group, in every view."""
 
-    __slots__ = ("admission", "board")
+    __slots__ = ("admission", "state")
 
-    def __init__(self, board: Board, admission: Admission) -> None:
-        self.board = board
+    def __init__(self, state: DispatchState, admission: Admission) -> None:
+        self.state = state
         self.admission = admission
 
     def append(self, entry: Entry) -> None:
         """Show a new entry to every view that somebody looks through."""
         rank = entry.lane.rank
-        for view in self.board.views:
+        for view in self.state.views:
             if view.members:
                 view.level(rank).todo.append(entry)
         self.trim()
 
     def trim(self) -> None:
         """Let go of gone entries: a view without credit would keep every one for ever."""
-        board = self.board
-        for lane in board.levels:
-            for view in board.views:
+        state = self.state
+        for lane in state.levels:
+            for view in state.views:
                 level = view.level(lane.rank)
                 if len(level.todo) > 2 * lane.count + TRIM_MIN:
                     level.trim()
 
     def take_back(self, entry: Entry) -> None:
         """Show a returned entry to every view that had passed it."""
-        board = self.board
-        for view in board.views:
+        state = self.state
+        for view in state.views:
             level = view.level(entry.lane.rank)
             if entry.seq <= level.cursor and (
-                not board.has_selectors or self.admission.admits(view, entry)
+                not state.has_selectors or self.admission.admits(view, entry)
             ):
                 heappush(level.back, entry.seq)
                 if len(level.back) > 2 * entry.lane.count + TRIM_MIN:
-                    level.trim_back(board.index)
+                    level.trim_back(state.index)
 
     def best(self, view: View) -> Entry | None:
         """Return the entry the view's members get next."""
@@ -90,16 +90,16 @@ class Plain:
 
     def _best_of(self, view: View, level: Level) -> Entry | None:
         """Return the oldest entry of a level that the view admits, testing each only once."""
-        board = self.board
+        state = self.state
         todo = level.todo
         entry: Entry | None = None
         while todo:
             first = todo[0]
             if first.state == PENDING and first.message is not None:
-                if not board.has_selectors or level.checked is first:
+                if not state.has_selectors or level.checked is first:
                     entry = first
                     break
-                board.budget -= 1
+                state.budget -= 1
                 if self.admission.admits(view, first):
                     level.checked = first
                     entry = first
@@ -108,11 +108,11 @@ class Plain:
                 break  # not committed yet, or its body is being read: order waits for it
             todo.popleft()
             level.cursor = max(level.cursor, first.seq)
-            if board.budget <= 0:
+            if state.budget <= 0:
                 break
         if not level.back:
             return entry
-        returned = level.best_returned(board.index)
+        returned = level.best_returned(state.index)
         if returned is None or (entry is not None and entry.seq < returned.seq):
             return entry
         return returned

@@ -18,7 +18,7 @@ names it and the consumer belongs to this line's view; others are dropped when t
 top. So a consumer that runs dry, changes its selector or leaves costs nothing until then.
 
 Two lines a view: the lane line (who gets a group nobody owns: highest priority, fewest groups
-for its weight, longest without one) and the plain line (who gets a message without a group:
+for its weight, longest without one) and the ungrouped line (who gets a message without a group:
 highest priority, least served for its weight).
 """
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 LANES: Final = 0
-PLAIN: Final = 1
+UNGROUPED: Final = 1
 
 VOID_SPARED: Final = 64  # void places that are not worth a rebuild
 
@@ -101,9 +101,9 @@ class View(Level):
         "lane_line",
         "lower",
         "members",
-        "plain_line",
         "refused",
         "selector",
+        "ungrouped_line",
     )
 
     def __init__(self, selector: Selector | None, from_seq: int, levels: int = 1) -> None:
@@ -116,7 +116,7 @@ class View(Level):
         self.free: list[int] = []
         self.lower: list[Level] = [Level() for _ in range(levels - 1)]
         self.lane_line = Line(self, LANES)
-        self.plain_line = Line(self, PLAIN)
+        self.ungrouped_line = Line(self, UNGROUPED)
 
     def matches(self, entry: Entry) -> bool:
         """Say whether the selector and from-seq let the entry through."""
@@ -151,7 +151,7 @@ class View(Level):
         heapify(level.back)
 
     def level(self, rank: int) -> Level:
-        """Return a level of the plain entries; 0 is the highest."""
+        """Return a level of the ungrouped entries; 0 is the highest."""
         return self.lower[rank - 1] if rank else self
 
     def levels(self) -> list[Level]:
@@ -159,7 +159,7 @@ class View(Level):
         return [self, *self.lower]
 
     def restart_all(self, entries: list[Entry]) -> None:
-        """Look at all plain entries anew, each in its level."""
+        """Look at all ungrouped entries anew, each in its level."""
         if not self.lower:
             self.restart(entries)
             return

@@ -59,9 +59,9 @@ def make_durable(
     if known is None or not known.is_already(topics, selector):
         authorise(session.identity, Verb.CREATE, str(Destination(Kind.DSUB, name)))
     durable = host.make_durable(name)
-    durable.tap.selector = selector
+    durable.binding.selector = selector
     if not_from is not None:
-        durable.tap.not_from = not_from
+        durable.binding.not_from = not_from
     host.bind(durable, topics)
     return durable
 
@@ -81,13 +81,13 @@ def renew_durable(
     host = session.host
     known = host.durables.get(name)
     if known is not None and not (
-        known.is_already(topics, selector) and known.tap.not_from == not_from
+        known.is_already(topics, selector) and known.binding.not_from == not_from
     ):
         _check_durable(session, topics, broker_id)  # before anything is lost
         place = str(Destination(Kind.DSUB, name))
         authorise(session.identity, Verb.DESTROY, place)
         authorise(session.identity, Verb.CREATE, place)
-        if known.queue.board.consumers:
+        if known.queue.state.consumers:
             raise RefusedError(
                 f"durable subscription {name} is in use, with other wishes", "locked"
             )

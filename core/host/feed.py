@@ -14,7 +14,7 @@ Fan: the messages of one topic that came in a row, on their way to everybody who
 What is the same for all subscribers is done once for all of them: the entries that subscribers
 share which settle as they are sent, and what their protocol writes of the messages.
 
-Tap: a queue that is filled from topics.
+Binding: a queue that is filled from topics.
 
 A durable subscription's queue, or the one a mirrored topic fills. Unlike a feed it takes a message
 the moment it is published: the sender's receipt has to wait for the store if the queue does.
@@ -219,7 +219,7 @@ class Feed(Source):
         consumer.deliver(entry)
 
 
-class Tap:
+class Binding:
     """A queue's share of one or more topics, through a selector if it has one."""
 
     def __init__(self, queue: Queue) -> None:

@@ -1,4 +1,4 @@
-"""Founding: how the queues of a virtual host begin and end.
+"""QueueFactory: how the queues of a virtual host begin and end.
 
 A new queue gets its strategy, its limits, its place in the store and whatever else it needs to be
 used; one that comes back under its old name goes on counting where that stopped
@@ -20,7 +20,7 @@ from covey.core.clock import Clock
 from covey.core.events.event import EventSink
 from covey.core.naming.destination import TEMPORARY_ROOT
 from covey.core.naming.policies import Policies
-from covey.core.queue.counters import Counts
+from covey.core.queue.counters import Counters
 from covey.core.queue.owner import QueueOwner
 from covey.core.queue.policy import key_of, strategy_of
 from covey.core.queue.queue import Queue
@@ -57,7 +57,7 @@ class Numbers:
             self._next[name] = next_seq
 
 
-class Founding:
+class QueueFactory:
     """What all queues of one virtual host are given."""
 
     def __init__(
@@ -71,7 +71,7 @@ class Founding:
         """Make queues that belong to an owner; the ledger is the store's, if there is a store."""
         self.policies = policies
         self.numbers = Numbers()
-        self.gone = Counts()  # what happened on queues that have ended
+        self.gone = Counters()  # what happened on queues that have ended
         self.events: EventSink | None = None
         self.ledger = ledger
         self._owner = owner
@@ -94,17 +94,17 @@ class Founding:
 
     def report(self, queue: Queue) -> None:
         """Let a queue tell its events to whoever hears them now."""
-        queue.board.events = None if self.events is None else self.events.of_queue(queue.name)
+        queue.state.report_to(None if self.events is None else self.events.of_queue(queue.name))
 
     def end(self, queue: Queue, reason: str) -> None:
         """Let go of a queue that is in use no more; the store is told by whoever ends it."""
         self._remember(queue)
         queue.timers.delayed.clear()  # the store forgets the whole queue
-        for consumer in [*queue.board.consumers.values(), *queue.board.browsers]:
+        for consumer in [*queue.state.consumers.values(), *queue.state.browsers]:
             queue.leave(consumer, self._clock.now)
             consumer.cancelled(reason)
-        self.gone.add(queue.counts)
-        self.gone.dropped += queue.board.index.count
+        self.gone.add(queue.counters)
+        self.gone.dropped += queue.state.index.count
         if queue.is_awaited:
             self._owner.freed(queue)  # who waits for room in it goes on, to a new queue of its name
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from covey.core.clock import Clock
-from covey.core.host.feed import Feed, Tap
+from covey.core.host.feed import Binding, Feed
 from covey.core.host.topic import Topic
 from covey.core.model.consumer import Consumer, Window
 from covey.core.model.entry import Entry, Outcome
@@ -110,24 +110,24 @@ def settle(entry: Entry, outcome: Outcome, now: float, reason: str = "") -> None
 class Durable:
     """A durable subscription: its queue, and what fills it."""
 
-    def __init__(self, name: str, queue: Queue, tap: Tap) -> None:
+    def __init__(self, name: str, queue: Queue, binding: Binding) -> None:
         self.name = name
         self.queue = queue
-        self.tap = tap
+        self.binding = binding
         self.destinations: tuple[Destination, ...] = ()
         self.patterns: list[Pattern] = []
-        self.topics = tap.topics
+        self.topics = binding.topics
         self._named: list[Topic] = []  # those it hears by their names
 
     def is_already(self, destinations: tuple[Destination, ...], selector: Selector | None) -> bool:
         """Say whether it hears just this."""
-        known = self.tap.selector
+        known = self.binding.selector
         same = (known.text if known else "") == (selector.text if selector else "")
         return same and self.destinations == destinations
 
     def listen(self, topic: Topic) -> None:
         """Hear a topic, too."""
-        topic.fill(self.tap)
+        topic.fill(self.binding)
         self.topics[topic] = None
 
     def listen_by_name(self, topic: Topic) -> None:
@@ -142,5 +142,5 @@ class Durable:
             topic.named -= 1
         self._named.clear()
         for topic in self.topics:
-            topic.stop_filling(self.tap)
+            topic.stop_filling(self.binding)
         self.topics.clear()

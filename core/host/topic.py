@@ -1,7 +1,7 @@
 # Compiled by mypyc: see setup.py.
 """Topic: every subscriber gets each message; nobody there, nothing kept.
 
-Queues (`taps`) take a message as it is published. For connected readers (`feeds`) messages that
+Queues (`bindings`) take a message as it is published. For connected readers (`feeds`) messages that
 come in a row are gathered and handed out together, at the end of the turn at the latest, so that a
 message costs the same for one reader as for a hundred. Whoever publishes to one topic hands out
 what the one before has gathered: a reader of both sees them in the order they were sent.
@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from covey.core.dispatch.lane import Lane
-from covey.core.host.feed import NO_LANE, Fan, Feed, Tap
+from covey.core.host.feed import NO_LANE, Binding, Fan, Feed
 from covey.core.model.message import FORGET_RETAINED, RETAIN, Message
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class Topic:
         "_fan",
         "_retaining",
         "_senders",
+        "bindings",
         "delivered",
         "feeds",
         "met",
@@ -38,7 +39,6 @@ class Topic:
         "named",
         "published",
         "retained",
-        "taps",
         "touched_at",
     )
 
@@ -52,7 +52,7 @@ class Topic:
         self._retaining = retaining
         self.met = 0  # the last listener it has asked about (`core.host.audience`)
         self.named = 0  # listeners that mean it by its name, and not by a pattern alone
-        self.taps: list[Tap] = []
+        self.bindings: list[Binding] = []
         self.feeds: dict[Feed, None] = {}  # an ordered set: there may be very many
         self.retained: Message | None = None
         self.published = 0
@@ -64,11 +64,11 @@ class Topic:
     @property
     def audience(self) -> int:
         """Return how many listen."""
-        return len(self.taps) + len(self.feeds)
+        return len(self.bindings) + len(self.feeds)
 
     def publish(self, session: Session, message: Message, now: float) -> None:
         """Take a message for everybody who listens."""
-        for tap in self.taps:
+        for tap in self.bindings:
             tap.offer(message, session.client_id)  # may refuse it: then nothing has happened
         self.touched_at = now
         if message.retain == RETAIN:
@@ -77,7 +77,7 @@ class Topic:
         elif message.retain == FORGET_RETAINED:
             self.forget_retained()
         self.published += 1
-        self.delivered += len(self.taps) + len(self.feeds)
+        self.delivered += len(self.bindings) + len(self.feeds)
         if self.feeds:
             if session not in self._senders:
                 self._senders.append(session)
@@ -116,31 +116,31 @@ class Topic:
             self.fan_out(self.touched_at)
             del self.feeds[feed]
 
-    def fill(self, tap: Tap) -> None:
+    def fill(self, binding: Binding) -> None:
         """Let a queue take what is published from now on."""
-        if tap not in self.taps:
-            self.taps.append(tap)
+        if binding not in self.bindings:
+            self.bindings.append(binding)
 
-    def stop_filling(self, tap: Tap) -> None:
+    def stop_filling(self, binding: Binding) -> None:
         """Let a queue take no more."""
-        if tap in self.taps:
-            self.taps.remove(tap)
+        if binding in self.bindings:
+            self.bindings.remove(binding)
 
     def let_go(self) -> None:
         """Forget its listeners: those that mean it by a pattern meet it when it is used again."""
         for feed in self.feeds:
             feed.topics.pop(self, None)
-        for tap in self.taps:
-            tap.topics.pop(self, None)
+        for binding in self.bindings:
+            binding.topics.pop(self, None)
         self.feeds.clear()
-        self.taps.clear()
+        self.bindings.clear()
 
     def forget_retained(self) -> None:
         """Have nothing for newcomers any more."""
         self.retained = None
         self._retaining.pop(self, None)
 
-    def offer_retained(self, tap: Tap, clock: Clock) -> None:
+    def offer_retained(self, binding: Binding, clock: Clock) -> None:
         """Give the retained message, if its time is not over, to a queue that is new here."""
         if self.retained is not None and not clock.has_passed(self.retained.expires_ms):
-            tap.offer(self.retained)
+            binding.offer(self.retained)

@@ -14,8 +14,8 @@ from covey.core.clock import Clock
 from covey.core.errors import RefusedError
 from covey.core.events.event import EventKind, EventSink
 from covey.core.host.audience import Audience
-from covey.core.host.feed import Tap
-from covey.core.host.queue_factory import Founding
+from covey.core.host.feed import Binding
+from covey.core.host.queue_factory import QueueFactory
 from covey.core.host.senders import Senders
 from covey.core.host.subscription import Durable, Subscription
 from covey.core.host.topic import Topic
@@ -57,7 +57,7 @@ class VirtualHost:
         self.queue_patterns: PatternIndex[Subscription] = PatternIndex()
         self.audience = Audience(policies, clock)
         self.senders = Senders()
-        self.founding = Founding(self.id, policies, clock, owner, ledger)
+        self.queue_factory = QueueFactory(self.id, policies, clock, owner, ledger)
 
     @property
     def now(self) -> float:
@@ -67,18 +67,18 @@ class VirtualHost:
     @property
     def ledger(self) -> Ledger | None:
         """Return the store's book, if there is a store."""
-        return self.founding.ledger
+        return self.queue_factory.ledger
 
     def apply(self, policies: Policies) -> None:
         """Let new policies hold for what is made from now on."""
-        self.policies = self.audience.policies = self.founding.policies = policies
+        self.policies = self.audience.policies = self.queue_factory.policies = policies
 
     def queue(self, name: str, settings: QueueSettings | None = None) -> Queue:
         """Return the queue, made now if there is none; the policy of its name if none is given."""
         known = self.queues.get(name)
         if known is not None:
             return known
-        queue = self.founding.begin(name, settings or self.policies.queue(name), QUEUE)
+        queue = self.queue_factory.begin(name, settings or self.policies.queue(name), QUEUE)
         self.queues[name] = queue
         self.mirror(queue)
         # Temporary queues are their connection's alone: no pattern means them.
@@ -101,15 +101,15 @@ class VirtualHost:
         self.audience.meet(topic)
         mirror = self.mirror_of(name)
         if mirror is not None:
-            topic.fill(Tap(mirror))
+            topic.fill(Binding(mirror))
         return topic
 
     def mirror(self, queue: Queue) -> None:
         """Let a queue hear the topic of its name, if a policy says so and it does not yet."""
         if self.mirror_of(queue.name) is queue:
             topic = self.topic(queue.name)  # a new one has heard of the queue by now
-            if not any(tap.queue is queue for tap in topic.taps):
-                topic.fill(Tap(queue))
+            if not any(binding.queue is queue for binding in topic.bindings):
+                topic.fill(Binding(queue))
 
     def mirror_of(self, name: str) -> Queue | None:
         """Return the queue that takes what is sent to the topic of its name, if there is one."""
@@ -131,8 +131,8 @@ class VirtualHost:
         durable = self.durables.get(name)
         if durable is None:
             settings = self.policies.durable(name)
-            queue = self.founding.begin(DURABLE_PREFIX + name, settings, DURABLE)
-            durable = Durable(name, queue, Tap(queue))
+            queue = self.queue_factory.begin(DURABLE_PREFIX + name, settings, DURABLE)
+            durable = Durable(name, queue, Binding(queue))
             self.durables[name] = durable
         return durable
 
@@ -153,14 +153,14 @@ class VirtualHost:
         durable = self.durable(name)
         self.unbind(durable)
         del self.durables[name]
-        self.founding.end(durable.queue, f"durable subscription {name} was destroyed")
+        self.queue_factory.end(durable.queue, f"durable subscription {name} was destroyed")
         if self.ledger is not None:
             self.ledger.unbind(self.id, durable)
 
     def bind(self, durable: Durable, destinations: tuple[Destination, ...]) -> None:
         """Let a durable subscription hear these topics, and no others.
 
-        Called again after its tap's selector changed, it remembers that, too.
+        Called again after its binding's selector changed, it remembers that, too.
         """
         if durable.destinations != destinations:
             before = set(durable.topics)
@@ -169,7 +169,7 @@ class VirtualHost:
             self._hear(durable)
             for topic in durable.topics:
                 if topic not in before:
-                    topic.offer_retained(durable.tap, self.clock)
+                    topic.offer_retained(durable.binding, self.clock)
         if self.ledger is not None:
             self.ledger.bind(self.id, durable)
 
@@ -221,10 +221,10 @@ class VirtualHost:
         self.declared.discard(name)
         mirror = self.topics.get(name)
         if mirror is not None:
-            for tap in [tap for tap in mirror.taps if tap.queue is queue]:
-                mirror.stop_filling(tap)
-        self.founding.end(queue, reason)
-        queue.board.record(EventKind.DELETE, "", 0, 0)
+            for binding in [binding for binding in mirror.bindings if binding.queue is queue]:
+                mirror.stop_filling(binding)
+        self.queue_factory.end(queue, reason)
+        queue.state.record(EventKind.DELETE, "", 0, 0)
         if self.ledger is not None:
             self.ledger.close(self.id, QUEUE, queue)
             queue.mark()  # the pager counts it no more
@@ -265,11 +265,11 @@ class VirtualHost:
 
     def report_to(self, events: EventSink | None) -> None:
         """Send the events of all queues, present and future, to a sink."""
-        self.founding.events = events
+        self.queue_factory.events = events
         for queue in self.queues.values():
-            self.founding.report(queue)
+            self.queue_factory.report(queue)
         for durable in self.durables.values():
-            self.founding.report(durable.queue)
+            self.queue_factory.report(durable.queue)
 
     def _subscribe_pattern(self, subscription: Subscription, destination: Destination) -> None:
         pattern = Pattern(destination, descendant_matches_zero=subscription.matches_zero)
@@ -287,7 +287,7 @@ class VirtualHost:
 
 
 def _is_idle(queue: Queue) -> bool:
-    board = queue.board
-    has_messages = board.index.count or queue.timers.delayed.count
-    is_used = board.consumers or board.browsers or board.parked or queue.discipline.remembers
+    state = queue.state
+    has_messages = state.index.count or queue.timers.delayed.count
+    is_used = state.consumers or state.browsers or state.parked or queue.discipline.remembers
     return not (has_messages or is_used)

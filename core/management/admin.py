@@ -169,7 +169,7 @@ class Admin(Inspection):
         with self.acting("retire", "consumer", name, str(consumer_id)):
             self.check_manage("queue", name)
             queue = self.backlog(name)
-            consumer = queue.board.consumers.get(consumer_id)
+            consumer = queue.state.consumers.get(consumer_id)
             if consumer is None:
                 raise RefusedError(f"queue {queue.name} has no consumer {consumer_id}", "not-found")
             commands.retire(queue, consumer, now)
@@ -263,8 +263,8 @@ def _without_flaw(settings: QueueSettings) -> QueueSettings:
 
 
 def _refuse_in_use(queue: Queue, *, if_empty: bool, if_unused: bool) -> None:
-    board = queue.board
-    users = len(board.consumers) + len(board.browsers)
+    state = queue.state
+    users = len(state.consumers) + len(state.browsers)
     if if_unused and users:
         raise RefusedError(f"queue {queue.name} has {users} consumers", "conflict")
     count = _count(queue)
@@ -274,4 +274,4 @@ def _refuse_in_use(queue: Queue, *, if_empty: bool, if_unused: bool) -> None:
 
 def _count(queue: Queue) -> int:
     """Return how many messages a queue holds, delayed ones too."""
-    return queue.board.index.count + queue.timers.delayed.count
+    return queue.state.index.count + queue.timers.delayed.count

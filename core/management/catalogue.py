@@ -85,7 +85,7 @@ class Catalogue:
 
     def group(self, queue: Queue, group: str, now: float) -> Attributes:
         """Describe one group of a queue; raises RefusedError if it has no message."""
-        lane = queue.board.lanes.get(group)
+        lane = queue.state.lanes.get(group)
         if lane is None:
             raise RefusedError(f"queue {queue.name} has no message of group {group}", "not-found")
         return describe.group(queue, lane, now)
@@ -126,7 +126,7 @@ def groups(
     found: list[Attributes] = []
     total = 0
     for queue in queues:
-        lanes = queue.board.lanes.values()
+        lanes = queue.state.lanes.values()
         first = max(0, start - total)
         stop = None if count is None else first + count - len(found)
         total += len(lanes)
@@ -142,7 +142,7 @@ def waiting_groups(
     found: list[tuple[tuple[float, Lane], Queue]] = []
     total = 0
     for queue in queues:
-        stop = len(queue.board.lanes) if count is None else start + count
+        stop = len(queue.state.lanes) if count is None else start + count
         longest, waiting = longest_waits(queue, now, stop)
         found += [(wait, queue) for wait in longest]
         total += waiting
@@ -168,8 +168,8 @@ def consumers(
     queue: Queue, start: int = 0, count: int | None = None
 ) -> tuple[list[Attributes], int]:
     """Describe some of a queue's readers, browsers too; return how many there are, too."""
-    board = queue.board
-    readers = [*board.consumers.values(), *board.browsers]
+    state = queue.state
+    readers = [*state.consumers.values(), *state.browsers]
     return _page([partial(describe.consumer, reader, queue) for reader in readers], start, count)
 
 

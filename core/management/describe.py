@@ -80,7 +80,7 @@ def broker(broker: Broker, host: VirtualHost) -> Attributes:
         "queues": len(host.queues),
         "topics": len(host.topics),
         "subscriptions": len(host.durables),
-        "messages": sum(queue.board.index.count for queue in holding),
+        "messages": sum(queue.state.index.count for queue in holding),
         "bytes": sum(queue.size for queue in holding),
         "auto_create": broker.limits.auto_create,
         "alarm": broker.commits.dam.alarm,
@@ -90,17 +90,17 @@ def broker(broker: Broker, host: VirtualHost) -> Attributes:
 
 def queue(queue: Queue, host: VirtualHost) -> Attributes:
     """Describe a queue: what it holds, how it was declared, what has happened."""
-    board = queue.board
-    counts = queue.counts
+    state = queue.state
+    counts = queue.counters
     return {
         "name": queue.name,
         "type": "queue",
         **_contents(queue),
-        "browsers": len(board.browsers),
-        "groups": len(board.lanes),
-        "groups_tracked": board.strategy.tracked(),
-        "groups_over_size": board.strategy.over_size,
-        "strategy": board.strategy.name,
+        "browsers": len(state.browsers),
+        "groups": len(state.lanes),
+        "groups_tracked": state.strategy.tracked(),
+        "groups_over_size": state.strategy.over_size,
+        "strategy": state.strategy.name,
         "group_header": queue.discipline.key.header,
         "durable": queue.is_durable,
         "declared": queue.name in host.declared,
@@ -133,7 +133,7 @@ def topic(topic: Topic) -> Attributes:
 
 def subscription(durable: Durable) -> Attributes:
     """Describe a durable subscription."""
-    selector = durable.tap.selector
+    selector = durable.binding.selector
     return {
         "name": durable.name,
         "type": "subscription",
@@ -266,12 +266,12 @@ def trace(page: Page) -> Attributes:
 
 
 def _contents(queue: Queue) -> Attributes:
-    board = queue.board
+    state = queue.state
     return {
-        "messages": board.index.count,
+        "messages": state.index.count,
         "bytes": queue.size,
-        "unsettled": sum(len(each.unsettled) for each in board.consumers.values()),
-        "consumers": len(board.consumers),
+        "unsettled": sum(len(each.unsettled) for each in state.consumers.values()),
+        "consumers": len(state.consumers),
     }
 
 

@@ -73,7 +73,7 @@ def _change_queues(host: VirtualHost, now: float) -> list[str]:
     limits = host.policies.broker
     for queue, settings in _wanted(host):
         queue.membership.selectors_max = limits.selectors_per_queue_max
-        queue.discipline.key = key_of(queue.settings, queue.board.strategy, limits)
+        queue.discipline.key = key_of(queue.settings, queue.state.strategy, limits)
         if settings == queue.settings:
             continue
         try:

@@ -22,7 +22,7 @@ NEXT_NUMBER: Final = attrgetter("head.seq")
 def why_waits(queue: Queue, lane: Lane) -> str:
     """Say what has to happen before the group's next message can go."""
     if lane.is_parked:
-        by_command = lane.name in queue.board.parked
+        by_command = lane.name in queue.state.parked
         return PARKED if by_command else f"{PARKED}: its messages failed too often in a row"
     if lane.where == HELD:
         # Nothing is read from the store for nobody: then that is what it waits for.
@@ -47,7 +47,7 @@ def longest_waits(queue: Queue, now: float, most: int) -> tuple[list[tuple[float
     """
     is_untaken = bool(_why_untaken(queue))
     lanes = [
-        lane for lane in queue.board.lanes.values() if _waits(queue, lane, is_untaken=is_untaken)
+        lane for lane in queue.state.lanes.values() if _waits(queue, lane, is_untaken=is_untaken)
     ]
     blocked = nsmallest(most, [lane for lane in lanes if lane.blocked_since], key=BLOCKED_SINCE)
     # A group that nothing blocks has waited since its next message came: the lower its number.
@@ -71,7 +71,7 @@ def _waits(queue: Queue, lane: Lane, *, is_untaken: bool) -> bool:
     if lane.where == READY and lane.target is not None:
         return not queue.start.has_begun or not lane.target.is_willing()
     if lane.where == OPEN:
-        return is_untaken or (queue.board.has_selectors and bool(_why_refused(queue, lane)))
+        return is_untaken or (queue.state.has_selectors and bool(_why_refused(queue, lane)))
     return lane.where in (DRAINING, HELD) or lane.is_parked or bool(lane.aside)
 
 
@@ -92,7 +92,7 @@ def _why_draining(lane: Lane) -> str:
 def _why_not_begun(queue: Queue) -> str:
     if queue.start.has_begun:
         return ""
-    if queue.board.rules.consumers_before_dispatch:
+    if queue.state.rules.consumers_before_dispatch:
         return "waiting for more consumers before the first dispatch"
     return "waiting for time_before_dispatch_ms to pass before the first dispatch"
 
@@ -108,8 +108,8 @@ def _why_unwilling(consumer: Consumer) -> str:
 
 
 def _why_untaken(queue: Queue) -> str:
-    consumers = [each for each in queue.board.consumers.values() if not each.is_gone]
-    if not queue.start.has_begun and (consumers or queue.board.rules.consumers_before_dispatch):
+    consumers = [each for each in queue.state.consumers.values() if not each.is_gone]
+    if not queue.start.has_begun and (consumers or queue.state.rules.consumers_before_dispatch):
         return _why_not_begun(queue)
     if not consumers:
         return "no consumer reads this queue"
@@ -123,14 +123,14 @@ def _why_untaken(queue: Queue) -> str:
 
 def _why_refused(queue: Queue, lane: Lane) -> str:
     """Say why a group that is free is not taken, though somebody has credit."""
-    board = queue.board
+    state = queue.state
     head = lane.head
-    if not board.has_selectors or head is None or head.message is None:
+    if not state.has_selectors or head is None or head.message is None:
         return ""
     admits = queue.placement.admission.admits
     wanting = [
         each
-        for each in board.consumers.values()
+        for each in state.consumers.values()
         if each.view is not None and not each.is_retiring and admits(each.view, head)
     ]
     if not wanting:

@@ -26,7 +26,7 @@ from mypy_extensions import mypyc_attr
 from covey.core.model.entry import ACCEPTED
 
 if TYPE_CHECKING:
-    from covey.core.dispatch.browsing import Glances
+    from covey.core.dispatch.browsing import ReadAhead
     from covey.core.dispatch.lane import Lane
     from covey.core.dispatch.view import View
     from covey.core.host.feed import Fan
@@ -104,7 +104,7 @@ class Consumer(ABC):
         self.sees_acquired = True
         self.heeds_holders = False  # of shared groups it sees only what nobody has acquired
         self.cursor = 0
-        self.glances: Glances | None = None
+        self.read_ahead: ReadAhead | None = None
         # Kept by the queue.
         self.view: View | None = None
         self.unsettled: dict[int, Entry] = {}

@@ -65,7 +65,7 @@ class Arrivals:
         """Put a message into a queue, as its discipline and its quota allow."""
         duplicates = queue.discipline.duplicates
         if duplicates is not None and duplicates.holds(message):
-            queue.counts.duplicates += 1
+            queue.counters.duplicates += 1
             if self.commits.keeps(queue, message):
                 self.commits.follow()  # the first of them may be on its way to the disk
             return
@@ -146,5 +146,5 @@ class Arrivals:
 
 def _drop(queue: Queue, older: Entry | None) -> None:
     if older is not None:
-        queue.counts.dropped += 1
+        queue.counters.dropped += 1
         queue.drop(older, EventKind.DROP)

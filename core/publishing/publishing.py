@@ -366,8 +366,8 @@ def _why(obstacle: Obstacle) -> str:
 
 def _is_taken_at_once(topic: Topic) -> bool:
     """Say whether no queue can refuse what others have taken, or keep its sender waiting."""
-    taps = topic.taps
-    return not taps or (len(taps) == 1 and taps[0].queue.takes_all)
+    bindings = topic.bindings
+    return not bindings or (len(bindings) == 1 and bindings[0].queue.takes_all)
 
 
 def _queues(
@@ -379,7 +379,7 @@ def _queues(
         if target.kind is Kind.DSUB:
             yield host.durable(target.name).queue
         elif target.kind is Kind.TOPIC or host.queue(target.name).settings.mirrored:
-            for tap in host.topic(target.name).taps:
+            for tap in host.topic(target.name).bindings:
                 if tap.admits(message, session.client_id):
                     yield tap.queue
         else:

@@ -1,5 +1,5 @@
 # Compiled by mypyc: see setup.py.
-"""Counts: what has happened to a queue's messages since it was made, or since the broker started.
+"""Counters: what has happened to a queue's messages since it was made, or since the broker started.
 
 Every message that came in, or that the start found in the store, has left in one way or is there:
 restored + enqueued = acked + dead + expired + dropped + the number of entries on the queue.
@@ -22,7 +22,7 @@ from bisect import bisect_right
 from typing import Final
 
 
-class Counts:
+class Counters:
     """The ways in and out of one queue."""
 
     __slots__ = (
@@ -46,7 +46,7 @@ class Counts:
         self.dead = 0
         self.duplicates = 0
 
-    def add(self, other: Counts) -> None:
+    def add(self, other: Counters) -> None:
         """Count what another queue has counted, too."""
         self.restored += other.restored
         self.enqueued += other.enqueued

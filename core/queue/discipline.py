@@ -38,7 +38,7 @@ from covey.config.queues import QueueSettings
 from covey.core.dispatch.index import Index
 from covey.core.dispatch.lane import Lane
 from covey.core.dispatch.level import rank_of
-from covey.core.dispatch.state import Board
+from covey.core.dispatch.state import DispatchState
 from covey.core.model.entry import ACQUIRED, Entry
 from covey.core.model.message import Message
 from covey.groups.key import GroupKey
@@ -156,10 +156,10 @@ def digest(given: str) -> bytes:
 class Discipline:
     """The queueing discipline of one queue, as its policy asks for it."""
 
-    __slots__ = ("board", "duplicates", "has_groups", "is_usual", "key", "last_values")
+    __slots__ = ("duplicates", "has_groups", "is_usual", "key", "last_values", "state")
 
-    def __init__(self, board: Board, key: GroupKey) -> None:
-        self.board = board
+    def __init__(self, state: DispatchState, key: GroupKey) -> None:
+        self.state = state
         self.key = key  # finds a message's group
         self.duplicates: Duplicates | None = None
         self.last_values: LastValues | None = None
@@ -169,13 +169,13 @@ class Discipline:
     def apply(self, settings: QueueSettings) -> None:
         """Follow a (new) policy; priorities and keys change on an empty queue only."""
         levels = max(1, settings.priorities)
-        if levels != len(self.board.levels):
-            self.board.set_levels(levels)
+        if levels != len(self.state.levels):
+            self.state.set_levels(levels)
         header = settings.lvq_key
         if header is None:
             self.last_values = None
         elif self.last_values is None or self.last_values.header != header:
-            self.last_values = LastValues(header, self.board.index)
+            self.last_values = LastValues(header, self.state.index)
         window = settings.duplicate_window
         if not window:
             self.duplicates = None
@@ -205,12 +205,12 @@ class Discipline:
 
     def lane_of(self, message: Message) -> Lane:
         """Return where a new message without a group goes."""
-        levels = self.board.levels
-        return levels[0] if len(levels) == 1 else self.plain_lane(message.priority)
+        levels = self.state.levels
+        return levels[0] if len(levels) == 1 else self.ungrouped_lane(message.priority)
 
-    def plain_lane(self, priority: int) -> Lane:
+    def ungrouped_lane(self, priority: int) -> Lane:
         """Return where messages without a group of this priority are."""
-        levels = self.board.levels
+        levels = self.state.levels
         return levels[rank_of(priority, len(levels))]
 
     @property

@@ -31,11 +31,11 @@ from covey.groups.strategy import GroupStrategy
 
 def close_group(queue: Queue, group: str, now: float) -> bool:
     """Take a group from its owner; False if it has no message on the queue."""
-    board = queue.board
-    board.now = now
-    lane = board.lanes.get(group)
+    state = queue.state
+    state.turn(now)
+    lane = state.lanes.get(group)
     if lane is None:
-        board.strategy.closed(group)
+        state.strategy.closed(group)
         return False
     queue.dispatch.close(lane)
     queue.placement.resolve(lane)
@@ -45,11 +45,11 @@ def close_group(queue: Queue, group: str, now: float) -> bool:
 
 def rebalance(queue: Queue, now: float) -> None:
     """Forget all owners and ask anew."""
-    board = queue.board
-    board.now = now
-    board.record(EventKind.REBALANCE, "", 0, 0)
-    board.strategy.reset()
-    for consumer in board.consumers.values():
+    state = queue.state
+    state.turn(now)
+    state.record(EventKind.REBALANCE, "", 0, 0)
+    state.strategy.reset()
+    for consumer in state.consumers.values():
         queue.dispatch.reline(consumer)
     queue.membership.ask_all()
     queue.mark()
@@ -57,15 +57,15 @@ def rebalance(queue: Queue, now: float) -> None:
 
 def change_strategy(queue: Queue, strategy: GroupStrategy, now: float) -> None:
     """Let another strategy decide from now on; order holds, drained groups move."""
-    board = queue.board
-    board.now = now
-    board.use(strategy)
-    for consumer in board.consumers.values():
+    state = queue.state
+    state.turn(now)
+    state.use(strategy)
+    for consumer in state.consumers.values():
         if not consumer.is_gone and not consumer.is_retiring:
             strategy.joined(consumer.id, consumer.weight)
-    for group in board.lanes:
+    for group in state.lanes:
         strategy.opened(group)
-    for consumer in board.consumers.values():
+    for consumer in state.consumers.values():
         queue.dispatch.reline(consumer)
     queue.membership.ask_all()
     queue.mark()
@@ -73,18 +73,15 @@ def change_strategy(queue: Queue, strategy: GroupStrategy, now: float) -> None:
 
 def park(queue: Queue, group: str, now: float, *, parked: bool) -> bool:
     """Stop one group until it is let go on, empty or not; False if there is no such group."""
-    board = queue.board
-    board.now = now
-    lane = board.lanes.get(group)
+    state = queue.state
+    state.turn(now)
+    lane = state.lanes.get(group)
     if lane is None:
         return False
     lane.is_parked = parked
-    if parked:
-        board.parked.add(group)
-    else:
-        board.parked.discard(group)
+    state.set_parked(group, parked=parked)
     lane.failures = 0
-    board.record(EventKind.PARK if parked else EventKind.UNPARK, group, 0, 0)
+    state.record(EventKind.PARK if parked else EventKind.UNPARK, group, 0, 0)
     queue.placement.resolve(lane)
     queue.mark()
     return True
@@ -92,7 +89,7 @@ def park(queue: Queue, group: str, now: float, *, parked: bool) -> bool:
 
 def retire(queue: Queue, consumer: Consumer, now: float) -> None:
     """Give a consumer no new groups; it keeps its own until they are empty (rolling deploy)."""
-    queue.board.now = now
+    queue.state.turn(now)
     queue.membership.retire(consumer)
     queue.mark()
 
@@ -104,8 +101,8 @@ def purge(queue: Queue, now: float) -> int:
 
 def trim(queue: Queue, last: int, now: float) -> int:
     """Drop the messages up to a number that nobody has acquired; return how many."""
-    queue.board.now = now
-    index = queue.board.index
+    queue.state.turn(now)
+    index = queue.state.index
     count = 0
     entry = index.at_or_after(0)
     while entry is not None and entry.seq <= last:
@@ -114,7 +111,7 @@ def trim(queue: Queue, last: int, now: float) -> int:
             count += 1
             queue.drop(entry, EventKind.DROP)
         entry = index.at_or_after(seq + 1)
-    queue.counts.dropped += count
+    queue.counters.dropped += count
     queue.mark()
     return count
 
@@ -148,7 +145,7 @@ def change_policy(
 ) -> None:
     """Let other settings hold from now on; raises RefusedError if messages stand against it."""
     old = queue.settings
-    if queue.board.index.count or queue.timers.delayed.count:
+    if queue.state.index.count or queue.timers.delayed.count:
         _refuse_rearranging(queue, settings)
     is_same = (
         settings.groups.strategy == old.groups.strategy
@@ -156,7 +153,7 @@ def change_policy(
     )
     if not is_same:
         change_strategy(queue, strategy_of(settings), now)
-    queue.discipline.key = key_of(settings, queue.board.strategy, limits)
+    queue.discipline.key = key_of(settings, queue.state.strategy, limits)
     queue.apply(settings)
     queue.is_durable = settings.durable and not queue.name.startswith(TEMPORARY_ROOT)
     if queue.freed is not None:
@@ -173,7 +170,7 @@ def _refuse_rearranging(queue: Queue, settings: QueueSettings) -> None:
     ]
     changed += [name for name in FIXED_WHILE_FULL if getattr(old, name) != getattr(settings, name)]
     if changed:
-        count = queue.board.index.count + queue.timers.delayed.count
+        count = queue.state.index.count + queue.timers.delayed.count
         raise RefusedError(
             f"queue {queue.name} holds {count} messages:"
             f" {', '.join(changed)} can change only while it is empty",

@@ -23,7 +23,7 @@ from covey.core.dispatch.lane import HELD, IDLE, READY
 from covey.core.dispatch.membership import Membership, Start
 from covey.core.dispatch.placement import Placement
 from covey.core.dispatch.rules import rules_of
-from covey.core.dispatch.state import Board
+from covey.core.dispatch.state import DispatchState
 from covey.core.events.event import ACK, ENQUEUE, EventKind
 from covey.core.model.consumer import Consumer, Source
 from covey.core.model.entry import (
@@ -37,11 +37,11 @@ from covey.core.model.entry import (
     Outcome,
 )
 from covey.core.model.message import Message
-from covey.core.queue.counters import Ages, Counts
+from covey.core.queue.counters import Ages, Counters
 from covey.core.queue.discipline import Discipline
 from covey.core.queue.owner import QueueOwner
-from covey.core.queue.redelivery import Returns
-from covey.core.queue.storage_state import Shelf
+from covey.core.queue.redelivery import Redelivery
+from covey.core.queue.storage_state import StorageState
 from covey.core.queue.timers import Timers
 from covey.groups.key import GroupKey
 from covey.groups.strategy import GroupStrategy
@@ -60,26 +60,26 @@ class Queue(Source):
     ) -> None:
         self.name = name
         self.owner = owner
-        self.counts = Counts()
+        self.counters = Counters()
         self.ages = Ages()
         self.next_seq = 1
         self.dropped_to = 0  # no number above it went but by being settled
         self.size = 0  # content bytes of all entries
         self.consumer_numbers = 0
-        self.board = Board(name, strategy, rules_of(settings), owner.audit)
-        self.discipline = Discipline(self.board, key)
-        self.placement = Placement(self.board)
-        self.membership = Membership(self.board, self.placement)
-        self.dispatch = Dispatch(self.board, self.placement, self.membership, self.expire_if_due)
-        self.returns = Returns(self)
+        self.state = DispatchState(name, strategy, rules_of(settings), owner.audit)
+        self.discipline = Discipline(self.state, key)
+        self.placement = Placement(self.state)
+        self.membership = Membership(self.state, self.placement)
+        self.dispatch = Dispatch(self.state, self.placement, self.membership, self.expire_if_due)
+        self.redelivery = Redelivery(self)
         self.timers = Timers(self)
-        self.exclusions = Exclusions(self.board, self.membership, self.dispatch)
-        self.start = Start(self.board, self.membership)
+        self.exclusions = Exclusions(self.state, self.membership, self.dispatch)
+        self.start = Start(self.state, self.membership)
         self.draining: list[Consumer] = []  # AMQP links to be told when nothing more can come
         self.is_durable = settings.durable
         self.is_dirty = False  # its owner will pump it
         self.is_awaited = False  # somebody waits for room in it
-        self.shelf = Shelf()
+        self.storage_state = StorageState()
         self.drop_cursor = 0  # nothing before it may be dropped; a return moves it back
         self.touched_at = 0.0
         self.apply(settings)
@@ -103,7 +103,6 @@ class Queue(Source):
 
         The group is the message's own unless another is given.
         """
-        board = self.board
         discipline = self.discipline
         if group is None:
             group = discipline.group_of(message)
@@ -112,21 +111,21 @@ class Queue(Source):
         self.next_seq = seq + 1
         entry = Entry(seq, message, lane, state)
         self.insert(entry)
-        self.counts.enqueued += 1
-        if board.events is not None:
-            board.record(ENQUEUE, group, 0, seq)
+        self.counters.enqueued += 1
+        if self.state.events is not None:
+            self.state.record(ENQUEUE, group, 0, seq)
         return entry
 
     def insert(self, entry: Entry) -> None:
         """Put a new entry, whose number is above all others', at its place."""
-        board = self.board
+        state = self.state
         lane = entry.lane
-        board.index.add(entry)
+        state.index.add(entry)
         self.size += entry.size
         if entry.message is None:
-            self.shelf.out += 1
+            self.storage_state.out += 1
         else:
-            self.shelf.resident += entry.size
+            self.storage_state.resident += entry.size
         if entry.expires_ms:
             self.timers.expiry.add(entry)
         if lane.is_grouped:
@@ -135,10 +134,10 @@ class Queue(Source):
                 self.placement.arrive(lane, entry)
         else:
             lane.count += 1
-            if board.has_selectors:
-                self.dispatch.plain.append(entry)
+            if state.has_selectors:
+                self.dispatch.ungrouped.append(entry)
             else:
-                board.default_view.level(lane.rank).todo.append(entry)
+                state.default_view.level(lane.rank).todo.append(entry)
         if not self.is_dirty:
             self.mark()
 
@@ -163,9 +162,8 @@ class Queue(Source):
 
     def pump(self, now: float, wall_ms: int, budget: int) -> bool:
         """Deliver what can be delivered; True if there is more to do."""
-        board = self.board
-        board.now = now
-        board.wall_ms = wall_ms
+        state = self.state
+        state.begin_pump(now, wall_ms)
         self.is_dirty = False
         self.ages.note(self.next_seq, now)
         self.timers.run()
@@ -181,14 +179,14 @@ class Queue(Source):
         """Settle an acquired entry; a second settle of the same is ignored."""
         if entry.state != ACQUIRED:
             return
-        self.board.now = now
+        self.state.turn(now)
         consumer = entry.holder
         if consumer is not None:
             consumer.unsettled.pop(entry.seq, None)
         if outcome is ACCEPTED:
             self.settled(entry)
         else:
-            self.returns.take(entry, outcome, reason)
+            self.redelivery.take(entry, outcome, reason)
         if consumer is not None and len(consumer.unsettled) + 1 == consumer.unsettled_max:
             self.dispatch.offer(consumer)  # it held all it may hold, and was out of every line
         if not self.is_dirty:
@@ -196,7 +194,7 @@ class Queue(Source):
 
     def accept(self, consumer: Consumer, entries: Sequence[Entry], now: float) -> None:
         """Settle what a consumer is done with, all of it at once; what it has no more is not."""
-        self.board.now = now
+        self.state.turn(now)
         unsettled = consumer.unsettled
         was_full = len(unsettled) >= consumer.unsettled_max
         for entry in entries:
@@ -210,9 +208,9 @@ class Queue(Source):
 
     def settled(self, entry: Entry) -> None:
         """Remove an entry its consumer accepted, maybe by taking it settled."""
-        if self.board.events is not None:
+        if self.state.events is not None:
             self.record(ACK, entry)
-        self.counts.acked += 1
+        self.counters.acked += 1
         entry.lane.failures = 0  # what fails from now on is another row
         self.finish(entry)
 
@@ -225,7 +223,7 @@ class Queue(Source):
         lane.unsettled -= 1
         if lane.unsettled == 0:
             lane.holder = None
-            if self.board.wants_drained:
+            if self.state.wants_drained:
                 self.dispatch.drained(lane)
             if lane.count == 0 and lane.where == IDLE:
                 self.placement.vanish(lane)
@@ -244,21 +242,21 @@ class Queue(Source):
         if lane.is_grouped:
             self.placement.dropped(entry)
         else:
-            self.dispatch.plain.trim()
+            self.dispatch.ungrouped.trim()
 
     def _remove(self, entry: Entry) -> None:
         if entry.marks & STORED:
             self.owner.removed(self, entry)
         if entry.message is None:
-            self.shelf.out -= 1
+            self.storage_state.out -= 1
         else:
-            self.shelf.resident -= entry.size
+            self.storage_state.resident -= entry.size
         entry.state = GONE
         entry.holder = None
         entry.message = None  # cut by hand: entries and lanes point at each other
         entry.lane.count -= 1
         self.size -= entry.size
-        self.board.index.remove(entry.seq)
+        self.state.index.remove(entry.seq)
         if self.is_awaited:
             self.owner.freed(self)
 
@@ -267,7 +265,7 @@ class Queue(Source):
     @property
     def first_seq(self) -> int:
         """Return the number of the first message here, of the next to come if there is none."""
-        first = self.board.index.at_or_after(0)
+        first = self.state.index.at_or_after(0)
         return self.next_seq if first is None else first.seq
 
     @property
@@ -277,9 +275,9 @@ class Queue(Source):
 
     def record(self, kind: int, entry: Entry) -> None:
         """Report an event of one entry, if anybody listens."""
-        if self.board.events is not None:
+        if self.state.events is not None:
             holder = 0 if entry.holder is None else entry.holder.id
-            self.board.record(kind, entry.lane.name, holder, entry.seq)
+            self.state.record(kind, entry.lane.name, holder, entry.seq)
 
     # Time.
 
@@ -291,7 +289,7 @@ class Queue(Source):
 
     def expire_if_due(self, entry: Entry) -> bool:
         """Drop an entry that ran out before its second passed; return True if it did."""
-        if self.board.has_run_out(entry):
+        if self.state.has_run_out(entry):
             self.expire(entry)
             return True
         return False
@@ -300,26 +298,28 @@ class Queue(Source):
         """Drop an entry that has run out; as a dead letter, if the policy says so."""
         if self.settings.dlq_expired:
             if entry.message is None:
-                self.shelf.overdue.append(entry.seq)  # looked at again once its body is read
+                self.storage_state.overdue.append(
+                    entry.seq
+                )  # looked at again once its body is read
                 return
             self.owner.dead_letter(self, entry.message, "expired")
-        self.counts.expired += 1
+        self.counters.expired += 1
         self.drop(entry, EventKind.EXPIRE)
 
     # Consumers.
 
     def join(self, consumer: Consumer, now: float) -> None:
         """Take a consumer in; `from_seq` -1 means only what comes from now on."""
-        self.board.now = now
+        self.state.turn(now)
         self.consumer_numbers += 1
         consumer.id = self.consumer_numbers
         if consumer.from_seq < 0:
             consumer.from_seq = self.next_seq
         if consumer.is_browser:
             consumer.cursor = consumer.from_seq
-            if consumer.heeds_holders and self.board.wants_drained:
+            if consumer.heeds_holders and self.state.wants_drained:
                 consumer.sees_acquired = False
-            self.board.browsers.append(consumer)
+            self.state.add_browser(consumer)
         else:
             self.membership.join(consumer)
             self.dispatch.offer(consumer)
@@ -332,22 +332,21 @@ class Queue(Source):
         """Let a consumer go; what it held returns, counted as a failed try unless unseen."""
         if consumer.queue is not self:
             return
-        self.board.now = now
+        self.state.turn(now)
         consumer.queue = None
         consumer.window.consumers.remove(consumer)
         if consumer in self.draining:
             self.draining.remove(consumer)
         if consumer.is_browser:
             consumer.is_gone = True
-            if consumer in self.board.browsers:
-                self.board.browsers.remove(consumer)
+            self.state.remove_browser(consumer)
         else:
             returned = self.membership.leave(consumer)
             for entry in returned:
                 if counted:
-                    self.returns.count_try(entry)
+                    self.redelivery.count_try(entry)
                 self.record(EventKind.RELEASE, entry)
-                self.returns.set_pending(entry)
+                self.redelivery.set_pending(entry)
             self.membership.settle_lanes(consumer, returned)
         self.start.left()
         self.touched_at = now

@@ -78,28 +78,28 @@ def take_room(queue: Queue, size: int) -> bool:
         oldest = oldest_available(queue) if policy == "drop head" else None
         if oldest is None:
             break  # `has_room` was asked before: what is over now came with the same send
-        queue.counts.dropped += 1
+        queue.counters.dropped += 1
         queue.drop(oldest, EventKind.DROP)
     return True
 
 
 def drop_newcomer(queue: Queue) -> None:
     """Count a message that came in and is dropped at once."""
-    queue.counts.enqueued += 1
-    queue.counts.dropped += 1
+    queue.counters.enqueued += 1
+    queue.counters.dropped += 1
 
 
 def why_full(queue: Queue) -> str:
     """Say in words what a waiting producer waits for."""
     delayed = queue.timers.delayed
-    count = queue.board.index.count + delayed.count
+    count = queue.state.index.count + delayed.count
     held = f"{count} messages, {queue.size + delayed.size} bytes"
     return f"queue {queue.name} is full: it holds {held}, its quota is {_quota_text(queue)}"
 
 
 def oldest_available(queue: Queue) -> Entry | None:
     """Return the oldest entry nobody has acquired: what `drop head` gives up."""
-    index = queue.board.index
+    index = queue.state.index
     entry = index.at_or_after(queue.drop_cursor)
     while entry is not None and entry.state == ACQUIRED:
         entry = index.at_or_after(entry.seq + 1)
@@ -112,7 +112,7 @@ def is_over(queue: Queue, count: int, size: int) -> bool:
     """Say whether so much more would be too much; what waits for its time counts, too."""
     settings = queue.settings
     delayed = queue.timers.delayed
-    held = queue.board.index.count + delayed.count
+    held = queue.state.index.count + delayed.count
     if settings.quota_messages and held + count > settings.quota_messages:
         return True
     return bool(settings.quota) and queue.size + delayed.size + size > settings.quota
@@ -127,7 +127,7 @@ def _is_beyond(queue: Queue, count: int, size: int) -> bool:
 
 def _can_drop(queue: Queue, count: int, size: int) -> bool:
     """Say whether dropping the oldest messages would make enough room."""
-    index = queue.board.index
+    index = queue.state.index
     entry = oldest_available(queue)
     while entry is not None:
         if entry.state != ACQUIRED:

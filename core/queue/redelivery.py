@@ -1,5 +1,5 @@
 # Compiled by mypyc: see setup.py.
-"""Returns: how a delivery that was not accepted comes back to its queue, or dies.
+"""Redelivery: how a delivery that was not accepted comes back to its queue, or dies.
 
     released   back to its place, as if it had never been sent
     failed     the try counts; back to its place, at once or after a delay; dead after too many
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from covey.core.queue.queue import Queue
 
 
-class Returns:
+class Redelivery:
     """The way back into one queue."""
 
     __slots__ = ("queue",)
@@ -53,7 +53,7 @@ class Returns:
         """Put an entry in line again, unless its time is over. Does not resolve its lane."""
         queue = self.queue
         lane = entry.lane
-        queue.counts.returned += 1
+        queue.counters.returned += 1
         entry.holder = None
         entry.is_first = False
         if lane.is_grouped:
@@ -64,34 +64,34 @@ class Returns:
         if queue.expire_if_due(entry):
             return
         if values is not None and values.is_outdated(entry):
-            queue.counts.dropped += 1
+            queue.counters.dropped += 1
             queue.drop(entry, EventKind.DROP)
         elif lane.is_grouped:
             lane.put_back(entry)
         else:
-            queue.dispatch.plain.take_back(entry)
+            queue.dispatch.ungrouped.take_back(entry)
 
     def _put_back(self, entry: Entry) -> None:
         queue = self.queue
         lane = entry.lane
         self.set_pending(entry)
         # It may have run out meanwhile and been the last: then its lane is gone already.
-        if queue.board.lanes.get(lane.name) is lane:
+        if queue.state.lanes.get(lane.name) is lane:
             if lane.unsettled == 0:
                 lane.holder = None
-                if queue.board.wants_drained:
+                if queue.state.wants_drained:
                     queue.dispatch.drained(lane)
             queue.placement.resolve(lane)
 
     def _fail(self, entry: Entry) -> None:
         """Count a failed try; the message goes back, or is dead after too many."""
         queue = self.queue
-        board = queue.board
+        state = queue.state
         self.count_try(entry)
         lane = entry.lane
         lane.failures += 1
         queue.record(EventKind.FAIL, entry)
-        is_poisoned = 0 < board.rules.park_after_failures <= lane.failures
+        is_poisoned = 0 < state.rules.park_after_failures <= lane.failures
         if lane.is_grouped and is_poisoned and not lane.is_parked:
             self._park(entry)
         if queue.nak_limit and entry.deliveries >= queue.nak_limit:
@@ -100,9 +100,9 @@ class Returns:
         delay = retry_delay(queue.settings, entry.deliveries)
         if delay and lane.is_grouped:
             # Order first: the whole group waits with its failed message.
-            lane.hold_until = max(lane.hold_until, board.now + delay)
-            board.hold(lane, lane.hold_until)
-        elif delay and not board.has_run_out(entry):
+            lane.hold_until = max(lane.hold_until, state.now + delay)
+            state.hold(lane, lane.hold_until)
+        elif delay and not state.has_run_out(entry):
             queue.drop_cursor = min(queue.drop_cursor, entry.seq)
             queue.timers.send_away(entry, delay)
             return
@@ -112,7 +112,7 @@ class Returns:
         """Stop the group of a message that failed; an operator lets it go on."""
         queue = self.queue
         entry.lane.is_parked = True
-        queue.board.record_trouble(EventKind.PARK, entry.lane.name, 0, entry.seq)
+        queue.state.record_trouble(EventKind.PARK, entry.lane.name, 0, entry.seq)
         queue.placement.resolve(entry.lane)
 
     def _refuse(self, entry: Entry, outcome: Outcome) -> None:
@@ -132,7 +132,7 @@ class Returns:
     def _die(self, entry: Entry, reason: str) -> None:
         queue = self.queue
         message = entry.content
-        queue.counts.dead += 1
+        queue.counters.dead += 1
         queue.record(EventKind.DEAD_LETTER, entry)
         queue.owner.dead_letter(queue, message, reason)
         queue.finish(entry)

@@ -1,5 +1,5 @@
 # Compiled by mypyc: see setup.py.
-"""Shelf: what the store and the pager keep in mind about one queue.
+"""StorageState: what the store and the pager keep in mind about one queue.
 
     number      the store's name for the queue; 0 with a store that keeps nothing
     secured     numbers below it were reserved on disk and may be seen by anybody
@@ -24,7 +24,7 @@ SIZES_MAX: Final = 4096  # different sizes shared; random ones are not worth a t
 NUMBER_MAX: Final = 2**62  # no sequence number gets here: nothing has to be reserved
 
 
-class Shelf:
+class StorageState:
     """One queue's place in the store."""
 
     __slots__ = (

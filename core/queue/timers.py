@@ -5,8 +5,8 @@
 |----------------------------------------|--------------------------|----------------------------|
 | a delayed message's time comes         | `delayed`                | it is let in               |
 | a message runs out                     | `expiry`, by seconds     | dropped, if not acquired   |
-| a failed plain message may be retried  | `away`                   | back at its place          |
-| a failed group may go on, drain report | `board.holds`            | its lane is resolved       |
+| an ungrouped message may be retried    | `away`                   | back at its place          |
+| a failed group may go on, drain report | `state.holds`            | its lane is resolved       |
 | an absent client did not return        | `membership.absent_until`| its groups are free        |
 | idle groups grow old                   | `age_at`                 | the strategy forgets some  |
 
@@ -230,52 +230,54 @@ class Timers:
     __slots__ = (
         "age_at",
         "away",
-        "board",
         "delayed",
         "expiry",
         "membership",
         "queue",
+        "state",
     )
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
-        self.board = queue.board
+        self.state = queue.state
         self.membership = queue.membership
         self.expiry = Expiry()
-        self.away: list[tuple[float, int]] = []  # heap: plain entries waiting out a delay
+        self.away: list[tuple[float, int]] = []  # heap: ungrouped entries waiting out a delay
         self.age_at = 0.0
         self.delayed = Delayed()
 
     def send_away(self, entry: Entry, delay: float) -> None:
-        """Let a plain entry wait before it is offered again."""
+        """Let an ungrouped entry wait before it is offered again."""
         entry.state = AWAY
         entry.holder = None
-        heappush(self.away, (self.board.now + delay, entry.seq))
+        heappush(self.away, (self.state.now + delay, entry.seq))
 
     def run(self) -> None:
-        """Do what is due at the board's time."""
-        board = self.board
-        now = board.now
+        """Do what is due at the state's time."""
+        state = self.state
+        now = state.now
         if self.delayed.count:
-            for waiting in self.delayed.take_due(board.wall_ms, DUE_PORTION):
+            for waiting in self.delayed.take_due(state.wall_ms, DUE_PORTION):
                 self.queue.owner.let_in(self.queue, waiting)
         if self.expiry.count:
             self._run_expiry()
         while self.away and self.away[0][0] <= now:
-            entry = board.index.get(heappop(self.away)[1])
+            entry = state.index.get(heappop(self.away)[1])
             if entry is not None and entry.state == AWAY:
-                self.queue.returns.set_pending(entry)
-        while board.holds and board.holds[0][0] <= now:
-            self._end_hold(heappop(board.holds)[2])
+                self.queue.redelivery.set_pending(entry)
+        held = state.take_hold() if state.holds else None
+        while held is not None:
+            self._end_hold(held)
+            held = state.take_hold()
         if self.membership.absent:
             self.membership.end_absences()
-        if board.rules.forget_idle_s and self.age_at <= now:
-            board.strategy.age()
-            self.age_at = now + board.rules.forget_idle_s
+        if state.rules.forget_idle_s and self.age_at <= now:
+            state.strategy.age()
+            self.age_at = now + state.rules.forget_idle_s
 
     def next_deadline(self, now: float, wall_ms: int) -> float:
         """Return when something is due next; 0 for never."""
-        board = self.board
+        state = self.state
         times = []
         if self.delayed.count:
             times.append(now + max(0, self.delayed.next_ms() - wall_ms) / 1000)
@@ -283,17 +285,17 @@ class Timers:
             times.append(now + max(0, self.expiry.next_ms() - wall_ms) / 1000)
         if self.away:
             times.append(self.away[0][0])
-        if board.holds:
-            times.append(board.holds[0][0])
+        if state.holds:
+            times.append(state.holds[0][0])
         if self.membership.absent:
             times.append(min(self.membership.absent_until.values()))
-        if board.rules.forget_idle_s and board.strategy.tracked():
+        if state.rules.forget_idle_s and state.strategy.tracked():
             times.append(self.age_at)
         return min(times) if times else 0.0
 
     def _run_expiry(self) -> None:
-        index = self.board.index
-        for seq in self.expiry.take_due(self.board.wall_ms):
+        index = self.state.index
+        for seq in self.expiry.take_due(self.state.wall_ms):
             entry = index.get(seq)
             # Those are looked at when they come back, or are committed.
             if entry is not None and entry.state != ACQUIRED and entry.state != STORING:
@@ -302,13 +304,13 @@ class Timers:
             self.expiry.rebuild(index)
 
     def _end_hold(self, lane: Lane) -> None:
-        board = self.board
-        if board.lanes.get(lane.name) is not lane:
+        state = self.state
+        if state.lanes.get(lane.name) is not lane:
             return
         if lane.where == HELD:
             self.membership.placement.resolve(lane)
-        elif lane.where == DRAINING and board.rules.drain_limit_s:
+        elif lane.where == DRAINING and state.rules.drain_limit_s:
             holder = 0 if lane.holder is None else lane.holder.id
             # The very sum that was waited for: a difference of times may be a bit too small.
-            if lane.draining_since + board.rules.drain_limit_s <= board.now:
-                board.record_trouble(EventKind.DRAIN_OVERDUE, lane.name, holder, 0)
+            if lane.draining_since + state.rules.drain_limit_s <= state.now:
+                state.record_trouble(EventKind.DRAIN_OVERDUE, lane.name, holder, 0)

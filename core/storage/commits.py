@@ -121,13 +121,13 @@ class Promises:
 def restore(queue: Queue, record: MessageRecord) -> Entry:
     """Put a recovered message back at its number, without its body; numbers must ascend."""
     entry = _entry(queue, record.seq, record.group, record.priority, PENDING)
-    entry.size = queue.shelf.shared(record.size)
+    entry.size = queue.storage_state.shared(record.size)
     entry.expires_ms = record.expires_ms
     entry.deliveries = record.deliveries
     entry.stored = KEPT
     queue.next_seq = max(queue.next_seq, record.seq + 1)
     queue.insert(entry)
-    queue.counts.restored += 1
+    queue.counters.restored += 1
     if entry.expires_ms:
         entry.expires_ms = queue.timers.expiry.rounded(entry.expires_ms)
     return entry
@@ -141,8 +141,8 @@ def enter(queue: Queue, waiting: Waiting, state: int) -> Entry:
     entry.expires_ms = waiting.expires_ms
     queue.next_seq += 1
     queue.insert(entry)
-    queue.counts.enqueued += 1
-    queue.board.record(EventKind.ENQUEUE, entry.lane.name, 0, entry.seq)
+    queue.counters.enqueued += 1
+    queue.state.record(EventKind.ENQUEUE, entry.lane.name, 0, entry.seq)
     return entry
 
 
@@ -150,7 +150,7 @@ def _entry(queue: Queue, seq: int, key: str, priority: int, state: int) -> Entry
     """Make an entry without its body; the key is its group, or that of its last value."""
     discipline = queue.discipline
     group = key if discipline.has_groups else ""
-    lane = queue.placement.lane_for(group) if group else discipline.plain_lane(priority)
+    lane = queue.placement.lane_for(group) if group else discipline.ungrouped_lane(priority)
     if discipline.last_values is not None:
         discipline.last_values.note(key, seq)
     return Entry(seq, None, lane, state)
@@ -198,11 +198,11 @@ class Commits:
         The key is what a last-value queue knows it by; else the store keeps its group, which is
         the message's own unless another is given.
         """
-        shelf = queue.shelf
-        if queue.next_seq >= shelf.reserve_at:
+        storage_state = queue.storage_state
+        if queue.next_seq >= storage_state.reserve_at:
             self.ledger.reserve(queue)
         is_kept = message.persistent and self.keeps(queue, message)
-        if not is_kept and queue.next_seq < shelf.secured:
+        if not is_kept and queue.next_seq < storage_state.secured:
             entry = queue.enqueue(message, PENDING, group)
             if self.is_durable:  # else nothing is ever put out of memory
                 self.arrived(queue, entry)
@@ -210,7 +210,7 @@ class Commits:
         entry = queue.enqueue(message, STORING, group)
         if is_kept:
             entry.marks = KEPT  # a new one has no other marks
-            self.store.append(shelf.number, entry.seq, key or entry.lane.name, message)
+            self.store.append(storage_state.number, entry.seq, key or entry.lane.name, message)
             self._count(message.size)
         self.batch.entries.append((queue, entry))
         self.has_changes = self.promises.is_unclaimed = True
@@ -221,22 +221,22 @@ class Commits:
         is_kept = self.keeps(queue, message)
         waiting = queue.timers.delayed.add(message, key, is_kept=is_kept)
         if is_kept:
-            self.store.append(queue.shelf.number, waiting.place, key, message)
+            self.store.append(queue.storage_state.number, waiting.place, key, message)
             self._count(message.size)
             self._promise()
 
     def enter(self, queue: Queue, waiting: Waiting) -> None:
         """Enqueue a message whose time has come; in the store it moves to its number."""
-        shelf = queue.shelf
-        if queue.next_seq >= shelf.reserve_at:
+        storage_state = queue.storage_state
+        if queue.next_seq >= storage_state.reserve_at:
             self.ledger.reserve(queue)
-        if not waiting.is_kept and queue.next_seq < shelf.secured:
+        if not waiting.is_kept and queue.next_seq < storage_state.secured:
             self.arrived(queue, enter(queue, waiting, PENDING))
             return
         entry = enter(queue, waiting, STORING)
         if waiting.is_kept:
             entry.stored = KEPT
-            self.store.move(shelf.number, waiting.place, entry.seq)
+            self.store.move(storage_state.number, waiting.place, entry.seq)
         self.batch.entries.append((queue, entry))
         self._promise()
 
@@ -244,8 +244,8 @@ class Commits:
         """Forget everything that waits for its time on a queue; return how much that was."""
         gone = queue.timers.delayed.clear()
         for waiting in gone:
-            if waiting.is_kept and queue.shelf.number:
-                self.store.delete(queue.shelf.number, waiting.place)
+            if waiting.is_kept and queue.storage_state.number:
+                self.store.delete(queue.storage_state.number, waiting.place)
                 self._promise()
         return len(gone)
 
@@ -254,7 +254,7 @@ class Commits:
         known = duplicates.add(message)
         if known is None or not self.keeps(queue, message):
             return
-        number = queue.shelf.number
+        number = queue.storage_state.number
         if known[0] == FIRST_ID:
             self.store.forget_ids(number, IDS_MAX)  # of a time before it last remembered none
         self.store.remember(number, *known)
@@ -265,10 +265,10 @@ class Commits:
 
     def removed(self, queue: Queue, entry: Entry) -> None:
         """Forget a settled message on disk, too."""
-        number = queue.shelf.number
+        number = queue.storage_state.number
         if number == 0:
             return  # the queue was deleted, and all its rows with it
-        if queue.dropped_to > queue.shelf.dropped_to:
+        if queue.dropped_to > queue.storage_state.dropped_to:
             self.ledger.note_dropped(queue)
         if entry.stored == KEPT:
             self.store.delete(number, entry.seq)
@@ -279,15 +279,15 @@ class Commits:
 
     def retried(self, queue: Queue, entry: Entry) -> None:
         """Remember on disk how often a message came back."""
-        if entry.stored == KEPT and queue.shelf.number:
-            self.store.count_retry(queue.shelf.number, entry.seq, entry.deliveries)
+        if entry.stored == KEPT and queue.storage_state.number:
+            self.store.count_retry(queue.storage_state.number, entry.seq, entry.deliveries)
             self._promise()
 
     def spill(self, queue: Queue, entry: Entry) -> None:
         """Write a body that memory has no room for to the scratch file."""
         entry.stored = SPILLED
-        queue.shelf.has_spilled = True
-        self.store.spill(queue.shelf.number, entry.seq, entry.content)
+        queue.storage_state.has_spilled = True
+        self.store.spill(queue.storage_state.number, entry.seq, entry.content)
         self.batch.spilled.append((queue, entry))
         self.batch.spilled_size += entry.size + MESSAGE_COST
         self.dam.spill(entry.size)
@@ -333,7 +333,7 @@ class Commits:
             self.fail(error)
             return
         for queue, limit in batch.reserved:
-            queue.shelf.secured = max(queue.shelf.secured, limit)
+            queue.storage_state.secured = max(queue.storage_state.secured, limit)
         for queue, entry in batch.entries:
             queue.committed(entry)
             self.arrived(queue, entry)

@@ -71,14 +71,14 @@ class Ledger:
         if queue.name.startswith(TEMPORARY_ROOT):
             # Ends with its connection: only its overflow is ever written.
             queue.is_durable = False
-            queue.shelf.number = self._new_number()
+            queue.storage_state.number = self._new_number()
             return
         key = (host, kind, queue.name)
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = self._new_number()
-        queue.shelf.number = number
-        queue.shelf.secured = queue.shelf.reserve_at = queue.next_seq
+        queue.storage_state.number = number
+        queue.storage_state.secured = queue.storage_state.reserve_at = queue.next_seq
         if key in self._living:
             self._living.discard(key)
             return  # its row is there; the first message asks for a block
@@ -95,8 +95,8 @@ class Ledger:
 
     def close(self, host: str, kind: str, queue: Queue) -> None:
         """Hear that a queue was swept away or deleted with all it held."""
-        number = queue.shelf.number
-        queue.shelf.number = 0
+        number = queue.storage_state.number
+        queue.storage_state.number = 0
         if queue.name.startswith(TEMPORARY_ROOT):
             self._close_temporary(number, queue)
             return
@@ -111,8 +111,8 @@ class Ledger:
         So a mark costs no commit of its own. One that only messages that are not persistent have
         moved waits for the queue's next change: a restart loses such messages anyway.
         """
-        queue.shelf.dropped_to = queue.dropped_to
-        self.store.note_dropped(queue.shelf.number, queue.dropped_to)
+        queue.storage_state.dropped_to = queue.dropped_to
+        self.store.note_dropped(queue.storage_state.number, queue.dropped_to)
 
     def forget(self, host: str, name: str, floor: int) -> None:
         """Forget the row of a swept queue; forgotten names start at the floor."""
@@ -130,10 +130,10 @@ class Ledger:
 
     def bind(self, host: str, durable: Durable) -> None:
         """Remember what a durable subscription hears."""
-        selector = durable.tap.selector
+        selector = durable.binding.selector
         destinations = tuple(SYNTAX.render(place) for place in durable.destinations)
         text = "" if selector is None else selector.text
-        record = DurableRecord(host, durable.name, destinations, text, durable.tap.not_from)
+        record = DurableRecord(host, durable.name, destinations, text, durable.binding.not_from)
         if self._bound.get((host, durable.name)) != record:
             self._bound[host, durable.name] = record
             self.store.bind(record)
@@ -148,26 +148,26 @@ class Ledger:
     def reserve(self, queue: Queue) -> None:
         """Ask for the queue's next block."""
         limit = self._ask(queue)
-        self.store.reserve(queue.shelf.number, limit)
-        if queue.dropped_to > queue.shelf.dropped_to:
+        self.store.reserve(queue.storage_state.number, limit)
+        if queue.dropped_to > queue.storage_state.dropped_to:
             self.note_dropped(queue)
         self.has_changes = True
 
     def _ask(self, queue: Queue) -> int:
         limit = queue.next_seq + BLOCK
-        queue.shelf.reserve_at = limit - BLOCK // 2
+        queue.storage_state.reserve_at = limit - BLOCK // 2
         self.reserved.append((queue, limit))
         return limit
 
     def _define(self, key: Key, queue: Queue, next_seq: int, settings: str) -> None:
-        number = queue.shelf.number
-        queue.shelf.dropped_to = queue.dropped_to
+        number = queue.storage_state.number
+        queue.storage_state.dropped_to = queue.dropped_to
         record = QueueRecord(number, *key, next_seq, True, settings, queue.dropped_to)
         self.store.define(record)
         self.has_changes = True
 
     def _close_temporary(self, number: int, queue: Queue) -> None:
-        if queue.shelf.has_spilled:
+        if queue.storage_state.has_spilled:
             self.store.empty(number)
             self.has_changes = True
         self._free.append(number)

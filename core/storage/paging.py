@@ -34,7 +34,7 @@ from itertools import islice
 from typing import Final
 
 from covey.config.settings import BrokerSettings
-from covey.core.dispatch.browsing import Glances
+from covey.core.dispatch.browsing import ReadAhead
 from covey.core.dispatch.lane import Lane
 from covey.core.errors import BrokerError
 from covey.core.events.event import EventKind
@@ -42,7 +42,7 @@ from covey.core.model.consumer import Consumer
 from covey.core.model.entry import ASIDE, GONE, KEPT, NOWHERE, PENDING, STORING, Entry
 from covey.core.model.message import Message
 from covey.core.queue.queue import Queue
-from covey.core.queue.storage_state import Shelf
+from covey.core.queue.storage_state import StorageState
 from covey.core.storage.commits import Commits
 from covey.core.storage.store import DAMAGES_MAX, BodyRecord
 
@@ -85,33 +85,39 @@ class Page:
 
 def wanted(queue: Queue, *, is_over: bool) -> list[Entry]:
     """Return what the queue's consumers need next."""
-    board = queue.board
-    shelf = queue.shelf
-    page = Page(shelf.loading)
-    shelf.overdue = [seq for seq in shelf.overdue if not page.add(board.index.get(seq))]
-    if board.consumers:
-        _want_plain(queue, page, is_over=is_over)
+    state = queue.state
+    storage_state = queue.storage_state
+    page = Page(storage_state.loading)
+    storage_state.overdue = [
+        seq for seq in storage_state.overdue if not page.add(state.index.get(seq))
+    ]
+    if state.consumers:
+        _want_ungrouped(queue, page, is_over=is_over)
         _want_lanes(queue, page, is_over=is_over)
     return page.entries
 
 
-def ahead_of(queue: Queue, browser: Consumer, glances: Glances) -> list[Entry]:
+def ahead_of(queue: Queue, browser: Consumer, read_ahead: ReadAhead) -> list[Entry]:
     """Return what a browser sees next; nothing while it has enough to look at."""
-    if glances.is_asked or len(glances) > PAGE_MESSAGES // 2 or not browser.window.has_credit():
+    if (
+        read_ahead.is_asked
+        or len(read_ahead) > PAGE_MESSAGES // 2
+        or not browser.window.has_credit()
+    ):
         return []
-    index = queue.board.index
+    index = queue.state.index
     page = Page(set())
-    entry = index.at_or_after(max(glances.ahead, browser.cursor))
+    entry = index.at_or_after(max(read_ahead.ahead, browser.cursor))
     while entry is not None and entry.message is None and entry.state != STORING:
-        glances.ahead = entry.seq + 1
+        read_ahead.ahead = entry.seq + 1
         if not page.add(entry):
             break
-        entry = index.at_or_after(glances.ahead)
+        entry = index.at_or_after(read_ahead.ahead)
     return page.entries
 
 
-def _want_plain(queue: Queue, page: Page, *, is_over: bool) -> None:
-    views = [view for view in queue.board.views if view.members]
+def _want_ungrouped(queue: Queue, page: Page, *, is_over: bool) -> None:
+    views = [view for view in queue.state.views if view.members]
     for level in [level for view in views for level in view.levels()]:
         todo = level.todo
         if not todo:
@@ -122,16 +128,16 @@ def _want_plain(queue: Queue, page: Page, *, is_over: bool) -> None:
 
 
 def _want_lanes(queue: Queue, page: Page, *, is_over: bool) -> None:
-    board = queue.board
-    lanes = list(islice(board.unread, LANES_PER_PAGE))
+    state = queue.state
+    lanes = list(islice(state.unread, LANES_PER_PAGE))
     if not lanes:
         return
     ahead = 1 if is_over else PAGE_MESSAGES // len(lanes)
     for lane in lanes:
         if page.is_full:
             return
-        del board.unread[lane]
-        if board.lanes.get(lane.name) is lane:
+        state.take_unread(lane)
+        if state.lanes.get(lane.name) is lane:
             page.add_all(islice(_line(lane), ahead))
 
 
@@ -181,7 +187,7 @@ class Pager:
     def arrived(self, queue: Queue, entry: Entry) -> None:
         """Hear of a new entry; if there is no room for it, it goes once the pump has run."""
         # `_is_over` by hand: asked for each message.
-        if queue.shelf.resident > self.window_queue or self.total > self.window_total:
+        if queue.storage_state.resident > self.window_queue or self.total > self.window_total:
             self._fresh.append((queue, entry))
             self._fresh_size += entry.size
 
@@ -196,7 +202,7 @@ class Pager:
                 continue
             if entry.stored != NOWHERE:
                 self._put_out(queue, entry)
-            elif entry.state == PENDING and queue.shelf.number:
+            elif entry.state == PENDING and queue.storage_state.number:
                 self.commits.spill(queue, entry)
 
     def spilled(self, queue: Queue, entry: Entry) -> None:
@@ -205,59 +211,59 @@ class Pager:
 
     def serve(self, queue: Queue) -> None:
         """Look after a queue whose pump has run: count, put out, read ahead."""
-        shelf = queue.shelf
-        resident = shelf.resident if shelf.number else 0  # 0: the queue was deleted
-        self.total += resident - shelf.counted
-        shelf.counted = resident
-        if shelf.loaded:
+        storage_state = queue.storage_state
+        resident = storage_state.resident if storage_state.number else 0  # 0: the queue was deleted
+        self.total += resident - storage_state.counted
+        storage_state.counted = resident
+        if storage_state.loaded:
             self._trim_loaded(queue)
-        if shelf.out and shelf.number and shelf.pages < PAGES_MAX:
+        if storage_state.out and storage_state.number and storage_state.pages < PAGES_MAX:
             needed = wanted(queue, is_over=self._is_over(queue))
             if needed:
                 self._ask_for_all(queue, needed)
-        if shelf.out and shelf.number:
-            for browser in queue.board.browsers:
+        if storage_state.out and storage_state.number:
+            for browser in queue.state.browsers:
                 self._read_ahead(queue, browser)
 
-    def _count(self, shelf: Shelf, size: int) -> None:
-        shelf.resident += size
-        if shelf.number:
-            shelf.counted += size
+    def _count(self, storage_state: StorageState, size: int) -> None:
+        storage_state.resident += size
+        if storage_state.number:
+            storage_state.counted += size
             self.total += size
 
     def _is_over(self, queue: Queue) -> bool:
-        return queue.shelf.resident > self.window_queue or self.total > self.window_total
+        return queue.storage_state.resident > self.window_queue or self.total > self.window_total
 
     def _put_out(self, queue: Queue, entry: Entry) -> None:
         lane = entry.lane
-        board = queue.board
+        state = queue.state
         is_head = lane.head is entry
         if entry.message is None or (entry.state != PENDING and entry.state != ASIDE):
             return
-        if is_head and board.consumers:
+        if is_head and state.consumers:
             return
-        levels = [view.level(lane.rank) for view in board.views]
+        levels = [view.level(lane.rank) for view in state.views]
         if not lane.is_grouped and any(level.back for level in levels):
             return  # it may be one of the returned, which are taken from there as they are
         entry.message = None
-        entry.size = queue.shelf.shared(entry.size)
+        entry.size = queue.storage_state.shared(entry.size)
         if entry.expires_ms:
             entry.expires_ms = queue.timers.expiry.rounded(entry.expires_ms)
-        queue.shelf.out += 1
-        self._count(queue.shelf, -entry.size)
+        queue.storage_state.out += 1
+        self._count(queue.storage_state, -entry.size)
         if is_head:
             queue.placement.resolve(lane)
 
     def _trim_loaded(self, queue: Queue) -> None:
-        shelf = queue.shelf
-        loaded = shelf.loaded
+        storage_state = queue.storage_state
+        loaded = storage_state.loaded
         while loaded and loaded[0].state == GONE:
             loaded.popleft()
         while len(loaded) > LOADED_MIN and self._is_over(queue):
             self._put_out(queue, loaded.popleft())
-        if len(loaded) > shelf.loaded_limit:
-            shelf.loaded = deque(entry for entry in loaded if entry.state != GONE)
-            shelf.loaded_limit = max(LOADED_MIN, 2 * len(shelf.loaded))
+        if len(loaded) > storage_state.loaded_limit:
+            storage_state.loaded = deque(entry for entry in loaded if entry.state != GONE)
+            storage_state.loaded_limit = max(LOADED_MIN, 2 * len(storage_state.loaded))
 
     # In.
 
@@ -267,16 +273,16 @@ class Pager:
             self.commits.fail(error)
             return
         asked = self._asked.pop(ticket)
-        queue, glances = asked.queue, asked.glances
-        if glances is None:
-            queue.shelf.pages -= 1
-            queue.shelf.loading.difference_update(asked.numbers)
+        queue, read_ahead = asked.queue, asked.read_ahead
+        if read_ahead is None:
+            queue.storage_state.pages -= 1
+            queue.storage_state.loading.difference_update(asked.numbers)
         else:
-            glances.is_asked = False
-        if queue.shelf.number == 0:
+            read_ahead.is_asked = False
+        if queue.storage_state.number == 0:
             return  # it was deleted meanwhile, and the bodies with it
         lost = dict.fromkeys(asked.numbers, "it is not there")
-        if glances is not None:
+        if read_ahead is not None:
             bodies.sort(key=_seq)  # kept ones come before spilled ones
         for record in bodies:
             try:
@@ -285,25 +291,25 @@ class Pager:
                 lost[record.seq] = str(unreadable)
             else:
                 lost.pop(record.seq, None)
-                if glances is None:
+                if read_ahead is None:
                     self._take_in(queue, record.seq, message)
                 else:
-                    glances.put(record.seq, message)
+                    read_ahead.put(record.seq, message)
         for seq, cause in lost.items():
             self._give_up(queue, seq, cause)
         queue.mark()
         self.commits.wake()
 
     def _take_in(self, queue: Queue, seq: int, message: Message) -> None:
-        entry = queue.board.index.get(seq)
+        entry = queue.state.index.get(seq)
         if entry is None or entry.message is not None:
             return
         entry.message = message
         entry.expires_ms = message.expires_ms
-        shelf = queue.shelf
-        shelf.out -= 1
-        self._count(shelf, entry.size)
-        shelf.loaded.append(entry)
+        storage_state = queue.storage_state
+        storage_state.out -= 1
+        self._count(storage_state, entry.size)
+        storage_state.loaded.append(entry)
         lane = entry.lane
         if queue.expire_if_due(entry):
             return
@@ -317,7 +323,7 @@ class Pager:
         return decoder(record.head, record.body)
 
     def _give_up(self, queue: Queue, seq: int, cause: str) -> None:
-        entry = queue.board.index.get(seq)
+        entry = queue.state.index.get(seq)
         if entry is None or entry.message is not None:
             return
         if len(self.damages) < DAMAGES_MAX:
@@ -325,39 +331,39 @@ class Pager:
             place = f"queue {queue.name}: message {seq} cannot be read from {where}"
             self.damages.append(f"{place}: {cause}")
         entry.stored = NOWHERE  # so that what is left of it stays on the disk
-        queue.counts.dropped += 1
+        queue.counters.dropped += 1
         queue.drop(entry, EventKind.DROP)
 
     def _ask_for_all(self, queue: Queue, entries: list[Entry]) -> None:
         numbers = [entry.seq for entry in entries]
-        queue.shelf.loading.update(numbers)
-        queue.shelf.pages += 1
+        queue.storage_state.loading.update(numbers)
+        queue.storage_state.pages += 1
         self._ask(_Asked(queue, numbers, None))
 
     def _read_ahead(self, queue: Queue, browser: Consumer) -> None:
         """Ask for a browser's next page once it has seen half of the one before."""
-        glances = browser.glances
-        entries = [] if glances is None else ahead_of(queue, browser, glances)
-        if glances is not None and entries:
-            glances.is_asked = True
-            self._ask(_Asked(queue, [entry.seq for entry in entries], glances))
+        read_ahead = browser.read_ahead
+        entries = [] if read_ahead is None else ahead_of(queue, browser, read_ahead)
+        if read_ahead is not None and entries:
+            read_ahead.is_asked = True
+            self._ask(_Asked(queue, [entry.seq for entry in entries], read_ahead))
 
     def _ask(self, asked: _Asked) -> None:
         self._ticket += 1
         self._asked[self._ticket] = asked
-        number = asked.queue.shelf.number
+        number = asked.queue.storage_state.number
         self.commits.store.page(self._ticket, [(number, seq) for seq in asked.numbers])
 
 
 class _Asked:
     """A page under way: whose messages, and whether a browser alone will see them."""
 
-    __slots__ = ("glances", "numbers", "queue")
+    __slots__ = ("numbers", "queue", "read_ahead")
 
-    def __init__(self, queue: Queue, numbers: list[int], glances: Glances | None) -> None:
+    def __init__(self, queue: Queue, numbers: list[int], read_ahead: ReadAhead | None) -> None:
         self.queue = queue
         self.numbers = numbers
-        self.glances = glances
+        self.read_ahead = read_ahead
 
 
 def _seq(record: BodyRecord) -> int:

@@ -39,7 +39,7 @@ async def export_definitions(ask: Ask) -> Response:
         {
             "name": durable.name,
             "destinations": [SYNTAX.render(one) for one in durable.destinations],
-            "selector": "" if durable.tap.selector is None else durable.tap.selector.text,
+            "selector": "" if durable.binding.selector is None else durable.binding.selector.text,
         }
         for durable in host.durables.values()
     ]

@@ -142,7 +142,7 @@ async def browse(ask: Ask) -> Response:
     finally:
         _close(ask, session)
     items: list[Plain] = list(shown)
-    return json_answer({"items": items, "total": queue.board.index.count})
+    return json_answer({"items": items, "total": queue.state.index.count})
 
 
 class Browser(Consumer):

@@ -20,7 +20,7 @@ from typing import Final
 
 from covey.core.broker.broker import Broker
 from covey.core.dispatch.lane import Lane
-from covey.core.queue.counters import Counts
+from covey.core.queue.counters import Counters
 from covey.core.queue.queue import Queue
 from covey.protocols.process import Process, resident_bytes
 
@@ -70,7 +70,7 @@ class Metrics:
         hosts = self.broker.hosts
         queues = [queue for host in hosts for queue in host.all_queues()]
         unsettled = sum(_unsettled(queue) for queue in queues)
-        held = sum(queue.board.index.count for queue in queues)
+        held = sum(queue.state.index.count for queue in queues)
         info = Family("covey_info", "gauge", "The version that runs.")
         info.add(1, {"version": self.version})
         sessions = self.broker.sessions.values()
@@ -87,7 +87,7 @@ class Metrics:
                 sum(len(host.durables) for host in hosts),
             ),
             _gauge(
-                "covey_consumers", "Consumers.", sum(len(one.board.consumers) for one in queues)
+                "covey_consumers", "Consumers.", sum(len(one.state.consumers) for one in queues)
             ),
             _gauge("covey_groups", "Groups that have messages.", sum(map(_groups, queues))),
             _gauge("covey_messages_ready", "Messages nobody holds.", held - unsettled),
@@ -128,11 +128,11 @@ class Metrics:
         for labels, queue in self._largest():
             held = _unsettled(queue)
             for name, family in counters:
-                family.add(getattr(queue.counts, name), labels)
-            ready.add(queue.board.index.count - held, labels)
+                family.add(getattr(queue.counters, name), labels)
+            ready.add(queue.state.index.count - held, labels)
             unsettled.add(held, labels)
             size.add(queue.size, labels)
-            consumers.add(len(queue.board.consumers), labels)
+            consumers.add(len(queue.state.consumers), labels)
         return _text([ready, unsettled, size, consumers, *[family for _, family in counters]])
 
     def groups(self, now: float) -> str:
@@ -147,15 +147,15 @@ class Metrics:
         owned = Family("covey_consumer_groups", "gauge", "Groups that a consumer owns.")
         largest = Family("covey_group_messages", "gauge", "Messages of the largest groups.")
         for labels, queue in self._largest():
-            lanes = queue.board.lanes.values()
+            lanes = queue.state.lanes.values()
             stuck = [lane for lane in lanes if lane.blocked_since]
             count.add(len(lanes), labels)
-            grown.add(int(queue.board.strategy.over_size), labels)
+            grown.add(int(queue.state.strategy.over_size), labels)
             blocked.add(len(stuck), labels)
             waiting.add(sum(lane.count - lane.unsettled for lane in stuck), labels)
             since = min((lane.blocked_since for lane in stuck), default=now)
             oldest.add(max(0.0, now - since), labels)
-            members = queue.board.consumers.values()
+            members = queue.state.consumers.values()
             for one in nlargest(CONSUMERS_SHOWN_MAX, members, key=lambda each: len(each.lanes)):
                 owned.add(len(one.lanes), {**labels, "consumer": str(one.id)})
             for lane in nlargest(GROUPS_SHOWN_MAX, lanes, key=_lane_size):
@@ -168,14 +168,14 @@ class Metrics:
             for host in self.broker.hosts
             for queue in host.all_queues()
         ]
-        return nlargest(QUEUES_SHOWN_MAX, found, key=lambda row: row[1].board.index.count)
+        return nlargest(QUEUES_SHOWN_MAX, found, key=lambda row: row[1].state.index.count)
 
     def _counters(self, queues: list[Queue]) -> list[Family]:
-        total = Counts()
+        total = Counters()
         for host in self.broker.hosts:
-            total.add(host.founding.gone)
+            total.add(host.queue_factory.gone)
         for queue in queues:
-            total.add(queue.counts)
+            total.add(queue.counters)
         families = []
         for name, text in COUNTERS:
             family = Family(f"covey_messages_{name}_total", "counter", text)
@@ -214,11 +214,11 @@ class Metrics:
 
 
 def _groups(queue: Queue) -> int:
-    return len(queue.board.lanes)
+    return len(queue.state.lanes)
 
 
 def _unsettled(queue: Queue) -> int:
-    return sum(len(each.unsettled) for each in queue.board.consumers.values())
+    return sum(len(each.unsettled) for each in queue.state.consumers.values())
 
 
 def _lane_size(lane: Lane) -> int:

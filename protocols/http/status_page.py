@@ -256,7 +256,7 @@ class View:
         now = self.ask.now
         rows, waiting = waiting_groups(self.holding, now, 0, ROWS_MAX)
         known = {row["name"] for row in rows}
-        lanes = [(queue, lane) for queue in self.holding for lane in queue.board.lanes.values()]
+        lanes = [(queue, lane) for queue in self.holding for lane in queue.state.lanes.values()]
         largest = described(nlargest(ROWS_MAX, lanes, key=_group_size), now)
         rows += [row for row in largest if row["name"] not in known]
         return [row | {"owner_shown": _owner(row)} for row in rows[:ROWS_MAX]], waiting
@@ -331,7 +331,7 @@ def _totals(view: View, waiting: int, consumers: int, connections: int) -> str:
     blocked = sum(1 for one in view.catalogue.sessions() if one.is_blocked)
     return tiles(
         [
-            (sum(queue.board.index.count for queue in holding), "Messages"),
+            (sum(queue.state.index.count for queue in holding), "Messages"),
             (size(sum(queue.size for queue in holding)), "Size"),
             (len(view.queues), "Queues"),
             (_group_count(holding), "Groups with messages"),
@@ -386,7 +386,7 @@ def _owner(row: Attributes) -> str:
 
 
 def _group_count(queues: list[Queue]) -> int:
-    return sum(len(queue.board.lanes) for queue in queues)
+    return sum(len(queue.state.lanes) for queue in queues)
 
 
 def _group_size(place: tuple[Queue, Lane]) -> int:
@@ -394,7 +394,7 @@ def _group_size(place: tuple[Queue, Lane]) -> int:
 
 
 def _queue_size(queue: Queue) -> int:
-    return queue.board.index.count
+    return queue.state.index.count
 
 
 def _is_free(session: Session) -> bool:

@@ -247,6 +247,6 @@ def queue_figures(queue: Queue) -> list[tuple[str, str]]:
         ("first-seq", str(queue.first_seq)),
         ("last-seq", str(queue.next_seq - 1)),
         ("retained-from", str(queue.retained_from)),
-        ("queue-messages", str(queue.board.index.count)),
+        ("queue-messages", str(queue.state.index.count)),
         ("queue-bytes", str(queue.size)),
     ]

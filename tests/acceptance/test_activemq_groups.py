@@ -235,7 +235,7 @@ def test_an_evicted_group_had_no_message_on_the_queue() -> None:
     bench.pump()
     assert (first.got, second.got) == ([1, 2], [])
     bench.settle(first)
-    assert bench.queue.board.strategy.tracked() == 2
+    assert bench.queue.state.strategy.tracked() == 2
 
 
 def test_r1_a_group_is_recorded_only_when_a_consumer_took_it() -> None:
@@ -243,7 +243,7 @@ def test_r1_a_group_is_recorded_only_when_a_consumer_took_it() -> None:
     bench.join(0)
     bench.send("a")
     bench.pump()
-    assert bench.queue.board.strategy.owner("a") == 0
+    assert bench.queue.state.strategy.owner("a") == 0
 
 
 def test_r4_a_join_moves_no_group() -> None:

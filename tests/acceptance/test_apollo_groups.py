@@ -18,7 +18,7 @@ def bench() -> Bench:
 
 
 def owners(work: Bench) -> dict[str, object]:
-    return {group: work.owner(group) for group in work.queue.board.lanes}
+    return {group: work.owner(group) for group in work.queue.state.lanes}
 
 
 def test_p1_there_is_no_close_on_a_ring() -> None:
@@ -51,7 +51,7 @@ def test_p2_what_nobody_matches_stays_queued_and_blocks_nothing() -> None:
     work.send("a", colour="red")
     work.pump()
     assert reader.got == [2]
-    assert work.queue.board.index.count == 2
+    assert work.queue.state.index.count == 2
 
 
 def test_p3_a_full_target_stops_only_its_own_groups() -> None:
@@ -192,4 +192,4 @@ def test_what_the_ring_was_told_of_so_many_groups_is_forgotten_at_some_time() ->
         bench.send(group)
         bench.pump()
     assert len(reader.got) == len(reader.firsts)  # once too often, never once too few
-    assert len(bench.queue.board.introduced) <= INTRODUCED_MAX
+    assert len(bench.queue.state.introduced) <= INTRODUCED_MAX

@@ -154,7 +154,7 @@ class Room:
     def depth(self, name: str) -> int:
         """Count a queue's messages."""
         queue = self.broker.hosts[0].queues.get(name)
-        return 0 if queue is None else queue.board.index.count
+        return 0 if queue is None else queue.state.index.count
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""

@@ -150,7 +150,7 @@ class Bench:
         self.dead = owner.dead
         self.queue = Queue("work", options, rule, GroupKey(), owner)
         self.events = Events()
-        self.queue.board.events = self.events
+        self.queue.state.events = self.events
 
     def send(
         self,
@@ -232,7 +232,7 @@ class Bench:
 
     def owner(self, group: str) -> Consumer | None:
         """Give the owner of a group that has messages."""
-        return self.queue.board.lanes[group].owner
+        return self.queue.state.lanes[group].owner
 
 
 def selector_of(text: str) -> Selector | None:

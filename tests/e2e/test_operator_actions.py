@@ -114,7 +114,7 @@ class World:
         host.make_durable("d")
         self.session = self.ways.http.read("q", credit=0)
         self.session.kick = kicks.append
-        (consumer,) = host.queues["q"].board.consumers
+        (consumer,) = host.queues["q"].state.consumers
         self.names = {"consumer": str(consumer), "connection": str(self.session.id)}
 
     def filled(self, text: str) -> str:
@@ -222,7 +222,7 @@ def test_what_is_not_there_is_refused_with_the_reason(world: World) -> None:
 
 def test_what_fails_is_told_as_failed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     # As a fault of the broker's own would: the queue's index is gone.
-    monkeypatch.setattr(world.ways.host.queues["q"].board, "index", None)
+    monkeypatch.setattr(world.ways.host.queues["q"].state, "index", None)
     assert world.ways.ask("POST", "/queues/q/purge") == 500
     (line,) = world.lines()
     assert (line["result"], line["level"]) == (FAILED, "warning")

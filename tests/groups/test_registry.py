@@ -160,7 +160,7 @@ def queue_like(settings: QueueSettings) -> dict[str, int | str]:
     queue.enqueue(letter)
     queue.pump(0.0, 0, 100)
     assert reader.got == [1]
-    return queue.board.strategy.describe()
+    return queue.state.strategy.describe()
 
 
 def test_a_sixth_strategy_is_used_by_a_configuration_file(

@@ -25,7 +25,7 @@ class Bodies:
 
     def put_out(self, random: Random) -> None:
         """Put out some of what may go."""
-        for entry in list(self.queue.board.index):
+        for entry in list(self.queue.state.index):
             if random.random() < 0.5 and self._may_go(entry):
                 self.out[entry.seq] = entry.content
                 self._set(entry, None)
@@ -45,16 +45,16 @@ class Bodies:
         return bool(wanted)
 
     def _may_go(self, entry: Entry) -> bool:
-        board = self.queue.board
+        state = self.queue.state
         if entry.message is None or entry.state not in (PENDING, ASIDE):
             return False
-        if entry.lane.head is entry and board.consumers:
+        if entry.lane.head is entry and state.consumers:
             return False
-        return entry.lane.is_grouped or not any(view.back for view in board.views)
+        return entry.lane.is_grouped or not any(view.back for view in state.views)
 
     def _read(self, seq: int) -> None:
         body = self.out.pop(seq)
-        entry = self.queue.board.index.get(seq)
+        entry = self.queue.state.index.get(seq)
         if entry is not None:
             self._set(entry, body)
             self.queue.mark()
@@ -62,8 +62,8 @@ class Bodies:
     def _set(self, entry: Entry, body: Message | None) -> None:
         sign = 1 if body is None else -1
         entry.message = body
-        self.queue.shelf.out += sign
-        self.queue.shelf.resident -= sign * entry.size
+        self.queue.storage_state.out += sign
+        self.queue.storage_state.resident -= sign * entry.size
         self.referee.slips[entry.seq].is_out = body is None
         if body is not None and self.queue.expire_if_due(entry):
             return

@@ -91,7 +91,7 @@ class Driver:
             "judged", settings_of(self.policy), strategy_of(strategy), GroupKey(), Unowned()
         )
         self.referee = Referee(self.queue, self.policy, OWNERSHIPS[strategy]())
-        self.queue.board.events = self.referee
+        self.queue.state.events = self.referee
         self.consumers: dict[int, JudgedConsumer] = {}
         self.browsers: list[JudgedBrowser] = []
         self.storing: list[Entry] = []
@@ -311,7 +311,7 @@ class Driver:
         if entry is not None:
             self.trace.append(f"    {entry.seq}")
             self.referee.dropped_one(entry.seq)
-            self.queue.counts.dropped += 1
+            self.queue.counters.dropped += 1
             self.queue.drop(entry, EventKind.DROP)
 
     def on_change_policy(self) -> None:
@@ -321,7 +321,7 @@ class Driver:
         self.policy.is_strict = self.random.random() < 0.2
         self.trace.append(f"    {self.policy}")
         self.referee.rearm()
-        self.queue.board.now = self.now
+        self.queue.state.now = self.now
         self.queue.apply(settings_of(self.policy))
 
     def on_park(self) -> None:

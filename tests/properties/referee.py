@@ -74,7 +74,7 @@ class Referee(Law, QueueEvents):
 
     def _judge_order(self, slip: Slip) -> None:
         # Groups that are still to be asked, after a change of the selectors, come in their turn.
-        for other in self.candidates() if not self.queue.board.stale else ():
+        for other in self.candidates() if not self.queue.state.stale else ():
             if other.group or not self.is_scanning():
                 assert other.seq >= slip.seq, f"{slip.seq} went before {other.seq}"
         if slip.group and not slip.was_delivered:
@@ -352,25 +352,25 @@ class Referee(Law, QueueEvents):
         assert set(self.assigned) <= set(self.groups), "a group without messages has an owner"
 
     def _judge_contents(self) -> None:
-        board = self.queue.board
+        state = self.queue.state
         found = {
             entry.seq: (entry.holder.id if entry.holder else 0, entry.deliveries)
-            for entry in board.index
+            for entry in state.index
         }
         assert found == {seq: (s.holder, s.deliveries) for seq, s in self.slips.items()}
-        held = {entry.seq for entry in board.index if entry.state == ACQUIRED}
+        held = {entry.seq for entry in state.index if entry.state == ACQUIRED}
         assert held == {seq for seq, slip in self.slips.items() if slip.state == HELD}
-        assert set(board.lanes) == set(self.groups)
+        assert set(state.lanes) == set(self.groups)
         for slip in self.slips.values():
             if slip.expires_ms and slip.state in (PENDING, AWAY):
                 is_past = (slip.expires_ms // 1000 + 1) * 1000 <= self.wall_ms
                 assert not is_past, f"{slip.seq} expired long ago"
 
     def _judge_counts(self) -> None:
-        counts = self.queue.counts
+        counts = self.queue.counters
         told = (counts.enqueued, counts.acked, counts.dead, counts.expired, counts.dropped)
         assert told == (self.enqueued, self.acked, self.dead, self.expired, self.dropped)
-        assert self.enqueued == sum(told[1:]) + self.queue.board.index.count
+        assert self.enqueued == sum(told[1:]) + self.queue.state.index.count
         assert self.queue.size == sum(slip.size for slip in self.slips.values())
 
     # The queue's events.

@@ -201,7 +201,7 @@ class BrokerMachine(RuleBasedStateMachine):
             out = [letter for letter in taken if letter.state in ("done", "dead")]
             depth = self.world.depth(f"/queue/{name}")
             if name in self.world.broker.hosts[0].queues:
-                expired = self.world.queue(f"/queue/{name}").counts.expired
+                expired = self.world.queue(f"/queue/{name}").counters.expired
                 assert len(taken) == len(out) + depth + expired
         dead = [letter for letter in self.letters if letter.state == "dead"]
         buried = [letter for letter in dead if letter.queue == "limited"]

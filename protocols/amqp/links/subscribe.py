@@ -172,7 +172,7 @@ def _ending(
     def ended(is_closed: bool) -> None:
         assert engine.session is not None
         host = engine.session.host
-        is_used = bool(durable.queue.board.consumers)
+        is_used = bool(durable.queue.state.consumers)
         if is_used and is_closed and not is_volatile:
             cause = f"durable subscription {durable.name} is in use, and stays"
             link.complaint = RefusedError(cause, "locked")

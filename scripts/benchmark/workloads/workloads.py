@@ -1,7 +1,7 @@
 """Workloads: the table of what is measured. A new one is a row here.
 
 A flow is a `Job` of the generator; its figure is deliveries per second, or the time of a round
-trip. With `beside`, another load without an end saturates the same broker meanwhile. Counts are
+trip. With `beside`, another load without an end saturates the same broker meanwhile. Counters are
 chosen so that one repetition takes about a second on Covey; `--scale` changes them all. Each
 repetition uses a destination of its own, so that nothing is left over from the one before. A
 workload of another sort (`dispatch`, `memory`, `backlog`, `balance`) has a module of its own.

@@ -67,7 +67,7 @@ def test_a_refused_subscription_leaves_nothing_behind() -> None:
     with pytest.raises(RefusedError, match="no durable subscription x"):
         person.read("/queue/a,/dsub/x", "s")
     assert person.session.subscriptions == {}
-    assert not room.broker.hosts[0].queues["a"].board.consumers
+    assert not room.broker.hosts[0].queues["a"].state.consumers
 
 
 def test_unsubscribing_something_unknown_is_refused() -> None:

@@ -28,7 +28,7 @@ def test_backlog_comes_back_in_order_with_its_groups(tmp_path: Path) -> None:
         house.send("b", b"%d" % number)
     house.rest()
     house = house.restart()
-    assert {name: lane.count for name, lane in house.queue("a").board.lanes.items()} == {
+    assert {name: lane.count for name, lane in house.queue("a").state.lanes.items()} == {
         "even": 5,
         "odd": 5,
     }
@@ -55,7 +55,7 @@ def test_accounts_of_a_queue_add_up_over_a_restart(tmp_path: Path) -> None:
     house.rest()
     house.settle(reader.entries[0])
     assert Admin(house.broker, house.host, ADMIN).purge("a", house.now) == 4
-    counts = house.queue("a").counts
+    counts = house.queue("a").counters
     assert (counts.restored, counts.enqueued, counts.acked, counts.dropped) == (4, 1, 1, 4)
     house.store.close()
 
@@ -88,7 +88,7 @@ def test_expiry_survives(tmp_path: Path) -> None:
     reader = house.reader("a")
     house.rest()
     assert bodies(reader) == [b"lasting"]
-    assert house.queue("a").counts.expired == 1
+    assert house.queue("a").counters.expired == 1
     house.store.close()
 
 
@@ -106,7 +106,7 @@ def test_expired_backlog_goes_to_its_dead_letter_queue_with_its_body(tmp_path: P
     reader = house.reader("dead")
     house.rest()
     assert bodies(reader) == [b"too late"]
-    assert house.queue("a").board.index.count == 0
+    assert house.queue("a").state.index.count == 0
     house.store.close()
 
 
@@ -117,7 +117,7 @@ def test_mark_of_what_a_queue_dropped_survives(tmp_path: Path) -> None:
         house.send("b", b"%d" % number)
     house.rest()
     queue = house.queue("a")
-    dropped = queue.board.index.get(3)
+    dropped = queue.state.index.get(3)
     assert dropped is not None
     queue.drop(dropped, EventKind.DROP)
     reader = house.reader("b", 1)
@@ -140,7 +140,7 @@ def test_mark_of_dropped_messages_that_were_not_kept_rides_with_the_next_change(
     house.rest()
     queue = house.queue("a")
     ticket = house.broker.promises.ticket
-    dropped = queue.board.index.get(1)
+    dropped = queue.state.index.get(1)
     assert dropped is not None
     queue.drop(dropped, EventKind.DROP)
     house.rest()
@@ -187,7 +187,7 @@ def test_a_change_means_the_same_before_and_after_a_restart(
 def test_a_stored_option_that_is_no_more_says_nothing(tmp_path: Path) -> None:
     house = House(tmp_path)
     queue = house.queue("a")
-    number = queue.shelf.number
+    number = queue.storage_state.number
     old = '{"id":"a","nak_limit":3,"bygone":1,"groups":{"strategy":"lru","bygone":true}}'
     house.store.define(QueueRecord(number, "default", "queue", "a", 1, True, old))
     house.rest()
@@ -209,7 +209,7 @@ def test_swept_queue_goes_on_counting_after_a_restart(tmp_path: Path) -> None:
     assert "a" not in house.host.queues
     house.send("a", b"y")
     house.rest()
-    (entry,) = house.queue("a").board.index
+    (entry,) = house.queue("a").state.index
     assert entry.seq > 1
     house = house.restart()
     assert [record.name for record in house.store.queues()] == ["a"]
@@ -225,8 +225,8 @@ def test_deleted_queue_does_not_come_back(tmp_path: Path) -> None:
     house.rest()
     house = house.restart()
     assert list(house.host.queues) == ["b"]
-    assert house.queue("b").board.index.count == 1
-    assert house.queue("a").board.index.count == 0
+    assert house.queue("b").state.index.count == 1
+    assert house.queue("a").state.index.count == 0
     house.store.close()
 
 
@@ -247,7 +247,7 @@ def test_messages_of_a_queue_whose_row_is_lost_are_told_of_and_become_no_others(
     house.rest()
     assert house.receipts == ["z"]
     house = house.restart()
-    assert {name: queue.board.index.count for name, queue in house.host.queues.items()} == {
+    assert {name: queue.state.index.count for name, queue in house.host.queues.items()} == {
         "a": 1,
         "new": 1,
     }
@@ -268,7 +268,7 @@ def test_forgotten_names_start_at_the_floor_after_a_restart(
     house = house.restart()
     house.send("a", b"", persistent=False)
     house.rest()
-    (entry,) = house.queue("a").board.index
+    (entry,) = house.queue("a").state.index
     assert entry.seq >= 6
     house.store.close()
 
@@ -278,8 +278,8 @@ def test_durable_subscription_comes_back_with_topics_selector_and_messages(
 ) -> None:
     house = House(tmp_path)
     durable = house.host.make_durable("d")
-    durable.tap.selector = compile_selector("size > 2")
-    durable.tap.not_from = "c"
+    durable.binding.selector = compile_selector("size > 2")
+    durable.binding.not_from = "c"
     places = (
         Destination(Kind.TOPIC, "news"),
         Destination(Kind.TOPIC, "prices.*", is_pattern=True),
@@ -290,13 +290,13 @@ def test_durable_subscription_comes_back_with_topics_selector_and_messages(
     house.rest()
     house = house.restart()
     assert house.host.durables["d"].destinations == places
-    assert house.host.durables["d"].tap.not_from == "c"
+    assert house.host.durables["d"].binding.not_from == "c"
     for name in ("news", "prices.msft", "other"):
         for body in (b"later", b"y"):
             house.broker.publish(house.session, (Destination(Kind.TOPIC, name),), Note(body))
     house.rest()
     queue = house.host.durables["d"].queue
-    assert queue.board.index.count == 4
+    assert queue.state.index.count == 4
     house.store.close()
 
 
@@ -308,13 +308,13 @@ def test_changed_and_destroyed_durable_subscriptions_stay_so(tmp_path: Path) -> 
     house.broker.publish(house.session, news, Note(b"x"))
     house.rest()
     kept = house.host.durables["kept"]
-    kept.tap.selector = compile_selector("size > 1")
+    kept.binding.selector = compile_selector("size > 1")
     house.host.bind(kept, news)
     house.host.delete_durable("destroyed")
     house.rest()
     house = house.restart()
     assert list(house.host.durables) == ["kept"]
-    selector = house.host.durables["kept"].tap.selector
+    selector = house.host.durables["kept"].binding.selector
     assert selector is not None and selector.text == "size > 1"
     assert list(house.host.queues) == []
     assert len(list(house.store.messages())) == 1
@@ -343,5 +343,5 @@ def test_host_that_left_the_configuration_keeps_its_messages_on_disk(tmp_path: P
     without.rest()
     without.store.close()
     again = House(tmp_path, Settings(virtual_host=hosts))
-    assert [host.queue("a").board.index.count for host in again.broker.hosts] == [1, 1]
+    assert [host.queue("a").state.index.count for host in again.broker.hosts] == [1, 1]
     again.store.close()

@@ -8,7 +8,7 @@ from covey.config.settings import BrokerSettings, Settings
 from covey.core.broker.broker import Broker
 from covey.core.broker.trace import EVENTS_PER_ANSWER, Trace
 from covey.core.clock import Clock
-from covey.core.dispatch.state import Board
+from covey.core.dispatch.state import DispatchState
 from covey.core.errors import RefusedError
 from covey.core.events.event import EventKind, QueueEvents
 from covey.core.host.subscription import Subscription
@@ -32,12 +32,12 @@ class World:
         self.host = self.broker.hosts[0]
         self.admin = Admin(self.broker, self.host, OPERATOR)
         self.session = self.broker.open(self.host, Identity("guest"), NOW)
-        self.board: Board = self.host.queue("work").board
+        self.state: DispatchState = self.host.queue("work").state
 
     @property
     def sink(self) -> QueueEvents | None:
         """Where the queue's events go at present."""
-        return self.board.events
+        return self.state.events
 
     def send(self, group: str = "", now: float = NOW) -> None:
         message = Letter()
@@ -62,7 +62,7 @@ class World:
 
 def make_trace(size: int = 100) -> tuple[Bench, Trace]:
     bench = Bench()
-    return bench, Trace(bench.queue.board, Clock(), size)
+    return bench, Trace(bench.queue.state, Clock(), size)
 
 
 def numbers(trace: Trace, after: int) -> list[int]:
@@ -177,7 +177,7 @@ def test_a_deleted_queue_is_traced_to_its_end_and_again_when_it_is_back() -> Non
     assert world.trace() == [("delete", 0, "", 0)]
     with pytest.raises(RefusedError, match="there is no queue work"):
         world.trace(after=1)
-    world.board = world.host.queue("work").board
+    world.state = world.host.queue("work").state
     assert world.trace(after=1) == []
     world.send("g")
     assert world.trace(after=1) == [("enqueue", 1, "g", 0)]

@@ -55,7 +55,7 @@ def test_the_ring_lends_to_the_next_consumer_clockwise_that_is_there() -> None:
     for i in range(20):
         bench.send(f"g{i}", colour="blue")
     bench.pump()
-    waiting = [lane for lane in bench.queue.board.lanes.values() if lane.owner is away]
+    waiting = [lane for lane in bench.queue.state.lanes.values() if lane.owner is away]
     assert len(here.got) == 20 - len(waiting)
     assert all(lane.where == HELD for lane in waiting)
 
@@ -81,7 +81,7 @@ def test_with_strict_selectors_such_a_head_holds_its_group_and_says_why() -> Non
     bench.send("a", colour="blue")
     bench.send("a", colour="red")
     bench.pump()
-    lane = bench.queue.board.lanes["a"]
+    lane = bench.queue.state.lanes["a"]
     assert (red.got, lane.where) == ([], HELD)
     assert lane.why == "no consumer's selector admits its next message"
 
@@ -94,7 +94,7 @@ def test_an_aside_message_that_expired_is_forgotten() -> None:
     bench.send("a", colour="blue")
     bench.pump()
     bench.wait(2)
-    assert bench.queue.board.lanes["a"].aside == {11}
+    assert bench.queue.state.lanes["a"].aside == {11}
 
 
 def test_a_long_backlog_nobody_wants_is_set_aside_in_portions_and_comes_back_in_order() -> None:
@@ -105,7 +105,7 @@ def test_a_long_backlog_nobody_wants_is_set_aside_in_portions_and_comes_back_in_
     bench.send("b", colour="red")
     red = bench.join(selector="colour = 'red'")
     assert bench.queue.pump(bench.now, bench.wall_ms, 1000)
-    lane = bench.queue.board.lanes["a"]
+    lane = bench.queue.state.lanes["a"]
     assert lane.aside is not None
     assert len(lane.aside) == ASIDE_PORTION
     assert red.got == [2502]  # another group does not wait for that

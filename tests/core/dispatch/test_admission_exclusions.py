@@ -52,7 +52,7 @@ def test_what_nobody_is_left_for_is_set_aside_and_says_so() -> None:
     bench.pump()
     bench.settle(only, 1, outcome=Outcome.DECLINED)
     assert (only.got, entry.state) == ([1], ASIDE)
-    assert "set aside" in why_waits(bench.queue, bench.queue.board.lanes["g"])
+    assert "set aside" in why_waits(bench.queue, bench.queue.state.lanes["g"])
     bench.send("g")
     bench.pump()
     assert only.got == [1, 2]  # the group itself goes on
@@ -65,7 +65,7 @@ def test_with_strict_order_the_group_waits_and_says_so() -> None:
     bench.pump()
     bench.settle(only, 1, 2, outcome=Outcome.DECLINED)
     assert only.got == [1, 2]
-    assert "admits" in why_waits(bench.queue, bench.queue.board.lanes["g"])
+    assert "admits" in why_waits(bench.queue, bench.queue.state.lanes["g"])
 
 
 def test_a_consumer_that_joins_later_gets_what_was_set_aside() -> None:
@@ -84,7 +84,7 @@ def test_a_consumer_that_joins_later_gets_what_was_set_aside() -> None:
         bench.settle(reader)
     assert (first.got, third.got[0]) == ([1, 2], 1)
     assert sorted(second.got + third.got) == [1, 1, 2]
-    assert bench.queue.board.index.count == 0
+    assert bench.queue.state.index.count == 0
 
 
 def test_the_others_of_a_selector_still_get_it() -> None:
@@ -148,9 +148,9 @@ def test_refusals_count_against_the_limit_of_selectors() -> None:
     bench.pump()
     for reader in readers:
         bench.settle(reader, outcome=Outcome.DECLINED)
-    assert len(bench.queue.board.views) == 2
+    assert len(bench.queue.state.views) == 2
     assert bench.dead == []
-    assert bench.queue.board.index.count == 3  # without a dead-letter queue nothing is lost
+    assert bench.queue.state.index.count == 3  # without a dead-letter queue nothing is lost
 
 
 def test_numbers_of_messages_that_are_gone_are_forgotten() -> None:
@@ -169,4 +169,4 @@ def test_numbers_of_messages_that_are_gone_are_forgotten() -> None:
     assert first.view is not None
     assert first.view.refused is not None
     assert len(first.view.refused) <= 70
-    assert all(entry.state == PENDING for entry in bench.queue.board.index)
+    assert all(entry.state == PENDING for entry in bench.queue.state.index)

@@ -35,9 +35,9 @@ def test_a_queue_that_all_have_left_keeps_none_of_them() -> None:
     bench = Bench()
     for reader in [bench.join(), bench.join()]:
         bench.leave(reader)
-    view = bench.queue.board.default_view
+    view = bench.queue.state.default_view
     assert not view.lane_line.heap
-    assert not view.plain_line.heap
+    assert not view.ungrouped_line.heap
 
 
 def test_a_second_leave_changes_nothing() -> None:
@@ -45,7 +45,7 @@ def test_a_second_leave_changes_nothing() -> None:
     reader = bench.join()
     bench.leave(reader)
     bench.leave(reader)
-    assert bench.queue.board.consumers == {}
+    assert bench.queue.state.consumers == {}
 
 
 def test_a_client_that_returns_in_time_finds_its_groups() -> None:
@@ -209,7 +209,7 @@ def test_consumers_that_come_and_go_keep_no_group_from_being_asked() -> None:
         assert bench.queue.pump(bench.now, bench.wall_ms, 1000)  # a thousand are asked
     assert any(bench.owner(group) is not first for group in groups[2000:])
     bench.pump()
-    assert not bench.queue.board.stale
+    assert not bench.queue.state.stale
 
 
 def test_an_exclusive_consumer_has_every_group_at_once_however_many_there_are() -> None:

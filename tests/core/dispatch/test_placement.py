@@ -18,7 +18,7 @@ def test_a_group_drains_before_it_moves_and_nothing_else_waits() -> None:
     new = bench.join()
     commands.close_group(bench.queue, "a", bench.now)
     bench.pump()
-    lane = bench.queue.board.lanes["a"]
+    lane = bench.queue.state.lanes["a"]
     assert (lane.where, new.got) == (DRAINING, [4])
     bench.settle(old, 1)
     assert new.got == [4]
@@ -47,7 +47,7 @@ def test_assign_and_revoke_pair_up_and_drains_do_too() -> None:
 def test_a_lane_says_where_it_stands() -> None:
     bench = Bench(settings=policy(unsettled_max=1))
     bench.send_all("ab")
-    lanes = bench.queue.board.lanes
+    lanes = bench.queue.state.lanes
     assert lanes["a"].where == OPEN
     reader = bench.join(1)
     bench.send("a")
@@ -79,7 +79,7 @@ def test_many_dead_entries_behind_the_head_are_let_go() -> None:
     for _ in range(500):
         bench.send("a", ttl_ms=100)
     bench.wait(2)
-    lane = bench.queue.board.lanes["a"]
+    lane = bench.queue.state.lanes["a"]
     threaded = 0
     entry = lane.first
     while entry is not None:
@@ -93,9 +93,9 @@ def test_a_group_that_goes_while_its_head_is_in_the_store_is_let_go() -> None:
     queue = bench.queue
     entry = bench.send("a")
     entry.message = None
-    queue.shelf.out += 1
-    queue.shelf.resident -= entry.size
+    queue.storage_state.out += 1
+    queue.storage_state.resident -= entry.size
     queue.placement.resolve(entry.lane)
-    assert list(queue.board.unread) == [entry.lane]
+    assert list(queue.state.unread) == [entry.lane]
     commands.purge(queue, bench.now)
-    assert not queue.board.unread
+    assert not queue.state.unread

@@ -89,7 +89,7 @@ def test_a_message_that_waits_for_its_retry_survives_a_trim() -> None:
     bench.pump()
     bench.settle(reader, outcome=Outcome.FAILED)
     other = bench.join(0, selector="colour = 'red'")
-    for view in bench.queue.board.views:
+    for view in bench.queue.state.views:
         view.trim()
     reader.window.grant(1, 0)
     bench.wait(1.0)

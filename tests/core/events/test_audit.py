@@ -170,9 +170,9 @@ def test_who_manages_some_queues_manages_no_others_and_not_the_broker() -> None:
 
 def test_groups_in_trouble_are_told_though_nobody_traces_them() -> None:
     broker, heard = make()
-    assert broker.hosts[0].queue("q").board.audit is heard
+    assert broker.hosts[0].queue("q").state.audit is heard
     alone = Bench("lru", policy(park_after_failures=1, cache_size=1, drain_limit_s=5.0), heard)
-    alone.queue.board.events = None
+    alone.queue.state.events = None
     reader = alone.join()
     alone.send_all("ab")
     alone.pump()

@@ -50,7 +50,7 @@ def unpacked(data: bytes, count: int, moment_count: int) -> Iterator[tuple[float
         yield what & 0xFF, queue, what >> GROUP_SHIFT, consumer, seq, time
 
 
-class Shelf(ChunkTaker):
+class StorageState(ChunkTaker):
     """Keeps chunks, unpacked; has room for as many as a test says."""
 
     def __init__(self, room: int = 1000) -> None:
@@ -75,10 +75,10 @@ class Shelf(ChunkTaker):
         self.is_closed = True
 
 
-def log_of(shelf: Shelf, *patterns: str) -> EventLog:
+def log_of(storage_state: StorageState, *patterns: str) -> EventLog:
     clock = Clock()
     clock.turn(12.5)
-    return EventLog(shelf, patterns or ("**",), clock)
+    return EventLog(storage_state, patterns or ("**",), clock)
 
 
 def record(log: EventLog, queue: str, kind: int, group: str, consumer: int, seq: int) -> None:
@@ -92,13 +92,13 @@ def enqueue(log: EventLog, queue: str, group: str, seq: int) -> None:
 
 
 def test_an_event_is_one_record_and_a_name_is_sent_once() -> None:
-    shelf = Shelf()
-    log = log_of(shelf)
+    storage_state = StorageState()
+    log = log_of(storage_state)
     enqueue(log, "work", "a", 1)
     record(log, "work", EventKind.DELIVER, "a", 7, 1)
     record(log, "work", EventKind.JOIN, "", 8, 0)
     log.close()
-    assert shelf.chunks == [
+    assert storage_state.chunks == [
         Chunk(
             0,
             1,
@@ -106,29 +106,29 @@ def test_an_event_is_one_record_and_a_name_is_sent_once() -> None:
             [(1, 1, 2, 0, 1, 12.5), (4, 1, 2, 7, 1, 12.5), (18, 1, 0, 8, 0, 12.5)],
         )
     ]
-    assert shelf.is_closed
+    assert storage_state.is_closed
 
 
 def test_ids_go_on_without_a_gap_from_chunk_to_chunk() -> None:
-    shelf = Shelf()
-    log = log_of(shelf)
+    storage_state = StorageState()
+    log = log_of(storage_state)
     for seq in range(1, 5001):
         enqueue(log, "work", "a", seq)
     log.flush()
     log.flush()
-    assert [(chunk.first, len(chunk.records)) for chunk in shelf.chunks] == [
+    assert [(chunk.first, len(chunk.records)) for chunk in storage_state.chunks] == [
         (1, 2048),
         (2049, 2048),
         (4097, 904),
     ]
-    assert [chunk.names for chunk in shelf.chunks] == [["work", "a"], [], []]
+    assert [chunk.names for chunk in storage_state.chunks] == [["work", "a"], [], []]
 
 
 def test_events_of_a_turn_share_its_time_and_a_chunk_begins_with_one() -> None:
-    shelf = Shelf()
+    storage_state = StorageState()
     clock = Clock()
     clock.offset = 1000.0
-    log = EventLog(shelf, ("**",), clock)
+    log = EventLog(storage_state, ("**",), clock)
     work = log.of_queue("work")
     assert work is not None
     for now in (1.0, 1.0, 2.0, 2.0):
@@ -137,35 +137,35 @@ def test_events_of_a_turn_share_its_time_and_a_chunk_begins_with_one() -> None:
     log.flush()
     work.record(EventKind.ENQUEUE, "", 0, 1)
     log.flush()
-    times = [[record[-1] for record in chunk.records] for chunk in shelf.chunks]
+    times = [[record[-1] for record in chunk.records] for chunk in storage_state.chunks]
     assert times == [[1001.0, 1001.0, 1002.0, 1002.0], [1002.0]]
 
 
 def test_only_queues_that_a_pattern_means_are_kept() -> None:
-    shelf = Shelf()
-    log = log_of(shelf, "orders.*", "bills")
+    storage_state = StorageState()
+    log = log_of(storage_state, "orders.*", "bills")
     for queue in ("orders.new", "orders", "bills", "bills.old", "orders.new"):
         enqueue(log, queue, "", 1)
     log.flush()
-    assert shelf.chunks[0].names == ["orders.new", "bills"]
-    assert [record[1] for record in shelf.chunks[0].records] == [1, 2, 1]
+    assert storage_state.chunks[0].names == ["orders.new", "bills"]
+    assert [record[1] for record in storage_state.chunks[0].records] == [1, 2, 1]
 
 
 def test_a_chunk_without_room_leaves_a_gap_and_the_names_are_sent_again() -> None:
-    shelf = Shelf(room=0)
-    log = log_of(shelf)
+    storage_state = StorageState(room=0)
+    log = log_of(storage_state)
     enqueue(log, "work", "a", 1)
     log.flush()
-    shelf.room = 1
+    storage_state.room = 1
     enqueue(log, "work", "a", 2)
     log.flush()
-    assert shelf.chunks == [Chunk(FORGET, 2, ["work", "a"], [(1, 1, 2, 0, 2, 12.5)])]
+    assert storage_state.chunks == [Chunk(FORGET, 2, ["work", "a"], [(1, 1, 2, 0, 2, 12.5)])]
     assert log.dropped == 1
 
 
 def test_a_full_dictionary_starts_over() -> None:
-    shelf = Shelf()
-    log = log_of(shelf)
+    storage_state = StorageState()
+    log = log_of(storage_state)
     log.names_max = 3
     work = log.of_queue("work")
     assert work is not None
@@ -174,20 +174,20 @@ def test_a_full_dictionary_starts_over() -> None:
     log.flush()
     work.record(EventKind.ENQUEUE, "c", 0, 2)
     log.flush()
-    assert shelf.chunks[1] == Chunk(FORGET, 4, ["work", "c"], [(1, 1, 2, 0, 2, 12.5)])
+    assert storage_state.chunks[1] == Chunk(FORGET, 4, ["work", "c"], [(1, 1, 2, 0, 2, 12.5)])
 
 
 def test_a_group_name_that_is_no_utf_8_is_written_in_escapes() -> None:
-    shelf = Shelf()
-    log = log_of(shelf)
+    storage_state = StorageState()
+    log = log_of(storage_state)
     enqueue(log, "work", "\ud800", 1)
     log.flush()
-    assert shelf.chunks[0].names == ["work", "\\ud800"]
+    assert storage_state.chunks[0].names == ["work", "\\ud800"]
 
 
 def test_queues_of_one_name_on_two_hosts_are_told_apart() -> None:
-    shelf = Shelf()
-    log = log_of(shelf, "work.*")
+    storage_state = StorageState()
+    log = log_of(storage_state, "work.*")
     settings = Settings.model_validate(
         {"virtual_host": [{"id": "a", "host_names": ["a"]}, {"id": "b", "host_names": ["b"]}]}
     )
@@ -196,8 +196,8 @@ def test_queues_of_one_name_on_two_hosts_are_told_apart() -> None:
     broker.listen(log)
     for name in ("work.old", "work.new", "other"):
         for host in broker.hosts:
-            host.queue(name).board.record(EventKind.JOIN, "", 1, 0)
+            host.queue(name).state.record(EventKind.JOIN, "", 1, 0)
     log.flush()
-    (chunk,) = shelf.chunks
+    (chunk,) = storage_state.chunks
     assert chunk.names == ["work.old", "b/work.old", "work.new", "b/work.new"]
     assert [record[1] for record in chunk.records] == [1, 2, 3, 4]

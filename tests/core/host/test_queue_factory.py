@@ -1,4 +1,4 @@
-"""Founding: what a new queue is given, and what becomes of those around one that ends."""
+"""QueueFactory: what a new queue is given, and what becomes of those around one that ends."""
 
 from __future__ import annotations
 

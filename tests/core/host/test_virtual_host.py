@@ -42,8 +42,8 @@ def test_a_mirrored_queue_hears_its_topic_once() -> None:
         getattr(host, first)("m")
         queue = host.queue("m")
         host.mirror(queue)
-        taps = host.topic("m").taps
-        assert [tap.queue for tap in taps] == [queue]
+        bindings = host.topic("m").bindings
+        assert [binding.queue for binding in bindings] == [queue]
 
 
 def test_a_deleted_mirror_hears_nothing() -> None:
@@ -51,7 +51,7 @@ def test_a_deleted_mirror_hears_nothing() -> None:
     host = make_host(settings)
     host.queue("m")
     host.delete_queue("m", "gone")
-    assert host.topic("m").taps == []
+    assert host.topic("m").bindings == []
 
 
 def test_patterns_hear_of_later_destinations_but_never_of_temporary_ones() -> None:
@@ -62,7 +62,7 @@ def test_patterns_hear_of_later_destinations_but_never_of_temporary_ones() -> No
     host.queue("new")
     host.queue("temp.default.1.x")
     assert reader.queue is host.queues["new"]
-    assert not host.queues["temp.default.1.x"].board.consumers
+    assert not host.queues["temp.default.1.x"].state.consumers
 
 
 def test_empty_unused_queues_and_topics_are_swept_and_declared_ones_stay() -> None:

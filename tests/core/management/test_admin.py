@@ -268,7 +268,7 @@ def test_the_groups_of_a_durable_subscription_are_managed_like_a_queues(
     assert world.admin.read("queue", name, NOW)["name"] == "dsub:d"
     assert world.admin.read("group", "dsub:d/a", NOW)["owner"] == reader.id
     world.admin.park(name, "a", NOW, parked=True)
-    assert queue.board.lanes["a"].is_parked
+    assert queue.state.lanes["a"].is_parked
     assert world.admin.close_group(name, "a", NOW)
     world.admin.rebalance(name, NOW)
     world.admin.retire(name, reader.id, NOW)

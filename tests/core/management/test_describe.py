@@ -11,7 +11,7 @@ from tests.core.support import NOBODY, Bench
 
 
 def _group(bench: Bench) -> Attributes:
-    return describe.group(bench.queue, bench.queue.board.lanes["a"], bench.now)
+    return describe.group(bench.queue, bench.queue.state.lanes["a"], bench.now)
 
 
 def test_the_oldest_message_may_be_one_that_was_set_aside() -> None:

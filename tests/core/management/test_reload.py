@@ -170,5 +170,5 @@ def test_a_durable_subscription_takes_its_new_policy_and_limits() -> None:
         broker={"group_id_length_max": 5},
     )
     assert reconfigure(room.broker, changed, room.now) == []
-    assert (durable.nak_limit, durable.board.strategy.name) == (3, "simple")
+    assert (durable.nak_limit, durable.state.strategy.name) == (3, "simple")
     assert durable.discipline.key.id_bytes_max == 5

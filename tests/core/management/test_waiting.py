@@ -13,7 +13,7 @@ from tests.core.support import Bench, policy
 
 
 def _why(bench: Bench, group: str = "A") -> str:
-    lane = bench.queue.board.lanes[group]
+    lane = bench.queue.state.lanes[group]
     why = why_waits(bench.queue, lane)
     listed = [lane for _, lane in longest_waits(bench.queue, bench.now, 10)[0]]
     assert (lane in listed) == bool(why)
@@ -36,7 +36,7 @@ def test_a_group_that_is_out_of_memory_waits_for_a_consumer_not_for_the_store(
     house = house.restart()
     house.rest()
     queue = house.host.queues["q"]
-    assert why_waits(queue, queue.board.lanes["A"]) == "no consumer reads this queue"
+    assert why_waits(queue, queue.state.lanes["A"]) == "no consumer reads this queue"
     house.store.close()
 
 
@@ -131,7 +131,7 @@ def test_a_free_group_names_the_one_consumer_whose_selector_admits_it() -> None:
     bench.pump()
     expected = "none of the 2 consumers that may take its next message has credit"
     assert _why(bench) == expected
-    for each in list(bench.queue.board.consumers.values())[1:]:
+    for each in list(bench.queue.state.consumers.values())[1:]:
         retire(bench.queue, each, bench.now)
     bench.pump()
     assert _why(bench) == "only consumers that retire may take its next message"

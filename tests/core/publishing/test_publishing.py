@@ -167,4 +167,4 @@ def test_a_dead_letter_is_kept_whatever_its_group_would_be_there() -> None:
     person.settle(reader, Outcome.FAILED)
     assert room.depth("a") == 0
     assert room.depth("dead") == 2
-    assert list(room.broker.hosts[0].queues["dead"].board.lanes) == ["short"]
+    assert list(room.broker.hosts[0].queues["dead"].state.lanes) == ["short"]

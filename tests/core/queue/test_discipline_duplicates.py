@@ -46,7 +46,7 @@ def test_a_duplicate_is_receipted_and_dropped_and_counted(tmp_path: Path) -> Non
     house = house_of(tmp_path)
     send(house, "x", "y", "x")
     assert house.receipts == ["x", "y", "x"]
-    assert house.queue("a").counts.duplicates == 1
+    assert house.queue("a").counters.duplicates == 1
     assert contents(house) == [b"x", b"y"]
     house.store.close()
 
@@ -58,7 +58,7 @@ def test_an_id_is_known_after_its_message_was_consumed(tmp_path: Path) -> None:
     house.rest()
     house.settle(reader.entries[0])
     send(house, "x")
-    assert house.queue("a").board.index.count == 0
+    assert house.queue("a").state.index.count == 0
     house.store.close()
 
 
@@ -72,7 +72,7 @@ def test_the_window_is_a_number_of_messages(tmp_path: Path) -> None:
 def test_messages_without_an_id_are_never_duplicates(tmp_path: Path) -> None:
     house = house_of(tmp_path)
     send(house, "", "")
-    assert house.queue("a").board.index.count == 2
+    assert house.queue("a").state.index.count == 2
     house.store.close()
 
 
@@ -83,7 +83,7 @@ def test_ids_of_persistent_messages_survive_a_restart(tmp_path: Path) -> None:
     house = house.restart()
     send(house, "kept", "lost")
     assert contents(house) == [b"kept", b"lost"]
-    assert house.queue("a").counts.duplicates == 1
+    assert house.queue("a").counters.duplicates == 1
     house.store.close()
 
 
@@ -94,7 +94,7 @@ def test_a_duplicate_in_one_transaction_is_found(tmp_path: Path) -> None:
         transaction.send(house_targets(), Named("x"))
     house.broker.transactions.commit(house.session, "t", 0.0)
     house.rest()
-    assert house.queue("a").board.index.count == 1
+    assert house.queue("a").state.index.count == 1
     house.store.close()
 
 
@@ -137,7 +137,7 @@ def test_the_store_forgets_what_the_window_has_passed(tmp_path: Path) -> None:
     assert len(list(house.store.ids())) < 20
     names = [str(number) for number in (module.PRUNE_EVERY + 8, module.PRUNE_EVERY + 9)]
     send(house, *names)
-    assert house.queue("a").counts.duplicates == 2
+    assert house.queue("a").counters.duplicates == 2
     house.store.close()
 
 
@@ -156,7 +156,7 @@ def test_a_queue_that_remembers_is_not_swept_and_a_deleted_one_forgets(tmp_path:
     house.rest()
     house = house.restart()
     send(house, "x")
-    assert house.queue("a").board.index.count == 1
+    assert house.queue("a").state.index.count == 1
     house.store.close()
 
 
@@ -167,10 +167,10 @@ def test_a_smaller_window_forgets_at_once_and_none_forgets_all(tmp_path: Path) -
     limits = house.broker.limits
     change_policy(queue, QueueSettings(id="a", duplicate_window=1), limits, 0.0)
     send(house, "x", "z")
-    assert queue.counts.duplicates == 0  # x pushed z out of a window of one
+    assert queue.counters.duplicates == 0  # x pushed z out of a window of one
     change_policy(queue, QueueSettings(id="a"), limits, 0.0)
     send(house, "z")
-    assert queue.counts.duplicates == 0
+    assert queue.counters.duplicates == 0
     house.store.close()
 
 
@@ -218,7 +218,7 @@ def test_a_duplicate_is_confirmed_after_the_first_of_them_is_on_disk() -> None:
 
         room.broker.publish(person.session, places("/queue/a"), Named("x"), confirm)
         room.broker.run(room.now)
-    assert room.broker.hosts[0].queues["a"].counts.duplicates == 1
+    assert room.broker.hosts[0].queues["a"].counters.duplicates == 1
     assert confirmed == [], "whoever sends it again has lost the answer, not the message"
     store.write()
     assert confirmed == ["first", "again"]

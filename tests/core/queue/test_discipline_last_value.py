@@ -56,7 +56,7 @@ def test_a_newer_value_replaces_the_older_one_and_comes_last() -> None:
     for stock, name in (("x", "x1"), ("y", "y1"), ("x", "x2")):
         quote(admin, stock, name)
     assert read(admin) == ["y1", "x2"]
-    assert admin.session.host.queues["a"].counts.dropped == 1
+    assert admin.session.host.queues["a"].counters.dropped == 1
 
 
 def test_messages_without_the_key_are_left_alone() -> None:
@@ -146,7 +146,7 @@ def test_a_delayed_value_replaces_when_its_time_comes(tmp_path: Path) -> None:
     house.publish("a", late)
     house.publish("a", Price("x", "early"))
     house.rest()
-    assert house.queue("a").board.index.count == 1
+    assert house.queue("a").state.index.count == 1
     house.now = 6.0
     house.broker.tick(6.0)
     house.rest()

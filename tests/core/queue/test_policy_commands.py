@@ -15,9 +15,9 @@ def test_closing_an_unknown_group_says_so_and_forgets_its_owner() -> None:
     bench.send("a")
     bench.pump()
     bench.settle(reader)
-    assert bench.queue.board.strategy.owner("a") == reader.id
+    assert bench.queue.state.strategy.owner("a") == reader.id
     assert not commands.close_group(bench.queue, "a", bench.now)
-    assert bench.queue.board.strategy.owner("a") == 0
+    assert bench.queue.state.strategy.owner("a") == 0
 
 
 def test_a_parked_group_waits_and_goes_on_in_order() -> None:
@@ -41,7 +41,7 @@ def test_a_parked_group_waits_though_it_ran_empty() -> None:
     bench.pump()
     assert commands.park(bench.queue, "a", bench.now, parked=True)
     bench.settle(reader)
-    lane = bench.queue.board.lanes["a"]
+    lane = bench.queue.state.lanes["a"]
     assert (lane.count, lane.owner, why_waits(bench.queue, lane)) == (0, None, "parked")
     bench.send_all("ab")
     bench.pump()
@@ -75,7 +75,7 @@ def test_an_empty_group_is_gone_once_it_may_go_on() -> None:
     commands.park(bench.queue, "a", bench.now, parked=True)
     bench.settle(reader)
     assert commands.park(bench.queue, "a", bench.now, parked=False)
-    assert (bench.queue.board.lanes, bench.queue.board.parked) == ({}, set())
+    assert (bench.queue.state.lanes, bench.queue.state.parked) == ({}, set())
 
 
 def test_a_rebalance_spreads_groups_over_those_who_came_late() -> None:
@@ -127,10 +127,10 @@ def test_a_purge_spares_what_is_acquired() -> None:
     bench.send()
     bench.pump()
     assert commands.purge(bench.queue, bench.now) == 3
-    assert bench.queue.counts.dropped == 3
-    assert bench.queue.board.index.count == 1
+    assert bench.queue.counters.dropped == 3
+    assert bench.queue.state.index.count == 1
     bench.settle(reader)
-    assert bench.queue.board.lanes == {}
+    assert bench.queue.state.lanes == {}
 
 
 def test_a_trim_drops_up_to_a_number_what_nobody_holds_and_marks_it() -> None:
@@ -141,7 +141,7 @@ def test_a_trim_drops_up_to_a_number_what_nobody_holds_and_marks_it() -> None:
     bench.pump()
     assert reader.got == [1]
     assert commands.trim(bench.queue, 3, bench.now) == 2
-    assert [entry.seq for entry in bench.queue.board.index] == [1, 4]
+    assert [entry.seq for entry in bench.queue.state.index] == [1, 4]
     assert bench.queue.dropped_to == 3
     bench.settle(reader)
     assert bench.queue.dropped_to == 3

@@ -41,8 +41,8 @@ def test_a_second_settle_is_ignored() -> None:
     bench.pump()
     bench.settle(reader)
     bench.queue.settle(entry, Outcome.RELEASED, bench.now)
-    assert bench.queue.counts.acked == 1
-    assert bench.queue.counts.returned == 0
+    assert bench.queue.counters.acked == 1
+    assert bench.queue.counters.returned == 0
 
 
 def test_what_a_consumer_accepts_in_one_go_is_settled_like_one_by_one() -> None:
@@ -53,7 +53,7 @@ def test_what_a_consumer_accepts_in_one_go_is_settled_like_one_by_one() -> None:
     bench.pump()
     row = [*reader.entries, reader.entries[0]]
     bench.queue.accept(reader, row, bench.now)
-    assert bench.queue.counts.acked == 3
+    assert bench.queue.counters.acked == 3
     assert reader.held() == []
     reader.window.grant(3, 0)
     bench.pump()
@@ -71,7 +71,7 @@ def test_an_accept_of_what_another_has_meanwhile_leaves_it_there() -> None:
     bench.pump()
     bench.queue.accept(first, [entry], bench.now)
     assert second.held() == [1]
-    assert bench.queue.counts.acked == 0
+    assert bench.queue.counters.acked == 0
 
 
 def test_a_group_its_policy_held_goes_on_once_the_policy_lets_it() -> None:
@@ -110,7 +110,7 @@ def test_too_many_failures_bury_a_message_with_the_reason() -> None:
     assert bench.dead == []
     bench.settle(reader, outcome=Outcome.FAILED)
     assert [reason for _, reason in bench.dead] == ["failed 2 times"]
-    assert bench.queue.board.lanes == {}
+    assert bench.queue.state.lanes == {}
 
 
 def test_a_failed_group_waits_as_a_whole_and_a_plain_message_alone() -> None:
@@ -158,7 +158,7 @@ def test_repeated_failures_park_the_group_once_and_keep_its_order() -> None:
     bench.settle(reader, 2, outcome=Outcome.FAILED)
     assert reader.held() == [3]
     assert len(bench.events.kinds(EventKind.PARK)) == 1
-    assert bench.queue.board.lanes["a"].why == "parked"
+    assert bench.queue.state.lanes["a"].why == "parked"
 
 
 def test_a_success_between_failures_ends_their_row() -> None:
@@ -169,9 +169,9 @@ def test_a_success_between_failures_ends_their_row() -> None:
     bench.settle(reader, 1, outcome=Outcome.FAILED)
     bench.settle(reader, 2)  # others are still out
     bench.settle(reader, 3, outcome=Outcome.FAILED)
-    assert not bench.queue.board.lanes["a"].is_parked
+    assert not bench.queue.state.lanes["a"].is_parked
     bench.settle(reader, 3, outcome=Outcome.FAILED)
-    assert bench.queue.board.lanes["a"].is_parked
+    assert bench.queue.state.lanes["a"].is_parked
 
 
 def test_messages_that_die_of_their_failures_do_not_end_the_row() -> None:
@@ -186,7 +186,7 @@ def test_messages_that_die_of_their_failures_do_not_end_the_row() -> None:
     reader.window.grant(2, 0)
     bench.pump()
     assert reader.got == [1, 2, 4]  # 3 waits for an operator
-    assert bench.queue.counts.dead == 2
+    assert bench.queue.counters.dead == 2
     assert len(bench.events.kinds(EventKind.PARK)) == 1
 
 
@@ -198,10 +198,10 @@ def test_nothing_is_lost_and_nothing_counted_twice() -> None:
     bench.send(ttl_ms=10)
     bench.pump()
     bench.wait(5)
-    counts = bench.queue.counts
+    counts = bench.queue.counters
     assert (counts.enqueued, counts.acked, counts.expired) == (4, 3, 1)
     assert reader.unsettled == {}
-    assert (bench.queue.size, bench.queue.board.index.count) == (0, 0)
+    assert (bench.queue.size, bench.queue.state.index.count) == (0, 0)
 
 
 def test_a_presettled_delivery_is_reported_as_acknowledged() -> None:
@@ -233,8 +233,8 @@ def test_a_refused_consumer_leaves_no_trace() -> None:
     bench.join(selector="colour = 'red'")
     with pytest.raises(Exception, match="1 distinct selectors"):
         bench.join(selector="colour = 'blue'")
-    assert len(bench.queue.board.consumers) == 1
-    assert len(bench.queue.board.views) == 2
+    assert len(bench.queue.state.consumers) == 1
+    assert len(bench.queue.state.views) == 2
 
 
 def test_a_draining_link_hears_only_when_nothing_more_can_come() -> None:

@@ -55,20 +55,20 @@ def test_reject_says_no_with_the_figures() -> None:
 def test_looking_for_room_drops_nothing() -> None:
     full = queue(quota_messages=2, full_policy="drop head")
     assert has_room(full, 1, 10)
-    assert full.board.index.count == 2
+    assert full.state.index.count == 2
 
 
 def test_drop_head_gives_up_the_oldest_that_are_free() -> None:
     full = queue(3, credit=1, quota_messages=3, full_policy="drop head")
     assert take_room(full, 10)
-    assert [entry.seq for entry in full.board.index] == [1, 3]
-    assert full.counts.dropped == 1
+    assert [entry.seq for entry in full.state.index] == [1, 3]
+    assert full.counters.dropped == 1
 
 
 def test_drop_head_gives_up_what_waits_for_its_retry_like_anything_older() -> None:
     full = queue(3, credit=1, quota_messages=3, full_policy="drop head", redelivery_delay_ms=500)
     assert take_room(full, 10)
-    (held,) = [entry for entry in full.board.index if entry.holder is not None]
+    (held,) = [entry for entry in full.state.index if entry.holder is not None]
     full.settle(held, Outcome.FAILED, 0.0)
     oldest = oldest_available(full)
     assert oldest is held
@@ -91,5 +91,5 @@ def test_drop_tail_gives_up_the_newcomer() -> None:
     full = queue(2, quota_messages=2, full_policy="drop tail")
     assert has_room(full, 1, 1)
     assert not take_room(full, 1)
-    counts = full.counts
-    assert (counts.enqueued, counts.dropped, full.board.index.count) == (3, 1, 2)
+    counts = full.counters
+    assert (counts.enqueued, counts.dropped, full.state.index.count) == (3, 1, 2)

@@ -63,7 +63,7 @@ def test_the_owner_of_an_idle_group_is_forgotten_after_one_to_two_turns() -> Non
     bench.send("a")
     bench.pump()
     bench.settle(reader)
-    strategy = bench.queue.board.strategy
+    strategy = bench.queue.state.strategy
     assert strategy.owner("a") == reader.id
     assert bench.queue.next_deadline(bench.now, bench.wall_ms) == bench.now + 10
     bench.wait(10)

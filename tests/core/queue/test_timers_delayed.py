@@ -83,7 +83,7 @@ def test_a_persistent_one_survives_a_restart_and_others_do_not(tmp_path: Path) -
     house.settle(reader.entries[0])
     house.rest()
     house = house.restart()
-    assert house.queue("a").board.index.count == 0
+    assert house.queue("a").state.index.count == 0
     assert house.queue("a").timers.delayed.count == 0
     house.store.close()
 
@@ -121,7 +121,7 @@ def test_one_that_is_due_and_expired_in_the_same_tick_comes_in_and_expires(tmp_p
     house.publish("a", note)
     reader = house.reader("a")
     wait(house, 8.0)
-    counts = house.queue("a").counts
+    counts = house.queue("a").counters
     assert (counts.enqueued, counts.expired, bodies(reader)) == (1, 1, [])
     house.store.close()
 
@@ -191,7 +191,7 @@ def test_a_deleted_queue_takes_them_along(tmp_path: Path) -> None:
     wait(house, 11.0)
     house = house.restart()
     wait(house, 20.0)
-    assert house.queue("a").board.index.count == 0
+    assert house.queue("a").state.index.count == 0
     house.store.close()
 
 

@@ -52,7 +52,7 @@ def test_nothing_is_delivered_after_its_time_even_within_its_second() -> None:
     reader = bench.join()
     bench.pump()
     assert reader.got == []
-    assert bench.queue.counts.expired == 2
+    assert bench.queue.counters.expired == 2
 
 
 def test_an_acquired_message_does_not_expire_but_is_dropped_when_it_comes_back() -> None:
@@ -64,7 +64,7 @@ def test_an_acquired_message_does_not_expire_but_is_dropped_when_it_comes_back()
     bench.wait(5)
     assert reader.held() == [1]
     bench.settle(reader, outcome=Outcome.RELEASED)
-    assert bench.queue.counts.expired == 1
+    assert bench.queue.counters.expired == 1
     reader.window.grant(1, 0)
     bench.pump()
     assert reader.got == [1, 2]
@@ -74,10 +74,10 @@ def test_a_message_that_ran_out_during_its_commit_is_dropped_then() -> None:
     bench = Bench()
     storing = bench.send("a", ttl_ms=100, state=STORING)
     bench.wait(5)
-    assert bench.queue.board.index.count == 1
+    assert bench.queue.state.index.count == 1
     bench.queue.committed(storing)
-    assert bench.queue.board.index.count == 0
-    assert bench.queue.board.lanes == {}
+    assert bench.queue.state.index.count == 0
+    assert bench.queue.state.lanes == {}
 
 
 def test_a_failed_plain_message_that_ran_out_is_dropped_not_retried() -> None:
@@ -87,7 +87,7 @@ def test_a_failed_plain_message_that_ran_out_is_dropped_not_retried() -> None:
     bench.pump()
     bench.wait(5)
     bench.settle(reader, outcome=Outcome.FAILED)
-    assert bench.queue.board.index.count == 0
+    assert bench.queue.state.index.count == 0
     assert bench.queue.next_deadline(bench.now, bench.wall_ms) == 0
 
 

@@ -124,12 +124,12 @@ def test_transaction_is_one_batch_with_its_settlements(tmp_path: Path) -> None:
     house.broker.run(0.0)
     (batch,) = house.broker.commits.in_flight.values()
     assert len(batch.entries) == 2
-    assert house.queue("in").board.index.count == 0, "the settlement is of the same batch"
+    assert house.queue("in").state.index.count == 0, "the settlement is of the same batch"
     assert house.receipts == []
     house.rest()
     assert house.receipts == ["committed"]
     house = house.restart()
-    assert [house.queue(name).board.index.count for name in ("in", "out", "audit")] == [0, 1, 1]
+    assert [house.queue(name).state.index.count for name in ("in", "out", "audit")] == [0, 1, 1]
     house.store.close()
 
 
@@ -139,7 +139,7 @@ def test_queue_that_is_not_durable_keeps_nothing_on_disk(tmp_path: Path) -> None
     house.send("a", b"x")
     house.rest()
     house = house.restart()
-    assert house.queue("a").board.index.count == 0
+    assert house.queue("a").state.index.count == 0
     house.store.close()
 
 
@@ -148,7 +148,7 @@ def test_temporary_queue_leaves_nothing_on_disk(tmp_path: Path) -> None:
     name = f"temp.default.{house.session.id}.reply"
     house.send(name, b"x")
     house.rest()
-    (entry,) = house.queue(name).board.index
+    (entry,) = house.queue(name).state.index
     assert entry.stored != KEPT
     assert list(house.store.messages()) == []
     assert house.store.queues() == []

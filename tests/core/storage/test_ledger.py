@@ -84,7 +84,7 @@ def test_numbers_of_queues_that_ended_for_good_are_used_again(
     assert max(record.number for record in house.store.queues()) < 5
     house = house.restart()
     assert list(house.host.queues) == ["e"]
-    assert house.queue("e").board.index.count == 1
+    assert house.queue("e").state.index.count == 1
     house.store.close()
 
 
@@ -111,7 +111,7 @@ def test_deleted_queue_leaves_nothing_in_the_scratch_file(tmp_path: Path, name: 
     for _ in range(300):
         house.send(name, BODY, persistent=False)
     house.rest()
-    assert house.queue(name).shelf.out
+    assert house.queue(name).storage_state.out
     house.host.delete_queue(name, "deleted")
     house.rest()
     house.store.close()

@@ -30,7 +30,7 @@ def test_who_sends_more_than_the_disk_takes_waits_and_goes_on(house: House) -> N
     house.send("a", BODY, receipt="fourth")
     late = "the disk is behind: more than 4.0 KiB are to be written"
     assert house.session.blocked_on == late
-    assert house.queue("a").board.index.count == 4  # the last one is not among them
+    assert house.queue("a").state.index.count == 4  # the last one is not among them
     house.send("a", BODY, persistent=False)  # others' messages are none of the disk's business
     house.rest()
     assert not house.session.is_blocked
@@ -111,7 +111,7 @@ def test_one_cause_that_ends_does_not_end_another(house: House) -> None:
     commits.pressed("")
     house.rest()
     assert not house.session.is_blocked
-    assert house.queue("a").board.index.count == 4
+    assert house.queue("a").state.index.count == 4
     house.store.close()
 
 
@@ -123,7 +123,7 @@ def test_a_session_that_is_gone_is_not_remembered(house: House) -> None:
     house.broker.commits.pressed("")
     house.rest()
     assert session.is_blocked  # nobody told it: it is gone
-    assert "a" not in house.host.queues or not house.queue("a").board.index.count
+    assert "a" not in house.host.queues or not house.queue("a").state.index.count
     house.store.close()
 
 
@@ -154,7 +154,7 @@ def test_whoever_connects_anew_for_each_message_waits_with_the_first(
     ALARMS[alarm](house.broker, False)
     house.rest()
     assert house.receipts == ["patient"]
-    assert house.queue("a").board.index.count == 2
+    assert house.queue("a").state.index.count == 2
     house.store.close()
 
 
@@ -206,5 +206,5 @@ def test_a_transaction_waits_whole_and_is_taken_whole(tmp_path: Path) -> None:
     house.broker.commits.pressed("")
     house.rest()
     assert house.receipts == ["t"]
-    assert [house.queue(name).board.index.count for name in ("a", "b")] == [1, 1]
+    assert [house.queue(name).state.index.count for name in ("a", "b")] == [1, 1]
     house.store.close()

@@ -64,16 +64,16 @@ def drain(house: House, reader: Reader) -> list[bytes]:
 
 
 def resident(house: House) -> int:
-    return sum(entry.size for entry in house.queue("a").board.index if entry.message is not None)
+    return sum(entry.size for entry in house.queue("a").state.index if entry.message is not None)
 
 
 def check_counts(house: House) -> None:
-    shelf = house.queue("a").shelf
-    entries = list(house.queue("a").board.index)
-    assert shelf.resident == resident(house)
-    assert shelf.out == sum(entry.message is None for entry in entries)
+    storage_state = house.queue("a").storage_state
+    entries = list(house.queue("a").state.index)
+    assert storage_state.resident == resident(house)
+    assert storage_state.out == sum(entry.message is None for entry in entries)
     assert house.broker.pager is not None
-    assert house.broker.pager.total == shelf.resident
+    assert house.broker.pager.total == storage_state.resident
 
 
 @pytest.mark.parametrize("groups", [0, 1, 3])
@@ -91,7 +91,7 @@ def test_backlog_beyond_the_window_is_out_of_memory_and_comes_back_in_order(
     for group in range(groups):
         of_group = [body for body in got if int(body[:8]) % groups == group]
         assert of_group == sent[group::groups]
-    assert house.queue("a").shelf.out == house.queue("a").shelf.resident == 0
+    assert house.queue("a").storage_state.out == house.queue("a").storage_state.resident == 0
     house.store.close()
 
 
@@ -104,11 +104,11 @@ def test_message_that_was_out_is_not_delivered_after_its_time_even_within_its_se
         note.expires_ms = 5_100 if number % 2 else 5_900
         house.publish("a", note)
         house.rest()
-    assert house.queue("a").shelf.out > 20
+    assert house.queue("a").storage_state.out > 20
     house.now = 5.5
     got = drain(house, house.reader("a", 40))
     assert [int(body[:8]) for body in got] == list(range(0, 40, 2))
-    assert house.queue("a").counts.expired == 20
+    assert house.queue("a").counters.expired == 20
     house.store.close()
 
 
@@ -149,7 +149,7 @@ def test_memory_stays_at_the_window_while_a_backlog_drains(tmp_path: Path) -> No
         for entry in list(reader.unsettled.values()):
             house.settle(entry)
             reader.window.grant(1, 0)
-    assert house.queue("a").board.index.count == 0
+    assert house.queue("a").state.index.count == 0
     assert highest <= WINDOW + 3 * page.PAGE_MESSAGES * (len(BODY) + 8)
     house.store.close()
 
@@ -224,13 +224,13 @@ def test_browser_sees_kept_and_spilled_messages_in_one_order(tmp_path: Path) -> 
     for number, body in enumerate(sent):
         house.send("a", body, "", persistent=number % 3 == 0)
         house.rest()
-    before = house.queue("a").shelf.out
+    before = house.queue("a").storage_state.out
     browser = Watcher(1000)
     house.queue("a").join(browser, 0.0)
     house.rest()
     assert browser.seen == sent
     assert browser.got == sorted(browser.got)
-    assert house.queue("a").shelf.out == before  # nothing came back for it
+    assert house.queue("a").storage_state.out == before  # nothing came back for it
     check_counts(house)
     house.store.close()
 
@@ -256,7 +256,7 @@ def test_browser_passes_over_what_others_take_under_it(tmp_path: Path) -> None:
     browser, reader = Watcher(5), house.reader("a", 20)
     house.queue("a").join(browser, 0.0)
     house.rest()
-    while house.queue("a").board.index.count > 50:
+    while house.queue("a").state.index.count > 50:
         drained, reader.entries = reader.entries, []
         for entry in drained:
             house.settle(entry)
@@ -306,7 +306,7 @@ def test_damaged_message_is_reported_and_the_rest_goes_on(tmp_path: Path) -> Non
                            " of the kind unknown")  # fmt: skip
     assert len(house.broker.pager.damages) == 6
     house = house.restart()
-    assert house.queue("a").board.index.count == 6, "what is damaged stays on the disk"
+    assert house.queue("a").state.index.count == 6, "what is damaged stays on the disk"
     house.store.close()
 
 
@@ -372,7 +372,7 @@ def test_random_traffic_over_a_tiny_window_loses_nothing_and_keeps_group_order(
             house.rest()
             check_counts(house)
     readers = readers or [house.reader("a", 5)]
-    while house.queue("a").board.index.count:
+    while house.queue("a").state.index.count:
         house.rest()
         _settle_some(house, readers, chance, done)
     assert sorted(number for numbers in done.values() for number in numbers) == list(range(sent))

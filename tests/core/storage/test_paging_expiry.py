@@ -37,10 +37,10 @@ def test_messages_set_aside_and_out_run_out_into_their_dead_letter_queue(
     picky.selector = compile_selector("size > 1000")
     house.queue("a").join(picky, 0.0)
     house.rest()
-    assert house.queue("a").shelf.out > 0
+    assert house.queue("a").storage_state.out > 0
     house.now = 10.0
     house.queue("a").mark()
     house.rest()
-    assert house.queue("a").board.index.count == 0
-    assert house.queue("dead").board.index.count == 60
+    assert house.queue("a").state.index.count == 0
+    assert house.queue("dead").state.index.count == 60
     house.store.close()

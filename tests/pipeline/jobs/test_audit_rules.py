@@ -138,7 +138,7 @@ def test_the_real_queue_under_churn_keeps_every_promise(strategy: str) -> None:
     for seed in range(12):
         driver = Driver(seed, strategy)
         tee = Tee(driver.referee)
-        driver.queue.board.events = tee
+        driver.queue.state.events = tee
         driver.play(400)
         queue = Surroundings(begins_whole=True)
         for eid, (kind, _, consumer, _) in enumerate(tee.events, 1):

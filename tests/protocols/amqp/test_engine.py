@@ -92,7 +92,7 @@ def test_a_session_that_ends_takes_its_links_along(broker: Broker) -> None:
     peer.session.close()
     peer.pump()
     assert not peer.engine.links.open
-    assert not broker.hosts[0].queues["q"].board.consumers
+    assert not broker.hosts[0].queues["q"].state.consumers
 
 
 def test_shutting_down_tells_the_peer_why(broker: Broker) -> None:
@@ -122,7 +122,7 @@ def test_bytes_may_come_one_at_a_time(broker: Broker) -> None:
     for byte in b"".join(recorded):
         engine.receive(bytes((byte,)), 1.0)
         engine.outgoing()
-    assert broker.hosts[0].queues["fuzz"].counts.enqueued == 1
+    assert broker.hosts[0].queues["fuzz"].counters.enqueued == 1
     engine.lost(1.0)
 
 

@@ -297,9 +297,9 @@ def test_a_range_over_two_links_settles_what_each_has(broker: Broker, raw: Raw) 
         raw.say(transferring(2 * (number % 2), number, b"x", settled=True))
     raw.say(accepting(1, 4))
     queues = broker.hosts[0].queues
-    assert [queues[name].board.index.count for name in ("q", "other")] == [1, 1]
+    assert [queues[name].state.index.count for name in ("q", "other")] == [1, 1]
     raw.say(accepting(0, 5))
-    assert [queues[name].board.index.count for name in ("q", "other")] == [0, 0]
+    assert [queues[name].state.index.count for name in ("q", "other")] == [0, 0]
 
 
 @pytest.mark.parametrize("descriptor", [compound([TRUE]), compound([TRUE, TRUE], is_map=True)])
@@ -320,7 +320,7 @@ def test_numbers_wrap_around(broker: Broker, raw: Raw) -> None:
     heard = raw.say(*sent, granting(1))
     assert [each[1] for each in only(TRANSFER, heard)] == [2**32 - 2, 2**32 - 1, 0, 1]
     raw.say(accepting(2**32 - 2, 1))
-    assert broker.hosts[0].queues["q"].board.index.count == 0
+    assert broker.hosts[0].queues["q"].state.index.count == 0
 
 
 def test_what_was_never_sent_cannot_be_accepted(raw: Raw) -> None:

@@ -139,7 +139,7 @@ def test_a_request_that_takes_too_long_is_answered_408() -> None:
 
     world.send("q")
     queue = world.host.queues["q"]
-    entry = queue.board.index.at_or_after(0)
+    entry = queue.state.index.at_or_after(0)
     assert entry is not None
     entry.state = STORING  # its commit never comes back, so a browser waits for it
     assert world.ask("GET", SEND).status_code == 408
@@ -179,7 +179,7 @@ def test_a_web_page_that_is_allowed_may_ask_and_others_may_not() -> None:
     assert "access-control-allow-origin" not in answer.headers
     assert world.ask("POST", SEND, PLAIN, json={}, headers=good).status_code == 201
     assert world.ask("POST", SEND, PLAIN, json={}, headers=bad).status_code == 403
-    assert world.host.queues["q"].board.index.count == 1
+    assert world.host.queues["q"].state.index.count == 1
 
 
 def test_a_virtual_host_is_chosen_by_the_query() -> None:

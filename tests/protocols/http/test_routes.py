@@ -74,12 +74,12 @@ def test_a_route_is_open_to_whom_the_table_says(world: World, route: Route, who:
 def snapshot(world: World) -> object:
     host = world.host
     return (
-        {name: queue.board.index.count for name, queue in host.queues.items()},
-        {name: lane.is_parked for name, lane in host.queues["here"].board.lanes.items()},
+        {name: queue.state.index.count for name, queue in host.queues.items()},
+        {name: lane.is_parked for name, lane in host.queues["here"].state.lanes.items()},
         list(host.topics),
         list(host.durables),
         set(host.declared),
-        [one.is_retiring for one in host.queues["here"].board.consumers.values()],
+        [one.is_retiring for one in host.queues["here"].state.consumers.values()],
     )
 
 

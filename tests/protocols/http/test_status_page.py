@@ -76,7 +76,7 @@ def test_whatever_things_are_called_the_page_stays_ours(
     session.identity = type(session.identity)(payload)
     session.protocol = session.remote = session.client_id = payload
     session.block(payload, time.monotonic())
-    (lane,) = queue.board.lanes.values()
+    (lane,) = queue.state.lanes.values()
     lane.why = payload
     lane.blocked_since = 1.0
     tags = shown(world)

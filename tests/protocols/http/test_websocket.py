@@ -281,7 +281,7 @@ def test_a_peer_that_goes_gives_everything_back() -> None:
                 socket.transport.abort()
             await server.listener.websockets.roster.until_empty()
             assert not server.broker.sessions
-            assert server.host.queues["a"].board.index.count == 1
+            assert server.host.queues["a"].state.index.count == 1
 
     run(test)
 

@@ -112,7 +112,7 @@ class World:
     def depth(self, name: str) -> int:
         """Count the messages of a queue; 0 if there is none."""
         try:
-            return self.queue(name).board.index.count
+            return self.queue(name).state.index.count
         except KeyError:
             return 0
 

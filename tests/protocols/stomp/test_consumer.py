@@ -183,7 +183,7 @@ def test_an_expired_retained_message_is_not_given_to_newcomers() -> None:
     client.subscribe("/topic/a")
     client.subscribe("/topic/a", id="d", persistent="true")
     assert client.bodies() == []
-    assert world.queue("/dsub/d").counts.enqueued == 0
+    assert world.queue("/dsub/d").counters.enqueued == 0
 
 
 def test_a_retained_message_whose_time_is_over_is_forgotten_and_its_topic_goes() -> None:

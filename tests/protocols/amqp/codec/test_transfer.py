@@ -29,7 +29,7 @@ def test_a_presettled_message_arrives_and_is_not_answered() -> None:
     broker = make_broker()
     peer = Peer(broker)
     peer.send(peer.sender("q"), "1", settled=True)
-    assert queue_of(broker).board.index.count == 1
+    assert queue_of(broker).state.index.count == 1
     assert not peer.updates
 
 
@@ -40,7 +40,7 @@ def test_a_presettled_receiver_holds_nothing() -> None:
     peer.receiver("q", presettled=True)
     assert peer.bodies() == ["1"]
     assert peer.messages[0][0].settled
-    assert queue_of(broker).board.index.count == 0
+    assert queue_of(broker).state.index.count == 0
 
 
 def test_a_receiver_that_settles_second_is_answered_before_it_settles() -> None:
@@ -52,7 +52,7 @@ def test_a_receiver_that_settles_second_is_answered_before_it_settles() -> None:
     delivery.update(Delivery.ACCEPTED)
     peer.pump()
     assert delivery.settled  # the broker has settled, so the receiver may forget it, too
-    assert queue_of(broker).board.index.count == 0
+    assert queue_of(broker).state.index.count == 0
 
 
 def test_a_sender_that_settles_second_sees_the_outcome_unsettled() -> None:
@@ -87,7 +87,7 @@ def test_a_full_queue_rejects_with_the_reason() -> None:
     assert condition.name == "amqp:resource-limit-exceeded"
     assert "queue q is full" in str(condition.description)
     peer.send(sender, "3", settled=True)
-    assert queue_of(broker).board.index.count == 1
+    assert queue_of(broker).state.index.count == 1
 
 
 def test_another_users_name_is_refused() -> None:
@@ -138,7 +138,7 @@ def test_a_message_beyond_the_limit_ends_its_link() -> None:
     peer.send(sender, "x" * 9_000)
     peer.send(sender, "x" * 200_000)
     assert peer.conditions == ["amqp:link:message-size-exceeded"]
-    assert queue_of(broker).board.index.count == 1
+    assert queue_of(broker).state.index.count == 1
 
 
 def test_an_aborted_message_leaves_no_trace() -> None:
@@ -210,9 +210,9 @@ def test_a_delivery_that_was_decided_is_settled_without_a_second_word() -> None:
     first.update(Delivery.ACCEPTED)
     first.settle()
     peer.pump()
-    assert queue_of(broker).board.index.count == 1
+    assert queue_of(broker).state.index.count == 1
     peer.settle(peer.messages[1][0], Delivery.ACCEPTED)
-    assert queue_of(broker).board.index.count == 0
+    assert queue_of(broker).state.index.count == 0
 
 
 def test_an_answer_that_comes_after_its_link_is_gone_harms_nobody() -> None:
@@ -224,7 +224,7 @@ def test_an_answer_that_comes_after_its_link_is_gone_harms_nobody() -> None:
     sender.close()
     peer.pump()
     store.write()
-    assert queue_of(broker).board.index.count == 1
+    assert queue_of(broker).state.index.count == 1
 
 
 def test_an_answer_waits_for_no_commit_but_its_own() -> None:

@@ -88,7 +88,7 @@ def test_a_subscription_that_asks_for_copies_consumes_them(broker: Broker) -> No
     peer.send(peer.sender("topic://t"), "news")
     peer.settle(peer.messages[0][0])
     (durable,) = broker.hosts[0].durables.values()
-    assert durable.queue.board.index.count == 0
+    assert durable.queue.state.index.count == 0
 
 
 def test_a_link_to_what_one_may_not_send_to_is_refused_when_it_attaches() -> None:
@@ -209,7 +209,7 @@ def test_a_copying_link_browses_and_takes_nothing(broker: Broker) -> None:
         peer.settle(delivery)
     peer.receiver("q", name="consumer")
     assert peer.bodies() == ["1", "2", "3"] * 2
-    assert broker.hosts[0].queues["q"].board.index.count == 3
+    assert broker.hosts[0].queues["q"].state.index.count == 3
 
 
 def test_a_copying_link_sees_of_shared_groups_what_nobody_holds(broker: Broker) -> None:
@@ -231,9 +231,9 @@ def test_browsing_never_settles_what_somebody_else_holds(broker: Broker) -> None
     other.receiver("q")
     peer.receiver("q", copy=True)
     peer.settle(peer.messages[0][0])
-    assert broker.hosts[0].queues["q"].board.index.count == 1
+    assert broker.hosts[0].queues["q"].state.index.count == 1
     other.settle(other.messages[0][0])
-    assert broker.hosts[0].queues["q"].board.index.count == 0
+    assert broker.hosts[0].queues["q"].state.index.count == 0
 
 
 # Durable and shared subscriptions.

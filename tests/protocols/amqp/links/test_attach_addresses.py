@@ -25,7 +25,7 @@ def test_the_qpid_pages_address_declares_its_queue_and_is_echoed(broker: Broker)
     assert sender.remote_target.address == GROUP_QUEUE
     queue = broker.hosts[0].queues["MyMsgQueue"]
     assert queue.discipline.key.header == "GROUP_KEY"
-    assert queue.board.strategy.name == "shared"
+    assert queue.state.strategy.name == "shared"
     assert "MyMsgQueue" in broker.hosts[0].declared
 
 

@@ -30,7 +30,7 @@ def test_a_sender_hears_that_its_queue_was_deleted(broker: Broker) -> None:
     assert [link.name for link in peer.ended] == [sender.name]
     assert len(broker.hosts[0].senders) == 0
     peer.send(relay, Message(body="2", address="q"))
-    assert broker.hosts[0].queues["q"].board.index.count == 1
+    assert broker.hosts[0].queues["q"].state.index.count == 1
 
 
 def test_what_is_on_its_way_to_a_deleted_queue_does_not_make_it_anew(broker: Broker) -> None:
@@ -54,7 +54,7 @@ def test_a_queue_that_is_swept_away_keeps_its_senders(broker: Broker) -> None:
     peer.pump()
     assert not peer.errors
     peer.send(sender, "1")
-    assert broker.hosts[0].queues["q"].board.index.count == 1
+    assert broker.hosts[0].queues["q"].state.index.count == 1
 
 
 def test_a_sender_that_has_gone_is_not_told(broker: Broker) -> None:

@@ -80,7 +80,7 @@ def test_a_message_of_the_anonymous_relay_is_checked_by_its_own_address() -> Non
     relay = peer.sender(None)
     for to in ("open", "secret", "open,secret"):
         peer.send(relay, Message(body="x", address=to))
-    counts = {name: queue.board.index.count for name, queue in broker.hosts[0].queues.items()}
+    counts = {name: queue.state.index.count for name, queue in broker.hosts[0].queues.items()}
     assert counts == {"secret": 0, "open": 1}
 
 

@@ -124,7 +124,7 @@ def rolled_back(heard: list[Heard]) -> bool:
 
 def messages(broker: Broker, name: str) -> int:
     queue = broker.hosts[0].queues.get(name)
-    return 0 if queue is None else queue.board.index.count
+    return 0 if queue is None else queue.state.index.count
 
 
 # The anonymous relay.

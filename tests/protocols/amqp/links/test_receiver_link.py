@@ -40,7 +40,7 @@ def deliver_one(**policy: Any) -> tuple[Broker, Peer]:
 def test_accepted_removes_the_message() -> None:
     broker, peer = deliver_one()
     peer.settle(peer.messages[0][0], Delivery.ACCEPTED)
-    assert queue_of(broker).board.index.count == 0
+    assert queue_of(broker).state.index.count == 0
 
 
 def test_released_comes_back_uncounted() -> None:
@@ -93,12 +93,12 @@ def test_what_is_undeliverable_here_goes_to_another_link(failed: bool) -> None:
     broker, peer = deliver_one(dlq="dead")
     refuse(peer, failed=failed)
     assert peer.bodies() == ["1"]
-    assert queue_of(broker).board.index.count == 1
+    assert queue_of(broker).state.index.count == 1
     other = Peer(broker, container="other")
     other.receiver("q")
     assert [message.delivery_count for _, message in other.messages] == [int(failed)]
     other.settle(other.messages[0][0])
-    assert queue_of(broker).board.index.count == 0
+    assert queue_of(broker).state.index.count == 0
 
 
 def test_what_no_link_will_have_is_shown_as_set_aside() -> None:
@@ -108,7 +108,7 @@ def test_what_no_link_will_have_is_shown_as_set_aside() -> None:
     peer.send(peer.sender("q"), Message(body="1", group_id="g"))
     refuse(peer, failed=False)
     queue = queue_of(broker)
-    assert "set aside" in why_waits(queue, queue.board.lanes["g"])
+    assert "set aside" in why_waits(queue, queue.state.lanes["g"])
 
 
 def test_a_message_that_failed_too_often_is_dead() -> None:
@@ -335,5 +335,5 @@ def test_whatever_a_client_does_no_message_is_lost_or_doubled(moves: list[str]) 
             accepted += move == "accept"
         assert len(held) <= sent
     queue = queue_of(broker)
-    assert queue.board.index.count == sent - accepted
-    assert sum(len(c.unsettled) for c in queue.board.consumers.values()) == len(peer.messages)
+    assert queue.state.index.count == sent - accepted
+    assert sum(len(c.unsettled) for c in queue.state.consumers.values()) == len(peer.messages)

@@ -103,7 +103,7 @@ def test_a_message_that_was_begun_is_finished_without_credit(broker: Broker) -> 
     assert len(tags(raw.say(flow(1, credit=2)))) == 1
     heard = raw.say(flow(100, next_id=1, credit=0, count=1))
     assert [each[5] for each in only(TRANSFER, heard)] == [True] * 3 + [False]
-    assert broker.hosts[0].queues["q"].board.index.count == 2
+    assert broker.hosts[0].queues["q"].state.index.count == 2
     assert len(tags(Raw(broker).say(ELSEWHERE, granting(1)))) == 1
 
 

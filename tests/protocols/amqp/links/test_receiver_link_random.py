@@ -194,6 +194,6 @@ def test_random_clients_get_what_they_ask_for_and_nothing_is_lost(seed: int) -> 
     for _ in range(20):
         for client in clients:
             client.finish()
-    assert [each.board.index.count for each in broker.hosts[0].queues.values()] == [0, 0]
+    assert [each.state.index.count for each in broker.hosts[0].queues.values()] == [0, 0]
     assert all(each.number is None for client in clients for each in client.readers)
     assert [client.raw.engine.pressure.is_paused for client in clients] == [False, False]

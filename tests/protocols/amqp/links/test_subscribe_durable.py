@@ -49,7 +49,7 @@ def heard(peer: Peer) -> list[Any]:
 
 def backlog(broker: Broker) -> int:
     (durable,) = broker.hosts[0].durables.values()
-    return durable.queue.board.index.count
+    return durable.queue.state.index.count
 
 
 @pytest.mark.parametrize(

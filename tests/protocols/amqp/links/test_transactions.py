@@ -68,7 +68,7 @@ def settle_in(
 
 def count(broker: Broker, name: str = "q") -> int:
     queue = broker.hosts[0].queues.get(name)
-    return 0 if queue is None else queue.board.index.count
+    return 0 if queue is None else queue.state.index.count
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
-"""A tap fills its queue from topics, through its selector."""
+"""A binding fills its queue from topics, through its selector."""
 
 from __future__ import annotations
 
-from covey.core.host.feed import Tap
+from covey.core.host.feed import Binding
 from covey.core.model.message import Message
 from covey.core.queue.owner import Unowned
 from covey.core.queue.queue import Queue
@@ -24,9 +24,9 @@ class Taker(Unowned):
 def test_a_tap_puts_what_its_selector_admits() -> None:
     owner = Taker()
     queue = make_host(owner=owner).queue("a")
-    tap = Tap(queue)
+    binding = Binding(queue)
     yes, no = letter("yes"), letter("no")
-    tap.selector = selector_of("name = 'yes'")
+    binding.selector = selector_of("name = 'yes'")
     for message in (yes, no):
-        tap.offer(message)
+        binding.offer(message)
     assert owner.taken == [(queue, yes)]
