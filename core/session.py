@@ -89,7 +89,7 @@ class Session:
 
     @property
     def is_blocked(self) -> bool:
-        """Say whether the protocol must wait before handing in more."""
+        """Return True if the protocol must wait before handing in more."""
         return self.blocked > 0
 
     def block(self, why: str, now: float) -> None:

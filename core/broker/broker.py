@@ -12,12 +12,10 @@ Nothing here waits. Work that finds no room is parked and done later, in order; 
 blocked meanwhile and its protocol stops reading. `now` is a monotonic time in seconds; only
 expiry follows the wall clock, through the clock's offset.
 
-Claims: names that one reader at a time may have, and who has each.
-
-A client that comes back before the broker has noticed that its old connection is dead takes its
-place: whoever claims a name ends the one that has it, unless that one keeps it. The name is the
-protocol's to choose; it must say whose it is (host, user, client), or strangers could end each
-other.
+`Claims` know who has a name that only one reader at a time may have. A client may come back before
+the broker has noticed that its old connection is dead. Then the new one takes the old one's place:
+whoever claims a name ends the one that has it, unless that one keeps it. The protocol chooses the
+name. It must say whose it is (host, user, client), or strangers could end each other.
 """
 
 from __future__ import annotations

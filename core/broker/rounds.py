@@ -1,18 +1,15 @@
 """Rounds: what is looked at every few seconds, whatever happens meanwhile.
 
-Queues and topics that are empty and unused, traces that nobody asks for any more, clients that do
-not read, producers that have to wait. And memory, whenever the server has weighed it.
+Looked at are queues and topics that are empty and unused, traces that nobody asks for any more,
+clients that do not read, and producers that have to wait. Memory is looked at whenever the server
+has measured it.
 
-Backpressure: which producers wait, and for what.
-
-A session is blocked while one of its messages finds no room (`core.session`); most such waits are
-over in a moment and only counted. One that lasts is told to the audit, once, with its reason; the
+A producer waits while one of its messages finds no room (`core.session`). Most such waits are over
+in a moment and only counted. One that lasts is told to the audit once, with its reason. The
 connection's record shows it all the time (`blocked_on`).
 
-Slowness: which clients do not read what is meant for them.
-
-A client is slow while its outbox has been full for `slow_consumer_s`: it was sent more than it
-reads, and what it holds nobody else gets. It is told to the audit once each time, shown in the
+A client is slow while its outbox has been full for `slow_consumer_s`. It was sent more than it
+reads, and nobody else gets what it holds. It is told to the audit once each time, shown in the
 connection's record (`unread_s`), and cut off if `slow_consumer_kill` says so.
 """
 

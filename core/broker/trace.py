@@ -116,7 +116,7 @@ class Traces:
         return trace.after(after)
 
     def resume(self) -> None:
-        """Hear that all queues were given another event log."""
+        """Called when all queues were given another event log."""
         for trace in self._traces.values():
             trace.resume()
 

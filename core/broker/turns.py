@@ -8,6 +8,9 @@ changes go to the store, as one batch.
 
 Queues with a deadline (an expiry, a delay, a redelivery) are *timed*: they are looked at when time
 has passed, and forgotten when they have none any more.
+
+`Turns` is the owner of all queues (`core.queue.owner`): it marks them dirty, and passes on what
+they ask of the store and of the ways in.
 """
 
 from __future__ import annotations
@@ -54,7 +57,7 @@ class Turns(QueueOwner):
 
     @property
     def is_due(self) -> bool:
-        """Say whether there is something to do."""
+        """Return True if there is something to do."""
         return bool(self._dirty or self._publishing.parking.is_due or self._commits.is_due)
 
     def run(self, budget: int) -> bool:

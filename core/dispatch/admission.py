@@ -1,24 +1,27 @@
 # Compiled by mypyc: see setup.py.
-"""Admission: which views may take an entry, where selectors or exclusive consumers are in play.
+"""Admission: which consumers may take which message, where not everybody may take everything.
 
-A queue whose consumers all see everything (`state.has_selectors` False) never asks here.
+A queue whose consumers all see everything (`state.has_selectors` is False) never asks here.
 
-Lending: the owner's selector refuses the head of its group. The strategy may name another (the
-next on a ring), else any consumer whose view admits it may take it, and go on with what else the
-owner refuses while it holds messages of the group. Ownership does not change, the gate holds, the
-next head is judged afresh. A head that no view admits is set aside (the Apollo,
-ActiveMQ and Qpid brokers all step over it) until the set of views changes, or with
-`selector_order = "strict"` holds its group and says so. A long backlog that nobody wants is set
-aside in portions, so that one group does not hold up the event loop.
+`Admission` follows selectors and exclusive consumers. The owner of a group may have a selector that
+refuses the group's head. Then the head is lent:
 
-Exclusions: messages that one consumer must not get again, though another may.
+- The strategy may name another consumer, such as the next one on a ring.
+- Else any consumer whose view admits the head may take it. While this consumer holds messages of
+  the group, it also gets what else the owner refuses.
+- Ownership does not change, the gate holds, and the next head is judged afresh.
 
-A consumer says so of a single message (AMQP 1.0 section 3.4.5: modified with undeliverable-here).
-It is its selector saying no to that one message, and so it is done: from its first refusal on the
-consumer looks through a view of its own, which leaves out the numbers it has refused. All else
-follows from what holds for selectors (`core.dispatch.placement`): a group's message is lent to
-another consumer, in order and behind the gate; one that nobody is left for is set aside, shown as
-such, and comes back when another consumer joins.
+A head that no view admits is set aside until the set of views changes. The Apollo, ActiveMQ and
+Qpid brokers all step over such a message. With `selector_order = "strict"` the head holds its group
+instead, and the group says why it waits. A long backlog that nobody wants is set aside in portions,
+so that one group does not hold up the event loop.
+
+`Exclusions` keep a message from the consumer that refused it, while another may get it. AMQP 1.0
+section 3.4.5 calls this modified with undeliverable-here. It works like a selector that says no to
+one message. From its first refusal on the consumer has a view of its own, which leaves out the
+numbers it has refused. All else follows from the rules for selectors: a group's message is lent to
+another consumer, in order and behind the gate. A message that nobody is left for is set aside,
+shown as such, and comes back when another consumer joins.
 
 An exclusion ends with its consumer, or with the message. The view stays until the consumer leaves:
 to give it up would cost a walk over the backlog for each refused message.
@@ -53,7 +56,7 @@ class Admission:
         self.exclusives: list[View] = []  # views of exclusive consumers, most preferred first
 
     def admits(self, view: View, entry: Entry) -> bool:
-        """Say whether a view's members may take the entry.
+        """Return True if a view's members may take the entry.
 
         An entry that an exclusive consumer matches is for the most preferred such consumer
         alone; what its selector refuses falls to the others.
@@ -68,7 +71,7 @@ class Admission:
         return True
 
     def is_wanted(self, head: Entry) -> bool:
-        """Say whether anybody present may take the entry."""
+        """Return True if anybody present may take the entry."""
         return any(view.members and self.admits(view, head) for view in self.state.views)
 
     def find_head(self, lane: Lane) -> Entry | None:
@@ -119,7 +122,7 @@ class Admission:
         return lane.holder if owner is not None and self._may_go_on(lane.holder, head) else None
 
     def _may_go_on(self, holder: Consumer | None, head: Entry) -> bool:
-        """Say whether one that was lent what it holds of a group may take the next, too."""
+        """Return True if one that was lent what it holds of a group may take the next, too."""
         if holder is None or holder.view is None or holder.is_retiring:
             return False
         return self.admits(holder.view, head)
@@ -168,7 +171,7 @@ class Exclusions:
         return view.refused
 
     def _is_alone(self, view: View) -> bool:
-        """Say whether a view can become its only member's own."""
+        """Return True if a view can become its only member's own."""
         return view is not self.state.default_view and len(view.members) == 1
 
     def _move(self, consumer: Consumer, shared: View) -> View:

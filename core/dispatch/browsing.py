@@ -1,19 +1,18 @@
 # Compiled by mypyc: see setup.py.
-"""Browsing: copies for consumers that only look. They own nothing and keep a number.
+"""Browsing: copies for consumers that only look. A browser owns nothing and keeps a number.
 
-A browser sees every message of the queue in order, acquired ones too unless it says otherwise,
-while it has credit; it looks before anything new is handed out. At the end it is told so once, or
-waits for more. Nothing has to be repaired when entries vanish under it, and it never holds anything
-up. Bodies that are out of memory are read for it alone (`core.dispatch.browsing`).
+A browser sees every message of the queue in order, while it has credit. It sees acquired messages
+too, unless it says otherwise. It looks before anything new is handed out. At the end the browser is
+told so once, or it waits for more. Nothing has to be repaired when entries vanish under a browser,
+and a browser never holds anything up.
 
-ReadAhead: what a browser sees of a backlog that is out of memory.
+Bodies that are out of memory are read for the browser alone, a page ahead of its cursor
+(`ReadAhead`). They are gone once it has seen them. They never enter the queue's memory and put
+nothing out of it. So a look at a long backlog costs the queue's other readers nothing, and a
+message needs no bookkeeping.
 
-A browser only looks, so the bodies it comes to are read for it alone, a page ahead of its cursor,
-and are gone once it has seen them. They never enter the queue's memory and put nothing out of it,
-so a look at a long backlog costs the queue's other readers nothing, and a message no bookkeeping.
-
-What is read ahead may be outdated when the browser gets there: messages that vanished are passed
-over; one that was in memory when its page was read and is not any more is asked for again.
+What was read ahead may be outdated when the browser gets there. Messages that vanished are passed
+over. A message that was in memory when its page was read, and is not any more, is asked for again.
 """
 
 from __future__ import annotations

@@ -1,16 +1,18 @@
 # Compiled by mypyc: see setup.py.
-"""Dispatch: of all messages some willing consumer may take now, the oldest goes first.
+"""Dispatch: of all messages that some willing consumer may take now, the oldest goes first.
 
 A priority queue, which has no groups, asks for the priority before the age.
 
-That one rule gives queue order to a single consumer, "oldest free group first", and no
-head-of-line block between groups. A step costs O(log n) whatever the backlog and however many
-groups are blocked: candidates are the top of `hot` (heads bound to a willing consumer) and, for
-each view with a willing member, the top of its open lanes and of its ungrouped entries.
+That one rule gives queue order to a single consumer, gives out the oldest free group first, and
+keeps groups from holding each other up. A step costs O(log n), whatever the backlog and however
+many groups are blocked. The candidates are:
 
-The pump ends only when `hot` is empty and no view has both a candidate and a willing consumer;
-that end condition is the proof that nobody is left waiting. Its work is counted against a budget
-so that one call never holds the event loop for long; True means call again next turn.
+- the top of `hot`: heads that are bound to a willing consumer;
+- for each view with a willing member, the top of its open lanes and of its ungrouped entries.
+
+The pump ends only when `hot` is empty and no view has both a candidate and a willing consumer.
+This end condition is the proof that nobody is left waiting. The pump's work is counted against a
+budget, so that one call never holds the event loop for long. True means: call again next turn.
 """
 
 from __future__ import annotations
@@ -114,7 +116,7 @@ class Dispatch:
         state.budget = left
 
     def drained(self, lane: Lane) -> None:
-        """Hear that nobody holds the lane any more; asked if the strategy wants to know."""
+        """Called when nobody holds the lane any more; asked if the strategy wants to know."""
         owner = lane.owner
         if owner is not None and self.state.strategy.drained(lane.name):
             self.placement.bind(lane, None)

@@ -33,7 +33,7 @@ class Page:
 
 @mypyc_attr(allow_interpreted_subclasses=True)  # a test counts its look-ups
 class Index:
-    """The queue's table of contents."""
+    """A queue's entries, in the order of their numbers."""
 
     __slots__ = ("_dead_pages", "_order", "_pages", "count")
 

@@ -37,7 +37,7 @@ class Level:
         self.back: list[int] = []
 
     def is_waiting(self) -> bool:
-        """Say whether the next one could go but for its body, which is being read."""
+        """Return True if the next one could go but for its body, which is being read."""
         return bool(self.todo) and self.todo[0].state == PENDING
 
     def first_usable(self) -> Entry | None:

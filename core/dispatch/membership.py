@@ -1,25 +1,27 @@
 # Compiled by mypyc: see setup.py.
 """Membership: consumers join, leave, retire, come back, and change what they want to see.
 
-The order of steps in `leave` matters: the consumer goes out of the tables, the strategy hears
-it, all its unsettled messages return in sequence order, its lanes are unbound, and only then is
-each touched lane resolved. Nothing is dispatched in between.
+The order of steps in `leave` matters, and nothing is dispatched in between:
 
-What costs O(backlog) is a new distinct selector: every view looks at the ungrouped entries again
-and every lane is asked again. That work goes through `stale` and the pump's budget in portions.
+1. The consumer goes out of the tables, and the strategy hears of it.
+2. All its unsettled messages return, in the order of their numbers.
+3. Its lanes are unbound.
+4. Each touched lane is resolved.
 
-Sticky return: a consumer with a client id that leaves a queue with `sticky_return_s` set is only
-away at first. Its unsettled messages return, its groups wait for it, and when the same client id
-joins again in time the strategy renames the old owner to the new one. After that time it is gone.
+A new distinct selector costs O(backlog): every view looks at the ungrouped entries again, and every
+lane is asked again. That work goes through `stale` and the pump's budget in portions.
 
-Start: whether a queue hands out anything yet.
+Sticky return: a consumer with a client id may leave a queue that has `sticky_return_s` set. Then
+the consumer is only absent at first. Its unsettled messages return, and its groups wait for it. If
+the same client id joins again in time, the strategy renames the old owner to the new one. After
+that time the consumer is gone.
 
-ActiveMQ's `consumersBeforeDispatchStarts` and `timeBeforeDispatchStarts` (see its message groups
-page): the first consumer of an idle queue would get every group before the others have come. So
-the dispatch waits for so many consumers, or for so long after the first one, whichever is first.
-Once begun it goes on when consumers leave; it waits again after the last one has left.
-
-Browsers count as consumers, those whose return is only waited for do not.
+`Start` decides whether a queue hands out anything yet. The first consumer of an idle queue would
+get every group before the others have come. So the dispatch waits for a number of consumers, or for
+a time after the first one, whichever is first (ActiveMQ's `consumersBeforeDispatchStarts` and
+`timeBeforeDispatchStarts`, see its message groups page). Once begun it goes on when consumers
+leave. It waits again after the last one has left. Browsers count as consumers. Absent consumers,
+whose return is waited for, do not.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from covey.core.model.entry import ASIDE, GONE, PENDING, Entry
 
 
 class Membership:
-    """Who is in the room."""
+    """The consumers of one queue: present, retiring and absent."""
 
     def __init__(self, state: DispatchState, placement: Placement, selectors_max: int = 64) -> None:
         self.state = state
@@ -276,12 +278,12 @@ class Start:
             self.deadline = 0.0
 
     def joined(self) -> None:
-        """Hear that somebody came: the time runs from the first one."""
+        """Called when somebody came: the time runs from the first one."""
         if not self.has_begun and not self.deadline:
             self.deadline = self.state.now + self.state.rules.time_before_dispatch_s
 
     def left(self) -> None:
-        """Hear that somebody went."""
+        """Called when somebody went."""
         if self._present() == 0:
             self.arm()
 

@@ -1,16 +1,17 @@
 # Compiled by mypyc: see setup.py.
 """Placement: where a lane stands, and whose it is.
 
-One function, `resolve`, decides where a lane stands; it is called whenever the head, the owner,
-the holder, a gate or the set of views changed, and nothing else moves a lane. One other, `bind`,
-sets an owner; it alone reports assign and revoke, so they pair up.
+One function, `resolve`, decides where a lane stands. It is called whenever the head, the owner, the
+holder, a gate or the set of views has changed. `arrive` and `advance` are its common cases, written
+out. Nothing else moves a lane. One other function, `bind`, sets an owner. It alone reports assign
+and revoke, so they pair up.
 
-Close, reset, rebalance, leave, a change of strategy, lending to another selector: none has a
-drain protocol of its own. They change the owner at once, and the gate (see `core.dispatch.lane`)
-makes the lane wait until the old holder is done. Nothing else waits with it.
+Close, reset, rebalance, leave, a change of strategy and lending to another selector have no drain
+protocol of their own. They change the owner at once, and the gate (`core.dispatch.lane`) makes the
+lane wait until the old holder is done. Nothing else waits with it.
 
 Where selectors or exclusive consumers are in play, `core.dispatch.admission` says which head is
-next and who may take it; else the owner may, or anybody if there is none.
+next and who may take it. Else the owner may take it, or anybody if there is no owner.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ class Placement:
                 state.record(ASSIGN, lane.name, consumer.id, 0)
 
     def dropped(self, entry: Entry) -> None:
-        """Hear that a pending entry is gone without having been delivered."""
+        """Called when a pending entry is gone without having been delivered."""
         lane = entry.lane
         if lane.aside is not None:
             lane.aside.discard(entry.seq)
@@ -184,7 +185,7 @@ class Placement:
         return OPEN if lane.target is None else READY
 
     def _is_free_to_go(self, lane: Lane, head: Entry) -> bool:
-        """Say whether nothing that `_hold_reason` looks at can hold the head."""
+        """Return True if nothing that `_hold_reason` looks at can hold the head."""
         return (
             head.state == PENDING
             and head.message is not None

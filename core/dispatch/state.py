@@ -1,16 +1,17 @@
 # Compiled by mypyc: see setup.py.
-"""DispatchState: the shared tables of one queue's dispatch.
+"""DispatchState: what one queue's dispatch knows, shared by the classes of this room.
 
-Placement decides where a lane stands, Membership who is in the room, Dispatch who gets what
-next; this is the table they sit around. It holds data and no policy.
+`Placement` decides where a lane stands, `Membership` who is present, `Dispatch` who gets what next.
+They share the tables here, which hold data and no policy. Only this room writes them: others call
+the methods (a test holds that).
 
 Heaps hold sequence numbers and nothing else: number -> entry -> lane -> state. A place in a heap
-is valid only while the lane's head is that entry and the lane still stands where the heap says;
-others are dropped when they reach the top. Doubles are harmless.
+is valid only while the lane's head is that entry, and the lane still stands where the heap says.
+Other places are dropped when they reach the top. Doubles are harmless.
 
-The head of a READY lane is in one of two heaps: `hot`, which the pump takes from, or `ready` of its
-target. Each starts hot; one that its target cannot take is kept there until it can. Of a consumer
-that is willing, the oldest of those it kept is hot.
+The head of a READY lane is in one of two heaps: `hot`, from which the pump takes, or `ready` of its
+target. Each head starts in `hot`. If its target cannot take it, it is kept in `ready` until the
+target can. Of the heads that a willing consumer kept, the oldest is in `hot`.
 """
 
 from __future__ import annotations
@@ -50,9 +51,7 @@ class DispatchState:
         self.parked: set[str] = set()  # groups an operator parked: they wait though empty
         self.unread: dict[Lane, None] = {}  # lanes whose head has its body in the store
         self.ungrouped = Lane("", is_grouped=False)
-        self.levels = [
-            self.ungrouped
-        ]  # a priority queue has an ungrouped lane for each, highest first
+        self.levels = [self.ungrouped]  # a priority queue has one for each, highest first
         self.default_view = View(None, 0)
         self.views: list[View] = [self.default_view]
         self.consumers: dict[int, Consumer] = {}
@@ -149,7 +148,7 @@ class DispatchState:
         return None
 
     def has_run_out(self, entry: Entry) -> bool:
-        """Say whether the entry's time is over."""
+        """Return True if the entry's time is over."""
         return 0 < entry.expires_ms <= self.wall_ms
 
     def hold(self, lane: Lane, until: float) -> None:

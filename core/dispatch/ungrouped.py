@@ -1,10 +1,10 @@
 # Compiled by mypyc: see setup.py.
 """Ungrouped: messages without a group, as each view walks them, level by level.
 
-They have no owner and no gate: the oldest goes to whichever member's turn it is. A view walks
-its `todo` only when it has a willing consumer, and tests each entry once; one that came back
-behind its cursor goes into its `back` (see `core.dispatch.level`). Tests are paid from the state's
-budget.
+Such messages have no owner and no gate: the oldest goes to the member whose turn it is. A view
+walks its `todo` only when it has a willing consumer, and tests each entry once. An entry that came
+back behind the view's cursor goes into `back` (`core.dispatch.level`). Tests are paid from the
+pump's budget.
 """
 
 from __future__ import annotations

@@ -1,25 +1,27 @@
 # Compiled by mypyc: see setup.py.
 """View: what a set of consumers with the same selector and from-seq may see of a queue.
 
-Consumers that ask for the same share one view, so each message is tested once per distinct
-selector, not once per consumer. The default view (no selector, from the start) always exists;
-without any other view not a single test is run. An exclusive consumer has a view of its own, and
-so has one that refused a message for itself alone (`core.dispatch.admission`).
+Consumers that ask for the same share one view. So each message is tested once per distinct
+selector, not once per consumer. The default view (no selector, from the start) always exists.
+Without any other view not a single test is run. An exclusive consumer has a view of its own. So has
+a consumer that refused a message for itself alone (`core.dispatch.admission`).
 
-    free   heap of sequence numbers: heads of OPEN lanes this view admits
+    free   heap of sequence numbers: heads of OPEN lanes that this view admits
 
-A view is itself the first level of the messages without a group (see `core.dispatch.level`), the
-only one but for a priority queue, which keeps the others in `lower`.
+A view is itself the first level of the messages without a group (`core.dispatch.level`). Only a
+priority queue has others, in `lower`.
 
-Line: willing consumers of one view, best first.
+`Line` holds the willing consumers of one view, the best first. It is a heap whose places may be
+out of date. A consumer's place is valid only while `consumer.places[slot]` still names it and the
+consumer belongs to this line's view. Other places are dropped when they reach the top. So a
+consumer that runs dry, changes its selector or leaves costs nothing until then.
 
-A heap with lazy truth. A consumer's place is valid only while `consumer.places[slot]` still
-names it and the consumer belongs to this line's view; others are dropped when they reach the
-top. So a consumer that runs dry, changes its selector or leaves costs nothing until then.
+A view has two lines:
 
-Two lines a view: the lane line (who gets a group nobody owns: highest priority, fewest groups
-for its weight, longest without one) and the ungrouped line (who gets a message without a group:
-highest priority, least served for its weight).
+    lane_line       who gets a group that nobody owns: highest priority, fewest groups for its
+                    weight, longest without one
+    ungrouped_line  who gets a message without a group: highest priority, least served for its
+                    weight
 """
 
 from __future__ import annotations
@@ -119,7 +121,7 @@ class View(Level):
         self.ungrouped_line = Line(self, UNGROUPED)
 
     def matches(self, entry: Entry) -> bool:
-        """Say whether the selector and from-seq let the entry through."""
+        """Return True if the selector and from-seq let the entry through."""
         if entry.seq < self.from_seq:
             return False
         if self.refused is not None and entry.seq in self.refused:

@@ -1,12 +1,11 @@
-"""Reading: what a session has to be allowed before it reads, for once or for good.
+"""Access: what a connection must be allowed, and how much of everything it may have.
 
-A durable subscription goes on hearing its topics when nobody is connected, so a pattern of it has
-to be allowed for every name that it may ever mean.
+A session is checked before it reads, for once or for good. A durable subscription goes on hearing
+its topics when nobody is connected. So a pattern of it has to be allowed for every name that it may
+ever mean.
 
-Crowd: how many connections there may be, and how many subscriptions each of them may have.
-
-The limits are the broker's (`connections_max`, `connections_per_user_max`, `subscriptions_max`);
-who is over one of them is told which.
+The limits on connections and subscriptions are the broker's (`connections_max`,
+`connections_per_user_max`, `subscriptions_max`). A client that is over one of them is told which.
 """
 
 from __future__ import annotations

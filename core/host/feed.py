@@ -1,23 +1,19 @@
 # Compiled by mypyc: see setup.py.
-"""Feed: one subscriber of topics that keeps nothing when it goes.
+"""Feed: how messages of topics reach those who listen: connected readers, and queues.
 
-A message is handed on at once while the subscriber has credit; else it waits here, in order,
-until it expires. What waits is bounded: a feed above its buffer `is_over`, and whoever publishes
-to it is blocked until it has caught up (`slow_consumer_policy = "block"`; with "queue" the buffer
-is larger).
+A `Feed` is one subscriber of topics that keeps nothing when it goes. A message is handed on at once
+while the subscriber has credit. Else it waits here, in order, until it expires. What waits is
+bounded: a feed above its buffer `is_over`, and whoever publishes to it is blocked until it has
+caught up (`slow_consumer_policy = "block"`; with "queue" the buffer is larger).
 
-A subscriber that settles as it is sent and has credit for all of a fan gets it whole: what a
-thousand of them read is made once.
+A `Fan` has the messages of one topic that came in a row, on their way to everybody who listens.
+What is the same for all subscribers is done once: the entries, which subscribers that settle as
+they are sent share, and what their protocol writes of the messages. A subscriber that settles as it
+is sent, and has credit for all of a fan, gets it whole.
 
-Fan: the messages of one topic that came in a row, on their way to everybody who listens.
-
-What is the same for all subscribers is done once for all of them: the entries that subscribers
-share which settle as they are sent, and what their protocol writes of the messages.
-
-Binding: a queue that is filled from topics.
-
-A durable subscription's queue, or the one a mirrored topic fills. Unlike a feed it takes a message
-the moment it is published: the sender's receipt has to wait for the store if the queue does.
+A `Binding` fills a queue from topics: that of a durable subscription, or the one that a mirrored
+topic fills. Unlike a feed it takes a message the moment it is published: the sender's receipt has
+to wait for the store if the queue does.
 """
 
 from __future__ import annotations
@@ -229,7 +225,7 @@ class Binding:
         self.topics: dict[Topic, None] = {}  # an ordered set: a pattern may mean very many
 
     def admits(self, message: Message, client: str) -> bool:
-        """Say whether it takes a message of a client."""
+        """Return True if it takes a message of a client."""
         if self.not_from and self.not_from == client:
             return False
         return self.selector is None or self.selector.matches(message.lookup)

@@ -1,14 +1,12 @@
 """QueueFactory: how the queues of a virtual host begin and end.
 
-A new queue gets its strategy, its limits, its place in the store and whatever else it needs to be
-used; one that comes back under its old name goes on counting where that stopped
-(`core.host.queue_factory`). At the end its readers are told why, and whoever waits for room in it
-goes on.
+A new queue gets its owner, its strategy, its limits and its place in the store. At the end its
+readers are told why, and whoever waits for room in it goes on.
 
-Numbers: where a queue that is gone stopped counting, should it come back under its name.
-
-A sequence number is never given twice, since browsers keep them as bookmarks. Only so many names
-are kept; the numbers of those that were forgotten go on from the highest of them, the floor.
+`Numbers` know where a queue that is gone stopped counting: one that comes back under its old name
+goes on from there. A sequence number is never given twice, since browsers keep them as bookmarks.
+Only so many names are kept. The numbers of forgotten names go on from the highest of them, the
+floor.
 """
 
 from __future__ import annotations

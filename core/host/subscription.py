@@ -1,12 +1,12 @@
 """Subscription: one client's wish to read, over one or many destinations.
 
-One SUBSCRIBE or attach makes one of these. It has one credit window and, for each queue it reads,
-a consumer; topics all feed one consumer. A pattern keeps it open to destinations made later:
-the host calls `attach` for queues and `listen` for topics, of those that its user may read.
+One SUBSCRIBE or attach makes one `Subscription`. It has one credit window and, for each queue it
+reads, a consumer. Topics all feed one consumer. A pattern keeps the subscription open to
+destinations that are made later. The host calls `attach` for queues and `listen` for topics, of
+those that its user may read.
 
-Durable: a queue that listens to topics on behalf of clients that come and go.
-
-Its name is global in the virtual host, so clients that use the same one share its messages. A
+A `Durable` subscription is a queue that listens to topics on behalf of clients that come and go.
+Its name is global in the virtual host, so clients that use the same name share its messages. A
 client that subscribes again with another destination or selector changes it for everybody (the
 Apollo STOMP manual, Topic Durable Subscriptions), or replaces it by a new one (JMS): its protocol
 decides. A subscription may shut out what one client publishes itself (no-local).
@@ -54,7 +54,7 @@ class Subscription:
         self.buffer_size = 640 * 1024  # what may wait for it at a topic before producers do
 
     def may_read(self, kind: Kind, name: str) -> bool:
-        """Say whether its user may read a destination that one of its patterns means."""
+        """Return True if its user may read a destination that one of its patterns means."""
         return may(self.session.identity, self.verb, str(Destination(kind, name)))
 
     def attach(self, queue: Queue, now: float) -> None:
@@ -120,7 +120,7 @@ class Durable:
         self._named: list[Topic] = []  # those it hears by their names
 
     def is_already(self, destinations: tuple[Destination, ...], selector: Selector | None) -> bool:
-        """Say whether it hears just this."""
+        """Return True if it hears just this."""
         known = self.binding.selector
         same = (known.text if known else "") == (selector.text if selector else "")
         return same and self.destinations == destinations

@@ -1,23 +1,21 @@
-"""Temporary destinations: `temp.<broker id>.<connection id>.<name>`, whose they are.
+"""Temporary destinations, `temp.<broker id>.<connection id>.<name>`, and what is made by using it.
 
-The connection's id is its number and a mark of this start of the broker (`23-9f1c6a02`): numbers
+The connection's id is its number and a mark of this start of the broker (`23-9f1c6a02`). Numbers
 begin anew with a broker, and an answer to a request from before must reach nobody else.
 
-Anybody may send to one, only the connection in its name may read from it, and it ends with that
-connection (the Apollo STOMP manual, Temporary Destinations). A message to one that has ended is
-taken and dropped, as it would have been had it come a moment earlier: a service that answers
-must not lose its connection because one of its askers went away. While its connection is there, a
-temporary queue keeps what comes like any other, also before its reader comes and after it was swept
-away: an answer may be quicker than the SUBSCRIBE of who has asked.
+Anybody may send to a temporary destination. Only the connection in its name may read from it, and
+it ends with that connection (the Apollo STOMP manual, Temporary Destinations). A message to one
+that has ended is taken and dropped, as it would have been had it come a moment earlier: a service
+that answers must not lose its connection because one of its askers went away. While its connection
+is there, a temporary queue keeps what comes like any other queue. It does so before its reader
+comes, and after it was swept away: an answer may be quicker than the SUBSCRIBE of who has asked.
 
 No pattern ever means a temporary destination, so a pattern needs no owner.
 
-Creation: whether a destination that is not there yet may be made by using it.
-
-A destination is made on first use if the broker's `auto_create` says so and the user may create
-it. Without `auto_create` it has to be declared; only a connection's own temporary destinations are
-made all the same, since nobody else could declare them. Temporary names are asked about like any
-other name (`queue:temp.**`).
+A destination is made on first use if the broker's `auto_create` says so and the user may create it.
+Without `auto_create` it has to be declared. Only a connection's own temporary destinations are made
+all the same, since nobody else could declare them. Temporary names are asked about like any other
+name (`queue:temp.**`).
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from covey.core.session import Session
 
 
 def exists(host: VirtualHost, destination: Destination) -> bool:
-    """Say whether a queue or topic is there."""
+    """Return True if a queue or topic is there."""
     known = host.queues if destination.kind is Kind.QUEUE else host.topics
     return destination.name in known
 
@@ -120,7 +118,7 @@ def _admit(
 
 
 def _is_awaited(session: Session, target: Destination, owner: Session | None) -> bool:
-    """Say whether the owner of a temporary queue has named it, though it is not there."""
+    """Return True if the owner of a temporary queue has named it, though it is not there."""
     if owner is None or owner.host is not session.host or target not in owner.temporary:
         return False
     return target.kind is Kind.QUEUE and may(owner.identity, Verb.CREATE, str(target))

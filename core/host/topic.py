@@ -68,8 +68,8 @@ class Topic:
 
     def publish(self, session: Session, message: Message, now: float) -> None:
         """Take a message for everybody who listens."""
-        for tap in self.bindings:
-            tap.offer(message, session.client_id)  # may refuse it: then nothing has happened
+        for binding in self.bindings:
+            binding.offer(message, session.client_id)  # may refuse it: then nothing has happened
         self.touched_at = now
         if message.retain == RETAIN:
             self.retained = message

@@ -143,7 +143,7 @@ class VirtualHost:
             yield durable.queue
 
     def has(self, queue: Queue) -> bool:
-        """Say whether a queue is here, as one or behind a durable subscription."""
+        """Return True if a queue is here, as one or behind a durable subscription."""
         durable = self.durables.get(queue.name.removeprefix(DURABLE_PREFIX))
         is_behind = durable is not None and durable.queue is queue
         return is_behind or self.queues.get(queue.name) is queue

@@ -1,18 +1,18 @@
 # Compiled by mypyc: see setup.py.
-"""Consumer: one reader of one queue, and the credit it has.
+"""Consumer: one reader of one queue, the credit it has, and what it reads from.
 
-A protocol subclasses `Consumer` and implements `deliver`, which may only append to an outbox:
-it must never call back into the core, since it runs in the middle of a dispatch. Owner identity
-is the object (or its number, never used twice), never a name: two links may share a name.
+A protocol subclasses `Consumer` and implements `deliver`, which may only append to an outbox. It
+must never call back into the core, since it runs in the middle of a dispatch. An owner is known by
+the object, or by its number, which is never used twice. It is never known by a name: two links may
+share a name.
 
-`Window` holds the two credit windows of the Apollo STOMP manual. Delivery goes on while either
-is above zero, so each may become negative; both stay signed. One STOMP subscription to several
-queues has one window and a consumer in each queue.
+`Window` holds the two credit windows of the Apollo STOMP manual. Delivery goes on while either is
+above zero, so each may become negative; both stay signed. One STOMP subscription to several queues
+has one window and a consumer in each queue.
 
-Source: what a consumer reads from, whatever is behind it.
-
-A queue and a topic subscription's feed both hand out entries, take them back settled, and hear
-when a consumer's credit changed. Protocols settle through this seam and need not know which.
+`Source` is what a consumer reads from. A queue and a topic subscription's feed both hand out
+entries, take them back settled, and hear when a consumer's credit changed. Protocols settle through
+this seam and need not know which of them it is.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class Window:
         self.consumers: list[Consumer] = []
 
     def is_open(self) -> bool:
-        """Say whether another message may be sent."""
+        """Return True if another message may be sent."""
         return not self.is_paused and self.has_credit()
 
     def has_credit(self) -> bool:
-        """Say whether the peer wants another message, be its outbox full or not."""
+        """Return True if the peer wants another message, be its outbox full or not."""
         return self.is_automatic or self.count > 0 or self.size > 0
 
     def grant(self, count: int, size: int) -> None:
@@ -128,19 +128,19 @@ class Consumer(ABC):
             self.deliver(entry)
 
     def browse_ended(self) -> None:  # noqa: B027 - only protocols with an end-of-browse word act
-        """Hear that a browser has seen the last message."""
+        """Called when a browser has seen the last message."""
 
     def revoked(self, group: str) -> None:  # noqa: B027 - opt-in per subscription
-        """Hear that a group this consumer owned is no longer its own."""
+        """Called when a group this consumer owned is no longer its own."""
 
     def cancelled(self, reason: str) -> None:  # noqa: B027 - a test's consumer need not care
-        """Hear that the queue under this consumer went away."""
+        """Called when the queue under this consumer went away."""
 
     def drained(self) -> None:  # noqa: B027 - only AMQP asks for a drain
-        """Hear that nothing more can come for the credit given (AMQP drain)."""
+        """Called when nothing more can come for the credit given (AMQP drain)."""
 
     def is_willing(self) -> bool:
-        """Say whether the consumer can take a message now."""
+        """Return True if the consumer can take a message now."""
         window = self.window  # `is_open` by hand: asked several times a message
         return (
             (window.count > 0 or window.is_automatic or window.size > 0)
@@ -176,7 +176,7 @@ class Source(ABC):
 
     @abstractmethod
     def credit_changed(self, consumer: Consumer) -> None:
-        """Hear that the consumer's window opened."""
+        """Called when the consumer's window opened."""
 
     @abstractmethod
     def leave(self, consumer: Consumer, now: float, *, counted: bool = True) -> None:

@@ -95,7 +95,7 @@ class Entry:
 
     @property
     def is_first(self) -> bool:
-        """Say whether it is the first of its group's ownership by `holder`, and to be told so."""
+        """Return True if it is the first of `holder`'s ownership, and `holder` is told so."""
         return self.marks >= FIRST
 
     @is_first.setter

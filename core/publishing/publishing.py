@@ -379,8 +379,8 @@ def _queues(
         if target.kind is Kind.DSUB:
             yield host.durable(target.name).queue
         elif target.kind is Kind.TOPIC or host.queue(target.name).settings.mirrored:
-            for tap in host.topic(target.name).bindings:
-                if tap.admits(message, session.client_id):
-                    yield tap.queue
+            for binding in host.topic(target.name).bindings:
+                if binding.admits(message, session.client_id):
+                    yield binding.queue
         else:
             yield host.queue(target.name)

@@ -1,19 +1,22 @@
 # Compiled by mypyc: see setup.py.
-"""Counters: what has happened to a queue's messages since it was made, or since the broker started.
+"""Counters: what has happened to a queue's messages, and how long ago.
 
-Every message that came in, or that the start found in the store, has left in one way or is there:
-restored + enqueued = acked + dead + expired + dropped + the number of entries on the queue.
-One that a full queue takes and drops at once (`drop tail`) is counted on either side. A message
-that came back is counted in `returned` each time, and stays. One that was sent before is counted in
-`duplicates` and never came in, one that waits for its time comes in when that has come.
+`Counters` count since the queue was made, or since the broker started. Every message that came in,
+or that the start found in the store, has left in one way or is still there:
 
-Ages: how long ago a queue gave a sequence number, without a clock reading per message.
+    restored + enqueued = acked + dead + expired + dropped + the number of entries on the queue
 
-Once per turn, at most once a second, the queue notes "all numbers below this were given by now".
-The age of a number is that of the first note above it: right to a second or a turn, for eight
-bytes a second instead of thirty a message. One above all notes was given within a second of the
-last of them, or a later turn would have noted it. Notes do not survive a restart: the age of what
-was recovered counts from then.
+- A message that a full queue takes and drops at once (`drop tail`) is counted on either side.
+- A message that came back is counted in `returned` each time, and stays.
+- A message that was sent before is counted in `duplicates`, and never came in.
+- A delayed message comes in when its time has come.
+
+`Ages` know how long ago a queue gave a sequence number, without a clock reading per message. Once
+per turn, at most once a second, the queue notes "all numbers below this were given by now". The age
+of a number is that of the first note above it. This is right to a second or a turn, for eight bytes
+a second instead of thirty a message. A number above all notes was given within a second of the last
+note, or a later turn would have noted it. Notes do not survive a restart: the age of what was
+recovered counts from the restart.
 """
 
 from __future__ import annotations

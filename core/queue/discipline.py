@@ -3,30 +3,24 @@
 
     groups         each in a lane of its own                           `core.dispatch.lane`
     priorities     the highest first, oldest first within one          `core.dispatch.level`
-    last values    a newer message replaces the older one of its key   `core.queue.discipline`
-    duplicates     a message sent twice enters once                    `core.queue.discipline`
+    last values    a newer message replaces the older one of its key   `LastValues`
+    duplicates     a message sent twice enters once                    `Duplicates`
 
-Priorities and last values take messages out of the middle, which would break a group's order:
+Priorities and last values take messages out of the middle, which would break a group's order. So
 such a queue has no groups, whatever its messages carry.
 
-LastValues: which message of a last-value queue holds the newest value of each key.
+`LastValues` know which message of a last-value queue holds the newest value of each key. The older
+message of a key is dropped, and the newer comes in at the end. An acquired message is left to its
+consumer. If it comes back after a newer one came in, it is dropped then. A message without the key
+is an ordinary one. The table has keys and sequence numbers. Whether a number still stands for a
+message is known by the queue's index, so consuming costs nothing here. Keys are compared as text:
+protocols that have numbers and protocols that have only text mean the same thing.
 
-A newer message with the same key takes the place of the older one that nobody has acquired: the
-older is dropped, the newer comes in at the end. An acquired one is its consumer's; if it comes
-back after a newer one came in, it is dropped then. A message without the key is an ordinary one.
-
-A table of keys and sequence numbers; whether a number still stands for a message the queue's
-index knows, so consuming costs nothing here. Keys are compared as text: protocols that have
-numbers and those that have only text mean the same thing.
-
-Duplicates: the last so many message ids of a queue, so that a message sent twice enters once.
-
-Only ids that clients gave count: the broker makes none twice. A message whose id is known is
-taken, receipted and dropped. Known are the ids of the last `window` messages that had one, also
-after they were consumed; ids of persistent messages survive a restart.
-
-An id may be as long as a header, so what is kept is a digest of fixed size: two different ids
-with one digest are less likely than a disk that makes one of two messages up.
+`Duplicates` remember the last message ids of a queue. Only ids that clients gave count: the broker
+makes none twice. A message whose id is known is taken, receipted and dropped. Known are the ids of
+the last `window` messages that had one, also after they were consumed. Ids of persistent messages
+survive a restart. An id may be as long as a header, so a digest of fixed size is kept instead. Two
+different ids with one digest are less likely than a disk that makes up one of two messages.
 """
 
 from __future__ import annotations
@@ -76,7 +70,7 @@ class LastValues:
             self._newest = {key: seq for key, seq in living if self._index.get(seq) is not None}
 
     def is_outdated(self, entry: Entry) -> bool:
-        """Say whether a newer message of the same key has come since, and is still there."""
+        """Return True if a newer message of the same key has come since, and is still there."""
         seq = self._newest.get(self.key_of(entry.content), 0)
         return seq > entry.seq and self._index.get(seq) is not None
 
@@ -104,7 +98,7 @@ class Duplicates:
         return len(self._known)
 
     def holds(self, message: Message) -> bool:
-        """Say whether a message of this id was taken before."""
+        """Return True if a message of this id was taken before."""
         given = message.duplicate_id()
         return bool(given) and digest(given) in self._known
 
@@ -215,5 +209,5 @@ class Discipline:
 
     @property
     def remembers(self) -> bool:
-        """Say whether anything would be forgotten if the queue went, though it is empty."""
+        """Return True if anything would be forgotten if the queue went, though it is empty."""
         return self.duplicates is not None and self.duplicates.count > 0

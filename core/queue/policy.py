@@ -1,14 +1,12 @@
-"""Policy: a queue's settings put to work, on a new queue or on one that is in use.
+"""Policy: a queue's settings put to work, and what an operator may do to a queue while it works.
 
 A changed policy never breaks a promise: another strategy takes over as each group drains, a lower
-quota drops nothing that is there, a higher one lets in who waits. Some settings decide where
-messages already are, so they can only change while the queue is empty: the group header, the
-mirror, priorities and the last-value key.
+quota drops nothing that is there, a higher one lets in who waits. Some settings decide where messages already are: the group
+header, the mirror, priorities and the last-value key. These can change only while the queue is
+empty.
 
-Commands: what an operator may do to a queue while it works.
-
-None of them breaks a promise: a group that is closed, moved or re-assigned goes to its new owner
-once its unsettled messages are settled, and an acquired message is never purged.
+The commands break no promise either. A group that is closed, moved or re-assigned goes to its new
+owner once its unsettled messages are settled. An acquired message is never purged.
 """
 
 from __future__ import annotations

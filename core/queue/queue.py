@@ -353,7 +353,7 @@ class Queue(Source):
         self.mark()
 
     def credit_changed(self, consumer: Consumer) -> None:
-        """Hear that a consumer's window opened."""
+        """Called when a consumer's window opened."""
         if not consumer.is_browser:
             self.dispatch.offer(consumer)
         self.mark()

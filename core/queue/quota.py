@@ -27,7 +27,7 @@ from covey.core.session import Session
 
 
 def has_room(queue: Queue, count: int, size: int) -> bool:
-    """Say whether so many messages may come now; False: they have to wait.
+    """Return True if so many messages may come now; False: they have to wait.
 
     Raises RefusedError if waiting does not help.
     """
@@ -50,7 +50,7 @@ def has_room(queue: Queue, count: int, size: int) -> bool:
 
 
 def is_kept_out_by_itself(queue: Queue, session: Session, count: int, size: int) -> bool:
-    """Say whether so much would fit but for what the sender itself holds of a full queue.
+    """Return True if so much would fit but for what the sender itself holds of a full queue.
 
     Its acknowledgements stand behind its message in the same stream: it would wait for itself.
     """
@@ -109,7 +109,7 @@ def oldest_available(queue: Queue) -> Entry | None:
 
 
 def is_over(queue: Queue, count: int, size: int) -> bool:
-    """Say whether so much more would be too much; what waits for its time counts, too."""
+    """Return True if so much more would be too much; what waits for its time counts, too."""
     settings = queue.settings
     delayed = queue.timers.delayed
     held = queue.state.index.count + delayed.count
@@ -126,7 +126,7 @@ def _is_beyond(queue: Queue, count: int, size: int) -> bool:
 
 
 def _can_drop(queue: Queue, count: int, size: int) -> bool:
-    """Say whether dropping the oldest messages would make enough room."""
+    """Return True if dropping the oldest messages would make enough room."""
     index = queue.state.index
     entry = oldest_available(queue)
     while entry is not None:

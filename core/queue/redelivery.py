@@ -6,8 +6,8 @@
     rejected   dead at once
     refused    released or failed, and kept away from the consumer that refused it
 
-A returned message goes back to its sequence position, always. A group waits with its failed
-message, since order comes first; one without a group is simply away for that time.
+A returned message always goes back to its sequence position. A group waits with its failed message,
+since order comes first. A failed message without a group waits alone.
 """
 
 from __future__ import annotations

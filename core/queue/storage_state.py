@@ -8,8 +8,8 @@
     out         entries whose body is not in memory
     dropped_to  what the store knows of the queue's own `dropped_to`
 
-It holds data and no policy; `core.storage.commits`, `core.storage.ledger` and `core.storage.paging`
-are the ones that act.
+It holds data and no policy. `core.storage.commits`, `core.storage.ledger` and `core.storage.paging`
+act on it.
 """
 
 from __future__ import annotations

@@ -10,33 +10,28 @@
 | an absent client did not return        | `membership.absent_until`| its groups are free        |
 | idle groups grow old                   | `age_at`                 | the strategy forgets some  |
 
-Everything is looked at once per pump, in this order, before anything is handed out;
-`next_deadline` says when the queue must be pumped for it. A failed *group* waits as a whole (order
-first), a message without a group waits alone.
+All of it is looked at once per pump, in this order, before anything is handed out. `next_deadline`
+says when the queue must be pumped for it. A failed *group* waits as a whole, since order comes
+first. A failed message without a group waits alone.
 
-Delayed: messages whose time has not come, outside the queue they are meant for.
+`Delayed` keeps messages whose time has not come, outside the queue they are meant for. They have no
+sequence number until they are due, so order, browsers and bookmarks never see the past change. Then
+they come in at the end, like any other message. What is due at the same moment comes in the order
+it was sent. Delayed messages count for the queue's quota from the start, so that nobody has to be
+refused when the time comes. A persistent one is in the store at a place of its own (`place`, above
+every sequence number), and moves from there to its number in one step. Its body stays in the store:
+here is only what the queue needs to give it a place. One that is not persistent is kept in memory
+whole.
 
-They have no sequence number until they are due, so order, browsers and bookmarks never see the
-past change; then they come in like any other message, at the end. What is due at the same moment
-comes in the order it was sent. They count for the queue's quota from the start, so that nobody
-has to be refused when the time comes.
-
-A persistent one is in the store at a place of its own (`place`, above every sequence number), and
-moves from there to its number in one step. Its body stays there: here is only what the queue
-needs to give it a place. One that is not persistent is kept in memory whole.
-
-Expiry: which entries of a queue may have run out, without a timer each.
-
-A heap of whole seconds and, for each second, the sequence numbers that run out within it: eight
-bytes a message instead of the 120 of a heap of tuples. A second is looked at once it has passed;
-until then the dispatch tests the exact time of whatever it is about to hand out, so nothing is
-ever delivered late and nothing stays on the queue more than a second too long.
-
-An entry whose body is out in the store keeps only the end of its second, one number for all of
-that second: the exact time comes back with the body, and nothing is handed out without one.
-
-Consumed messages leave their number behind until their second comes: a day's time-to-live would
-be a day of traffic. So the table is rebuilt when dead numbers outweigh the living.
+`Expiry` knows which entries may have run out, without a timer for each. It is a heap of whole
+seconds and, for each second, the sequence numbers that run out within it: eight bytes a message
+instead of the 120 of a heap of tuples. A second is looked at once it has passed. Until then the
+dispatch tests the exact time of whatever it is about to hand out. So nothing is ever delivered
+late, and nothing stays on the queue more than a second too long. An entry whose body is out in the
+store keeps only the end of its second, one number for all entries of that second. The exact time
+comes back with the body, and nothing is handed out without a body. Consumed messages leave their
+number behind until their second comes, and a day's time-to-live would be a day of traffic. So the
+table is rebuilt when dead numbers outweigh the living.
 """
 
 from __future__ import annotations
@@ -207,7 +202,7 @@ class Expiry:
         return (self._seconds[0] + 1) * MS_PER_S if self._seconds else 0
 
     def is_bloated(self, living: int) -> bool:
-        """Say whether most numbers are of entries that are gone."""
+        """Return True if most numbers are of entries that are gone."""
         return self.count > REBUILD_MIN and self.count > 2 * living
 
     def rebuild(self, entries: Iterable[Entry]) -> None:
@@ -225,7 +220,7 @@ DUE_PORTION: Final = 1000  # delayed messages let in per pump
 
 
 class Timers:
-    """The clockwork of one queue."""
+    """What is due by time on one queue."""
 
     __slots__ = (
         "age_at",
