@@ -183,8 +183,8 @@ class Dispatch:
                 entry = view.best_free(state.index)
                 if entry is not None and _is_better(entry, consumer, best, taker):
                     best, taker, source = entry, consumer, view
-            has_plain = view.todo or view.back or view.lower
-            consumer = view.ungrouped_line.best() if has_plain else None
+            has_ungrouped = view.todo or view.back or view.lower
+            consumer = view.ungrouped_line.best() if has_ungrouped else None
             if consumer is not None:
                 entry = self.ungrouped.best(view)
                 if entry is not None and _is_better(entry, consumer, best, taker):

@@ -114,9 +114,9 @@ class Consumer(ABC):
         self.is_retiring = False  # keeps its groups until they are empty, takes no new ones
         self.joined_at = 0.0
         self.delivered = 0
-        self.served = 0.0  # deliveries per weight, for fairness in the plain line
+        self.served = 0.0  # deliveries per weight, for fairness in the ungrouped line
         self.last_assigned = 0
-        self.places = [0, 0]  # its valid place in the lane line and the plain line
+        self.places = [0, 0]  # its valid place in the lane line and the ungrouped line
 
     @abstractmethod
     def deliver(self, entry: Entry) -> None:

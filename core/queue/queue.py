@@ -298,9 +298,8 @@ class Queue(Source):
         """Drop an entry that has run out; as a dead letter, if the policy says so."""
         if self.settings.dlq_expired:
             if entry.message is None:
-                self.storage_state.overdue.append(
-                    entry.seq
-                )  # looked at again once its body is read
+                # Looked at again once its body is read.
+                self.storage_state.overdue.append(entry.seq)
                 return
             self.owner.dead_letter(self, entry.message, "expired")
         self.counters.expired += 1

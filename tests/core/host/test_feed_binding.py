@@ -21,7 +21,7 @@ class Taker(Unowned):
         self.taken.append((queue, message))
 
 
-def test_a_tap_puts_what_its_selector_admits() -> None:
+def test_a_binding_puts_what_its_selector_admits() -> None:
     owner = Taker()
     queue = make_host(owner=owner).queue("a")
     binding = Binding(queue)
