@@ -4,10 +4,10 @@ Nobody switches a trace on or off: asking for events starts it, and it ends by i
 has asked for some time. A queue that is not traced tells nobody, or only the event log, and pays
 nothing for this. A traced queue's events go to the trace and through it to that log.
 
-Events of a trace count 1, 2, ...; who asks names the last one it has seen and gets the next ones.
-What was pushed out of the ring before it was asked for is told as a number, never in silence.
-A trace outlives its queue, so that the deletion can be seen; a queue that is made anew under the
-name is traced from the next question on.
+Events of a trace count 1, 2, ... Whoever asks names the last event it has seen, and gets the next
+ones. How many were pushed out of the ring before they were asked for is told, too. A trace outlives
+its queue, so that the deletion can be seen. A queue that is made anew under the name is traced from
+the next question on.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class Dispatch:
         state.budget = left
 
     def drained(self, lane: Lane) -> None:
-        """Called when nobody holds the lane any more; asked if the strategy wants to know."""
+        """Called when nobody holds the lane any more, if the strategy wants to know."""
         owner = lane.owner
         if owner is not None and self.state.strategy.drained(lane.name):
             self.placement.bind(lane, None)

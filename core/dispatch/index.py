@@ -1,9 +1,9 @@
 # Compiled by mypyc: see setup.py.
 """Index: a queue's entries by sequence number, in pages.
 
-Eight bytes a message, O(1) by number, and an ordered walk for browsers and limits that nothing
-has to repair when entries vanish under it: a browser keeps a number, not a pointer. Numbers are
-only ever added in ascending order, so pages are too.
+A message costs eight bytes here, and is found by its number in O(1). Browsers and limits walk the
+entries in order. Nothing has to be repaired when entries vanish under such a walk: a browser keeps
+a number, not a pointer. Numbers are only ever added in ascending order, so pages are too.
 """
 
 from __future__ import annotations

@@ -18,10 +18,10 @@
 The gate, the one rule that keeps a group whole: a message may go to consumer c only if the lane
 has no unsettled message or c is the one that holds them.
 
-The FIFO is threaded through the entries (a deque a group would cost 600 bytes). Returned
-messages go into `back`, a heap made only when needed; the head is the smaller of both, so a
-return is at its sequence position, always. Only `core.dispatch.placement` moves a lane between
-places.
+The FIFO is threaded through the entries: a deque for each group would cost 600 bytes. Returned
+messages go into `back`, a heap that is made only when needed. The head is the smaller one of both,
+so a returned message is always at its sequence position. Only `core.dispatch.placement` moves a
+lane between places.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # Compiled by mypyc: see setup.py.
 """Level: the messages without a group of one priority, as one view goes through them.
 
-An ordinary queue has one level a view, a priority queue one for each of its priorities, the
-highest first; a message is taken from the first level that has one. Within a level the order is
+In each view an ordinary queue has one level. A priority queue has one for each of its priorities,
+the highest first. A message is taken from the first level that has one. Within a level the order is
 that of the sequence numbers, for returned messages too.
 
     todo    entries this view has not looked at yet, in order

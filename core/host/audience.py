@@ -1,13 +1,13 @@
 """Audience: who hears the topics of a virtual host by pattern.
 
 A pattern may mean a hundred thousand topics, most of which nobody uses at the moment. So nothing
-is done for them when somebody subscribes: a topic *meets* its new listeners when it is used next,
-before it takes a message. They are numbered as they come (`newest`), and a topic knows up to which
-number it has met them. Only topics with a retained message meet a newcomer at once, since that
-message is the first it is to hear.
+is done for them when somebody subscribes. A topic *meets* its new listeners when it is used next,
+before it takes a message. Listeners are numbered as they come (`newest`), and a topic knows up to
+which number it has met them. Only topics with a retained message meet a newcomer at once, since
+that message is the first it is to hear.
 
-No pattern means a connection's own temporary topics. What a user may not read it does not hear;
-its rules are those that hold when the topic meets it.
+No pattern means a connection's own temporary topics. A user does not hear what it may not read. The
+rules that count are those that hold when the topic meets the listener.
 """
 
 from __future__ import annotations

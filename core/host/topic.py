@@ -1,13 +1,13 @@
 # Compiled by mypyc: see setup.py.
-"""Topic: every subscriber gets each message; nobody there, nothing kept.
+"""Topic: every subscriber gets each message. If nobody listens, nothing is kept.
 
 Queues (`bindings`) take a message as it is published. For connected readers (`feeds`) messages that
-come in a row are gathered and handed out together, at the end of the turn at the latest, so that a
+come in a row are gathered and handed out together, at the end of the turn at the latest. So a
 message costs the same for one reader as for a hundred. Whoever publishes to one topic hands out
-what the one before has gathered: a reader of both sees them in the order they were sent.
+what the topic before has gathered: a reader of both sees the messages in the order they were sent.
 
 The one thing a topic remembers is the last message sent with `retain:set` (the Apollo STOMP
-manual), which each later subscription gets first. It does not survive a restart.
+manual). Each later subscription gets that message first. It does not survive a restart.
 """
 
 from __future__ import annotations

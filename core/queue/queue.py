@@ -1,13 +1,14 @@
 # Compiled by mypyc: see setup.py.
 """Queue: sequence numbers, what comes in, how it is settled, what runs out.
 
-The queue gives each message its number and its lane and keeps the counts; who gets it next is
-`core.dispatch.dispatch`'s business, where a group stands `core.dispatch.placement`'s, how a message
-comes back `core.queue.redelivery`'s. Rules held here:
+The queue gives each message its number and its lane, and keeps the counters. Who gets the message
+next is decided in `core.dispatch.dispatch`, where a group stands in `core.dispatch.placement`, and
+how a message comes back in `core.queue.redelivery`. What has to happen outside the queue is told to
+its owner (`core.queue.owner`). Rules held here:
 
-- an acquired message is never dropped and never expires;
-- a message written to a store can be seen only after its commit (`STORING` until then);
-- the limit is checked before the newcomer's lane is looked up.
+- An acquired message is never dropped and never expires.
+- A message written to a store can be seen only after its commit (`STORING` until then).
+- The limit is checked before the newcomer's lane is looked up.
 
 `pump` is called once per batch of events, never from inside one.
 """
