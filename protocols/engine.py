@@ -80,7 +80,7 @@ class Engine(Client):
     def tick(self, now: float) -> float | None:
         """Do what is due; return when to be called again."""
 
-    def sign_of_life(self, now: float) -> None:  # noqa: B027 - who hears no heart-beats need not care
+    def sign_of_life(self, now: float) -> None:
         """Hear that the peer is alive, though nothing of what came can be had yet."""
 
     @abstractmethod

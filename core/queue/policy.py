@@ -1,9 +1,9 @@
 """Policy: a queue's settings put to work, and what an operator may do to a queue while it works.
 
 A changed policy never breaks a promise: another strategy takes over as each group drains, a lower
-quota drops nothing that is there, a higher one lets in who waits. Some settings decide where messages already are: the group
-header, the mirror, priorities and the last-value key. These can change only while the queue is
-empty.
+quota drops nothing that is there, a higher one lets in who waits. Some settings decide where
+messages already are: the group header, the mirror, priorities and the last-value key. These can
+change only while the queue is empty.
 
 The commands break no promise either. A group that is closed, moved or re-assigned goes to its new
 owner once its unsettled messages are settled. An acquired message is never purged.
@@ -154,8 +154,8 @@ def change_policy(
     queue.discipline.key = key_of(settings, queue.state.strategy, limits)
     queue.apply(settings)
     queue.is_durable = settings.durable and not queue.name.startswith(TEMPORARY_ROOT)
-    if queue.freed is not None:
-        queue.freed(queue)  # who waits for room may find some, or be told no
+    if queue.is_awaited:
+        queue.owner.freed(queue)  # who waits for room may find some, or be told no
     queue.mark()
 
 

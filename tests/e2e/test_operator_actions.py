@@ -15,6 +15,7 @@ from covey.core.events.audit import FAILED
 from covey.protocols.amqp.links.management import ENTITY_OPERATIONS, Management
 from covey.protocols.http.routes import API, ROUTES
 from covey.protocols.http.routing import Need
+from tests.core.double import Listener
 from tests.e2e.support import BrokerProcess, running_broker
 from tests.e2e.ways import JOE, Line, Ways
 from tests.protocols.amqp.peer import Peer
@@ -107,13 +108,12 @@ class World:
     def __init__(self) -> None:
         self.ways = Ways()
         host = self.ways.host
-        kicks: list[str] = []
         for _ in range(2):
             self.ways.http.send("q", "g")
         host.topic("t")
         host.make_durable("d")
         self.session = self.ways.http.read("q", credit=0)
-        self.session.kick = kicks.append
+        self.session.client = Listener()
         (consumer,) = host.queues["q"].state.consumers
         self.names = {"consumer": str(consumer), "connection": str(self.session.id)}
 

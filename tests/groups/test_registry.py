@@ -16,6 +16,7 @@ from covey.config.qpid import declared, options_of
 from covey.config.queues import GroupSettings, QueueSettings
 from covey.core.management.settings_check import flaws
 from covey.core.model.consumer import Window
+from covey.core.queue.owner import Unowned
 from covey.core.queue.policy import strategy_of
 from covey.core.queue.queue import Queue
 from covey.groups import OPTIONS, STRATEGIES, UnknownStrategyError, find, make, spellings
@@ -152,7 +153,7 @@ def sixth(monkeypatch: pytest.MonkeyPatch) -> StrategyEntry:
 
 def queue_like(settings: QueueSettings) -> dict[str, int | str]:
     """Make the queue that such settings ask for; let a message go through it."""
-    queue = Queue("orders", settings, strategy_of(settings), GroupKey())
+    queue = Queue("orders", settings, strategy_of(settings), GroupKey(), Unowned())
     reader = Reader(Window(1))
     queue.join(reader, 0.0)
     letter = Letter()

@@ -19,7 +19,7 @@ def session() -> Session:
 
 def test_work_is_tried_in_the_order_it_came_until_there_is_no_room() -> None:
     (queue,) = queues(1)
-    parking = Parking()
+    parking = Parking([])
     works = [Work(session(), []) for _ in range(3)]
     for work in works:
         parking.add(queue, work)
@@ -39,14 +39,14 @@ def test_work_is_tried_in_the_order_it_came_until_there_is_no_room() -> None:
 
 def test_a_queue_nobody_waits_for_is_not_retried() -> None:
     (queue,) = queues(1)
-    parking = Parking()
+    parking = Parking([])
     parking.free(queue)
     assert parking.freed == {}
 
 
 def test_work_may_have_to_wait_for_another_queue() -> None:
     one, two = queues(2)
-    parking = Parking()
+    parking = Parking([])
     work = Work(session(), [])
     parking.add(one, work)
     parking.free(one)
@@ -57,7 +57,7 @@ def test_work_may_have_to_wait_for_another_queue() -> None:
 
 def test_who_stood_behind_a_session_that_went_is_tried_again() -> None:
     (queue,) = queues(1)
-    parking = Parking()
+    parking = Parking([])
     gone, stays = session(), session()
     parking.add(queue, Work(gone, []))
     parking.add(queue, Work(stays, []))

@@ -48,7 +48,7 @@ def test_a_queue_that_is_swept_away_keeps_its_senders(broker: Broker) -> None:
     peer = Peer(broker)
     sender = peer.sender("q")
     queue = broker.hosts[0].queue("q")
-    broker.hosts[0].now = 1 + queue.settings.auto_delete_after_s
+    broker.turn(1 + queue.settings.auto_delete_after_s)
     broker.hosts[0].sweep()
     assert "q" not in broker.hosts[0].queues
     peer.pump()
