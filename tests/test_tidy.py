@@ -30,7 +30,9 @@ LINES_MIN: Final = 60  # below this a file is likely a part of another
 FILES_MAX: Final = 20  # of one folder: more cannot be seen at a glance
 
 # Files over 450 lines, each with its reason.
-LONG_FILES: Final[dict[str, str]] = {}
+LONG_FILES: Final[dict[str, str]] = {
+    "tests/test_tidy.py": "the house rules, their tables and an offence for each are read together",
+}
 
 # Files below 60 lines, each with its reason.
 ONE_RECORD: Final = "a package's one record for the registry of protocols"
@@ -40,15 +42,14 @@ SHORT_FILES: Final[dict[str, str]] = {
     "config/errors.py": ERROR_TREE,
     "core/clock.py": "one noun that every room of the core imports, and nothing else",
     "core/dispatch/rules.py": "one noun that the dispatch is given, compiled",
-    "core/errors.py": ERROR_TREE,
-    "core/events/audit.py": "one interface, which the server fulfils",
+    "core/host/senders.py": "one noun of a virtual host, which its protocols fill",
     "groups/strategies/shared.py": "a strategy is a file",
     "pipeline/command.py": "starts without Spark, which all others of its room import",
     "pipeline/errors.py": ERROR_TREE,
     "pipeline/event_log/messages.py": "what jobs read the log through, and the log does not know",
     "pipeline/event_log/schema.py": "a table that readers in other languages look up",
     "pipeline/job.py": "one noun that every job imports",
-    "protocols/amqp/conditions.py": "a table of the specification's",
+    "protocols/amqp/login/sole_connection.py": "a specification of its own",
     "protocols/amqp/protocol.py": ONE_RECORD,
     "protocols/http/protocol.py": ONE_RECORD,
     "protocols/process.py": "asks the system, and has nothing to do with a protocol",

@@ -25,7 +25,7 @@ from scripts.tour.trace import MAIN_THREAD, Step, Trace
 from covey.config.settings import ConnectorSettings, Settings
 from covey.protocols.connection import Connection
 from covey.protocols.engine import Log, Peer
-from covey.server.engines import engine_maker
+from covey.protocols.registry import engine_maker
 from covey.server.server import Server
 
 WARM_UP = 8  # messages before the recorded one

@@ -20,8 +20,8 @@ import structlog
 
 from covey.config.settings import ConnectorSettings
 from covey.protocols.http.server import HttpListener
+from covey.protocols.registry import engine_maker
 from covey.protocols.roster import Strangers
-from covey.server.engines import engine_maker
 from tests.properties.mutators import HTTP_TOKENS, STOMP_TOKENS, mutated
 from tests.properties.stage import make_broker
 

@@ -23,8 +23,8 @@ from covey.core.storage.memory import MemoryStore
 from covey.protocols.amqp.codec import decoder
 from covey.protocols.engine import MakeEngine, Peer
 from covey.protocols.listener import Listener
+from covey.protocols.registry import engine_maker
 from covey.protocols.roster import Strangers
-from covey.server.engines import engine_maker
 from tests.e2e.amqp_bytes import (
     AMQP_HEADER,
     CLOSE,
