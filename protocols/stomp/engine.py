@@ -166,7 +166,7 @@ class StompEngine(Engine):
     def break_off(self, now: float) -> None:
         """Tell the peer that the broker has failed, and close."""
         self.now = now
-        self.fail(BrokerError(FAILED), None)
+        self.fail(BrokerError(FAILED, "internal"), None)
 
     def count_failure(self) -> None:
         """Count an exception that came out of this engine."""
