@@ -97,14 +97,7 @@ ASYNC_PLACES: Final = (
 )
 
 # Where a function called `is_...` or `has_...` only looks.
-PURE_PREDICATES: Final = (
-    "core/broker/",
-    "core/dispatch/",
-    "core/host/",
-    "core/model/",
-    "core/queue/",
-    "groups/",
-)
+PURE_PREDICATES: Final = ("core/", "groups/", "protocols/", "src/covey/")
 PREDICATE: Final = re.compile(r"_?(?:is|has)_")
 CHANGING_METHODS: Final = frozenset(
     "add append appendleft clear discard extend insert pop popleft remove setdefault update".split()

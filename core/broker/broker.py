@@ -8,7 +8,7 @@
     transactions            begun, committed, aborted; named by the client
     run                     at the end of every batch of events: deliver what can be delivered
 
-Nothing here waits. Work that finds no room is parked and done later, in order; the session is
+Nothing here waits. Work that finds no room waits and is done later, in order; the session is
 blocked meanwhile and its protocol stops reading. `now` is a monotonic time in seconds; only
 expiry follows the wall clock, through the clock's offset.
 
@@ -192,7 +192,7 @@ class Broker:
         self.blocks_gone += session.blocks
         self.turn(now)
         del self.sessions[session.id]
-        self.publishing.parking.forget(session)
+        self.publishing.waiting_work.forget(session)
         self.transactions.abort_all(session, now)
         for subscription in list(session.subscriptions.values()):
             session.host.unsubscribe(subscription, counted=True)

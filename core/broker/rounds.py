@@ -89,7 +89,7 @@ class Rounds:
         is_any = any(
             queue.state.index.count for host in broker.hosts for queue in host.all_queues()
         )
-        broker.commits.dam.weigh(used, allowed if is_any else 0)
+        broker.commits.overload.weigh(used, allowed if is_any else 0)
 
     def weigh_again(self) -> None:
         """Judge what was last counted by the limits that hold now."""

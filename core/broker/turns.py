@@ -3,7 +3,7 @@
 
 Queues to which something happened are *dirty* and are pumped once, however much it was. One whose
 budget ends before its work does gets another turn, after the others had theirs. Room that a pump
-has made lets in what was parked, which may make further queues dirty. Last of all the turn's
+has made lets in the work that waited, which may make further queues dirty. Last of all the turn's
 changes go to the store, as one batch.
 
 Queues with a deadline (an expiry, a delay, a redelivery) are *timed*: they are looked at when time
@@ -58,14 +58,14 @@ class Turns(QueueOwner):
     @property
     def is_due(self) -> bool:
         """Return True if there is something to do."""
-        return bool(self._dirty or self._publishing.parking.is_due or self._commits.is_due)
+        return bool(self._dirty or self._publishing.waiting_work.is_due or self._commits.is_due)
 
     def run(self, budget: int) -> bool:
         """Deliver what can be delivered and hand the changes over; True: there is more to do."""
         unfinished: list[Queue] = []
-        parking = self._publishing.parking
+        waiting_work = self._publishing.waiting_work
         self._pump(budget, unfinished)
-        while parking.is_due:
+        while waiting_work.is_due:
             self._publishing.retry()
             self._pump(budget, unfinished)
         for queue in unfinished:
@@ -127,7 +127,7 @@ class Turns(QueueOwner):
 
     def freed(self, queue: Queue) -> None:
         """Try the work that waits for room in the queue, between dispatches."""
-        self._publishing.parking.free(queue)
+        self._publishing.waiting_work.free(queue)
 
     def let_in(self, queue: Queue, waiting: Waiting) -> None:
         """Enqueue a message whose time has come."""

@@ -83,7 +83,7 @@ def broker(broker: Broker, host: VirtualHost) -> Attributes:
         "messages": sum(queue.state.index.count for queue in holding),
         "bytes": sum(queue.size for queue in holding),
         "auto_create": broker.limits.auto_create,
-        "alarm": broker.commits.dam.alarm,
+        "alarm": broker.commits.overload.alarm,
         "damages": broker.damages[:DAMAGES_SHOWN],
     }
 

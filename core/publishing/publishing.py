@@ -2,8 +2,8 @@
 """Publishing: how messages get to where they belong, all or nothing.
 
 One SEND may name many destinations, and a transaction has many sends; either all of them are
-taken or none. So every queue is asked first (`core.queue.quota`), and the dam
-(`core.storage.overload`), and only then is anything put. Work that finds no room is parked and
+taken or none. So every queue is asked first (`core.queue.quota`), then `Overload`
+(`core.storage.overload`), and only then is anything put. Work that finds no room waits and is
 tried again, in order; its session is blocked meanwhile.
 
 A topic never refuses, but a subscriber that does not keep up makes the producer wait before its
@@ -11,7 +11,7 @@ next message: the session is blocked until every such subscriber has caught up.
 
 A mirrored queue listens to the topic of its name, so a send to the queue goes to the topic.
 
-Parking: work that waits for room in a queue, or for a gate of the dam, in the order it came.
+WaitingWork: work that waits for room in a queue, or at a gate of `Overload`, in the order it came.
 
 A producer whose message finds its queue full (`full_policy = "block"`) waits here; so does one
 that finds a gate shut (`core.storage.overload`), and so does a commit. When the queue has lost a
@@ -71,23 +71,23 @@ class Work:
         self.refused = refused  # called if it is refused after it had to wait
 
 
-class Parking:
+class WaitingWork:
     """Who waits for what."""
 
     def __init__(self, opened: list[Gate]) -> None:
         """Begin with nobody; `opened` has the gates that have opened since the last look."""
-        self.waiting: dict[Obstacle, deque[Work]] = {}
+        self.lines: dict[Obstacle, deque[Work]] = {}
         self.freed: dict[Obstacle, None] = {}  # those that somebody waits for, and need not
         self._opened = opened
 
     def add(self, obstacle: Obstacle, work: Work) -> None:
         """Let a piece of work wait for a queue or a gate."""
-        self.waiting.setdefault(obstacle, deque()).append(work)
+        self.lines.setdefault(obstacle, deque()).append(work)
         obstacle.is_awaited = True
 
     def free(self, obstacle: Obstacle) -> None:
         """Hear that a queue has more room or is gone, or that a gate has opened."""
-        if obstacle in self.waiting:
+        if obstacle in self.lines:
             self.freed[obstacle] = None
 
     @property
@@ -97,7 +97,7 @@ class Parking:
 
     def sessions(self) -> list[Session]:
         """Return whose work waits, each as often as it does."""
-        return [work.session for line in self.waiting.values() for work in line]
+        return [work.session for line in self.lines.values() for work in line]
 
     def retry(self, attempt: Callable[[Work], Obstacle | None]) -> None:
         """Try what waits for what was freed, oldest first, until it finds no room again.
@@ -116,27 +116,27 @@ class Parking:
     def forget(self, session: Session) -> list[Work]:
         """Drop and return the work of a session that went; who waited behind it may go on."""
         gone: list[Work] = []
-        for obstacle, line in list(self.waiting.items()):
+        for obstacle, line in list(self.lines.items()):
             kept = deque([work for work in line if work.session is not session])
             if len(kept) == len(line):
                 continue
             gone += [work for work in line if work.session is session]
             if kept:
-                self.waiting[obstacle] = kept
+                self.lines[obstacle] = kept
                 self.freed[obstacle] = None
             else:
-                del self.waiting[obstacle]
+                del self.lines[obstacle]
                 self.freed.pop(obstacle, None)
                 obstacle.is_awaited = False
         return gone
 
     def _retry(self, obstacle: Obstacle, attempt: Callable[[Work], Obstacle | None]) -> None:
-        line = self.waiting.pop(obstacle, None)
+        line = self.lines.pop(obstacle, None)
         obstacle.is_awaited = False
         while line:
             found = attempt(line[0])
             if found is obstacle:
-                self.waiting[obstacle] = line
+                self.lines[obstacle] = line
                 obstacle.is_awaited = True
                 return
             work = line.popleft()
@@ -165,7 +165,7 @@ class Publishing:
         self.arrivals = arrivals
         self.broker_id = broker_id
         self.sessions = sessions
-        self.parking = Parking(commits.dam.opened)
+        self.waiting_work = WaitingWork(commits.overload.opened)
         self._fanned: Topic | None = None  # the one topic that may have gathered messages
 
     def publish(
@@ -176,20 +176,20 @@ class Publishing:
         done: Callable[[], None] | None,
     ) -> None:
         """Put one message where it belongs, now or when there is room."""
-        if not self.is_put(session, targets, message):
+        if not self.try_put(session, targets, message):
             self.place(session, targets, message, done)
         elif done is not None:
             self.promises.after(session, done)
 
-    def is_put(self, session: Session, targets: tuple[Destination, ...], message: Message) -> bool:
+    def try_put(self, session: Session, targets: tuple[Destination, ...], message: Message) -> bool:
         """Put one message where nothing can stand in its way; False: it is to be placed."""
         if len(targets) != 1:
             return False
         target = targets[0]
         if target not in session.sendable:
             return False
-        dam = self.commits.dam
-        if dam.is_shut and dam.gate(is_persistent=message.persistent) is not None:
+        overload = self.commits.overload
+        if overload.is_shut and overload.gate(is_persistent=message.persistent) is not None:
             return False
         if target.kind is QUEUE:
             queue = session.host.queues.get(target.name)
@@ -199,7 +199,7 @@ class Publishing:
                 self.commits.put(queue, message)
             except GroupIdError as error:
                 raise RefusedError(f"queue {queue.name}: {error}", "invalid") from error
-        elif not self._is_fanned_out(session, target, message):
+        elif not self._try_fan_out(session, target, message):
             return False
         session.sent += 1
         return True
@@ -215,7 +215,7 @@ class Publishing:
         session.sent += 1
         self.start(Work(session, [(targets, message)], done))
 
-    def _is_fanned_out(self, session: Session, target: Destination, message: Message) -> bool:
+    def _try_fan_out(self, session: Session, target: Destination, message: Message) -> bool:
         host = session.host
         topic = host.topics.get(target.name) if target.kind is TOPIC else None
         if topic is None or topic.met != host.audience.newest:
@@ -227,13 +227,13 @@ class Publishing:
 
     def retry(self) -> None:
         """Try what waited for queues that have room again."""
-        self.parking.retry(self._attempt)
+        self.waiting_work.retry(self._attempt)
 
     def give_up_late(self, now: float) -> None:
         """End the connections that would rather fail than wait any longer; nothing is taken."""
-        for session in self.parking.sessions():
+        for session in self.waiting_work.sessions():
             if 0.0 < session.patience_s <= now - session.blocked_since:
-                for work in self.parking.forget(session):
+                for work in self.waiting_work.forget(session):
                     if work.refused is not None:
                         work.refused()
                 if session.kick is not None:
@@ -259,14 +259,14 @@ class Publishing:
             self._finish(work)
         else:
             work.session.block(_why(obstacle), work.session.host.now)
-            self.parking.add(obstacle, work)
+            self.waiting_work.add(obstacle, work)
 
     def answer(self, session: Session, targets: tuple[Destination, ...], message: Message) -> None:
         """Put what the broker answers a session where it asked; an alarm keeps no answer back."""
         self.start(Work(session, [(targets, message)], is_ours=True))
 
     def _attempt(self, work: Work) -> Obstacle | None:
-        """Try parked work again; a refusal now is the sender's, not of whoever made room."""
+        """Try work that waited again; a refusal now is the sender's, not of whoever made room."""
         self.promises.disclaim()
         try:
             obstacle = self._try(work, may_overtake=True)
@@ -297,7 +297,7 @@ class Publishing:
             for targets, message in work.sends
         ]
         obstacle: Obstacle | None = self._blocker(session, sends, may_overtake=may_overtake)
-        if obstacle is None and self.commits.dam.is_shut:
+        if obstacle is None and self.commits.overload.is_shut:
             obstacle = self._gate(work)
         if obstacle is None:
             for targets, message in sends:
@@ -310,7 +310,7 @@ class Publishing:
         if work.is_ours or not work.sends:
             return None
         is_persistent = any(message.persistent for _, message in work.sends)
-        return self.commits.dam.gate(is_persistent=is_persistent)
+        return self.commits.overload.gate(is_persistent=is_persistent)
 
     def _blocker(self, session: Session, sends: list[Send], *, may_overtake: bool) -> Queue | None:
         counts: dict[Queue, int] = {}
@@ -325,7 +325,7 @@ class Publishing:
             if not queue.has_quota:
                 continue
             size = sizes[queue]
-            is_late = not may_overtake and queue in self.parking.waiting
+            is_late = not may_overtake and queue in self.waiting_work.lines
             if has_room(queue, count, size) and not is_late:
                 continue
             if not is_kept_out_by_itself(queue, session, count, size):

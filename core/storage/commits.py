@@ -38,7 +38,7 @@ from covey.core.queue.discipline import FIRST_ID, IDS_MAX, Duplicates
 from covey.core.queue.queue import Queue
 from covey.core.queue.timers import Waiting
 from covey.core.storage.ledger import Ledger
-from covey.core.storage.overload import MESSAGE_COST, Dam
+from covey.core.storage.overload import MESSAGE_COST, Overload
 from covey.core.storage.store import MessageRecord, MessageStore
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class Batch:
     __slots__ = ("entries", "reserved", "size", "spilled", "spilled_size")
 
     def __init__(self) -> None:
-        self.size = 0  # as the dam counts it
+        self.size = 0  # as `Overload` counts it
         self.spilled_size = 0
         self.entries: list[tuple[Queue, Entry]] = []
         self.spilled: list[tuple[Queue, Entry]] = []
@@ -176,7 +176,7 @@ class Commits:
         """Begin with nothing; `wake` asks for another turn."""
         self.store = store
         self.wake = wake
-        self.dam = Dam(unwritten_max)
+        self.overload = Overload(unwritten_max)
         self.promises = Promises()
         self.is_durable = store.is_durable
         self.ledger = Ledger(store, self._promise)
@@ -290,12 +290,12 @@ class Commits:
         self.store.spill(queue.storage_state.number, entry.seq, entry.content)
         self.batch.spilled.append((queue, entry))
         self.batch.spilled_size += entry.size + MESSAGE_COST
-        self.dam.spill(entry.size)
+        self.overload.spill(entry.size)
         self.has_changes = True
 
     def _count(self, size: int) -> None:
         self.batch.size += size + MESSAGE_COST
-        self.dam.add(size)
+        self.overload.add(size)
 
     def _promise(self) -> None:
         """Note a change that the receipt of whoever made it waits for."""
@@ -340,7 +340,7 @@ class Commits:
         for queue, entry in batch.spilled:
             self.spilled(queue, entry)
         self.promises.keep(ticket)
-        self.dam.written(batch.size, batch.spilled_size)
+        self.overload.written(batch.size, batch.spilled_size)
         self.wake()
 
     def fail(self, error: Exception | None) -> None:
@@ -350,12 +350,12 @@ class Commits:
 
     def allow(self, settings: StoreSettings) -> None:
         """Let other limits of the store hold."""
-        self.dam.allow(settings.unwritten_max)
+        self.overload.allow(settings.unwritten_max)
         self.store.allow(settings)
 
     def pressed(self, reason: str) -> None:
         """Hear that nothing persistent can be written now, or that it can again."""
-        self.dam.press(reason)
+        self.overload.press(reason)
         self.wake()
 
 

@@ -1,5 +1,5 @@
 # Compiled by mypyc: see setup.py.
-"""Dam: what a producer waits for that is not a full queue: the disk, and memory.
+"""Overload: what a producer waits for that is not a full queue: the disk, and memory.
 
 Each cause is a gate, with its reason while it is shut:
 
@@ -46,7 +46,7 @@ class Gate:
             self._opened.append(self)
 
 
-class Dam:
+class Overload:
     """Why producers wait."""
 
     __slots__ = (

@@ -104,7 +104,7 @@ class Metrics:
             ),
         ]
         alarms = Family("covey_alarm", "gauge", "1 while producers wait for this, by cause.")
-        for cause, reason in self.broker.commits.dam.alarms.items():
+        for cause, reason in self.broker.commits.overload.alarms.items():
             alarms.add(int(bool(reason)), {"cause": cause})
         blocks = Family("covey_producer_blocks_total", "counter", "Times a producer had to wait.")
         blocks.add(self.broker.blocks_gone + sum(one.blocks for one in sessions))

@@ -116,7 +116,7 @@ class HttpListener:
                     tasks.start_soon(self.websockets.roster.watch)
                     tasks.start_soon(self._watch)
                     server = await self._open(bound)
-                    while await self._is_renewed():
+                    while await self._wait_for_renewal():
                         former, server = server, await self._open(bound)
                         former.close()
                     server.close()
@@ -138,8 +138,8 @@ class HttpListener:
             ssl_handshake_timeout=None if tls is None else tls.handshake_timeout_s,
         )
 
-    async def _is_renewed(self) -> bool:
-        """Wait for other certificates; False: for the end."""
+    async def _wait_for_renewal(self) -> bool:
+        """Wait for other certificates, then return True; return False at the end."""
         await self._stirred.wait()
         self._stirred = anyio.Event()
         return not self._is_stopping
@@ -151,7 +151,7 @@ class HttpListener:
             now = time.monotonic()
             limit_s = self.connector.http.idle_timeout_s
             for idle in list(self.connections.values()):
-                if idle.is_over(now, limit_s):
+                if idle.measure(now) >= limit_s:
                     idle.server.writer.transport.abort()  # nothing is left to say
 
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

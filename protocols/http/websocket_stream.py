@@ -249,15 +249,15 @@ class Idle:
         self._asked = 0
         self._since = now
 
-    def is_over(self, now: float, limit_s: float) -> bool:
-        """Say whether it has lasted for too long."""
+    def measure(self, now: float) -> float:
+        """Look at it, and return for how many seconds it has asked for nothing."""
         wrapper = getattr(self.server, "protocol", None)  # not before it has begun
         protocol = getattr(wrapper, "protocol", None)
         asked = getattr(protocol, "keep_alive_requests", 0)
         if asked != self._asked or not _asks_nothing(protocol):
             self._asked = asked
             self._since = now
-        return now - self._since >= limit_s
+        return now - self._since
 
 
 def _asks_nothing(protocol: object) -> bool:

@@ -59,7 +59,7 @@ class Producer:
         try:
             message = self._message(plan, own.body)
             is_bare = plan.is_direct and not own.receipt and not own.given_id
-            if not is_bare or not self._publishing.is_put(self._session, plan.targets, message):
+            if not is_bare or not self._publishing.try_put(self._session, plan.targets, message):
                 self._publish(plan, message, own)
         except BrokerError as error:
             self._engine.fail(error, own.receipt.decode() if own.receipt else plan.receipt)
@@ -89,7 +89,7 @@ class Producer:
             begun.send(plan.targets, message)
             if answer:
                 begun.answer(answer)
-        elif not self._publishing.is_put(session, plan.targets, message):
+        elif not self._publishing.try_put(session, plan.targets, message):
             done = receipts.sender([answer]) if answer else None
             self._publishing.place(session, plan.targets, message, done)
         elif answer:

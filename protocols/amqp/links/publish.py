@@ -80,7 +80,7 @@ class ProducerLink(IncomingLink):
         targets = self.targets
         if targets is None or self.state:
             self._take_elsewhere(delivery, message)
-        elif not self._publishing.is_put(session, targets, message):
+        elif not self._publishing.try_put(session, targets, message):
             self._place(delivery, targets, message)
         elif delivery == SETTLED:
             return
@@ -103,7 +103,7 @@ class ProducerLink(IncomingLink):
 
     def must_wait(self, state: bytes) -> bool:
         """Say whether a message takes room: in a transaction that is memory only."""
-        return not state or self._publishing.commits.dam.is_shut
+        return not state or self._publishing.commits.overload.is_shut
 
     def refuse(self, delivery: int, error: BrokerError) -> None:
         """Say no to one message; in a transaction that is part of it.

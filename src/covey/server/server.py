@@ -114,7 +114,7 @@ class Server:
             return "the broker is shutting down"
         if self.broker.promises.failure is not None:
             return "the store failed"
-        return self.broker.commits.dam.alarm
+        return self.broker.commits.overload.alarm
 
     def reload(self) -> None:
         """Read the configuration again; log what changed, or why nothing did."""

@@ -1,4 +1,4 @@
-"""The dam: who waits for the disk or for memory, and who need not."""
+"""Overload: who waits for the disk or for memory, and who need not."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def test_who_sends_more_than_the_disk_takes_waits_and_goes_on(house: House) -> N
     house.rest()
     assert not house.session.is_blocked
     assert house.receipts == ["fourth"]
-    assert house.broker.commits.dam.unwritten == 0
-    assert not house.broker.commits.dam.is_shut
+    assert house.broker.commits.overload.unwritten == 0
+    assert not house.broker.commits.overload.is_shut
     house.store.close()
 
 
@@ -63,7 +63,7 @@ def test_everybody_waits_for_memory_that_the_disk_does_not_free(tmp_path: Path) 
     assert house.session.is_blocked
     house.rest()
     assert not house.session.is_blocked
-    assert house.broker.commits.dam.spilling_bytes == 0
+    assert house.broker.commits.overload.spilling_bytes == 0
     house.store.close()
 
 

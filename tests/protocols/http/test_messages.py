@@ -119,7 +119,7 @@ def test_a_message_that_an_alarm_keeps_out_is_told_why_and_not_taken(
     assert world.ask("POST", SEND, json={"persistent": False}).status_code == 201
     world.broker.commits.pressed("")
     assert world.host.queues["q"].state.index.count == 1
-    assert not world.broker.publishing.parking.waiting
+    assert not world.broker.publishing.waiting_work.lines
 
 
 def test_a_queue_that_rejects_is_told_at_once() -> None:

@@ -92,7 +92,7 @@ def test_names_keep_to_the_conventions_of_prometheus(world: World) -> None:
 
 
 def test_an_alarm_is_told_by_its_cause(world: World) -> None:
-    world.broker.commits.dam.press("the disk has 5 bytes left")
+    world.broker.commits.overload.press("the disk has 5 bytes left")
     samples = scrape(world)["covey_alarm"].samples
     assert {one.labels["cause"]: one.value for one in samples} == {"disk": 1, "memory": 0}
 

@@ -134,7 +134,7 @@ def test_what_blocks_producers_stands_above_everything_and_their_connections_fir
     world = World()
     world.session()
     world.session().block("queue q is full", time.monotonic())
-    world.broker.commits.dam.press("the disk has 5 bytes left")
+    world.broker.commits.overload.press("the disk has 5 bytes left")
     text = world.ask("GET", "/").text
     assert text.index("Producers wait: the disk has 5 bytes left") < text.index("Queues")
     assert text.index('id="connection-2"') < text.index('id="connection-1"')

@@ -88,7 +88,7 @@ def test_an_update_keeps_what_it_does_not_name_and_null_removes_one(manager: Man
 
 
 def test_an_answer_leaves_while_producers_wait_for_memory(broker: Broker, manager: Manager) -> None:
-    broker.commits.dam.weigh(2, 1)
+    broker.commits.overload.weigh(2, 1)
     assert manager.ask("READ", type="broker", name="default")[0] == 200
 
 

@@ -305,13 +305,13 @@ def test_a_send_in_a_transaction_waits_for_memory() -> None:
     broker = make_broker()
     peer = Peer(broker)
     control, sender = Control(peer), peer.sender("q")
-    broker.commits.dam.weigh(2, 1)
+    broker.commits.overload.weigh(2, 1)
     peer.send(sender, "1")  # the one that finds no memory is taken
     id = control.declare()
     sent = send_in(peer, peer.sender("other"), id, Message(body="2"))
     done = control.discharge(id)
     assert (sent.remote_state, done.remote_state) == (0, 0)
-    broker.commits.dam.weigh(1, 1)
+    broker.commits.overload.weigh(1, 1)
     peer.pump()
     assert (sent.remote_state, done.remote_state) == (TRANSACTIONAL, Delivery.ACCEPTED)
     assert count(broker, "other") == 1
