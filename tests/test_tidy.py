@@ -104,9 +104,6 @@ CHANGING_METHODS: Final = frozenset(
 )
 CHANGING_FUNCTIONS: Final = frozenset(("heapify", "heappop", "heappush", "heapreplace"))
 
-# What the store's rooms still tell each other by callables that are set later.
-CALLABLES_SET_LATER: Final = ("core/storage/",)
-
 # Tests of more than one module: real clients, random runs, whole brokers, the pages' examples.
 TESTS_OF_THE_WHOLE: Final = ("acceptance", "docs", "e2e", "interop", "properties")
 TESTS_OF_THE_CHECKOUT: Final = ("test_scripts.py", "test_tidy.py")
@@ -276,7 +273,7 @@ def late_callables(source: Source) -> list[str]:
 
     Finds a lambda, a `partial` or a name that is only ever a method, set on another object.
     """
-    if not source.place.startswith("core/") or source.place.startswith(CALLABLES_SET_LATER):
+    if not source.place.startswith("core/"):
         return []
     return [
         f"{source.place}:{node.lineno}: {ast.unparse(node)}"

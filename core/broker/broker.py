@@ -2,7 +2,7 @@
 """Broker: what a protocol may ask of the core.
 
     open / drop             a connection comes and goes
-    publish                 a message to one or many destinations, all or nothing
+    publishing              a message to one or many destinations, all or nothing
     subscribe / unsubscribe
     settle                  through the entry's own source (`core.host.subscription.settle`)
     transactions            begun, committed, aborted; named by the client
@@ -41,7 +41,6 @@ from covey.core.host.access import (
 from covey.core.host.subscription import Durable, Subscription
 from covey.core.host.temporary import check_made, delete_temporaries
 from covey.core.host.virtual_host import VirtualHost
-from covey.core.model.message import Message
 from covey.core.naming.destination import Destination
 from covey.core.naming.policies import Policies
 from covey.core.publishing.arrivals import Arrivals
@@ -53,7 +52,7 @@ from covey.core.selector import Selector
 from covey.core.session import Client, Session
 from covey.core.storage.commits import Commits
 from covey.core.storage.memory import MemoryStore
-from covey.core.storage.paging import Decoder, Pager
+from covey.core.storage.paging import Decoder
 from covey.core.storage.store import MessageStore
 
 Name = tuple[str, ...]
@@ -123,18 +122,14 @@ class Broker:
             clock=self.clock,
             audit=self.audit,
         )
-        self.commits = Commits(store or MemoryStore(), settings.store.unwritten_max, self.wake)
+        self.commits = Commits(store or MemoryStore(), settings, decoders or {}, self.wake)
         self.promises = self.commits.promises
         arrivals = Arrivals(self.commits, self.clock, self.limits)
         self.sessions: dict[int, Session] = {}
         self.publishing = Publishing(self.commits, arrivals, settings.broker.id, self.sessions)
         self.transactions = Transactions(self.publishing, self.clock, self.limits)
-        is_durable = self.commits.is_durable
-        self.pager = Pager(self.commits, self.limits, decoders or {}) if is_durable else None
         self.hosts: list[VirtualHost] = []
-        self.turns = Turns(
-            self.clock, self.commits, self.publishing, self.hosts, self.audit, self.pager
-        )
+        self.turns = Turns(self.clock, self.commits, self.publishing, self.hosts, self.audit)
         self.rounds = Rounds(self)
         self.claims = Claims()
         self.traces = Traces(self.clock)
@@ -144,6 +139,7 @@ class Broker:
         self.instance = "covey"  # names this run in message ids; the server makes it unique
         self.run_mark = ""  # and this in names of temporary destinations
         policies = Policies(settings)
+        is_durable = self.commits.is_durable
         ledger = self.commits.ledger if is_durable else None
         for entry in settings.virtual_hosts:
             self.hosts.append(VirtualHost(entry, policies, self.clock, self.turns, ledger))
@@ -158,7 +154,7 @@ class Broker:
     @property
     def damages(self) -> list[str]:
         """Return what of the store was found damaged or missing, with its place."""
-        pager = self.turns.pager
+        pager = self.commits.pager
         return [*self.commits.store.damages, *(pager.damages if pager is not None else [])]
 
     # Connections.
@@ -198,21 +194,6 @@ class Broker:
             session.host.unsubscribe(subscription, counted=True)
         session.subscriptions.clear()
         delete_temporaries(session)
-
-    # Messages in.
-
-    def publish(
-        self,
-        session: Session,
-        targets: tuple[Destination, ...],
-        message: Message,
-        done: Callable[[], None] | None = None,
-    ) -> None:
-        """Put a message where it belongs; `done` is called once it is taken and safe.
-
-        Raises RefusedError if any target refuses it; then none has it.
-        """
-        self.publishing.publish(session, targets, message, done)
 
     # Subscriptions.
 
@@ -306,7 +287,7 @@ class Broker:
 
         The session, if it was its turn, is the one that has made them.
         """
-        if session is not None:
+        if session is not None and self.promises.is_unclaimed:
             self.promises.claim(session)
         if now != self.clock.now:
             self.turn(now)

@@ -16,10 +16,11 @@ from covey.config.queues import GroupSettings, QueueSettings
 from covey.core.errors import RefusedError, StoreError
 from covey.core.host.virtual_host import VirtualHost
 from covey.core.naming.destination import DURABLE_PREFIX
+from covey.core.publishing.arrivals import restore
 from covey.core.queue.queue import Queue
 from covey.core.queue.timers import PLACE
 from covey.core.selector import compile_selector
-from covey.core.storage.commits import Commits, restore
+from covey.core.storage.commits import Commits
 from covey.core.storage.ledger import FLOOR, SYNTAX
 from covey.core.storage.store import DAMAGES_MAX, DURABLE, DurableRecord, QueueRecord
 

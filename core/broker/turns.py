@@ -25,7 +25,6 @@ from covey.core.queue.owner import QueueOwner
 from covey.core.queue.queue import Queue
 from covey.core.queue.timers import Waiting
 from covey.core.storage.commits import Commits
-from covey.core.storage.paging import Pager
 
 
 class Turns(QueueOwner):
@@ -38,11 +37,10 @@ class Turns(QueueOwner):
         publishing: Publishing,
         hosts: list[VirtualHost],
         audit: Audit,
-        pager: Pager | None,
     ) -> None:
-        """Begin with no queue; the broker fills `hosts`, and there is a pager with a store."""
+        """Begin with no queue; the broker fills `hosts`."""
         super().__init__(audit)
-        self.pager = pager
+        self._pager = commits.pager
         self._dirty: list[Queue] = []
         self._timed: set[Queue] = set()
         self._hosts = hosts
@@ -70,16 +68,18 @@ class Turns(QueueOwner):
             self._pump(budget, unfinished)
         for queue in unfinished:
             queue.mark()
-        if self.pager is not None:
-            self.pager.trim()
-        self._commits.flush()
+        if self._pager is not None:
+            self._pager.trim()
+        if self._commits.has_changes or self._commits.ledger.has_changes:
+            self._commits.flush()
         return bool(unfinished)
 
     def _pump(self, budget: int, unfinished: list[Queue]) -> None:
         """Pump every queue that something happened to; those that need more turns are listed."""
         now = self._clock.now
         wall_ms = self._clock.wall_ms
-        self._publishing.fan_out(now)
+        if self._publishing.fanned is not None:
+            self._publishing.fan_out(now)
         dirty = self._dirty
         while dirty:
             queue = dirty.pop()
@@ -87,8 +87,8 @@ class Turns(QueueOwner):
                 unfinished.append(queue)
             elif queue.next_deadline(now, wall_ms):
                 self._timed.add(queue)
-            if self.pager is not None:
-                self.pager.serve(queue)
+            if self._pager is not None:
+                self._pager.serve(queue)
 
     def mark_due(self, latest: float) -> float:
         """Mark the queues whose time has come; return when the next one's comes, or `latest`."""
@@ -131,8 +131,8 @@ class Turns(QueueOwner):
 
     def let_in(self, queue: Queue, waiting: Waiting) -> None:
         """Enqueue a message whose time has come."""
-        self._publishing.arrivals.come_due(queue, waiting)
+        self._publishing.arrivals.let_in(queue, waiting)
 
-    def fill(self, queue: Queue, message: Message) -> None:
+    def put(self, queue: Queue, message: Message) -> None:
         """Put a message of a topic into the queue, as its quota allows."""
-        self._publishing.fill(queue, message)
+        self._publishing.arrivals.put(queue, message)

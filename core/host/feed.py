@@ -233,4 +233,4 @@ class Binding:
     def offer(self, message: Message, client: str = "") -> None:
         """Put a client's message into the queue if it is admitted."""
         if self.admits(message, client):
-            self.queue.owner.fill(self.queue, message)
+            self.queue.owner.put(self.queue, message)

@@ -42,9 +42,9 @@ def reconfigure(broker: Broker, settings: Settings, now: float) -> list[str]:
     throttle.failures_max = settings.broker.login_failures_max
     throttle.window_s = settings.broker.login_window_s
     throttle.ban_s = settings.broker.login_ban_s
-    if broker.pager is not None:
-        broker.pager.window_queue = settings.broker.memory_window_queue
-        broker.pager.window_total = settings.broker.memory_window_total
+    if broker.commits.pager is not None:
+        broker.commits.pager.window_queue = settings.broker.memory_window_queue
+        broker.commits.pager.window_total = settings.broker.memory_window_total
     notes: list[str] = []
     for host in broker.hosts:
         host.apply(policies)

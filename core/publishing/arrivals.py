@@ -1,9 +1,19 @@
 # Compiled by mypyc: see setup.py.
 """Arrivals: what happens to a message between its producer and its place in a queue.
 
-In this order: one that was sent before is dropped; the quota makes room; one whose time lies ahead
-waits outside; one with a newer value of a key takes the older one's place. What may refuse a
-message (`check`, `needed`) is asked before anything of its send is put anywhere.
+In this order: a message that was sent before is dropped; the quota makes room; a message whose time
+lies ahead waits outside; a message with a newer value of a key takes the place of the older one.
+What may refuse a message (`check`, `needed`) is asked before anything of its send is put anywhere.
+
+| call       | which message                       | what it goes through                     |
+|------------|-------------------------------------|------------------------------------------|
+| `put`      | one that was sent                   | duplicates, quota, delay, last values    |
+| `put_dead` | a dead letter                       | delay, last values; nothing refuses it   |
+| `let_in`   | one whose time has come             | last values                              |
+| `restore`  | one that a restart finds            | nothing: it has its number               |
+| `enqueue`  | any that is to have its number now  | the choice between memory and the store  |
+
+`let_in` and `restore` know a message by its record; its body may be in the store.
 """
 
 from __future__ import annotations
@@ -12,17 +22,18 @@ from covey.config.settings import BrokerSettings
 from covey.core.clock import Clock
 from covey.core.errors import RefusedError
 from covey.core.events.event import EventKind
-from covey.core.model.entry import Entry
+from covey.core.model.entry import KEPT, PENDING, STORING, Entry
 from covey.core.model.message import Message
 from covey.core.queue.queue import Queue
 from covey.core.queue.quota import drop_newcomer, is_over, take_room
 from covey.core.queue.timers import Waiting
 from covey.core.storage.commits import Commits
+from covey.core.storage.store import MessageRecord
 from covey.groups.key import GroupIdError
 
 
 class Arrivals:
-    """The gate of every queue."""
+    """The way into every queue."""
 
     def __init__(self, commits: Commits, clock: Clock, limits: BrokerSettings) -> None:
         self.commits = commits
@@ -61,7 +72,7 @@ class Arrivals:
         older = self._older(queue, message)
         return (1, message.size) if older is None else (0, message.size - older.size)
 
-    def take(self, queue: Queue, message: Message) -> None:
+    def put(self, queue: Queue, message: Message) -> None:
         """Put a message into a queue, as its discipline and its quota allow."""
         duplicates = queue.discipline.duplicates
         if duplicates is not None and duplicates.holds(message):
@@ -71,11 +82,66 @@ class Arrivals:
             return
         if queue.has_quota and not self._make_place(queue, message):
             return
-        self.place(queue, message)
+        self._put_or_delay(queue, message, None)
         if duplicates is not None:
             self.commits.remember(queue, message, duplicates)
 
-    def place(self, queue: Queue, message: Message, group: str | None = None) -> None:
+    def put_dead(self, queue: Queue, message: Message) -> None:
+        """Put a dead message into its queue; without a group, if the one it has is refused there.
+
+        Its sender is long gone, and whoever has it now cannot help it: there is nobody to refuse.
+        """
+        try:
+            group = queue.discipline.group_of(message)
+        except GroupIdError:
+            group = ""
+        self._put_or_delay(queue, message, group)
+
+    def let_in(self, queue: Queue, waiting: Waiting) -> None:
+        """Enqueue a message whose time has come; in the store it moves to its number."""
+        values = queue.discipline.last_values
+        older = None if values is None else values.older(waiting.key)
+        commits = self.commits
+        storage_state = queue.storage_state
+        if queue.next_seq >= storage_state.reserve_at:
+            commits.ledger.reserve(queue)
+        if waiting.is_kept:
+            commits.move(queue, _enter(queue, waiting, STORING), waiting.place)
+        elif queue.next_seq >= storage_state.secured:
+            commits.hold(queue, _enter(queue, waiting, STORING))
+        else:
+            entry = _enter(queue, waiting, PENDING)
+            if commits.pager is not None:
+                commits.pager.arrived(queue, entry)
+        _drop(queue, older)
+
+    def enqueue(
+        self, queue: Queue, message: Message, key: str = "", group: str | None = None
+    ) -> Entry:
+        """Give a message its number and its place, in memory or through the store.
+
+        The key is what a last-value queue knows it by; else the store keeps its group, which is
+        the message's own unless another is given.
+        """
+        commits = self.commits
+        pager = commits.pager
+        if pager is None:
+            return queue.enqueue(message, PENDING, group)  # there is no store
+        storage_state = queue.storage_state
+        if queue.next_seq >= storage_state.reserve_at:
+            commits.ledger.reserve(queue)
+        if message.persistent and queue.is_durable:  # `Commits.keeps` by hand: for each message
+            entry = queue.enqueue(message, STORING, group)
+            commits.append(queue, entry, message, key or entry.lane.name)
+        elif queue.next_seq >= storage_state.secured:
+            entry = queue.enqueue(message, STORING, group)
+            commits.hold(queue, entry)
+        else:
+            entry = queue.enqueue(message, PENDING, group)
+            pager.arrived(queue, entry)
+        return entry
+
+    def _put_or_delay(self, queue: Queue, message: Message, group: str | None) -> None:
         """Put a message into a queue, whatever it holds: at once, or when its time comes.
 
         The group is the message's own unless another is given.
@@ -90,29 +156,11 @@ class Arrivals:
                 self.commits.delay(queue, message, key)
                 queue.mark()
             elif queue.discipline.last_values is None:
-                self.commits.put(queue, message, "", group)
+                self.enqueue(queue, message, "", group)
             else:
                 self._replace(queue, message)
         except GroupIdError as error:
             raise RefusedError(f"queue {queue.name}: {error}", "invalid") from error
-
-    def place_dead(self, queue: Queue, message: Message) -> None:
-        """Put a dead message into its queue; without a group, if the one it has is refused there.
-
-        Its sender is long gone, and whoever has it now cannot help it: there is nobody to refuse.
-        """
-        try:
-            group = queue.discipline.group_of(message)
-        except GroupIdError:
-            group = ""
-        self.place(queue, message, group)
-
-    def come_due(self, queue: Queue, waiting: Waiting) -> None:
-        """Let in a message whose time has come."""
-        values = queue.discipline.last_values
-        older = None if values is None else values.older(waiting.key)
-        self.commits.enter(queue, waiting)
-        _drop(queue, older)
 
     def _make_place(self, queue: Queue, message: Message) -> bool:
         """Make room for a message as its queue's policy says; False: it was dropped instead."""
@@ -130,7 +178,7 @@ class Arrivals:
         assert values is not None
         key = values.key_of(message)
         older = values.older(key)
-        entry = self.commits.put(queue, message, key)
+        entry = self.enqueue(queue, message, key)
         values.note(key, entry.seq)
         _drop(queue, older)
 
@@ -148,3 +196,41 @@ def _drop(queue: Queue, older: Entry | None) -> None:
     if older is not None:
         queue.counters.dropped += 1
         queue.drop(older, EventKind.DROP)
+
+
+def restore(queue: Queue, record: MessageRecord) -> Entry:
+    """Put a recovered message back at its number, without its body; numbers must ascend."""
+    entry = _entry(queue, record.seq, record.group, record.priority, PENDING)
+    entry.size = queue.storage_state.shared(record.size)
+    entry.expires_ms = record.expires_ms
+    entry.deliveries = record.deliveries
+    entry.stored = KEPT
+    queue.next_seq = max(queue.next_seq, record.seq + 1)
+    queue.insert(entry)
+    queue.counters.restored += 1
+    if entry.expires_ms:
+        entry.expires_ms = queue.timers.expiry.rounded(entry.expires_ms)
+    return entry
+
+
+def _enter(queue: Queue, waiting: Waiting, state: int) -> Entry:
+    """Give a message whose time has come its number and its place."""
+    entry = _entry(queue, queue.next_seq, waiting.key, waiting.priority, state)
+    entry.message = waiting.message
+    entry.size = waiting.size
+    entry.expires_ms = waiting.expires_ms
+    queue.next_seq += 1
+    queue.insert(entry)
+    queue.counters.enqueued += 1
+    queue.state.record(EventKind.ENQUEUE, entry.lane.name, 0, entry.seq)
+    return entry
+
+
+def _entry(queue: Queue, seq: int, key: str, priority: int, state: int) -> Entry:
+    """Make an entry without its body; the key is its group, or that of its last value."""
+    discipline = queue.discipline
+    group = key if discipline.has_groups else ""
+    lane = queue.placement.lane_for(group) if group else discipline.ungrouped_lane(priority)
+    if discipline.last_values is not None:
+        discipline.last_values.note(key, seq)
+    return Entry(seq, None, lane, state)

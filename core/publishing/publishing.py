@@ -1,26 +1,38 @@
 # Compiled by mypyc: see setup.py.
 """Publishing: how messages get to where they belong, all or nothing.
 
-One SEND may name many destinations, and a transaction has many sends; either all of them are
-taken or none. So every queue is asked first (`core.queue.quota`), then `Overload`
-(`core.storage.overload`), and only then is anything put. Work that finds no room waits and is
-tried again, in order; its session is blocked meanwhile.
+| call           | who calls it       | what it does                                               |
+|----------------|--------------------|------------------------------------------------------------|
+| `publish`      | every protocol     | puts one message wherever it is to go, now or later        |
+| `try_put`      | a protocol's SEND  | the short way of `publish`; False: nothing has happened    |
+| `publish_all`  | a commit           | the same for many messages, all of them or none            |
+| `answer`       | the broker itself  | the same for its own words, which wait for no disk         |
+| `dead_letter`  | a queue            | puts a dead message where the queue's policy says          |
+| `arrivals.put` | a topic            | puts one message into one queue                            |
+| `fan_out`      | every turn         | hands out what a topic has gathered                        |
+| `retry`        | every turn         | tries work that has waited and need not any more           |
+
+`publish` tries the short way first. A protocol that makes an answer only for a message that has to
+wait asks `try_put` itself, and calls `publish` if that says no.
+
+One SEND may name many destinations, and a transaction has many sends. Either all of them are taken
+or none. So every queue is asked first (`core.queue.quota`), then `Overload`
+(`core.storage.overload`), and only then is anything put. Work that finds no room waits, and is
+tried again in order. Its session is blocked meanwhile.
 
 A topic never refuses, but a subscriber that does not keep up makes the producer wait before its
 next message: the session is blocked until every such subscriber has caught up.
 
 A mirrored queue listens to the topic of its name, so a send to the queue goes to the topic.
 
-WaitingWork: work that waits for room in a queue, or at a gate of `Overload`, in the order it came.
+`WaitingWork` keeps the work that waits, in the order it came. A producer whose message finds its
+queue full (`full_policy = "block"`) waits there. A producer that finds a gate shut waits there, and
+so does a commit. When the queue has lost a message, or may hold more, or the gate opens, the oldest
+piece of work is tried again, as a whole. It may then wait for something else.
 
-A producer whose message finds its queue full (`full_policy = "block"`) waits here; so does one
-that finds a gate shut (`core.storage.overload`), and so does a commit. When the queue has lost a
-message, or may hold more, or the gate opens, the oldest piece of work is tried again, as a whole;
-it may then wait for something else.
-
-What somebody waits for says so when there is room (`free`), and no more: trying again there and
-then would put a message into a queue that is in the middle of something. The broker retries
-between dispatches.
+A queue or a gate that somebody waits for says when there is room (`free`), and no more. Trying
+again there and then would put a message into a queue that is in the middle of something. So the
+broker retries between dispatches.
 """
 
 from __future__ import annotations
@@ -166,23 +178,28 @@ class Publishing:
         self.broker_id = broker_id
         self.sessions = sessions
         self.waiting_work = WaitingWork(commits.overload.opened)
-        self._fanned: Topic | None = None  # the one topic that may have gathered messages
+        self.fanned: Topic | None = None  # the one topic that may have gathered messages
 
     def publish(
         self,
         session: Session,
         targets: tuple[Destination, ...],
         message: Message,
-        done: Callable[[], None] | None,
+        done: Callable[[], None] | None = None,
     ) -> None:
-        """Put one message where it belongs, now or when there is room."""
+        """Put one message where it belongs, now or when there is room everywhere.
+
+        `done` is called once it is taken and safe. Raises RefusedError if any target refuses it;
+        then none has it.
+        """
         if not self.try_put(session, targets, message):
-            self.place(session, targets, message, done)
+            session.sent += 1
+            self.publish_all(Work(session, [(targets, message)], done))
         elif done is not None:
             self.promises.after(session, done)
 
     def try_put(self, session: Session, targets: tuple[Destination, ...], message: Message) -> bool:
-        """Put one message where nothing can stand in its way; False: it is to be placed."""
+        """Put one message where nothing can stand in its way; False: `publish` has to see to it."""
         if len(targets) != 1:
             return False
         target = targets[0]
@@ -196,24 +213,13 @@ class Publishing:
             if queue is None or not queue.takes_all or message.due_ms:
                 return False
             try:
-                self.commits.put(queue, message)
+                self.arrivals.enqueue(queue, message)
             except GroupIdError as error:
                 raise RefusedError(f"queue {queue.name}: {error}", "invalid") from error
         elif not self._try_fan_out(session, target, message):
             return False
         session.sent += 1
         return True
-
-    def place(
-        self,
-        session: Session,
-        targets: tuple[Destination, ...],
-        message: Message,
-        done: Callable[[], None] | None,
-    ) -> None:
-        """Put one message wherever it belongs, when there is room everywhere."""
-        session.sent += 1
-        self.start(Work(session, [(targets, message)], done))
 
     def _try_fan_out(self, session: Session, target: Destination, message: Message) -> bool:
         host = session.host
@@ -244,16 +250,12 @@ class Publishing:
         name = queue.settings.dlq
         if name is not None:
             dead = host.queue(dead_letter_name(name, queue.name))
-            self.arrivals.place_dead(dead, message.as_dead_letter(reason))
-
-    def fill(self, queue: Queue, message: Message) -> None:
-        """Put a message into a queue, as its quota allows."""
-        self.arrivals.take(queue, message)
+            self.arrivals.put_dead(dead, message.as_dead_letter(reason))
 
     # All or nothing.
 
-    def start(self, work: Work) -> None:
-        """Carry work out, now or when there is room; raises RefusedError if it can never be."""
+    def publish_all(self, work: Work) -> None:
+        """Publish all of it, now or when there is room; raises RefusedError if it can never be."""
         obstacle = self._try(work, may_overtake=False)
         if obstacle is None:
             self._finish(work)
@@ -263,7 +265,7 @@ class Publishing:
 
     def answer(self, session: Session, targets: tuple[Destination, ...], message: Message) -> None:
         """Put what the broker answers a session where it asked; an alarm keeps no answer back."""
-        self.start(Work(session, [(targets, message)], is_ours=True))
+        self.publish_all(Work(session, [(targets, message)], is_ours=True))
 
     def _attempt(self, work: Work) -> Obstacle | None:
         """Try work that waited again; a refusal now is the sender's, not of whoever made room."""
@@ -337,26 +339,26 @@ class Publishing:
         if target.kind is Kind.TOPIC:
             self._publish_topic(session, host.topic(target.name), message)
         elif target.kind is Kind.DSUB:
-            self.fill(host.durable(target.name).queue, message)
+            self.arrivals.put(host.durable(target.name).queue, message)
         else:
             queue = host.queue(target.name)
             if queue.settings.mirrored:
                 self._publish_topic(session, host.topic(target.name), message)
             else:
-                self.fill(queue, message)
+                self.arrivals.put(queue, message)
 
     def _publish_topic(self, session: Session, topic: Topic, message: Message) -> None:
         now = session.host.now
-        if topic is not self._fanned:
+        if topic is not self.fanned:
             self.fan_out(now)
-            self._fanned = topic
+            self.fanned = topic
         topic.publish(session, message, now)
 
     def fan_out(self, now: float) -> None:
         """Hand out what the last topic has gathered."""
-        if self._fanned is not None:
-            self._fanned.fan_out(now)
-            self._fanned = None
+        if self.fanned is not None:
+            self.fanned.fan_out(now)
+            self.fanned = None
 
 
 def _why(obstacle: Obstacle) -> str:
@@ -365,7 +367,7 @@ def _why(obstacle: Obstacle) -> str:
 
 
 def _is_taken_at_once(topic: Topic) -> bool:
-    """Say whether no queue can refuse what others have taken, or keep its sender waiting."""
+    """Return True if no queue can refuse what others have taken, or keep its sender waiting."""
     bindings = topic.bindings
     return not bindings or (len(bindings) == 1 and bindings[0].queue.takes_all)
 

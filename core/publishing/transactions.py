@@ -1,19 +1,18 @@
 # Compiled by mypyc: see setup.py.
-"""Transaction: sends and settlements that happen together or not at all.
+"""Transactions: sends and settlements that happen together or not at all.
 
-Until the commit a sent message is in no queue and no group, and a settled delivery stays with
-its consumer: the group's ownership and counts are unchanged. An entry settled in an open
-transaction belongs to the transaction, so that it stays with it when its consumer goes; after
-an abort it is the consumer's again, or returns to its place if the consumer is gone.
+Until the commit a sent message is in no queue and no group. A settled delivery stays with its
+consumer: the group's ownership and counts are unchanged. An entry that was settled in an open
+transaction belongs to the transaction, so it stays there when its consumer goes. After an abort the
+entry is the consumer's again, or returns to its place if the consumer is gone.
 
 A client may want to hear of each thing it did. Nothing of it is done before the commit, so the
-answers wait here, too, and go with an abort.
+answers wait in the transaction, too. An abort drops them.
 
-Transactions: those that clients have open, by the names they gave them.
-
-A name is a session's own, is begun once and ended once, and is free again at the end. A commit
-that finds a queue full waits as a whole; the transaction is its session's until all of it is done.
-Sends and settlements are carried out in one turn, so they are one batch of the store.
+`Transactions` begins and ends them, by the names that clients gave them. A name is a session's own,
+is begun once and ended once, and is free again at the end. A commit that finds a queue full waits
+as a whole; the transaction is its session's until all of it is done. Sends and settlements are
+carried out in one turn, so they are one batch of the store.
 """
 
 from __future__ import annotations
@@ -175,7 +174,7 @@ class Transactions:
             transaction.abort(session.host.now)
 
         try:
-            self._publishing.start(Work(session, transaction.sends, done, undo, finish))
+            self._publishing.publish_all(Work(session, transaction.sends, done, undo, finish))
         except RefusedError:
             undo()
             raise

@@ -12,11 +12,11 @@ owner, which is given to it when it is made and stays the same.
 | dead_letter  | a message has died                     | puts it into the dead-letter queue      |
 | freed        | it lost a message and `is_awaited`     | tries the work that waits for room      |
 | let_in       | a delayed message's time has come      | enqueues the message, through the store |
-| fill         | a topic it listens to has a message    | puts it in, as the quota allows         |
+| put          | a topic it listens to has a message    | puts it in, as the quota allows         |
 
 Groups in trouble are told to the owner's `audit`.
 
-All of them but `fill` and `let_in` may be called in the middle of a dispatch: an owner takes a note
+All of them but `put` and `let_in` may be called in the middle of a dispatch: an owner takes a note
 or changes another queue, and never calls back into the same one.
 """
 
@@ -68,7 +68,7 @@ class QueueOwner(ABC):
         """Enqueue a message whose time has come."""
 
     @abstractmethod
-    def fill(self, queue: Queue, message: Message) -> None:
+    def put(self, queue: Queue, message: Message) -> None:
         """Put a message of a topic into the queue, as its quota allows."""
 
 
@@ -97,6 +97,6 @@ class Unowned(QueueOwner):
     def let_in(self, queue: Queue, waiting: Waiting) -> None:
         """Let it go: delayed messages are the broker's to keep."""
 
-    def fill(self, queue: Queue, message: Message) -> None:
+    def put(self, queue: Queue, message: Message) -> None:
         """Enqueue it, whatever the quota says."""
         queue.enqueue(message)

@@ -1,10 +1,10 @@
 """Storage: what waits for the disk, which bodies are in memory, and the stores themselves.
 
-Read `store` first: the interface of every store, with its records. `commits` is what goes to the
-store and what can be seen once it is there; `overload` makes producers wait for disk and memory;
-`ledger` tells the store of queues and durable subscriptions; `paging` moves bodies out and in.
-`memory` keeps nothing, `sqlite/` keeps files. `open_store` makes the one that the settings ask
-for. Imports `queue` and what is below it.
+Read `store` first: the interface of every store, with its records; `listener` is what a store tells
+the core. `commits` is what goes to the store and what can be seen once it is there. `overload`
+makes producers wait for disk and memory. `ledger` tells the store of queues and durable
+subscriptions. `paging` moves bodies out and in. `memory` keeps nothing, `sqlite/` keeps files.
+`open_store` makes the store that the settings ask for. Imports `queue` and what is below it.
 """
 
 from __future__ import annotations

@@ -1,45 +1,37 @@
 # Compiled by mypyc: see setup.py.
-"""Commit: what goes to the store, and what can be seen once it is there.
+"""Commits: what goes to the store, and what can be seen once it is there.
 
-A turn's changes go to the store as one batch. Entries of the batch become visible, and receipts
-are sent (`core.storage.commits`), when the batch is on disk. With a store that keeps nothing there
-is nothing to wait for, and everything happens at once.
+A turn's changes go to the store as one batch. When the batch is on disk, its entries become visible
+and the receipts that waited for it are sent. A store that keeps nothing is given nothing:
+everything happens at once.
 
-An entry waits for the disk if it is persistent, or if its sequence number is of a block that is
-not yet reserved there. What is on its way is counted; who sends too much of it waits
+An entry waits for the disk if it is persistent. It also waits if its sequence number is of a block
+that is not yet reserved there. What is on its way is counted; who sends too much of it waits
 (`core.storage.overload`). After a failure nothing more is shown or promised, and the server ends.
 
-Promises: whose changes are on their way to the disk, and who is called when they are there.
-
-Changes go to the store in batches, each under a ticket. Whose a change is decides whose receipts
-wait for it: a session's wait for the last batch that holds something of its own, and for nobody
-else's. What happens in a turn is its session's (`claim`); what the broker does by itself, such as a
-delivery, an expiry or a body put out of memory, is nobody's. A change of which nobody has said
-whose it is counts for the next session that asks, so a receipt may be late, but never early.
-
-After a failure of the store nothing is ever promised again.
-
-Entrance: the ways into a queue for a message that is not simply sent.
-
-`restore` puts a message back at its number after a restart, `enter` gives one whose time has come
-its number now. Both know it by its record; its body may be in the store.
+`Promises` know whose changes are on their way to the disk, and who is called when they are there.
+Each batch has a ticket. A session's receipts wait for the last batch that holds a change of its
+own, and for no other session's changes. What happens in a turn is its session's (`claim`). What the
+broker does by itself is nobody's: a delivery, an expiry, a body put out of memory. A change of
+which nobody has said whose it is counts for the next session that asks. So a receipt may be late,
+but is never early. After a failure of the store nothing is ever promised again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from covey.config.settings import StoreSettings
-from covey.core.events.event import EventKind
-from covey.core.model.entry import KEPT, PENDING, SPILLED, STORING, Entry
+from covey.config.settings import Settings, StoreSettings
+from covey.core.model.entry import KEPT, SPILLED, Entry
 from covey.core.model.message import Message
 from covey.core.queue.discipline import FIRST_ID, IDS_MAX, Duplicates
 from covey.core.queue.queue import Queue
-from covey.core.queue.timers import Waiting
 from covey.core.storage.ledger import Ledger
+from covey.core.storage.listener import StoreListener
 from covey.core.storage.overload import MESSAGE_COST, Overload
-from covey.core.storage.store import MessageRecord, MessageStore
+from covey.core.storage.paging import Decoder, Pager
+from covey.core.storage.store import BodyRecord, MessageStore
 
 if TYPE_CHECKING:
     from covey.core.session import Session
@@ -78,11 +70,11 @@ class Promises:
             callback()
 
     def is_safe(self, session: Session) -> bool:
-        """Say whether what the session did so far is safe."""
+        """Return True if what the session did so far is safe."""
         return self._waiting(session) is None and self.failure is None
 
     def is_last(self, session: Session, callback: Callable[[], None] | None) -> bool:
-        """Say whether this is what will be called last when what the session did is safe."""
+        """Return True if this is what will be called last when what the session did is safe."""
         waiting = self._waiting(session)
         return waiting is not None and len(waiting) > 0 and waiting[-1] is callback
 
@@ -118,44 +110,6 @@ class Promises:
         self.failure = self.failure or error
 
 
-def restore(queue: Queue, record: MessageRecord) -> Entry:
-    """Put a recovered message back at its number, without its body; numbers must ascend."""
-    entry = _entry(queue, record.seq, record.group, record.priority, PENDING)
-    entry.size = queue.storage_state.shared(record.size)
-    entry.expires_ms = record.expires_ms
-    entry.deliveries = record.deliveries
-    entry.stored = KEPT
-    queue.next_seq = max(queue.next_seq, record.seq + 1)
-    queue.insert(entry)
-    queue.counters.restored += 1
-    if entry.expires_ms:
-        entry.expires_ms = queue.timers.expiry.rounded(entry.expires_ms)
-    return entry
-
-
-def enter(queue: Queue, waiting: Waiting, state: int) -> Entry:
-    """Give a message whose time has come its number and its place."""
-    entry = _entry(queue, queue.next_seq, waiting.key, waiting.priority, state)
-    entry.message = waiting.message
-    entry.size = waiting.size
-    entry.expires_ms = waiting.expires_ms
-    queue.next_seq += 1
-    queue.insert(entry)
-    queue.counters.enqueued += 1
-    queue.state.record(EventKind.ENQUEUE, entry.lane.name, 0, entry.seq)
-    return entry
-
-
-def _entry(queue: Queue, seq: int, key: str, priority: int, state: int) -> Entry:
-    """Make an entry without its body; the key is its group, or that of its last value."""
-    discipline = queue.discipline
-    group = key if discipline.has_groups else ""
-    lane = queue.placement.lane_for(group) if group else discipline.ungrouped_lane(priority)
-    if discipline.last_values is not None:
-        discipline.last_values.note(key, seq)
-    return Entry(seq, None, lane, state)
-
-
 class Batch:
     """The changes of one turn."""
 
@@ -169,52 +123,57 @@ class Batch:
         self.reserved: list[tuple[Queue, int]] = []
 
 
-class Commits:
+class Commits(StoreListener):
     """The batch being gathered, and those on their way to the disk."""
 
-    def __init__(self, store: MessageStore, unwritten_max: int, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        settings: Settings,
+        decoders: Mapping[str, Decoder],
+        wake: Callable[[], None],
+    ) -> None:
         """Begin with nothing; `wake` asks for another turn."""
         self.store = store
         self.wake = wake
-        self.overload = Overload(unwritten_max)
+        self.overload = Overload(settings.store.unwritten_max)
         self.promises = Promises()
         self.is_durable = store.is_durable
         self.ledger = Ledger(store, self._promise)
+        # Without a store nothing is ever put out of memory.
+        self.pager = Pager(self, settings.broker, decoders) if store.is_durable else None
         self.batch = Batch()
         self.has_changes = False
         self.in_flight: dict[int, Batch] = {}
-        self.arrived: Callable[[Queue, Entry], None] = _nothing  # an entry became visible
-        self.spilled: Callable[[Queue, Entry], None] = _nothing  # its body is in the scratch file
-        store.finished = self.finished
-        store.pressed = self.pressed
+        store.listen(self)
 
     def keeps(self, queue: Queue, message: Message) -> bool:
-        """Say whether a message is to survive a restart there."""
+        """Return True if a message is to survive a restart there."""
         return message.persistent and self.is_durable and queue.is_durable
 
-    def put(self, queue: Queue, message: Message, key: str = "", group: str | None = None) -> Entry:
-        """Enqueue a message, through the store if it is to survive.
+    # Entries that cannot be seen yet (`core.publishing.arrivals` makes them).
 
-        The key is what a last-value queue knows it by; else the store keeps its group, which is
-        the message's own unless another is given.
-        """
-        storage_state = queue.storage_state
-        if queue.next_seq >= storage_state.reserve_at:
-            self.ledger.reserve(queue)
-        is_kept = message.persistent and self.keeps(queue, message)
-        if not is_kept and queue.next_seq < storage_state.secured:
-            entry = queue.enqueue(message, PENDING, group)
-            if self.is_durable:  # else nothing is ever put out of memory
-                self.arrived(queue, entry)
-            return entry
-        entry = queue.enqueue(message, STORING, group)
-        if is_kept:
-            entry.marks = KEPT  # a new one has no other marks
-            self.store.append(storage_state.number, entry.seq, key or entry.lane.name, message)
-            self._count(message.size)
+    def append(self, queue: Queue, entry: Entry, message: Message, key: str) -> None:
+        """Write a new message, and show its entry once the disk has it."""
+        entry.marks = KEPT  # a new one has no other marks
+        self.store.append(queue.storage_state.number, entry.seq, key, message)
+        self.batch.size += message.size + MESSAGE_COST
+        self.overload.add(message.size)
         self.batch.entries.append((queue, entry))
         self.has_changes = self.promises.is_unclaimed = True
-        return entry
+
+    def move(self, queue: Queue, entry: Entry, place: int) -> None:
+        """Give a message that waited for its time its number on disk, too; show it then."""
+        entry.stored = KEPT
+        self.store.move(queue.storage_state.number, place, entry.seq)
+        self.hold(queue, entry)
+
+    def hold(self, queue: Queue, entry: Entry) -> None:
+        """Show an entry once its number is reserved on disk."""
+        self.batch.entries.append((queue, entry))
+        self._promise()
+
+    # Other changes.
 
     def delay(self, queue: Queue, message: Message, key: str) -> None:
         """Let a message wait for its time, in the store if it is to survive."""
@@ -222,23 +181,9 @@ class Commits:
         waiting = queue.timers.delayed.add(message, key, is_kept=is_kept)
         if is_kept:
             self.store.append(queue.storage_state.number, waiting.place, key, message)
-            self._count(message.size)
+            self.batch.size += message.size + MESSAGE_COST
+            self.overload.add(message.size)
             self._promise()
-
-    def enter(self, queue: Queue, waiting: Waiting) -> None:
-        """Enqueue a message whose time has come; in the store it moves to its number."""
-        storage_state = queue.storage_state
-        if queue.next_seq >= storage_state.reserve_at:
-            self.ledger.reserve(queue)
-        if not waiting.is_kept and queue.next_seq < storage_state.secured:
-            self.arrived(queue, enter(queue, waiting, PENDING))
-            return
-        entry = enter(queue, waiting, STORING)
-        if waiting.is_kept:
-            entry.stored = KEPT
-            self.store.move(storage_state.number, waiting.place, entry.seq)
-        self.batch.entries.append((queue, entry))
-        self._promise()
 
     def give_up(self, queue: Queue) -> int:
         """Forget everything that waits for its time on a queue; return how much that was."""
@@ -293,10 +238,6 @@ class Commits:
         self.overload.spill(entry.size)
         self.has_changes = True
 
-    def _count(self, size: int) -> None:
-        self.batch.size += size + MESSAGE_COST
-        self.overload.add(size)
-
     def _promise(self) -> None:
         """Note a change that the receipt of whoever made it waits for."""
         self.has_changes = True
@@ -311,14 +252,12 @@ class Commits:
 
     @property
     def is_due(self) -> bool:
-        """Say whether something is to be handed to the store."""
+        """Return True if something is to be handed to the store."""
         return self.has_changes or self.ledger.has_changes
 
     def flush(self) -> None:
-        """Hand the turn's changes to the store."""
+        """Hand the turn's changes to the store; called when there are some."""
         ledger = self.ledger
-        if not (self.has_changes or ledger.has_changes):
-            return
         self.has_changes = ledger.has_changes = False
         batch, self.batch = self.batch, Batch()
         batch.reserved, ledger.reserved = ledger.reserved, []
@@ -334,11 +273,14 @@ class Commits:
             return
         for queue, limit in batch.reserved:
             queue.storage_state.secured = max(queue.storage_state.secured, limit)
+        pager = self.pager
         for queue, entry in batch.entries:
             queue.committed(entry)
-            self.arrived(queue, entry)
-        for queue, entry in batch.spilled:
-            self.spilled(queue, entry)
+            if pager is not None:
+                pager.arrived(queue, entry)
+        if pager is not None:
+            for queue, entry in batch.spilled:
+                pager.put_out(queue, entry)
         self.promises.keep(ticket)
         self.overload.written(batch.size, batch.spilled_size)
         self.wake()
@@ -358,6 +300,9 @@ class Commits:
         self.overload.press(reason)
         self.wake()
 
-
-def _nothing(queue: Queue, entry: Entry) -> None:
-    """Do nothing: there is no pager."""
+    def paged(self, ticket: int, bodies: list[BodyRecord], error: Exception | None) -> None:
+        """Give the bodies that the store has read to their entries."""
+        if error is not None:
+            self.fail(error)
+        elif self.pager is not None:
+            self.pager.paged(ticket, bodies)

@@ -1,29 +1,27 @@
 # Compiled by mypyc: see setup.py.
 """Paging: which bodies are in memory, and how the others come back in time.
 
-An entry of a backlog stays, its body goes. Rules:
+In a backlog an entry stays in memory and its body goes. Rules:
 
-- The newest go first: messages that arrive while their queue is over the window are put out once
-  the pump had its chance to deliver them and there are enough for one write. Persistent ones are in
-  the store already; others are spilled to the scratch file first.
-- Never an acquired one, and no lane's head while anybody reads the queue.
-- Bodies come back by number, ahead of the consumers (`core.storage.paging`): a lane is HELD while
-  its head has none, plain entries wait in order. Selectors and dead-letter queues need the body
-  too, so it is read before they are asked; nothing is ever decided about a message that is not
-  there.
-- What came back and was passed over (a selector refused it) goes out again. What a browser looks at
-  never comes back: it is read for the browser alone (`core.dispatch.browsing`).
-- Over the window still at least the head of each lane is read: the window may be exceeded by
-  one message for each group, but no consumer ever waits for another one's backlog.
+- The newest bodies go first. A message that arrives while its queue is over the window is put out
+  once the pump had its chance to deliver it, and there are enough for one write. A persistent one
+  is in the store already; any other is spilled to the scratch file first.
+- The body of an acquired message never goes. No lane's head goes while anybody reads the queue.
+- Bodies come back by number, ahead of the consumers. A lane is HELD while its head has no body;
+  ungrouped entries wait in order. Selectors and dead-letter queues need the body too, so it is read
+  before they are asked. Nothing is ever decided about a message that is not there.
+- A body that came back and was passed over (a selector refused it) goes out again. A body that a
+  browser looks at never comes back: it is read for the browser alone (`core.dispatch.browsing`).
+- Over the window at least the head of each lane is still read. So the window may be exceeded by one
+  message for each group, but no consumer ever waits for another one's backlog.
 
-A body that is damaged is reported in `damages` and leaves the queue, but not the disk.
+A body that is damaged is reported in `damages`. Its entry leaves the queue, but not the disk.
 
-Page: which bodies of a queue are read next, together.
-
-What consumers come to first is wanted first: messages that ran out while they were away, then plain
-ones in their order, then the heads of lanes that wait for theirs. Nothing is asked for twice, and
-no page is so large that the commits behind it would wait long. While the queue is over its window
-only what a consumer waits for is read, not what comes after it.
+A `Page` is what is read of a queue next, together. What consumers come to first is wanted first:
+messages that ran out while consumers were away, then ungrouped ones in their order, then the heads
+of lanes that wait for their body. Nothing is asked for twice. No page is so large that the commits
+behind it would wait long. While the queue is over its window, only what a consumer waits for is
+read, and not what comes after it.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from covey.config.settings import BrokerSettings
 from covey.core.dispatch.browsing import ReadAhead
@@ -43,8 +41,10 @@ from covey.core.model.entry import ASIDE, GONE, KEPT, NOWHERE, PENDING, STORING,
 from covey.core.model.message import Message
 from covey.core.queue.queue import Queue
 from covey.core.queue.storage_state import StorageState
-from covey.core.storage.commits import Commits
 from covey.core.storage.store import DAMAGES_MAX, BodyRecord
+
+if TYPE_CHECKING:
+    from covey.core.storage.commits import Commits
 
 # Not Final, so that a test of the compiled pager can make it small.
 PAGE_MESSAGES = 512  # read at a time: larger ones hold up the commits behind them
@@ -173,9 +173,6 @@ class Pager:
         self._asked: dict[int, _Asked] = {}
         self._fresh: list[tuple[Queue, Entry]] = []  # newcomers of queues over their window
         self._fresh_size = 0
-        commits.arrived = self.arrived
-        commits.spilled = self.spilled
-        commits.store.paged = self.paged
 
     @property
     def pages_under_way(self) -> int:
@@ -201,13 +198,9 @@ class Pager:
             if not self._is_over(queue):
                 continue
             if entry.stored != NOWHERE:
-                self._put_out(queue, entry)
+                self.put_out(queue, entry)
             elif entry.state == PENDING and queue.storage_state.number:
                 self.commits.spill(queue, entry)
-
-    def spilled(self, queue: Queue, entry: Entry) -> None:
-        """Hear that a body is in the scratch file."""
-        self._put_out(queue, entry)
 
     def serve(self, queue: Queue) -> None:
         """Look after a queue whose pump has run: count, put out, read ahead."""
@@ -234,7 +227,8 @@ class Pager:
     def _is_over(self, queue: Queue) -> bool:
         return queue.storage_state.resident > self.window_queue or self.total > self.window_total
 
-    def _put_out(self, queue: Queue, entry: Entry) -> None:
+    def put_out(self, queue: Queue, entry: Entry) -> None:
+        """Let a body go that is on the disk, unless somebody needs it in memory."""
         lane = entry.lane
         state = queue.state
         is_head = lane.head is entry
@@ -260,18 +254,15 @@ class Pager:
         while loaded and loaded[0].state == GONE:
             loaded.popleft()
         while len(loaded) > LOADED_MIN and self._is_over(queue):
-            self._put_out(queue, loaded.popleft())
+            self.put_out(queue, loaded.popleft())
         if len(loaded) > storage_state.loaded_limit:
             storage_state.loaded = deque(entry for entry in loaded if entry.state != GONE)
             storage_state.loaded_limit = max(LOADED_MIN, 2 * len(storage_state.loaded))
 
     # In.
 
-    def paged(self, ticket: int, bodies: list[BodyRecord], error: Exception | None) -> None:
+    def paged(self, ticket: int, bodies: list[BodyRecord]) -> None:
         """Take bodies the store has read; what it could not read is damaged."""
-        if error is not None:
-            self.commits.fail(error)
-            return
         asked = self._asked.pop(ticket)
         queue, read_ahead = asked.queue, asked.read_ahead
         if read_ahead is None:

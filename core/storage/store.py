@@ -1,17 +1,13 @@
 """MessageStore: where persistent messages survive the process.
 
-Completion-based: nothing in the core waits for a disk. The core issues changes as it works; at
-the end of a turn it calls `flush(ticket)`, and once everything issued before is on stable
-storage the store calls `finished`. Bodies are asked for by `page(ticket, places)` and come
-through `paged`. All three calls back are made on the loop's own thread:
+Nothing in the core waits for a disk. The core issues changes as it works. At the end of a turn it
+calls `flush(ticket)`. Once everything issued before is on stable storage, the store tells its
+listener (`core.storage.listener`). Bodies are asked for by `page(ticket, places)`, and come the
+same way.
 
-    finished(ticket, error)       on disk; or an error, which is final: promise nothing any more
-    paged(ticket, bodies, error)  the bodies asked for; one that is missing or damaged is not there
-    pressed(reason)               producers should wait ("the disk is full"); "": they may go on
-
-A batch is atomic: changes issued between two flushes are on disk all or not at all, which is
-what makes a transaction one. A queue is known to the store by a number, since two virtual hosts
-may each have a queue of one name; the core gives numbers out, from `FIRST_QUEUE` up.
+A batch is atomic: changes issued between two flushes are on disk all or not at all. This is what
+makes a transaction one. The store knows a queue by a number, since two virtual hosts may each have
+a queue of one name. The core gives the numbers out, from `FIRST_QUEUE` up.
 
 Group ownership is not stored: after a restart every group is without an owner.
 """
@@ -19,7 +15,7 @@ Group ownership is not stored: after a restart every group is without an owner.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple
 
@@ -27,6 +23,7 @@ from mypy_extensions import mypyc_attr
 
 from covey.config.settings import StoreSettings
 from covey.core.model.message import Message
+from covey.core.storage.listener import NobodyYet, StoreListener
 
 FIRST_QUEUE: Final = 1  # 0 means: the store does not know this queue
 QUEUE: Final = "queue"
@@ -100,11 +97,6 @@ class BodyRecord(NamedTuple):
     body: bytes
 
 
-Finished = Callable[[int, Exception | None], None]
-Paged = Callable[[int, list[BodyRecord], Exception | None], None]
-Pressed = Callable[[str], None]
-
-
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MessageStore(ABC):
     """The seam of the durable store."""
@@ -113,12 +105,14 @@ class MessageStore(ABC):
     is_durable: ClassVar[bool] = True
 
     def __init__(self) -> None:
-        self.finished: Finished = _not_listening
-        self.paged: Paged = _not_listening
-        self.pressed: Pressed = _not_listening
+        self.listener: StoreListener = NobodyYet()
         self.damages: list[str] = []  # what was found damaged or missing, with its place
         self.losses: list[str] = []  # what was confirmed and cannot be found, without any names
         self.exposed: list[str] = []  # what other users may read or change, and who
+
+    def listen(self, listener: StoreListener) -> None:
+        """Report to this listener from now on."""
+        self.listener = listener
 
     # What a restart finds; asked once, in this order, before anything is issued.
 
@@ -208,16 +202,12 @@ class MessageStore(ABC):
 
     @abstractmethod
     def flush(self, ticket: int) -> None:
-        """Hand over everything issued so far; `finished` reports the ticket later."""
+        """Hand over everything issued so far; the listener hears of it later."""
 
     @abstractmethod
     def page(self, ticket: int, places: list[Place]) -> None:
-        """Read bodies back; `paged` brings them later."""
+        """Read bodies back; the listener gets them later."""
 
     @abstractmethod
     def close(self) -> None:
         """Finish what was handed over and let go of the disk."""
-
-
-def _not_listening(*_: object) -> None:
-    raise AssertionError("the store reported before anybody listened")

@@ -203,7 +203,7 @@ async def _publish(ask: Ask, session: Session, target: Destination, message: Htt
     session.client = sender
     ended = sender.ended
     message.sender = session.id
-    broker.publish(session, (target,), message, ended.set)
+    broker.publishing.publish(session, (target,), message, ended.set)
     broker.run(ask.now)
     with anyio.move_on_after(ROOM_WAIT_S):
         await ended.wait()

@@ -58,9 +58,10 @@ class Producer:
         """Publish a message whose head has come before; what is its own, the parser has."""
         try:
             message = self._message(plan, own.body)
-            is_bare = plan.is_direct and not own.receipt and not own.given_id
-            if not is_bare or not self._publishing.try_put(self._session, plan.targets, message):
+            if not plan.is_direct or own.receipt or own.given_id:
                 self._publish(plan, message, own)
+            elif not self._publishing.try_put(self._session, plan.targets, message):
+                self._publishing.publish(self._session, plan.targets, message)
         except BrokerError as error:
             self._engine.fail(error, own.receipt.decode() if own.receipt else plan.receipt)
 
@@ -91,7 +92,7 @@ class Producer:
                 begun.answer(answer)
         elif not self._publishing.try_put(session, plan.targets, message):
             done = receipts.sender([answer]) if answer else None
-            self._publishing.place(session, plan.targets, message, done)
+            self._publishing.publish(session, plan.targets, message, done)
         elif answer:
             receipts.owe(answer)
 

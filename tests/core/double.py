@@ -49,7 +49,7 @@ class HeldStore(MemoryStore):
     def write(self) -> None:
         """Finish everything that was handed over."""
         while self.tickets:
-            self.finished(self.tickets.pop(0), None)
+            self.listener.finished(self.tickets.pop(0), None)
 
 
 class Reader(Consumer):
@@ -103,7 +103,9 @@ class Person:
         done: list[str] = []
         broker = self.room.broker
         message = letter(name, size=size, **options)
-        broker.publish(self.session, places(destination), message, lambda: done.append(name))
+        broker.publishing.publish(
+            self.session, places(destination), message, lambda: done.append(name)
+        )
         broker.run(self.room.now, self.session)
         return done
 

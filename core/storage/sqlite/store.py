@@ -180,13 +180,13 @@ class SqliteStore(MessageStore):
         self._writer.look()
 
     def flush(self, ticket: int) -> None:
-        """Hand over everything issued so far; `finished` reports the ticket later."""
+        """Hand over everything issued so far; the listener hears of it later."""
         changes, self._changes = self._changes, Changes()
         changes.tickets.append(ticket)
         self._writer.submit(changes)
 
     def page(self, ticket: int, places: list[Place]) -> None:
-        """Read bodies back; `paged` brings them later."""
+        """Read bodies back; the listener gets them later."""
         self._writer.ask(Page(ticket, [place_of(queue, seq) for queue, seq in places]))
 
     def close(self) -> None:
@@ -204,8 +204,8 @@ class SqliteStore(MessageStore):
         if report is None:
             return
         for ticket in report.tickets:
-            self.finished(ticket, report.error)
+            self.listener.finished(ticket, report.error)
         for page in report.pages:
-            self.paged(page.ticket, page.bodies, report.error)
+            self.listener.paged(page.ticket, page.bodies, report.error)
         if report.pressure is not None:
-            self.pressed(report.pressure)
+            self.listener.pressed(report.pressure)

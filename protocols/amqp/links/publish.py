@@ -163,7 +163,7 @@ class ProducerLink(IncomingLink):
     def _place(self, delivery: int, targets: tuple[Destination, ...], message: AmqpMessage) -> None:
         """Publish a message that may have to wait for room, or goes to several places."""
         done = None if delivery == SETTLED else Answers(self, delivery)
-        self.engine.broker.publish(self.session, targets, message, done)
+        self._publishing.publish(self.session, targets, message, done)
 
     def _owe(self, delivery: int) -> None:
         """Accept a message when it is safe."""

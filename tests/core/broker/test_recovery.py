@@ -286,14 +286,16 @@ def test_durable_subscription_comes_back_with_topics_selector_and_messages(
     )
     house.host.bind(durable, places)
     for name, body in (("news", b"long"), ("news", b"x"), ("prices.ibm", b"also long")):
-        house.broker.publish(house.session, (Destination(Kind.TOPIC, name),), Note(body))
+        house.broker.publishing.publish(house.session, (Destination(Kind.TOPIC, name),), Note(body))
     house.rest()
     house = house.restart()
     assert house.host.durables["d"].destinations == places
     assert house.host.durables["d"].binding.not_from == "c"
     for name in ("news", "prices.msft", "other"):
         for body in (b"later", b"y"):
-            house.broker.publish(house.session, (Destination(Kind.TOPIC, name),), Note(body))
+            house.broker.publishing.publish(
+                house.session, (Destination(Kind.TOPIC, name),), Note(body)
+            )
     house.rest()
     queue = house.host.durables["d"].queue
     assert queue.state.index.count == 4
@@ -305,7 +307,7 @@ def test_changed_and_destroyed_durable_subscriptions_stay_so(tmp_path: Path) -> 
     news = (Destination(Kind.TOPIC, "news"),)
     for name in ("kept", "destroyed"):
         house.host.bind(house.host.make_durable(name), news)
-    house.broker.publish(house.session, news, Note(b"x"))
+    house.broker.publishing.publish(house.session, news, Note(b"x"))
     house.rest()
     kept = house.host.durables["kept"]
     kept.binding.selector = compile_selector("size > 1")

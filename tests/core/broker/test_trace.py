@@ -43,7 +43,7 @@ class World:
         message = Letter()
         message.group = group
         self.broker.turn(now)
-        self.broker.publish(self.session, (Destination(Kind.QUEUE, "work"),), message)
+        self.broker.publishing.publish(self.session, (Destination(Kind.QUEUE, "work"),), message)
         self.broker.run(now)
 
     def read(self) -> None:

@@ -13,7 +13,7 @@ def test_a_queue_that_comes_back_goes_on_counting_unless_it_was_temporary() -> N
     host = room.broker.hosts[0]
     for name, number in (("a", 2), ("temp.default.1.x", 1)):
         queue = host.queue(name)
-        queue.owner.fill(queue, letter("x"))
+        queue.owner.put(queue, letter("x"))
         host.delete_queue(name, "gone")
         assert host.queue(name).next_seq == number
 

@@ -53,7 +53,7 @@ def gather(person: Person, destination: str, *names: str, **options: int) -> Non
     """Publish within one turn, which goes on."""
     for name in names:
         message = letter(name, **options)
-        person.room.broker.publish(person.session, places(destination), message)
+        person.room.broker.publishing.publish(person.session, places(destination), message)
 
 
 def test_what_comes_in_a_row_is_handed_out_at_the_end_of_the_turn() -> None:

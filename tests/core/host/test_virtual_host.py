@@ -83,7 +83,7 @@ def test_a_queue_with_a_parked_group_is_not_swept_though_it_is_empty() -> None:
     room = Room()
     host = room.broker.hosts[0]
     queue = host.queue("a")
-    queue.owner.fill(queue, letter("x", group="g"))
+    queue.owner.put(queue, letter("x", group="g"))
     park(queue, "g", room.now, parked=True)
     purge(queue, room.now)
     room.wait(31)

@@ -66,7 +66,7 @@ class World:
     def send(self, name: str, group: str = "") -> None:
         message = Note(10)
         message.group = group
-        self.broker.publish(self.session, (Destination(Kind.QUEUE, name),), message)
+        self.broker.publishing.publish(self.session, (Destination(Kind.QUEUE, name),), message)
         self.broker.run(NOW)
 
     def read(self, name: str, credit: int = 10, kind: Kind = Kind.QUEUE) -> Subscription:
@@ -236,7 +236,7 @@ def test_a_groups_oldest_message_may_be_one_that_is_out(world: World) -> None:
 
 def test_the_brokers_messages_are_those_of_durable_subscriptions_too(world: World) -> None:
     world.host.make_durable("d")
-    world.broker.publish(world.session, (Destination(Kind.DSUB, "d"),), Note(10))
+    world.broker.publishing.publish(world.session, (Destination(Kind.DSUB, "d"),), Note(10))
     world.send("q")
     (broker,) = world.admin.entities("broker", NOW)
     assert (broker["queues"], broker["messages"], broker["bytes"]) == (1, 2, 20)
@@ -263,7 +263,7 @@ def test_the_groups_of_a_durable_subscription_are_managed_like_a_queues(
     reader = world.read("d", kind=Kind.DSUB).consumers[0]
     message = Note(10)
     message.group = "a"
-    world.broker.publish(world.session, (Destination(Kind.DSUB, "d"),), message)
+    world.broker.publishing.publish(world.session, (Destination(Kind.DSUB, "d"),), message)
     world.broker.run(NOW)
     assert world.admin.read("queue", name, NOW)["name"] == "dsub:d"
     assert world.admin.read("group", "dsub:d/a", NOW)["owner"] == reader.id

@@ -43,7 +43,7 @@ def room_of(full_policy: FullPolicy = "block", quota_messages: int = 0, quota: i
 def quote(person: Person, stock: str | int | None, name: str, *, size: int = 1) -> None:
     message = Letter(size, name=name, stock=stock)
     room = person.room
-    room.broker.publish(person.session, places("/queue/a"), message)
+    room.broker.publishing.publish(person.session, places("/queue/a"), message)
     room.broker.run(room.now)
 
 

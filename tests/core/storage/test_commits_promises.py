@@ -17,7 +17,7 @@ def test_session_waits_for_the_batch_that_holds_its_own_changes_and_no_other() -
     assert third.send("/queue/a", "3") == ["3"], "nothing of it goes to the disk"
     four = first.send("/queue/a", "4")
     assert (one, two, four) == ([], [], [])
-    store.finished(store.tickets.pop(0), None)
+    store.listener.finished(store.tickets.pop(0), None)
     assert (one, two, four) == (["1"], [], ["4"])
     store.write()
     assert two == ["2"]

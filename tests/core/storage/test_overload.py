@@ -91,10 +91,10 @@ def test_messages_of_a_durable_subscription_are_messages_too(tmp_path: Path) -> 
     house = House(tmp_path, Settings(broker=limits))
     house.host.make_durable("d")
     place = (Destination(Kind.DSUB, "d"),)
-    house.broker.publish(house.session, place, Note(BODY))
+    house.broker.publishing.publish(house.session, place, Note(BODY))
     house.rest()
     house.broker.rounds.weigh(501)
-    house.broker.publish(house.session, place, Note(BODY))
+    house.broker.publishing.publish(house.session, place, Note(BODY))
     assert house.session.is_blocked
     house.rest()
     house.store.close()

@@ -14,13 +14,13 @@ from covey.config.queues import GroupSettings, QueueSettings
 from covey.config.settings import BrokerSettings, Settings
 from covey.core.model.consumer import Window
 from covey.core.model.entry import Entry, Outcome
+from covey.core.publishing.arrivals import restore
 from covey.core.queue.owner import Unowned
 from covey.core.queue.policy import strategy_of
 from covey.core.queue.queue import Queue
 from covey.core.selector import compile_selector
 from covey.core.storage import paging
 from covey.core.storage import paging as page
-from covey.core.storage.commits import restore
 from covey.core.storage.store import MessageRecord
 from covey.groups.key import GroupKey
 from tests.core.storage.sqlite.support import House, Note, small_windows
@@ -72,8 +72,8 @@ def check_counts(house: House) -> None:
     entries = list(house.queue("a").state.index)
     assert storage_state.resident == resident(house)
     assert storage_state.out == sum(entry.message is None for entry in entries)
-    assert house.broker.pager is not None
-    assert house.broker.pager.total == storage_state.resident
+    assert house.broker.commits.pager is not None
+    assert house.broker.commits.pager.total == storage_state.resident
 
 
 @pytest.mark.parametrize("groups", [0, 1, 3])
@@ -242,8 +242,8 @@ def test_browser_without_credit_reads_no_page_and_goes_on_when_it_has_some(tmp_p
     house.queue("a").join(browser, 0.0)
     house.rest()
     assert browser.seen == sent[:30]
-    assert house.broker.pager is not None
-    assert house.broker.pager.pages_under_way == 0
+    assert house.broker.commits.pager is not None
+    assert house.broker.commits.pager.pages_under_way == 0
     browser.window.grant(1000, 0)
     house.rest()
     assert browser.seen == sent
@@ -299,12 +299,12 @@ def test_damaged_message_is_reported_and_the_rest_goes_on(tmp_path: Path) -> Non
     house = House(tmp_path, house.settings)
     got = drain(house, house.reader("a", 5))
     assert got == [body for seq, body in enumerate(sent, 1) if seq % 16 not in (3, 5)]
-    assert house.broker.pager is not None
-    first, second = house.broker.pager.damages[:2]
+    assert house.broker.commits.pager is not None
+    first, second = house.broker.commits.pager.damages[:2]
     assert first.startswith("queue a: message 3 cannot be read from the store: ")
     assert second.endswith("message 5 cannot be read from the store: nothing here reads messages"
                            " of the kind unknown")  # fmt: skip
-    assert len(house.broker.pager.damages) == 6
+    assert len(house.broker.commits.pager.damages) == 6
     house = house.restart()
     assert house.queue("a").state.index.count == 6, "what is damaged stays on the disk"
     house.store.close()
@@ -325,8 +325,8 @@ def test_deleted_queue_no_longer_counts(tmp_path: Path) -> None:
     filled(house, 50)
     house.host.delete_queue("a", "deleted")
     house.rest()
-    assert house.broker.pager is not None
-    assert house.broker.pager.total == 0
+    assert house.broker.commits.pager is not None
+    assert house.broker.commits.pager.total == 0
     house.store.close()
 
 
@@ -335,11 +335,11 @@ def test_bodies_of_a_queue_that_was_deleted_meanwhile_are_no_damage(tmp_path: Pa
     filled(house, 50)
     house.reader("a")
     house.broker.run(house.now)
-    assert house.broker.pager is not None
-    assert house.broker.pager.pages_under_way
+    assert house.broker.commits.pager is not None
+    assert house.broker.commits.pager.pages_under_way
     house.host.delete_queue("a", "deleted")
     house.rest()
-    assert house.broker.pager.damages == []
+    assert house.broker.commits.pager.damages == []
     house.store.close()
 
 

@@ -105,7 +105,7 @@ class World:
     def send(self, name: str, group: str = "", body: bytes = b"x") -> None:
         session = self.session()
         message = HttpMessage(Neutral(body=body, group_id=group))
-        self.broker.publish(session, (Destination(Kind.QUEUE, name),), message)
+        self.broker.publishing.publish(session, (Destination(Kind.QUEUE, name),), message)
         self.broker.drop(session, time.monotonic())
         self.broker.run(time.monotonic())
 

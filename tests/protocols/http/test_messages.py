@@ -89,7 +89,7 @@ def test_values_that_json_cannot_say_are_told_in_words(world: World) -> None:
     neutral = Neutral(properties={"inf": float("inf"), "bytes": b"\xff"})
     session = world.session()
     target = (Destination(Kind.QUEUE, "q"),)
-    world.broker.publish(session, target, HttpMessage(neutral))
+    world.broker.publishing.publish(session, target, HttpMessage(neutral))
     world.broker.run(time.monotonic())
     assert world.get(SEND)["items"][0]["properties"] == {"inf": "inf", "bytes": "/w=="}
 

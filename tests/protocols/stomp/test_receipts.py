@@ -62,7 +62,7 @@ def test_after_a_failure_of_the_store_no_receipt_leaves() -> None:
     client = world.connect()
     store.write()
     client.feed(persistent(1))
-    store.finished(store.tickets.pop(), OSError("the disk is gone"))
+    store.listener.finished(store.tickets.pop(), OSError("the disk is gone"))
     client.feed(persistent(2))
     store.write()
     world.wait(0.0)

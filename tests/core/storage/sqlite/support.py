@@ -19,6 +19,7 @@ from covey.core.naming.destination import Destination, Kind
 from covey.core.queue.queue import Queue
 from covey.core.security.users import Identity, Principal
 from covey.core.selector import Value
+from covey.core.storage.listener import StoreListener
 from covey.core.storage.sqlite.store import SqliteStore
 from covey.core.storage.store import QUEUE, BodyRecord, QueueRecord
 from tests.core.support import Reader
@@ -88,7 +89,7 @@ class Loop:
         return False
 
 
-class Bench:
+class Bench(StoreListener):
     """A SQLite store in a directory, and what it reported."""
 
     def __init__(
@@ -107,11 +108,15 @@ class Bench:
         self.page_error: Exception | None = None
         self.pressures: list[str] = []
         self.ticket = 0
-        self.store.finished = self.done.__setitem__
-        self.store.paged = self._paged
-        self.store.pressed = self.pressures.append
+        self.store.listen(self)
 
-    def _paged(self, ticket: int, bodies: list[BodyRecord], error: Exception | None) -> None:
+    def finished(self, ticket: int, error: Exception | None) -> None:
+        self.done[ticket] = error
+
+    def pressed(self, reason: str) -> None:
+        self.pressures.append(reason)
+
+    def paged(self, ticket: int, bodies: list[BodyRecord], error: Exception | None) -> None:
         self.pages[ticket] = bodies
         self.page_error = error
 
@@ -169,14 +174,14 @@ class House:
 
     def publish(self, name: str, note: Note, receipt: str = "") -> None:
         done = (lambda: self.receipts.append(receipt)) if receipt else None
-        self.broker.publish(self.session, (Destination(Kind.QUEUE, name),), note, done)
+        self.broker.publishing.publish(self.session, (Destination(Kind.QUEUE, name),), note, done)
 
     def rest(self) -> None:
         """Run until the disk has everything and nobody waits for a body."""
         broker = self.broker
-        assert broker.pager is not None
+        assert broker.commits.pager is not None
         broker.run(self.now)
-        while broker.commits.in_flight or broker.pager.pages_under_way or broker.is_dirty:
+        while broker.commits.in_flight or broker.commits.pager.pages_under_way or broker.is_dirty:
             if not broker.is_dirty:
                 self.loop.turn()
             broker.run(self.now)

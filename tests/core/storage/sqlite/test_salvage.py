@@ -270,7 +270,7 @@ def test_damage_met_while_serving_costs_the_damaged_bodies_only(
     readers = [house.reader(name) for name in QUEUES]
     house.rest()
     assert house.broker.promises.failure is None
-    assert house.broker.pager is not None and house.broker.pager.damages
+    assert house.broker.commits.pager is not None and house.broker.commits.pager.damages
     assert 2 * EACH < sum(len(reader.entries) for reader in readers) < 3 * EACH
     assert (tmp_path / (FILE + CHECK)).exists()
     house = house.restart()

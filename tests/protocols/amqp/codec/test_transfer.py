@@ -240,7 +240,7 @@ def test_an_answer_waits_for_no_commit_but_its_own() -> None:
     assert other.send(stranger, "3").remote_state == Delivery.ACCEPTED
     assert kept.remote_state == 0
     later = other.send(stranger, Message(body="4", durable=True))
-    store.finished(store.tickets.pop(0), None)
+    store.listener.finished(store.tickets.pop(0), None)
     peer.pump()
     other.pump()
     assert (kept.remote_state, later.remote_state) == (Delivery.ACCEPTED, 0)
