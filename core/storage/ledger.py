@@ -2,16 +2,17 @@
 """Ledger: what the store is told about queues and durable subscriptions, besides messages.
 
 Every queue gets a number here. A queue that may come back (all but temporary ones) has a row in
-the store, and its sequence numbers are reserved there in blocks before they are given: so no
-number is ever given twice, whatever became of the messages that had them, and a browser or a
-stream reader may keep one as a bookmark over a crash. A restart goes on after the last block.
+the store. Its sequence numbers are reserved there in blocks before they are given. So no number is
+ever given twice, whatever became of the messages that had them, and a browser or a stream reader
+may keep one as a bookmark over a crash. A restart goes on after the last block.
 
-A queue that was swept away keeps its row, with its next number and nothing else, and the store's
-number of it. That of a temporary queue, or of a name that is forgotten, is free for another: there
-are two million of them, and connections come and go for years.
+A queue that was swept away keeps its row, with its next number and nothing else, and its number in
+the store. The number of a temporary queue, or of a name that is forgotten, is free for another:
+there are two million of them, and connections come and go for years.
 
-What somebody may rely on after a restart is a promise, for which a receipt waits: a declared queue,
-a durable subscription, the end of either. The row of any other queue, and its blocks, are not.
+A promise is what somebody may rely on after a restart: a declared queue, a durable subscription,
+the end of either. A receipt waits for it. The row of any other queue, and its blocks, are no
+promise.
 """
 
 from __future__ import annotations

@@ -10,10 +10,10 @@ Each cause is a gate, with its reason while it is shut:
 | `behind`   | more than `unwritten_max` is on its way to the disk    | who sends persistent ones |
 | `spilling` | the same, of bodies that memory has no room for        | everybody                 |
 
-Whoever finds a gate shut waits there with its message, which is not taken
-(`core.publishing.publishing`): so it does not help to connect anew for each message. When a gate
-opens those who wait there try again, and may find another one shut. Nobody waits for memory while
-no queue holds a message: waiting would free nothing.
+A producer that finds a gate shut waits there with its message (`core.publishing.publishing`). The
+message is not taken, so it does not help to connect anew for each message. When a gate opens, those
+who wait there try again, and may find another gate shut. Nobody waits for memory while no queue
+holds a message: waiting would free nothing.
 """
 
 from __future__ import annotations
