@@ -63,23 +63,26 @@ class Promises:
 
     def after(self, session: Session, callback: Callable[[], None]) -> None:
         """Call back when what the session did so far is safe; at once if it is."""
-        waiting = self._waiting(session)
+        waiting = self._claim(session)
         if waiting is not None:
             waiting.append(callback)
         elif self.failure is None:
             callback()
 
-    def is_safe(self, session: Session) -> bool:
-        """Return True if what the session did so far is safe."""
-        return self._waiting(session) is None and self.failure is None
+    def claim_safe(self, session: Session) -> bool:
+        """Claim what was done for the session; return True if all that it did is safe."""
+        return self._claim(session) is None and self.failure is None
 
-    def is_last(self, session: Session, callback: Callable[[], None] | None) -> bool:
-        """Return True if this is what will be called last when what the session did is safe."""
-        waiting = self._waiting(session)
+    def claim_behind(self, session: Session, callback: Callable[[], None] | None) -> bool:
+        """Claim what was done for the session; return True if the callback waits for it, too.
+
+        It does if it is the last to be called when what the session did is safe.
+        """
+        waiting = self._claim(session)
         return waiting is not None and len(waiting) > 0 and waiting[-1] is callback
 
-    def _waiting(self, session: Session) -> list[Callable[[], None]] | None:
-        """Return those to be called when what the session did so far is safe; None if it is."""
+    def _claim(self, session: Session) -> list[Callable[[], None]] | None:
+        """Claim what was done; return those to be called when it is safe, None if it is."""
         if self.is_unclaimed:  # as in `claim`; this is asked for each message with a receipt
             self.is_unclaimed = False
             session.ticket = self.ticket + 1

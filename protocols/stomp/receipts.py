@@ -53,7 +53,7 @@ class Receipts:
         promises = engine.broker.promises
         session = engine.session
         assert session is not None
-        if promises.is_last(session, self._send_gathered):
+        if promises.claim_behind(session, self._send_gathered):
             self._gathered.append(frame)
             self.pending += 1
         else:

@@ -84,7 +84,7 @@ class ProducerLink(IncomingLink):
             self._place(delivery, targets, message)
         elif delivery == SETTLED:
             return
-        elif self._promises.is_safe(session):
+        elif self._promises.claim_safe(session):
             self.answer(delivery, ACCEPTED_STATE)
         else:
             self._owe(delivery)
@@ -167,7 +167,7 @@ class ProducerLink(IncomingLink):
 
     def _owe(self, delivery: int) -> None:
         """Accept a message when it is safe."""
-        if self._answers is not None and self._promises.is_last(self.session, self._answers):
+        if self._answers is not None and self._promises.claim_behind(self.session, self._answers):
             self._answers.deliveries.append(delivery)
         else:
             self._answers = Answers(self, delivery)
