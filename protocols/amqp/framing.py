@@ -56,6 +56,23 @@ LIVES: Final = (BEGIN, ATTACH, DETACH, END)  # of sessions and links
 UNREAD_MAX: Final = 4 * 1024 * 1024  # bytes of answers; clients read what they have asked for
 
 
+class LifecycleFrame:
+    """A frame that proton is told of: what of it is known here, and the link that comes of it.
+
+    Proton's events name no frame: whoever handles one looks here.
+    """
+
+    __slots__ = ("channel", "delivery_count", "handle", "has_source", "link")
+
+    def __init__(self, channel: Channel | None) -> None:
+        self.channel = channel  # the session it is on, or begins
+        # Of an attach; a detach has a handle, too.
+        self.handle = 0
+        self.delivery_count = 0
+        self.has_source = False
+        self.link: AnyLink | None = None  # made by an attach, until proton has given its handle
+
+
 class Channels:
     """The sessions of one connection, by the peer's numbers."""
 
@@ -67,12 +84,7 @@ class Channels:
         self.peer_number_max = CHANNEL  # the highest number of a session that the peer takes
         self.said: list[bytes] = []  # frames that wait to be written
         self._unread = 0  # bytes of them
-        # Of the frame that proton is told of.
-        self.current: Channel | None = None
-        self.handle = 0
-        self.delivery_count = 0
-        self.has_source = False
-        self.joining: AnyLink | None = None  # the link that it has made
+        self.current: LifecycleFrame | None = None  # the last that proton was told of
         self._transfer = Transfer()
         self._rest = b""  # of a frame that is not complete yet
         self._has_begun = False  # the protocol's header has come
@@ -176,7 +188,7 @@ class Channels:
         self, channel: Channel | None, number: int, frame: bytes, code: int, place: int
     ) -> None:
         """Have proton handle a frame of the lives of session and link."""
-        self.current = channel
+        current = self.current = LifecycleFrame(channel)
         size = len(frame)
         if code == OPEN and number:
             raise ProtocolError(f"open on channel {number}, not 0", "framing-error")
@@ -191,21 +203,22 @@ class Channels:
             if min(values[1:4]) < 0:
                 cause = "a begin without next-outgoing-id, incoming-window and outgoing-window"
                 raise ProtocolError(cause, "decode-error")
-            self.current = Channel(self.engine, number, values[1], values[2])
+            current.channel = Channel(self.engine, number, values[1], values[2])
             if values[4] >= 0:
-                self.current.peer_handle_max = values[4]
+                current.channel.peer_handle_max = values[4]
         elif code == ATTACH and channel is not None:
-            self.handle, self.delivery_count, self.has_source = read_attach(frame, place, size)
-            if self.handle in channel.links:
-                cause = f"channel {number}: a link has the handle {self.handle} already"
+            attach = read_attach(frame, place, size)
+            current.handle, current.delivery_count, current.has_source = attach
+            if current.handle in channel.links:
+                cause = f"channel {number}: a link has the handle {current.handle} already"
                 self.end(channel, RefusedError(cause, "handle-in-use"))
             elif len(channel.links) > channel.peer_handle_max:
                 cause = f"channel {number}: the peer takes {len(channel.links)} links only"
                 self.end(channel, RefusedError(cause, "limit"))
         elif code == DETACH and channel is not None:
-            self.handle = numbers(frame, place, size, 1)[0][0]
-            if self.handle not in channel.links:
-                channel.miss(self.handle)
+            current.handle = numbers(frame, place, size, 1)[0][0]
+            if current.handle not in channel.links:
+                channel.miss(current.handle)
         if channel is not None and channel.is_ended and code in (ATTACH, DETACH):
             return
         if code in LIVES:
@@ -213,7 +226,7 @@ class Channels:
         else:
             self.engine.push(frame)
         if channel is not None and code == DETACH:
-            channel.links.pop(self.handle, None)
+            channel.links.pop(current.handle, None)
         elif channel is not None and code == END:
             channel.is_ended = True
             del self.open[number]
@@ -262,16 +275,19 @@ class Channels:
         Proton knows nothing of windows and credit: the flow that it puts behind each begin tells
         nobody anything.
         """
+        current = self.current
         at = len(AMQP_HEADER) if frames.startswith(AMQP_HEADER[:4]) else 0
         parts.append(frames[:at])
         while len(frames) - at >= HEAD_SIZE:
             size, rest = HEAD.unpack_from(frames, at)
             code, place = code_of(frames, at + WORD * (rest >> 24), at + size)
-            if code == BEGIN and self.current is not None:
-                self.current.own_number = rest & CHANNEL
-            elif code == ATTACH and self.joining is not None:
-                self.joining.attached(read_attach(frames, place, at + size)[0])
-                self.joining = None
+            if current is None:
+                pass  # the peer has sent its header, and no frame yet
+            elif code == BEGIN and current.channel is not None:
+                current.channel.own_number = rest & CHANNEL
+            elif code == ATTACH and current.link is not None:
+                current.link.attached(read_attach(frames, place, at + size)[0])
+                current.link = None
             if code != FLOW:
                 parts.append(frames[at : at + size])
             at += size

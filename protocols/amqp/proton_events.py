@@ -94,8 +94,9 @@ class Events:
         """Open a session."""
         if self.engine.session is None:
             raise ProtocolError("begin on a connection that is not open", "illegal-state")
-        channel = self.engine.channels.current
-        assert channel is not None
+        begin = self.engine.channels.current
+        assert begin is not None and begin.channel is not None
+        channel = begin.channel
         channel.pointer = lib.pn_event_session(event)
         self.engine.channels.open[channel.number] = channel
         session = session_at(channel.pointer)
@@ -104,10 +105,11 @@ class Events:
 
     def on_link_open(self, event: Pointer) -> None:
         """Open a link, or refuse it."""
-        channels = self.engine.channels
-        if self.engine.session is not None and channels.current is not None:
-            link = link_at(lib.pn_event_link(event))
-            self.engine.links.attach(link, channels.current, channels.handle)
+        attach = self.engine.channels.current
+        if self.engine.session is None or attach is None or attach.channel is None:
+            return
+        link = link_at(lib.pn_event_link(event))
+        self.engine.links.attach(link, attach.channel, attach)
 
     def on_link_close(self, event: Pointer) -> None:
         """End a link for good."""

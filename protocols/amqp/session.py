@@ -53,6 +53,7 @@ from covey.protocols.amqp.outcomes import ACCEPTED, NO_STATE, read_state
 
 if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
+    from covey.protocols.amqp.framing import LifecycleFrame
     from covey.protocols.amqp.proton_wire import Pointer
 
 
@@ -200,15 +201,15 @@ class Channel:
         self.is_flow_due = False
         self.is_due = False  # in the connection's list of those with something to say
 
-    def join(self, link: AnyLink, handle: int, delivery_count: int) -> None:
-        """Let a link in that the peer attaches under a handle; it counts deliveries from there."""
+    def join(self, link: AnyLink, attach: LifecycleFrame) -> None:
+        """Let a link in that the peer attaches; its deliveries count from where the attach says."""
         if isinstance(link, IncomingLink):
-            link.delivery_count = delivery_count
-            self.incoming[handle] = link
-        self.links[handle] = link
-        self.engine.channels.joining = link
+            link.delivery_count = attach.delivery_count
+            self.incoming[attach.handle] = link
+        self.links[attach.handle] = link
+        attach.link = link
         link.channel = self
-        link.handle = handle
+        link.handle = attach.handle
 
     def leave(self, handle: int) -> None:
         """Let a link go that has ended here; its handle stays in use until the peer ends it."""

@@ -37,6 +37,7 @@ from covey.protocols.amqp.session import AnyLink, Channel
 
 if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
+    from covey.protocols.amqp.framing import LifecycleFrame
 
 
 class Links:
@@ -49,9 +50,9 @@ class Links:
         self._to_close: list[tuple[AnyLink, BrokerError]] = []
         self.leaving: set[Pointer] = set()  # ended here, which the peer has still to confirm
 
-    def attach(self, link: Link, channel: Channel, handle: int) -> None:
+    def attach(self, link: Link, channel: Channel, attach: LifecycleFrame) -> None:
         """Answer an attach: open the link, or refuse it."""
-        channel.links[handle] = None  # what is sent to a link that is refused goes nowhere
+        channel.links[attach.handle] = None  # what is sent to a link that is refused goes nowhere
         try:
             if link.name is None:
                 raise RefusedError("an attach without the link's name", "invalid")
@@ -60,7 +61,7 @@ class Links:
                 raise RefusedError(f"the connection has {limit} links already", "limit")
             self._take_over(link)
             if link.is_receiver:
-                made: AnyLink = self._attach_incoming(link)
+                made: AnyLink = self._attach_incoming(link, attach)
             else:
                 made = self._attach_outgoing(link)
         except BrokerError as error:
@@ -68,7 +69,7 @@ class Links:
             return
         self.open[link._impl] = made
         self._named[link.name, link.is_receiver] = made
-        channel.join(made, handle, self.engine.channels.delivery_count)
+        channel.join(made, attach)
         link.snd_settle_mode = link.remote_snd_settle_mode
         link.rcv_settle_mode = link.remote_rcv_settle_mode
         link.open()
@@ -151,11 +152,11 @@ class Links:
             cause = f"{limit} links were ended, and no detach has come for one"
             self.engine.fail(RefusedError(cause, "limit"))
 
-    def _attach_incoming(self, link: Link) -> IncomingLink:
+    def _attach_incoming(self, link: Link, attach: LifecycleFrame) -> IncomingLink:
         engine = self.engine
         link.source.copy(link.remote_source)
         link.target.copy(link.remote_target)
-        if engine.channels.has_source:
+        if attach.has_source:
             link.source.type = Terminus.SOURCE  # also where nothing is in it
         link.max_message_size = engine.settings.max_message_size
         made: IncomingLink
