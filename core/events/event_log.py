@@ -243,7 +243,7 @@ PUSH_EVERY_S: Final = 0.05  # at the end, while the pipe is full
 FILES: Final = "*events-*.parquet*"  # of every run, and those not finished yet
 EXPOSED_TOLD: Final = 5  # files of a log that are named; there may be thousands
 
-PACKAGES: Final = ("pyarrow", "numpy")
+PACKAGES: Final = ("pyarrow", "numpy")  # that the child imports
 
 
 class EventWriter(ChunkTaker):
@@ -258,11 +258,13 @@ class EventWriter(ChunkTaker):
         rotate_age_s: float,
         backlog_max: int,
         allow_open_files: bool = False,
+        packages: tuple[str, ...] = PACKAGES,
     ) -> None:
-        """Start the child; raises StoreError if it cannot work here."""
+        """Start the child; raises StoreError if it cannot work here, or lacks a package."""
         self._backlog_max = backlog_max
         self._backlog: deque[bytes] = deque()
         self._backlog_bytes = 0
+        _check_packages(packages)
         _check(directory)
         if not allow_open_files:
             _close(directory)
@@ -336,13 +338,16 @@ class EventWriter(ChunkTaker):
         self.failure = f"its writer ended with exit code {code}"
 
 
-def _check(directory: Path) -> None:
-    missing = [name for name in PACKAGES if find_spec(name) is None]
+def _check_packages(packages: tuple[str, ...]) -> None:
+    missing = [name for name in packages if find_spec(name) is None]
     if missing:
         raise StoreError(
             f"event_log.dir: an event log needs {' and '.join(missing)};"
             " scripts/setup pipeline installs them, or Covey's extra 'pipeline'"
         )
+
+
+def _check(directory: Path) -> None:
     try:
         directory.mkdir(OWNER_ONLY, parents=True, exist_ok=True)
     except OSError as error:

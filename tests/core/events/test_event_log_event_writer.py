@@ -11,16 +11,23 @@ import pytest
 
 from covey.core.clock import Clock
 from covey.core.errors import StoreError
-from covey.core.events import event_log as event_writer
 from covey.core.events.event import EventKind
-from covey.core.events.event_log import EventLog, EventWriter
+from covey.core.events.event_log import PACKAGES, EventLog, EventWriter
 
 
 def writer_in(
-    directory: Path, rotate_bytes: int = 1 << 20, backlog_max: int = 1 << 26
+    directory: Path,
+    rotate_bytes: int = 1 << 20,
+    backlog_max: int = 1 << 26,
+    packages: tuple[str, ...] = PACKAGES,
 ) -> EventWriter:
     return EventWriter(
-        directory, "r1", rotate_bytes=rotate_bytes, rotate_age_s=60.0, backlog_max=backlog_max
+        directory,
+        "r1",
+        rotate_bytes=rotate_bytes,
+        rotate_age_s=60.0,
+        backlog_max=backlog_max,
+        packages=packages,
     )
 
 
@@ -154,9 +161,6 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         writer_in(tmp_path / "file")
 
 
-def test_missing_packages_are_named_with_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(event_writer, "PACKAGES", ("no_such_package",))
+def test_missing_packages_are_named_with_the_command(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no_such_package; scripts/setup pipeline installs them"):
-        writer_in(tmp_path)
+        writer_in(tmp_path, packages=("no_such_package",))
