@@ -20,14 +20,14 @@ from cachetools import LRUCache
 
 from covey.config.settings import BrokerSettings
 
-TALLIES_MAX: Final = 10_000  # names and addresses that are counted; the longest quiet is forgotten
+FAILED_MAX: Final = 10_000  # names and addresses that are counted; the longest quiet is forgotten
 KNOWN_MAX: Final = 10_000  # pairs of address and user that have logged in before
 SITE_BITS: Final = 64  # of an IPv6 address: what one site has
 
 Key = tuple[str, str, str]  # what is counted, an address or "", a user or ""
 
 
-class Tally:
+class FailedLogins:
     """The failures of one name, address or pair."""
 
     __slots__ = ("banned_until", "count", "since")
@@ -46,7 +46,7 @@ class Throttle:
         self.failures_max = failures_max
         self.window_s = window_s
         self.ban_s = ban_s
-        self._tallies: LRUCache[Key, Tally] = LRUCache(TALLIES_MAX)
+        self._failed: LRUCache[Key, FailedLogins] = LRUCache(FAILED_MAX)
         self._known: LRUCache[Key, None] = LRUCache(KNOWN_MAX)
 
     def wait_s(self, address: str, user: str, now: float) -> float:
@@ -54,7 +54,7 @@ class Throttle:
         site = site_of(address)
         pair = ("pair", site, user)
         keys = [pair] if pair in self._known else [("address", site, ""), ("user", "", user)]
-        bans = [self._tallies[key].banned_until for key in keys if key in self._tallies]
+        bans = [self._failed[key].banned_until for key in keys if key in self._failed]
         return max([0.0, *[until - now for until in bans]])
 
     def failed(self, address: str, user: str, now: float) -> None:
@@ -63,27 +63,27 @@ class Throttle:
             return
         site = site_of(address)
         for key in (("address", site, ""), ("user", "", user), ("pair", site, user)):
-            tally = self._tally(key, now)
-            tally.count += 1
-            if tally.count >= self.failures_max:
-                tally.banned_until = now + self.ban_s
-                tally.count = 0
+            failures = self._failures_of(key, now)
+            failures.count += 1
+            if failures.count >= self.failures_max:
+                failures.banned_until = now + self.ban_s
+                failures.count = 0
 
     def succeeded(self, address: str, user: str) -> None:
         """Remember a pair that is no stranger."""
         pair = ("pair", site_of(address), user)
-        self._tallies.pop(pair, None)
+        self._failed.pop(pair, None)
         self._known[pair] = None
 
-    def _tally(self, key: Key, now: float) -> Tally:
-        tally = self._tallies.get(key)
-        if tally is None:
-            tally = Tally(now)
-            self._tallies[key] = tally
-        elif now - tally.since > self.window_s:
-            tally.count = 0
-            tally.since = now
-        return tally
+    def _failures_of(self, key: Key, now: float) -> FailedLogins:
+        failures = self._failed.get(key)
+        if failures is None:
+            failures = FailedLogins(now)
+            self._failed[key] = failures
+        elif now - failures.since > self.window_s:
+            failures.count = 0
+            failures.since = now
+        return failures
 
 
 def throttle_of(limits: BrokerSettings) -> Throttle:

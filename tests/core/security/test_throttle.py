@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from covey.core.security.throttle import KNOWN_MAX, TALLIES_MAX, Throttle, site_of
+from covey.core.security.throttle import FAILED_MAX, KNOWN_MAX, Throttle, site_of
 
 HERE, THERE = "192.0.2.1", "198.51.100.7"
 
@@ -61,11 +61,11 @@ def test_a_limit_of_0_never_bans() -> None:
 
 def test_strangers_cannot_fill_the_memory() -> None:
     throttle = Throttle(3, window_s=60.0, ban_s=30.0)
-    for number in range(TALLIES_MAX):
+    for number in range(FAILED_MAX):
         throttle.failed(f"10.0.{number // 256}.{number % 256}", f"user{number}", 0.0)
     for number in range(KNOWN_MAX + 10):
         throttle.succeeded(HERE, f"user{number}")
-    assert len(throttle._tallies) <= TALLIES_MAX
+    assert len(throttle._failed) <= FAILED_MAX
     assert len(throttle._known) == KNOWN_MAX
 
 
@@ -73,7 +73,7 @@ def test_who_goes_on_guessing_is_not_forgotten_for_the_strangers_that_come_meanw
     throttle = Throttle(3, window_s=60.0, ban_s=30.0)
     for turn in range(3):
         throttle.failed(HERE, "ann", 0.0)
-        for number in range(TALLIES_MAX // 6):
+        for number in range(FAILED_MAX // 6):
             throttle.failed(
                 f"10.{turn}.{number // 256}.{number % 256}", f"user{turn}.{number}", 0.0
             )
