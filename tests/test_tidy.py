@@ -70,11 +70,13 @@ SHORT_FILES: Final[dict[str, str]] = {
 NAMING_ROOMS: Final = ("config", "core", "groups", "pipeline", "protocols", "src/covey")
 
 # Two classes of one name in a room, each with its reason.
-SHARED_NAMES: Final[dict[tuple[str, str], str]] = {
-    ("core", "Page"): "to be renamed",
-    ("protocols", "Heads"): "to be renamed",
-    ("protocols", "Wish"): "to be renamed",
-}
+SHARED_NAMES: Final[dict[tuple[str, str], str]] = {}
+
+# Pictures that once named classes of the core and the protocols. A class is called by the word that
+# a user or a specification has for it, and none of these is one (docs/design.md, glossary).
+METAPHOR_ROOMS: Final = ("core/", "protocols/")
+METAPHORS: Final = frozenset("Board Crew Founding Glances Shelf Tally Tap".split())
+WORD: Final = re.compile("[A-Z][a-z0-9]*")  # of a class's name
 
 PURE_ROOMS: Final = ("core/", "groups/", "config/")
 SILENT_ROOMS: Final = (*PURE_ROOMS, "protocols/")
@@ -370,6 +372,17 @@ def too_short_files(source: Source) -> list[str]:
     return [f"{source.place}: {count} lines, at least {LINES_MIN} unless SHORT_FILES says why"]
 
 
+def metaphors(source: Source) -> list[str]:
+    """Find classes whose names are such a word, or have it in them: `Shelf`, `MessageShelf`."""
+    if not source.place.startswith(METAPHOR_ROOMS):
+        return []
+    return [
+        f"{source.place}:{node.lineno}: class {node.name}"
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ClassDef) and METAPHORS.intersection(WORD.findall(node.name))
+    ]
+
+
 def full_folders(places: Iterable[str]) -> list[str]:
     """Find the folders of source that hold too many Python files."""
     counts = Counter(
@@ -415,6 +428,7 @@ RULES: Final[tuple[Rule, ...]] = (
     acting_predicates,
     late_callables,
     foreign_writers,
+    metaphors,
 )
 
 
@@ -486,6 +500,8 @@ def test_every_room_is_linked_into_the_package_and_nothing_else_is() -> None:
         (foreign_writers, "core/broker/x.py", "state.browsers.append(1)\n"),
         (foreign_writers, "core/broker/x.py", "heappop(queue.state.holds)\n"),
         (acting_predicates, "groups/x.py", "def is_x(y): return y.pop()\n"),
+        (metaphors, "core/queue/x.py", "class Shelf: ...\n"),
+        (metaphors, "protocols/x.py", "class _MessageShelf(Store): ...\n"),
     ],
 )
 def test_each_rule_finds_its_offence(rule: Rule, place: str, text: str) -> None:

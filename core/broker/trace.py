@@ -33,7 +33,7 @@ Event = tuple[int, int, int, int, str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class TracePage:
     """What a trace tells at a time."""
 
     events: list[Event]
@@ -78,14 +78,14 @@ class Trace(QueueEvents):
         if self._state.events is self:
             self._state.report_to(self._log)
 
-    def after(self, number: int) -> Page:
+    def after(self, number: int) -> TracePage:
         """Tell the first events behind this one; all there are if it is none of this trace."""
         gone = self.last - len(self._ring)
         if number == 0 or number > self.last:
             number = gone
         start = max(number, gone)
         events = list(islice(self._ring, start - gone, start - gone + EVENTS_PER_ANSWER))
-        return Page(events, start + len(events), start - number)
+        return TracePage(events, start + len(events), start - number)
 
 
 class Traces:
@@ -97,7 +97,7 @@ class Traces:
 
     def ask(
         self, host: VirtualHost, name: str, after: int, limits: BrokerSettings, now: float
-    ) -> Page:
+    ) -> TracePage:
         """Tell a queue's events behind number `after`; the first question starts the trace."""
         key = (host.id, name)
         queue = _find(host, name)

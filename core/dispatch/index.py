@@ -21,7 +21,7 @@ PAGE_SIZE: Final = 1 << PAGE_BITS
 PAGE_MASK: Final = PAGE_SIZE - 1
 
 
-class Page:
+class IndexPage:
     """256 places; `live` says how many are taken, so that an empty page can go."""
 
     __slots__ = ("live", "places")
@@ -38,7 +38,7 @@ class Index:
     __slots__ = ("_dead_pages", "_order", "_pages", "count")
 
     def __init__(self) -> None:
-        self._pages: dict[int, Page] = {}
+        self._pages: dict[int, IndexPage] = {}
         self._order: list[int] = []  # page numbers ascending; dead ones are dropped in bulk
         self._dead_pages = 0
         self.count = 0
@@ -95,9 +95,9 @@ class Index:
                     if entry is not None:
                         yield entry
 
-    def _new_page(self, number: int) -> Page:
+    def _new_page(self, number: int) -> IndexPage:
         newest = self._order[-1] if self._order else -1
-        page = Page()
+        page = IndexPage()
         self._pages[number] = page
         self._order.append(number)
         if newest >= 0 and self._pages[newest].live == 0:

@@ -16,7 +16,7 @@ from typing import Final
 
 from covey.config.qpid import arguments_of, options_of
 from covey.core.broker.broker import Broker
-from covey.core.broker.trace import Page
+from covey.core.broker.trace import TracePage
 from covey.core.dispatch.lane import DRAINING, WHERE_NAMES, Lane
 from covey.core.events.event import KIND_NAMES
 from covey.core.host.subscription import Durable
@@ -249,7 +249,7 @@ def consumer(consumer: Consumer, source: Source) -> Attributes:
     }
 
 
-def trace(page: Page) -> Attributes:
+def trace(page: TracePage) -> Attributes:
     """Describe what a trace tells at a time."""
     events: list[Plain] = [
         {

@@ -52,7 +52,7 @@ PAGE_BYTES: Final = 512 * 1024  # the same in bytes; a page holds one message at
 LANES_PER_PAGE: Final = 256  # so that each gets more than one message ahead, if there is room
 
 
-class Page:
+class BodyBatch:
     """Entries to be read together, none of them twice."""
 
     __slots__ = ("asked", "entries", "is_full", "size")
@@ -87,7 +87,7 @@ def wanted(queue: Queue, *, is_over: bool) -> list[Entry]:
     """Return what the queue's consumers need next."""
     state = queue.state
     storage_state = queue.storage_state
-    page = Page(storage_state.loading)
+    page = BodyBatch(storage_state.loading)
     storage_state.overdue = [
         seq for seq in storage_state.overdue if not page.add(state.index.get(seq))
     ]
@@ -106,7 +106,7 @@ def ahead_of(queue: Queue, browser: Consumer, read_ahead: ReadAhead) -> list[Ent
     ):
         return []
     index = queue.state.index
-    page = Page(set())
+    page = BodyBatch(set())
     entry = index.at_or_after(max(read_ahead.ahead, browser.cursor))
     while entry is not None and entry.message is None and entry.state != STORING:
         read_ahead.ahead = entry.seq + 1
@@ -116,7 +116,7 @@ def ahead_of(queue: Queue, browser: Consumer, read_ahead: ReadAhead) -> list[Ent
     return page.entries
 
 
-def _want_ungrouped(queue: Queue, page: Page, *, is_over: bool) -> None:
+def _want_ungrouped(queue: Queue, page: BodyBatch, *, is_over: bool) -> None:
     views = [view for view in queue.state.views if view.members]
     for level in [level for view in views for level in view.levels()]:
         todo = level.todo
@@ -127,7 +127,7 @@ def _want_ungrouped(queue: Queue, page: Page, *, is_over: bool) -> None:
             page.add_all(islice(todo, 2 * PAGE_MESSAGES))
 
 
-def _want_lanes(queue: Queue, page: Page, *, is_over: bool) -> None:
+def _want_lanes(queue: Queue, page: BodyBatch, *, is_over: bool) -> None:
     state = queue.state
     lanes = list(islice(state.unread, LANES_PER_PAGE))
     if not lanes:

@@ -1,5 +1,5 @@
 # Compiled by mypyc: see setup.py.
-"""Pressure: what one connection holds back, on the way to a slow peer and from a blocked one.
+"""Backpressure: what one connection holds back, on the way to a slow peer and from a blocked one.
 
 To the peer: messages wait in their links' outboxes until the shell asks for bytes. Beyond
 `outbox_max` bytes in all links together nothing more is delivered to the peer, until half of that
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from covey.protocols.amqp.links.sender_link import IncomingLink
 
 
-class Pressure:
+class Backpressure:
     """The full outboxes and the stalled links of one connection."""
 
     __slots__ = (
@@ -118,4 +118,4 @@ class Pressure:
         stalled, self._stalled = self._stalled, []
         for link in sorted(stalled, key=lambda each: not each.needs_room):
             link.work()
-        engine.channels.renew()
+        engine.framing.renew()

@@ -7,7 +7,7 @@ outboxes, and `outgoing` writes what is in them. Whatever a peer sends that make
 link, its session or its connection with a condition.
 
 Limits that hold here: a stranger has `open_timeout_s` to log in and open; what waits for a slow
-peer, and what a blocked one may still send, is bounded by `pressure`.
+peer, and what a blocked one may still send, is bounded by `backpressure`.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from covey.core.broker.broker import Broker, Name
 from covey.core.errors import BrokerError, ProtocolError, RefusedError
 from covey.core.security.users import Verb, authorise
 from covey.core.session import Session
-from covey.protocols.amqp.backpressure import Pressure
+from covey.protocols.amqp.backpressure import Backpressure
 from covey.protocols.amqp.codec.performatives import HEART_BEAT
 from covey.protocols.amqp.conditions import condition_of
-from covey.protocols.amqp.framing import Channels
+from covey.protocols.amqp.framing import Framing
 from covey.protocols.amqp.links.attach import Links
 from covey.protocols.amqp.links.management import Management
 from covey.protocols.amqp.links.nodes import Nodes
 from covey.protocols.amqp.links.transactions import Coordinator
 from covey.protocols.amqp.login import sole_connection as sole
 from covey.protocols.amqp.login.sasl import SaslServer, SaslState
-from covey.protocols.amqp.messages.head_cache import Heads
-from covey.protocols.amqp.proton_events import Events
-from covey.protocols.amqp.proton_wire import Wire, close_frame
+from covey.protocols.amqp.messages.head_cache import HeadSectionCache
+from covey.protocols.amqp.proton_events import ProtonEvents
+from covey.protocols.amqp.proton_wire import ProtonWire, close_frame
 from covey.protocols.engine import FAILED, Engine, Log
 
 OUTGOING_MAX: Final = 256 * 1024  # bytes given at a time, so that other connections get their turn
@@ -71,19 +71,19 @@ class AmqpEngine(Engine):
             certificate_name=certificate_name,
             remote=remote,
         )
-        self.wire: Wire | None = None
-        self.events: Events | None = None
+        self.wire: ProtonWire | None = None
+        self.events: ProtonEvents | None = None
         self.session: Session | None = None
         self.container = ""
         self._claim: Name = ()  # to be its container's only connection
         self.links = Links(self)
-        self.channels = Channels(self)
+        self.framing = Framing(self)
         self.frame_max = FRAME_SIZE_MIN  # of what we write, until the peer has told its own
-        self.heads = Heads()
+        self.heads = HeadSectionCache()
         self.now = now
         self.wall_ms = broker.clock.wall_ms_at(now)
         self.open_deadline = now + settings.open_timeout_s
-        self.pressure = Pressure(self)
+        self.backpressure = Backpressure(self)
         self._last_words = b""  # a close that proton would keep back until the peer has opened
         self.is_receiving = False  # the shell hands bytes in, and looks when that is done
         self._is_broken = False  # it has raised: what it holds makes no sense any more
@@ -97,7 +97,7 @@ class AmqpEngine(Engine):
         try:
             if self.wire is None:
                 data = self._log_in(data)
-            self.channels.receive(data)
+            self.framing.receive(data)
             self._end_turn()
         finally:
             self.is_receiving = False
@@ -110,13 +110,13 @@ class AmqpEngine(Engine):
         """
         if self._is_broken:
             return self._parting()
-        parts = [self.sasl.outgoing(), *self.channels.take()]
+        parts = [self.sasl.outgoing(), *self.framing.take()]
         size = 0
         while self.wire is not None and size < OUTGOING_MAX:
             count = len(parts)
-            self.channels.write(parts)
-            size += self.pressure.flush(parts, OUTGOING_MAX - size)
-            self.channels.pull(parts)
+            self.framing.write(parts)
+            size += self.backpressure.flush(parts, OUTGOING_MAX - size)
+            self.framing.pull(parts)
             if len(parts) == count:
                 break
         if size >= OUTGOING_MAX:
@@ -124,7 +124,7 @@ class AmqpEngine(Engine):
         if self.is_closed:
             parts.append(self._last_words)
             self._last_words = b""
-        self.pressure.ease()
+        self.backpressure.ease()
         return b"".join(parts)
 
     def tick(self, now: float) -> float | None:
@@ -137,7 +137,7 @@ class AmqpEngine(Engine):
             if not self.reading:
                 self.push(HEART_BEAT)  # nobody listens to the peer: it is not silent
             deadline = self.wire.tick(now)
-            self.pressure.go_on()
+            self.backpressure.go_on()
             self.walk()
             self._end_turn()
         if self.session is not None or self.is_closed:
@@ -245,8 +245,8 @@ class AmqpEngine(Engine):
             self.close()
         if sasl.state is not SaslState.DONE:
             return b""
-        self.wire = Wire(self.settings, self.broker.limits.id)
-        self.events = Events(self, self.wire)
+        self.wire = ProtonWire(self.settings, self.broker.limits.id)
+        self.events = ProtonEvents(self, self.wire)
         leftover, sasl.leftover = sasl.leftover, b""
         return leftover
 
@@ -301,7 +301,7 @@ class AmqpEngine(Engine):
 
     def _parting(self) -> bytes:
         """Give the last words of an engine that is broken: whole frames, and nothing of links."""
-        words = [self.sasl.outgoing(), *self.channels.take()]
+        words = [self.sasl.outgoing(), *self.framing.take()]
         if self.wire is not None:
             words.append(self.wire.pull())
         words.append(self._last_words)

@@ -1,5 +1,5 @@
 # Compiled by mypyc: see setup.py.
-"""Channels: what comes on a connection, cut into frames and handed to whom it concerns.
+"""Framing: what comes on a connection, cut into frames and handed to whom it concerns.
 
 Transfers, flows and dispositions go to their session (`channel`), and never to proton: they are
 nearly all there is, and a call of its library for each step of each of them costs more than the
@@ -73,12 +73,12 @@ class LifecycleFrame:
         self.link: AnyLink | None = None  # made by an attach, until proton has given its handle
 
 
-class Channels:
+class Framing:
     """The sessions of one connection, by the peer's numbers."""
 
     def __init__(self, engine: AmqpEngine) -> None:
         self.engine = engine
-        self.open: dict[int, Channel] = {}
+        self.channels: dict[int, Channel] = {}
         self.due: list[Channel] = []  # have something to say
         self.frame_max = engine.settings.max_frame_size
         self.peer_number_max = CHANNEL  # the highest number of a session that the peer takes
@@ -129,7 +129,7 @@ class Channels:
         while end - at >= HEAD_SIZE and not engine.is_closed:
             size, rest = HEAD.unpack_from(data, at)
             if rest != last:
-                channel = self.open.get(rest & CHANNEL) if rest >> 16 == USUAL else None
+                channel = self.channels.get(rest & CHANNEL) if rest >> 16 == USUAL else None
                 last = rest
             following = at + size
             if (
@@ -164,7 +164,7 @@ class Channels:
         if at + size > end:
             return at  # it is not complete
         frame = data[at : at + size]
-        channel = self.open.get(rest & CHANNEL)
+        channel = self.channels.get(rest & CHANNEL)
         code, place = code_of(frame, start, size)
         if channel is None or code not in (TRANSFER, FLOW, DISPOSITION):
             if place - start > NUMBER_SIZE:  # proton does not know all ways to write it
@@ -196,8 +196,10 @@ class Channels:
             if channel is not None:
                 cause = f"begin on channel {number}, which has a session already"
                 raise ProtocolError(cause, "illegal-state")
-            if len(self.open) > self.peer_number_max:
-                cause = f"begin on channel {number}: the peer takes {len(self.open)} sessions only"
+            if len(self.channels) > self.peer_number_max:
+                cause = (
+                    f"begin on channel {number}: the peer takes {len(self.channels)} sessions only"
+                )
                 raise RefusedError(cause, "limit")
             values, _ = numbers(frame, place, size, 5)
             if min(values[1:4]) < 0:
@@ -229,7 +231,7 @@ class Channels:
             channel.links.pop(current.handle, None)
         elif channel is not None and code == END:
             channel.is_ended = True
-            del self.open[number]
+            del self.channels[number]
 
     def _exchange(self, frame: bytes) -> None:
         """Have proton handle a frame, and take its answer at once: it belongs to no other.
@@ -308,5 +310,5 @@ class Channels:
 
     def renew(self) -> None:
         """Grant windows that were not while the connection had to wait."""
-        for channel in self.open.values():
+        for channel in self.channels.values():
             channel.touch()

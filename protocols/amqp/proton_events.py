@@ -1,5 +1,5 @@
 # Compiled by mypyc: see setup.py.
-"""Events: what proton reports of a connection, walked in order.
+"""ProtonEvents: what proton reports of a connection, walked in order.
 
 They are the lives of connection, session and link; which channel and which handle the peer has
 used is told by `channels`, which knows the frame at hand. An event is taken off the list whatever
@@ -18,7 +18,7 @@ from proton import ProtonException, uint
 
 from covey.core.errors import BrokerError, ProtocolError, RefusedError
 from covey.protocols.amqp.login import sole_connection as sole
-from covey.protocols.amqp.proton_wire import OPEN_FAILED, Pointer, Wire, link_at, session_at
+from covey.protocols.amqp.proton_wire import OPEN_FAILED, Pointer, ProtonWire, link_at, session_at
 from covey.protocols.amqp.session import SESSION_FRAMES
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ IDLE_TIMEOUT_MIN_S: Final = 0.1
 UNREADABLE: Final = (RecursionError, UnicodeError, ProtonException, ValueError, TypeError)
 
 
-class Events:
+class ProtonEvents:
     """The events of one connection."""
 
-    def __init__(self, engine: AmqpEngine, wire: Wire) -> None:
+    def __init__(self, engine: AmqpEngine, wire: ProtonWire) -> None:
         self.engine = engine
         self.wire = wire
         self.has_opened = False  # the peer has
@@ -84,7 +84,7 @@ class Events:
                 f"an idle time-out of {int(idle_s * 1000)} ms: at least {least_ms} are supported"
             )
             raise RefusedError(cause, "invalid")
-        self.engine.channels.peer_number_max = self.wire.transport.remote_channel_max
+        self.engine.framing.peer_number_max = self.wire.transport.remote_channel_max
         frame_max = self.wire.transport.remote_max_frame_size
         self.engine.open_session(hostname or "", container, frame_max, policy)
         if policy is not None:
@@ -94,18 +94,18 @@ class Events:
         """Open a session."""
         if self.engine.session is None:
             raise ProtocolError("begin on a connection that is not open", "illegal-state")
-        begin = self.engine.channels.current
+        begin = self.engine.framing.current
         assert begin is not None and begin.channel is not None
         channel = begin.channel
         channel.pointer = lib.pn_event_session(event)
-        self.engine.channels.open[channel.number] = channel
+        self.engine.framing.channels[channel.number] = channel
         session = session_at(channel.pointer)
         session.incoming_capacity = SESSION_FRAMES * self.engine.settings.max_frame_size
         session.open()
 
     def on_link_open(self, event: Pointer) -> None:
         """Open a link, or refuse it."""
-        attach = self.engine.channels.current
+        attach = self.engine.framing.current
         if self.engine.session is None or attach is None or attach.channel is None:
             return
         link = link_at(lib.pn_event_link(event))
@@ -146,14 +146,14 @@ class Events:
 
 # Of the class, not of each of its instances: those would hold themselves, and proton's buffers,
 # until the collector looks for such circles.
-HANDLERS: Final[dict[int, Callable[[Events, Pointer], None]]] = {
-    lib.PN_CONNECTION_REMOTE_OPEN: Events.on_open,
-    lib.PN_SESSION_REMOTE_OPEN: Events.on_session_open,
-    lib.PN_LINK_REMOTE_OPEN: Events.on_link_open,
-    lib.PN_LINK_REMOTE_CLOSE: Events.on_link_close,
-    lib.PN_LINK_REMOTE_DETACH: Events.on_link_detach,
-    lib.PN_SESSION_REMOTE_CLOSE: Events.on_session_close,
-    lib.PN_CONNECTION_REMOTE_CLOSE: Events.on_close,
-    lib.PN_TRANSPORT_ERROR: Events.on_transport_error,
-    lib.PN_TRANSPORT_TAIL_CLOSED: Events.on_transport_end,
+HANDLERS: Final[dict[int, Callable[[ProtonEvents, Pointer], None]]] = {
+    lib.PN_CONNECTION_REMOTE_OPEN: ProtonEvents.on_open,
+    lib.PN_SESSION_REMOTE_OPEN: ProtonEvents.on_session_open,
+    lib.PN_LINK_REMOTE_OPEN: ProtonEvents.on_link_open,
+    lib.PN_LINK_REMOTE_CLOSE: ProtonEvents.on_link_close,
+    lib.PN_LINK_REMOTE_DETACH: ProtonEvents.on_link_detach,
+    lib.PN_SESSION_REMOTE_CLOSE: ProtonEvents.on_session_close,
+    lib.PN_CONNECTION_REMOTE_CLOSE: ProtonEvents.on_close,
+    lib.PN_TRANSPORT_ERROR: ProtonEvents.on_transport_error,
+    lib.PN_TRANSPORT_TAIL_CLOSED: ProtonEvents.on_transport_end,
 }

@@ -1,4 +1,4 @@
-"""Wire: proton's transport, connection and collector, joined and pumped without a socket.
+"""ProtonWire: proton's transport, connection and collector, joined and pumped without a socket.
 
 Bytes go in by `push`, bytes come out by `pull`; the engine walks the events between. Proton makes
 frames when it is asked what is pending, so `pull` is called once per batch, never per message.
@@ -32,7 +32,7 @@ _buffer: Pointer = ffi.new("char[]", PEEK_SIZE)  # one for all: it is read befor
 _buffer_bytes: Any = ffi.buffer(_buffer)  # the same memory: a slice of it is a bytes object
 
 
-class Wire:
+class ProtonWire:
     """One connection's protocol engine."""
 
     def __init__(self, settings: AmqpSettings, container: str) -> None:

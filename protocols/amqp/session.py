@@ -225,7 +225,7 @@ class Channel:
         if self.incoming_window * 2 < SESSION_FRAMES:
             if self.incoming_window < 0:
                 cause = f"channel {self.number}: more transfers than its window has room for"
-                self.engine.channels.end(self, RefusedError(cause, "window-violation"))
+                self.engine.framing.end(self, RefusedError(cause, "window-violation"))
                 return
             self.touch()
         link = self.incoming.get(transfer.handle)
@@ -300,7 +300,7 @@ class Channel:
         """Have what there is to say written at the end of this turn."""
         if not self.is_due and not self.is_ended:
             self.is_due = True
-            self.engine.channels.due.append(self)
+            self.engine.framing.due.append(self)
             self.engine.has_news()
 
     def write(self, parts: list[bytes]) -> None:
@@ -342,4 +342,4 @@ class Channel:
     def miss(self, handle: int) -> None:
         """End the session: the peer has named a link that there is none of."""
         cause = f"channel {self.number}: no link has the handle {handle}"
-        self.engine.channels.end(self, RefusedError(cause, "unattached-handle"))
+        self.engine.framing.end(self, RefusedError(cause, "unattached-handle"))

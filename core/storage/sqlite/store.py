@@ -20,7 +20,7 @@ from covey.core.storage.sqlite.changes import Changes
 from covey.core.storage.sqlite.database import Database
 from covey.core.storage.sqlite.reader import read_durables, read_ids, read_messages, read_queues
 from covey.core.storage.sqlite.schema import QUEUES_MAX, place_of, row_sum
-from covey.core.storage.sqlite.writer import Disk, Notify, Page, Writer
+from covey.core.storage.sqlite.writer import BodyRead, Disk, Notify, Writer
 from covey.core.storage.store import (
     DurableRecord,
     IdRecord,
@@ -187,7 +187,7 @@ class SqliteStore(MessageStore):
 
     def page(self, ticket: int, places: list[Place]) -> None:
         """Read bodies back; the listener gets them later."""
-        self._writer.ask(Page(ticket, [place_of(queue, seq) for queue, seq in places]))
+        self._writer.ask(BodyRead(ticket, [place_of(queue, seq) for queue, seq in places]))
 
     def close(self) -> None:
         """Finish what was handed over and let go of the disk."""

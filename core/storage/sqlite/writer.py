@@ -82,7 +82,7 @@ def _reusable(connection: sqlite3.Connection) -> int:
     return int(pages) * int(page_size)
 
 
-class Page:
+class BodyRead:
     """Bodies somebody wants, and then the bodies."""
 
     __slots__ = ("bodies", "places", "ticket")
@@ -100,7 +100,7 @@ class Report:
 
     def __init__(self) -> None:
         self.tickets: list[int] = []
-        self.pages: list[Page] = []
+        self.pages: list[BodyRead] = []
         self.pressure: str | None = None  # None: nothing new
         self.error: StoreError | None = None
 
@@ -138,7 +138,7 @@ class Writer:
         self._tell = tell
         self._awake = Condition()
         self._changes: Changes | None = None
-        self._pages: list[Page] = []
+        self._pages: list[BodyRead] = []
         self._report: Report | None = None
         self._is_closing = False
         self._is_look_due = False
@@ -161,7 +161,7 @@ class Writer:
                 self._changes.add(changes)
             self._awake.notify()
 
-    def ask(self, page: Page) -> None:
+    def ask(self, page: BodyRead) -> None:
         """Have bodies read."""
         with self._awake:
             self._pages.append(page)
@@ -289,7 +289,7 @@ class Writer:
         for page in pages:
             self._read(page)
 
-    def _read(self, page: Page) -> None:
+    def _read(self, page: BodyRead) -> None:
         if self._error is None:
             try:
                 page.bodies = self._read_bodies(page.places)

@@ -174,19 +174,19 @@ class Links:
     def _attach_producer(self, link: Link) -> ProducerLink:
         engine = self.engine
         nodes = engine.nodes
-        wish = read_target(link)
-        if wish.is_dynamic:
-            node = nodes.dynamic(is_topic=wish.is_topic)
+        requested = read_target(link)
+        if requested.is_dynamic:
+            node = nodes.dynamic(is_topic=requested.is_topic)
             link.target.address = nodes.address_of(node)
             producer = ProducerLink(engine, link._impl, link.name, (node,))
             producer.on_end = lambda: nodes.forget_dynamic(node)
             return producer
-        if wish.address is None:
+        if requested.address is None:
             if link.remote_target.type == Terminus.UNSPECIFIED:
                 raise RefusedError(f"link {link.name} has no target", "invalid")
-            engine.channels.keep_tags()  # an error of the relay has to name the delivery
+            engine.framing.keep_tags()  # an error of the relay has to name the delivery
             return ProducerLink(engine, link._impl, link.name, None)
-        place = nodes.place(wish.address, is_topic=wish.is_topic, is_source=False)
+        place = nodes.place(requested.address, is_topic=requested.is_topic, is_source=False)
         for destination in place.destinations:
             authorise(nodes.session.identity, Verb.SEND, str(destination))
         nodes.provide(place, to_sender=True)
@@ -196,19 +196,19 @@ class Links:
 
     def _attach_outgoing(self, link: Link) -> OutgoingLink:
         engine = self.engine
-        wish = read_source(link)
+        requested = read_source(link)
         made = OutgoingLink(engine, link._impl, link.name)
         made.take_over()
         made.is_presettled = link.remote_snd_settle_mode == Link.SND_SETTLED
-        address = subscribe(engine, made, wish)
+        address = subscribe(engine, made, requested)
         link.source.copy(link.remote_source)
         link.target.copy(link.remote_target)
         if address is not None:
             link.source.type = Terminus.SOURCE
             link.source.address = address
-        if address is not None and not wish.is_dynamic:
+        if address is not None and not requested.is_dynamic:
             link.source.capabilities.put_object(symbol("topic"))  # it was found by its name alone
-        echo_filters(link.source, wish)
+        echo_filters(link.source, requested)
         return made
 
     def _refuse(self, link: Link, error: BrokerError) -> None:

@@ -1,9 +1,10 @@
 # Compiled by mypyc: see setup.py.
 """ProducerLink: the peer's messages on their way into queues and topics.
 
-A link has a target, or none: then each message names its own in `properties.to` (the anonymous
-relay). A message is answered as accepted when the core has it and, if it is persistent, the store
-has it too. The answer may come when the link is gone, so it goes through `Answers` that know.
+A link may have a target. On a link without one each message names its own in `properties.to` (the
+anonymous relay). A message is answered as accepted when the core has it. A persistent message is
+answered only when the store has it too. The link may be gone by then, so the answer goes through
+`PendingAccepts`, which looks.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
 
 
-class Answers:
+class PendingAccepts:
     """What tells a producer that its messages are safe, whenever that is."""
 
     __slots__ = ("deliveries", "link")
@@ -66,7 +67,7 @@ class ProducerLink(IncomingLink):
         self._publishing = engine.broker.publishing
         self._promises = engine.broker.promises
         self._heads = engine.heads
-        self._answers: Answers | None = None  # the last that wait for the store
+        self._pending: PendingAccepts | None = None  # the last that wait for the store
         self.on_end: Callable[[], None] | None = None  # a delete policy, a dynamic node
 
     def take(self, delivery: int, data: bytes) -> None:
@@ -162,16 +163,16 @@ class ProducerLink(IncomingLink):
 
     def _place(self, delivery: int, targets: tuple[Destination, ...], message: AmqpMessage) -> None:
         """Publish a message that may have to wait for room, or goes to several places."""
-        done = None if delivery == SETTLED else Answers(self, delivery)
+        done = None if delivery == SETTLED else PendingAccepts(self, delivery)
         self._publishing.publish(self.session, targets, message, done)
 
     def _owe(self, delivery: int) -> None:
         """Accept a message when it is safe."""
-        if self._answers is not None and self._promises.claim_behind(self.session, self._answers):
-            self._answers.deliveries.append(delivery)
+        if self._pending is not None and self._promises.claim_behind(self.session, self._pending):
+            self._pending.deliveries.append(delivery)
         else:
-            self._answers = Answers(self, delivery)
-            self._promises.after(self.session, self._answers)
+            self._pending = PendingAccepts(self, delivery)
+            self._promises.after(self.session, self._pending)
 
     def _check_user(self, message: AmqpMessage) -> None:
         user = message.user_id()

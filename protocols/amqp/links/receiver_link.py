@@ -105,7 +105,7 @@ class Drain:
     def _look(self) -> None:
         if not self._waiting:
             self.is_due = True
-            self.link.pressure.queued(self.link)
+            self.link.backpressure.queued(self.link)
 
 
 class OutgoingLink:
@@ -116,7 +116,7 @@ class OutgoingLink:
     def __init__(self, engine: AmqpEngine, pointer: Pointer, name: str) -> None:
         assert engine.session is not None
         self.engine = engine
-        self.pressure = engine.pressure
+        self.backpressure = engine.backpressure
         self.session: Session = engine.session
         self.pointer = pointer
         self.name = name
@@ -167,11 +167,11 @@ class OutgoingLink:
 
     def put(self, payload: bytes, entry: Entry | None) -> None:
         """Let a message wait for the next flush."""
-        pressure = self.pressure
+        backpressure = self.backpressure
         self.outbox.append((payload, entry))
-        pressure.outbox_size += len(payload)
-        if not self.is_waiting or pressure.outbox_size > pressure.outbox_max:
-            pressure.queued(self)
+        backpressure.outbox_size += len(payload)
+        if not self.is_waiting or backpressure.outbox_size > backpressure.outbox_max:
+            backpressure.queued(self)
 
     # To the peer.
 
@@ -288,9 +288,9 @@ class OutgoingLink:
         self.unsettled.clear()
         self.window.count = 0  # a topic would send again at once what it gets back
         outbox, self.outbox = self.outbox, deque()
-        self.pressure.outbox_size += self.offset  # of the first one only the rest is there
+        self.backpressure.outbox_size += self.offset  # of the first one only the rest is there
         for payload, entry in outbox:
-            self.pressure.outbox_size -= len(payload)
+            self.backpressure.outbox_size -= len(payload)
             self.settle_entry(entry, Outcome.RELEASED)
         if self.name in self.session.subscriptions:
             self.engine.broker.unsubscribe(
@@ -314,7 +314,7 @@ class OutgoingLink:
             if entry is None or self.is_presettled:
                 return
             outbox.pop()
-            self.pressure.outbox_size -= len(payload)
+            self.backpressure.outbox_size -= len(payload)
             self.settle_entry(entry, Outcome.RELEASED)
             self.window.count += 1
 

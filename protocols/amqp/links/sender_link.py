@@ -135,7 +135,7 @@ class IncomingLink(ABC):
             if self.session.blocked and self.must_wait(state):
                 break
             self.held.popleft()
-            self.engine.pressure.let_go(state, data)
+            self.engine.backpressure.let_go(state, data)
             self._take(number, tag, state, data)
         self._look_after()
 
@@ -170,7 +170,7 @@ class IncomingLink(ABC):
         self.unsettled.clear()
         self._forget_chunks()
         for _, _, state, data in self.held:
-            self.engine.pressure.let_go(state, data)
+            self.engine.backpressure.let_go(state, data)
             self._spoil(state, f"link {self.name} ended before a message was taken")
         self.held.clear()
 
@@ -215,13 +215,13 @@ class IncomingLink(ABC):
             self._look_after()
             return
         self.size += len(transfer.payload)
-        self.engine.pressure.gathered_size += len(transfer.payload)
+        self.engine.backpressure.gathered_size += len(transfer.payload)
         self.is_settled = self.is_settled or transfer.is_settled
         self.state = transfer.state or self.state
         if self.size > self.size_max > 0:
             self._refuse_size(self.state)
             return
-        if self.engine.pressure.gathered_size > GATHERED_MAX * self.size_max > 0:
+        if self.engine.backpressure.gathered_size > GATHERED_MAX * self.size_max > 0:
             self._refuse_parts(self.state)
             return
         self.chunks.append(transfer.payload)
@@ -245,7 +245,7 @@ class IncomingLink(ABC):
         """Take a message, or hold it back."""
         if self.held or (self.session.blocked and self.must_wait(state)):
             self.held.append((number, tag, state, data))
-            self.engine.pressure.hold(state, data)
+            self.engine.backpressure.hold(state, data)
         else:
             self._take(number, tag, state, data)
         if self.session.blocked or self.used * 2 >= self.credit:
@@ -270,7 +270,7 @@ class IncomingLink(ABC):
         if self.is_ended:
             return
         if self.held or (self.session.blocked and self.needs_room):
-            self.engine.pressure.stall(self)
+            self.engine.backpressure.stall(self)
         elif self.used * 2 >= self.credit and len(self.unsettled) < self.unsettled_max:
             self.granted += self.used
             self.used = 0
@@ -299,7 +299,7 @@ class IncomingLink(ABC):
         self.engine.links.close(self, error)
 
     def _forget_chunks(self) -> None:
-        self.engine.pressure.gathered_size -= self.size
+        self.engine.backpressure.gathered_size -= self.size
         self.number = ABSENT
         self.chunks = []
         self.size = 0

@@ -29,7 +29,7 @@ from covey.protocols.amqp.links.consumer import AmqpConsumer
 from covey.protocols.amqp.links.management import MANAGEMENT_ADDRESS
 from covey.protocols.amqp.links.nodes import Place
 from covey.protocols.amqp.links.receiver_link import OutgoingLink
-from covey.protocols.amqp.links.terminus import Wish
+from covey.protocols.amqp.links.terminus import RequestedTerminus
 
 if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
@@ -39,29 +39,29 @@ SHARED_NAME_MARK: Final = "|"
 VOLATILE_SUFFIX: Final = "|volatile"
 
 
-def subscribe(engine: AmqpEngine, link: OutgoingLink, wish: Wish) -> str | None:
+def subscribe(engine: AmqpEngine, link: OutgoingLink, requested: RequestedTerminus) -> str | None:
     """Let a link read what it asks for; return the address to answer, None for its own."""
-    if wish.is_dynamic:
-        return _read_dynamic(engine, link, wish)
-    if wish.address is None:
+    if requested.is_dynamic:
+        return _read_dynamic(engine, link, requested)
+    if requested.address is None:
         return _find_durable(engine, link)
-    if wish.address == MANAGEMENT_ADDRESS:
-        _read_answers(engine, link, wish)
+    if requested.address == MANAGEMENT_ADDRESS:
+        _read_answers(engine, link, requested)
         return None
-    place = engine.nodes.place(wish.address, is_topic=wish.is_topic, is_source=True)
+    place = engine.nodes.place(requested.address, is_topic=requested.is_topic, is_source=True)
     # Every subscriber of a topic gets copies: `copy` means nothing there, and Qpid JMS says it.
     is_topic = all(each.kind is Kind.TOPIC for each in place.destinations)
     if not (is_topic and engine.container):
-        wish.forgo_no_local()
-    wish.is_browser = not is_topic and (wish.is_browser or place.address.mode == "browse")
-    verb = Verb.BROWSE if wish.is_browser else Verb.CONSUME
+        requested.forgo_no_local()
+    requested.is_browser = not is_topic and (requested.is_browser or place.address.mode == "browse")
+    verb = Verb.BROWSE if requested.is_browser else Verb.CONSUME
     engine.broker.check_readable(link.session, place.destinations, verb)
     engine.nodes.provide(place, to_sender=False)
-    selector = _selector(engine, wish, place)
+    selector = _selector(engine, requested, place)
     destinations = place.destinations
-    name = _subscription_name(engine, link, wish, place)
+    name = _subscription_name(engine, link, requested, place)
     if name:
-        not_from = engine.container if wish.is_no_local else ""
+        not_from = engine.container if requested.is_no_local else ""
         durable = _durable(engine, name, destinations, selector, not_from)
         destinations = (Destination(Kind.DSUB, durable.name),)
         selector = None  # the subscription's queue holds nothing else
@@ -70,46 +70,46 @@ def subscribe(engine: AmqpEngine, link: OutgoingLink, wish: Wish) -> str | None:
     else:
         delete = engine.nodes.at_end(place, to_sender=False)
         link.on_end = None if delete is None else _when_closed(delete)
-    _read(engine, link, wish, destinations, selector)
+    _read(engine, link, requested, destinations, selector)
     return None
 
 
 def _read(
     engine: AmqpEngine,
     link: OutgoingLink,
-    wish: Wish,
+    requested: RequestedTerminus,
     destinations: tuple[Destination, ...],
     selector: Selector | None,
 ) -> None:
     def make() -> Consumer:
-        consumer = AmqpConsumer(link, selector=selector, is_browser=wish.is_browser)
-        consumer.is_no_local = wish.is_no_local
-        consumer.priority = wish.priority
+        consumer = AmqpConsumer(link, selector=selector, is_browser=requested.is_browser)
+        consumer.is_no_local = requested.is_no_local
+        consumer.priority = requested.priority
         return consumer
 
-    link.is_browser = wish.is_browser
-    link.window.is_paused = engine.pressure.is_paused
+    link.is_browser = requested.is_browser
+    link.window.is_paused = engine.backpressure.is_paused
     subscription = Subscription(link.session, link.name, link.window, make)
     engine.broker.subscribe(
-        link.session, subscription, destinations, engine.now, is_browser=wish.is_browser
+        link.session, subscription, destinations, engine.now, is_browser=requested.is_browser
     )
 
 
-def _read_dynamic(engine: AmqpEngine, link: OutgoingLink, wish: Wish) -> str:
-    destination = engine.nodes.dynamic(is_topic=wish.is_topic)
-    _read(engine, link, wish, (destination,), None)
+def _read_dynamic(engine: AmqpEngine, link: OutgoingLink, requested: RequestedTerminus) -> str:
+    destination = engine.nodes.dynamic(is_topic=requested.is_topic)
+    _read(engine, link, requested, (destination,), None)
     link.on_end = lambda is_closed: engine.nodes.forget_dynamic(destination)
     return engine.nodes.address_of(destination)
 
 
-def _read_answers(engine: AmqpEngine, link: OutgoingLink, wish: Wish) -> None:
+def _read_answers(engine: AmqpEngine, link: OutgoingLink, requested: RequestedTerminus) -> None:
     """Let a link read the answers to requests whose reply-to is its target, or its name."""
     nodes = engine.nodes
-    name = wish.target or link.name
+    name = requested.target or link.name
     if name in nodes.reply_nodes:
         raise RefusedError(f"link {link.name}: answers to {name} go to another link", "exists")
     node = nodes.dynamic(is_topic=False)
-    _read(engine, link, wish, (node,), None)
+    _read(engine, link, requested, (node,), None)
     nodes.reply_nodes[name] = node
 
     def ended(is_closed: bool) -> None:
@@ -134,17 +134,19 @@ def _find_durable(engine: AmqpEngine, link: OutgoingLink) -> str:
     raise RefusedError(f"link {link.name} has no source and no subscription", "not-found")
 
 
-def _subscription_name(engine: AmqpEngine, link: OutgoingLink, wish: Wish, place: Place) -> str:
+def _subscription_name(
+    engine: AmqpEngine, link: OutgoingLink, requested: RequestedTerminus, place: Place
+) -> str:
     """Return the name of the durable or shared subscription that is asked for, "" for none."""
     options = place.address.link
-    is_durable = wish.is_durable or options.get("durable") is True
+    is_durable = requested.is_durable or options.get("durable") is True
     is_topic = all(each.kind is Kind.TOPIC for each in place.destinations)
-    if not is_topic or not (is_durable or wish.is_shared):
+    if not is_topic or not (is_durable or requested.is_shared):
         return ""
     name = str(options.get("name") or link.name)
-    if wish.is_shared:
+    if requested.is_shared:
         name = name.partition(SHARED_NAME_MARK)[0]
-    if not wish.is_global:
+    if not requested.is_global:
         name = f"{engine.container}.{name}"
     return name if is_durable else name + VOLATILE_SUFFIX
 
@@ -199,9 +201,9 @@ def _when_closed(act: Callable[[], None]) -> Callable[[bool], None]:
     return ended
 
 
-def _selector(engine: AmqpEngine, wish: Wish, place: Place) -> Selector | None:
+def _selector(engine: AmqpEngine, requested: RequestedTerminus, place: Place) -> Selector | None:
     """Compile the filter's selector, the address string's, and its subject into one."""
-    conditions = [text for text in (wish.selector, place.address.selector) if text]
+    conditions = [text for text in (requested.selector, place.address.selector) if text]
     if place.address.subject:
         subject = place.address.subject.replace("'", "''")
         conditions.append(f"amqp.subject = '{subject}'")

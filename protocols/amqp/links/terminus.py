@@ -35,7 +35,7 @@ PRIORITY_LIMIT: Final = 1000  # either way; a consumer's priority is small in ev
 
 
 @dataclass(slots=True)
-class Wish:
+class RequestedTerminus:
     """What a peer asks for at one end of a link."""
 
     address: str | None = None
@@ -73,22 +73,22 @@ class Wish:
         return "global" in self.capabilities
 
 
-def read_target(link: Link) -> Wish:
+def read_target(link: Link) -> RequestedTerminus:
     """Read where a sending peer wants its messages to go; raises RefusedError."""
     terminus = link.remote_target
     _check_node(link.name, _object(terminus.properties))
-    return Wish(
+    return RequestedTerminus(
         address=terminus.address,
         is_dynamic=bool(terminus.dynamic),
         capabilities=_symbols(terminus.capabilities),
     )
 
 
-def read_source(link: Link) -> Wish:
+def read_source(link: Link) -> RequestedTerminus:
     """Read what a receiving peer wants to get; raises RefusedError."""
     terminus = link.remote_source
     _check_node(link.name, _object(terminus.properties))
-    wish = Wish(
+    requested = RequestedTerminus(
         address=terminus.address,
         is_dynamic=bool(terminus.dynamic),
         capabilities=_symbols(terminus.capabilities),
@@ -97,8 +97,8 @@ def read_source(link: Link) -> Wish:
         priority=_priority(link.remote_properties),
         target=link.remote_target.address or "",
     )
-    _read_filters(wish, _object(terminus.filter))
-    return wish
+    _read_filters(requested, _object(terminus.filter))
+    return requested
 
 
 def allows_rejection(source: Terminus) -> bool:
@@ -107,14 +107,16 @@ def allows_rejection(source: Terminus) -> bool:
     return not outcomes or REJECTED in outcomes
 
 
-def echo_filters(terminus: Terminus, wish: Wish) -> None:
+def echo_filters(terminus: Terminus, requested: RequestedTerminus) -> None:
     """Tell the peer which of its filters hold."""
     terminus.filter.clear()
-    if wish.filters:
-        terminus.filter.put_object({symbol(name): value for name, value in wish.filters.items()})
+    if requested.filters:
+        terminus.filter.put_object(
+            {symbol(name): value for name, value in requested.filters.items()}
+        )
 
 
-def _read_filters(wish: Wish, filters: object) -> None:
+def _read_filters(requested: RequestedTerminus, filters: object) -> None:
     if not isinstance(filters, dict):
         return
     for name, value in filters.items():
@@ -122,11 +124,11 @@ def _read_filters(wish: Wish, filters: object) -> None:
             continue
         descriptor = value.descriptor
         if descriptor in SELECTOR_FILTERS and isinstance(value.value, str):
-            wish.selector = value.value
-            wish.filters[str(name)] = value
+            requested.selector = value.value
+            requested.filters[str(name)] = value
         elif descriptor in NO_LOCAL_FILTERS:
-            wish.is_no_local = True
-            wish.filters[str(name)] = Described(descriptor, [])
+            requested.is_no_local = True
+            requested.filters[str(name)] = Described(descriptor, [])
 
 
 def _check_node(name: str, properties: object) -> None:

@@ -197,7 +197,7 @@ class ControlLink(IncomingLink):
 
     def must_wait(self, state: bytes) -> bool:
         """Say whether a command stands behind a send of a transaction that had to wait."""
-        return self.engine.pressure.held_sends > 0
+        return self.engine.backpressure.held_sends > 0
 
     def take(self, delivery: int, data: bytes) -> None:
         """Declare or discharge."""

@@ -29,7 +29,7 @@ HEADS_MAX: Final = 1024  # of a connection: as many groups can be sent to by tur
 HEAD_SIZE_MAX: Final = 256  # bytes; a longer one is rarely the same again
 
 
-class Heads:
+class HeadSectionCache:
     """The heads that one connection has sent."""
 
     __slots__ = ("known", "size")

@@ -1,4 +1,4 @@
-"""Channels: frames, windows, credit and ranges, as bytes."""
+"""Framing: frames, windows, credit and ranges, as bytes."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_incomplete_messages_of_a_connection_are_bounded(broker: Broker) -> None
     assert ended == ["amqp:resource-limit-exceeded"] * 5
     heard = raw.say(*[says(TRANSFER, uint(handle), NULL, *fields) for handle in range(4)])
     assert [each[1:3] for each in only(DISPOSITION, heard)] == [[0, 3]]
-    assert raw.engine.pressure.gathered_size == 0
+    assert raw.engine.backpressure.gathered_size == 0
 
 
 # Windows.
@@ -314,7 +314,7 @@ def test_a_state_that_no_word_describes_gives_a_delivery_back(
 
 def test_numbers_wrap_around(broker: Broker, raw: Raw) -> None:
     raw.say(SENDER, READER)
-    (channel,) = raw.engine.channels.open.values()
+    (channel,) = raw.engine.framing.channels.values()
     channel.next_delivery = 2**32 - 2
     sent = [transferring(0, number, b"x", settled=True) for number in range(4)]
     heard = raw.say(*sent, granting(1))

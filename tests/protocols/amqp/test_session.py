@@ -77,14 +77,14 @@ def test_a_whole_session_may_come_in_one_piece(broker: Broker, raw: Raw) -> None
     heard = [each.code for each in raw.say(*whole, *whole) if each.code != FLOW]
     assert heard == [BEGIN, ATTACH, DISPOSITION, END] * 2
     assert enqueued(broker) == 2
-    assert not raw.engine.channels.due
+    assert not raw.engine.framing.due
 
 
 def test_links_that_come_and_go_in_one_piece_keep_their_handles(broker: Broker, raw: Raw) -> None:
     other = attaching("other", 5, "other", sends=True)
     heard = raw.say(SENDER, other, says(DETACH, uint(0), TRUE), SENDER, READER, granting(1))
     handles = [each[1] for each in only(ATTACH, heard)]
-    links = [each for each in raw.engine.channels.open[0].links.values() if each is not None]
+    links = [each for each in raw.engine.framing.channels[0].links.values() if each is not None]
     assert {each.name: each.own_handle for each in links} == {
         "other": handles[1],
         "in": handles[2],
@@ -133,7 +133,7 @@ def test_links_of_one_session_share_its_window_by_turns(raw: Raw) -> None:
     raw.say(says(FLOW, uint(0), uint(0), uint(0), WINDOW, uint(3), uint(0), uint(100)))
     raw.say(*[transferring(0, number, b"x") for number in range(9)])
     raw.say(*[transferring(2, number, b"x") for number in range(9, 12)])
-    links = raw.engine.channels.open[0].links
+    links = raw.engine.framing.channels[0].links
     handles = [link.own_handle for link in (links[1], links[3]) if link is not None]
     session = [says(FLOW, uint(number), uint(1), uint(0), WINDOW) for number in range(6)]
     heard = [only(TRANSFER, raw.say(each))[0][0] for each in session]
@@ -146,7 +146,7 @@ def test_links_of_one_connection_share_its_output_by_turns(broker: Broker, raw: 
     raw.say(READER, attaching("other out", 3, "other", sends=False))
     for handle in (1, 3):
         raw.engine.receive(granting(handle), raw.now)
-    link = raw.engine.channels.open[0].links[3]
+    link = raw.engine.framing.channels[0].links[3]
     pieces = [raw.hear() for _ in range(2)]
     assert link is not None
     assert [only(TRANSFER, heard)[0][0] == link.own_handle for heard in pieces] == [False, True]

@@ -245,13 +245,13 @@ def test_a_full_outbox_stops_deliveries_until_it_is_read() -> None:
     body = "x" * 50_000
     for _ in range(60):
         producer.send(sender, body)
-    assert consumer.engine.pressure.is_paused
-    assert consumer.engine.pressure.outbox_size < AmqpSettings().outbox_max + 100_000
+    assert consumer.engine.backpressure.is_paused
+    assert consumer.engine.backpressure.outbox_size < AmqpSettings().outbox_max + 100_000
     for _ in range(20):
         consumer.pump()
         broker.run(1.0)
     assert len(consumer.messages) == 60
-    assert consumer.engine.pressure.outbox_size == 0
+    assert consumer.engine.backpressure.outbox_size == 0
 
 
 # Groups.

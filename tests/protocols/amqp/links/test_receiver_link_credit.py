@@ -57,7 +57,7 @@ def test_credit_may_be_any_number(raw: Raw, credit: int) -> None:
 
 def test_credit_counts_on_where_the_numbers_wrap_around(raw: Raw) -> None:
     raw.say(SENDER, READER)
-    link = raw.engine.channels.open[0].links[1]
+    link = raw.engine.framing.channels[0].links[1]
     assert link is not None
     link.delivery_count = 2**32 - 2
     link.delivery_limit = link.delivery_count
@@ -74,11 +74,11 @@ def test_credit_counts_on_where_the_numbers_wrap_around(raw: Raw) -> None:
 def test_credit_that_is_taken_back_is_not_used(broker: Broker, raw: Raw) -> None:
     raw.say(SENDER, READER, flow(0, credit=5), *sending(5))
     raw.say(flow(0, credit=2))
-    assert raw.engine.pressure.outbox_size < 100
+    assert raw.engine.backpressure.outbox_size < 100
     other = Raw(broker)
     assert bodies(other, ELSEWHERE, granting(1)) == [b"2", b"3", b"4"]
     assert bodies(raw, flow(100, credit=2)) == [b"0", b"1"]
-    assert raw.engine.pressure.outbox_size == 0
+    assert raw.engine.backpressure.outbox_size == 0
 
 
 def test_no_credit_at_all_stops_a_reader_whose_window_opens_later(broker: Broker, raw: Raw) -> None:
@@ -112,7 +112,7 @@ def test_a_topics_link_that_ends_leaves_nothing_in_the_outbox(raw: Raw) -> None:
     raw.say(attaching("in", 0, topic, sends=True), attaching("out", 1, topic, sends=False))
     raw.say(flow(0, credit=100), *sending(5))
     raw.say(says(DETACH, uint(1), TRUE))
-    assert raw.engine.pressure.outbox_size == 0
+    assert raw.engine.backpressure.outbox_size == 0
 
 
 # Drained.

@@ -96,10 +96,10 @@ class Client:
 
     def check(self) -> None:
         """Compare the outbox with what is said of it, and deliveries with their links."""
-        (channel,) = self.raw.engine.channels.open.values()
+        (channel,) = self.raw.engine.framing.channels.values()
         links = [each for each in channel.links.values() if isinstance(each, OutgoingLink)]
         waiting = sum(sum(len(data) for data, _ in each.outbox) - each.offset for each in links)
-        assert waiting == self.raw.engine.pressure.outbox_size
+        assert waiting == self.raw.engine.backpressure.outbox_size
         assert channel.unsettled.links == {n: each for each in links for n in each.unsettled}
 
     # What it does.
@@ -196,4 +196,4 @@ def test_random_clients_get_what_they_ask_for_and_nothing_is_lost(seed: int) -> 
             client.finish()
     assert [each.state.index.count for each in broker.hosts[0].queues.values()] == [0, 0]
     assert all(each.number is None for client in clients for each in client.readers)
-    assert [client.raw.engine.pressure.is_paused for client in clients] == [False, False]
+    assert [client.raw.engine.backpressure.is_paused for client in clients] == [False, False]

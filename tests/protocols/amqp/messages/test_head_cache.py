@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from proton import Message, symbol
 
 from covey.protocols.amqp.links.consumer import render
-from covey.protocols.amqp.messages.head_cache import HEAD_SIZE_MAX, HEADS_MAX, Heads
+from covey.protocols.amqp.messages.head_cache import HEAD_SIZE_MAX, HEADS_MAX, HeadSectionCache
 from covey.protocols.amqp.messages.message import AmqpMessage
 
 WALL_MS = 1_700_000_000_000
@@ -22,7 +22,7 @@ def encoded(body: bytes, **fields: object) -> bytes:
     return bytes(message.encode())
 
 
-def taken(heads: Heads, data: bytes, wall_ms: int = WALL_MS) -> AmqpMessage:
+def taken(heads: HeadSectionCache, data: bytes, wall_ms: int = WALL_MS) -> AmqpMessage:
     """Take a message as a link does."""
     message = heads.repeated(data)
     if message is None:
@@ -46,7 +46,7 @@ def assert_alike(one: AmqpMessage, other: AmqpMessage) -> None:
 def test_a_repeated_head_gives_what_a_scan_gives(
     bodies: list[bytes], groups: list[str], is_durable: bool, priority: int
 ) -> None:
-    heads = Heads()
+    heads = HeadSectionCache()
     for number, body in enumerate(bodies + bodies):
         group = groups[number % len(groups)]
         fields = {"durable": is_durable, "priority": priority, "properties": {"n": number % 2}}
@@ -55,7 +55,7 @@ def test_a_repeated_head_gives_what_a_scan_gives(
 
 
 def test_a_head_is_scanned_once() -> None:
-    heads = Heads()
+    heads = HeadSectionCache()
     first = taken(heads, encoded(b"one"))
     second = taken(heads, encoded(b"two"))
     assert second.sections is first.sections
@@ -75,7 +75,7 @@ def test_a_head_is_scanned_once() -> None:
     ids=lambda fields: next(iter(fields)),
 )
 def test_a_head_that_does_not_repeat_is_not_remembered(fields: dict[str, object]) -> None:
-    heads = Heads()
+    heads = HeadSectionCache()
     taken(heads, encoded(b"x", **fields))
     assert not heads.known
 
@@ -86,7 +86,7 @@ def test_a_head_that_does_not_repeat_is_not_remembered(fields: dict[str, object]
     ids=["a second section", "a footer"],
 )
 def test_what_follows_the_content_is_seen(tail: bytes) -> None:
-    heads = Heads()
+    heads = HeadSectionCache()
     data = encoded(b"abc")
     assert taken(heads, data).size == 3
     assert heads.repeated(data) is not None
@@ -95,21 +95,21 @@ def test_what_follows_the_content_is_seen(tail: bytes) -> None:
 
 
 def test_the_number_of_heads_is_bounded() -> None:
-    heads = Heads()
+    heads = HeadSectionCache()
     for number in range(HEADS_MAX + 10):
         taken(heads, encoded(b"x", group_id=f"g{number}"))
     assert 0 < len(heads.known) <= HEADS_MAX
 
 
 def test_a_time_to_live_counts_from_each_receipt() -> None:
-    heads = Heads()
+    heads = HeadSectionCache()
     data = encoded(b"x", ttl=5.0)
     assert taken(heads, data).expires_ms == WALL_MS + 5000
     assert taken(heads, data, WALL_MS + 1).expires_ms == WALL_MS + 5001
 
 
 def test_messages_of_one_head_have_one_form_and_each_its_content() -> None:
-    heads = Heads()
+    heads = HeadSectionCache()
     one, two = [taken(heads, encoded(body)) for body in (b"one", b"two")]
     other = taken(heads, encoded(b"one", subject="other"))
     assert one.form() is two.form()
