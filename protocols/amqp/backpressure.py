@@ -1,12 +1,12 @@
 # Compiled by mypyc: see setup.py.
 """Backpressure: what one connection holds back, on the way to a slow peer and from a blocked one.
 
-To the peer: messages wait in their links' outboxes until the shell asks for bytes. Beyond
-`outbox_max` bytes in all links together nothing more is delivered to the peer, until half of that
-is left.
+To the peer: messages wait in the outboxes of their links until the shell asks for bytes. The
+outboxes of all links together may hold `outbox_max` bytes. Beyond that nothing more is delivered
+to the peer, until half of that is left.
 
-From the peer: while its connection is blocked (a message of it waits for room) its links hold back
-messages, and beyond `held_max` bytes its socket is not read.
+From the peer: a connection is blocked while one of its messages waits for room. Meanwhile its links
+hold back messages. Beyond `held_max` bytes its socket is not read.
 """
 
 from __future__ import annotations

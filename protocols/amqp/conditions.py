@@ -1,8 +1,8 @@
 """Conditions: the broker's error codes in AMQP's words, in one table.
 
-Conditions are those of AMQP 1.0 sections 2.8.15 to 2.8.18 and 4.5.8; the sentence of an error goes
-along as its description, for people. Which endpoint carries it (delivery, link, connection) is
-decided where it is raised.
+The conditions are those of AMQP 1.0 sections 2.8.15 to 2.8.18 and 4.5.8. The sentence of an error
+goes along as the description, for people. Which endpoint carries it (delivery, link, connection) is
+decided where the error is raised.
 """
 
 from __future__ import annotations

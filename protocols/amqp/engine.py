@@ -1,13 +1,14 @@
 # Compiled by mypyc: see setup.py.
 """AmqpEngine: one AMQP 1.0 connection, bytes in and bytes out.
 
-Login first (`sasl`), then frames (`channels`): messages go to their links, all else to proton
-(`wire`), which reports it (`events`). Nothing is delivered from inside the core: consumers fill
-outboxes, and `outgoing` writes what is in them. Whatever a peer sends that makes no sense ends its
-link, its session or its connection with a condition.
+The login comes first (`sasl`), then frames (`framing`). Messages go to their links. All else goes
+to proton (`wire`), which reports it (`events`). Nothing is delivered from inside the core:
+consumers fill outboxes, and `outgoing` writes what is in them. What a peer sends may make no sense.
+Then its link, its session or its connection ends with a condition.
 
-Limits that hold here: a stranger has `open_timeout_s` to log in and open; what waits for a slow
-peer, and what a blocked one may still send, is bounded by `backpressure`.
+Limits that hold here:
+- A stranger has `open_timeout_s` to log in and open.
+- `backpressure` bounds what waits for a slow peer, and what a blocked peer may still send.
 """
 
 from __future__ import annotations

@@ -1,16 +1,22 @@
 # Compiled by mypyc: see setup.py.
-"""Framing: what comes on a connection, cut into frames and handed to whom it concerns.
+"""Framing: what comes on a connection is cut into frames, and each goes to whom it concerns.
 
-Transfers, flows and dispositions go to their session (`channel`), and never to proton: they are
-nearly all there is, and a call of its library for each step of each of them costs more than the
-rest of the way. All other frames are proton's, one at a time, so that an event tells of the frame
-at hand; from them it is noted here which channel and which handle the peer uses for what. Which
-ones proton uses is read from what it answers at once.
+Transfers, flows and dispositions go to their session (`session`), and never to proton. Nearly all
+frames are of these three kinds. A call of proton's library for each step of each of them would cost
+more than the rest of the way.
 
-A frame that is none ends the connection here: proton would take some of what we do not, and what
-it then says of links would concern no frame we know. Nor is it told of a session or a link beyond
-what the peer can number (`channel-max`, `handle-max`): it would stop for good, without a word. What
-went past proton, or is not complete yet, counts as a sign of life: it is shown a heart-beat.
+All other frames are proton's. Proton gets one at a time, so that its events tell of one frame
+(`LifecycleFrame`). Such a frame also says which channel and which handle the peer uses for what.
+Which ones proton uses is read from what proton answers at once.
+
+Some frames never reach proton:
+- A malformed frame ends the connection here. Proton would take some that we do not, and would then
+  speak of links for which we know no frame.
+- A session or a link beyond what the peer can number (`channel-max`, `handle-max`) is refused here.
+  Proton would stop for good, without a word.
+
+What went past proton, or is not complete yet, is a sign of life all the same. So proton is shown a
+heart-beat instead.
 
 Source: AMQP 1.0 sections 2.3, 2.5 and 2.6.
 """

@@ -1,8 +1,8 @@
 # Compiled by mypyc: see setup.py.
-"""States: what is said of a delivery, encoded; and what a peer decides, in the core's words.
+"""Outcomes: what is said of a delivery, encoded, and what a peer decides, in the core's words.
 
-A peer may write a state's descriptor out. `received`, which tells how far a delivery has come,
-is no outcome, nor is anything unknown.
+A peer may write the descriptor of a state out. `received` tells how far a delivery has come: it is
+no outcome. Nor is anything unknown.
 
 Source: AMQP 1.0 sections 3.4 and 4.5.
 """

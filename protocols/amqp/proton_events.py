@@ -1,11 +1,12 @@
 # Compiled by mypyc: see setup.py.
 """ProtonEvents: what proton reports of a connection, walked in order.
 
-They are the lives of connection, session and link; which channel and which handle the peer has
-used is told by `channels`, which knows the frame at hand. An event is taken off the list whatever
-happens to it, or the walk would never end; what a peer sent that nobody can read ends its
-connection. Once that has ended, for whatever reason, nothing begins on it: a link would outlive
-its memory.
+Events tell how connections, sessions and links begin and end. They do not tell which channel and
+which handle the peer has used: `framing.current` does, which is the frame at hand.
+
+An event is taken off the list whatever happens to it, or the walk would never end. A peer may send
+what nobody can read: then its connection ends. Once a connection has ended, for whatever reason,
+nothing begins on it: a link would outlive its memory.
 """
 
 from __future__ import annotations

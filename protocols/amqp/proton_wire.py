@@ -1,6 +1,6 @@
-"""ProtonWire: proton's transport, connection and collector, joined and pumped without a socket.
+"""ProtonWire: proton's transport, connection and collector, joined without a socket.
 
-Bytes go in by `push`, bytes come out by `pull`; the engine walks the events between. Proton makes
+Bytes go in by `push`, and come out by `pull`. The engine walks the events between. Proton makes
 frames when it is asked what is pending, so `pull` is called once per batch, never per message.
 
 Proton opens and closes connections, sessions and links, and keeps their time. Messages, credit and

@@ -1,30 +1,24 @@
 # Compiled by mypyc: see setup.py.
 """Channel: one session of the peer's: its links, its windows, what is unsettled in it.
 
-Proton begins and ends sessions and links; everything that happens on them in between is counted
-here. Each side grants the other a window of transfers, and every flow tells both. The peer may
-send `SESSION_FRAMES` of them, granted anew when half is used, unless some of them have to wait.
+AMQP's session is called Channel here, by the number that it has on the wire: the core's `Session`
+is the whole connection.
 
-What is to be said is gathered and written once a turn: settlements joined to ranges, then flows.
+Proton begins and ends sessions and links. Everything that happens on them in between is counted
+here. Each side grants the other a window of transfers, and every flow tells both. The peer may send
+`SESSION_FRAMES` of them. They are granted anew when half is used, unless some have to wait. A
+session that was ended for what its peer did hears nothing more until the peer ends it, too.
 
-A session that was ended for what its peer did hears nothing more until the peer ends it, too.
-
-Source: AMQP 1.0 sections 2.5.6, 2.6.7, 2.7.4 and 2.7.6.
-
-Unsettled: the deliveries of one session that its peer has still to settle, and whose they are.
+What is to be said is gathered and written once a turn, settlements first, then flows. Deliveries
+are mostly answered in their order and alike. `Dispositions` joins such answers to ranges, so one
+frame answers for all of a read. What is said of one delivery keeps its order.
 
 Deliveries are numbered through a session, so that one disposition can mean those of several links.
-Nearly all of them accept a range; what one consumer holds of it is settled in the core at once. A
-range may be far larger than what there is: then what there is, is walked.
+`Unsettled` knows whose they are. Nearly all dispositions of a peer accept a range: what one
+consumer holds of the range is settled in the core at once. A range may be far larger than the
+number of unsettled deliveries. Then these are walked, and not the range.
 
-Source: AMQP 1.0 section 2.7.6.
-
-Dispositions: what is to be said of deliveries, joined to ranges.
-
-Deliveries are mostly answered in their order and alike, so one frame answers for all of a read.
-What is said of one delivery keeps its order.
-
-Source: AMQP 1.0 section 2.7.6.
+Source: AMQP 1.0 sections 2.5.6, 2.6.7, 2.7.4 and 2.7.6.
 """
 
 from __future__ import annotations

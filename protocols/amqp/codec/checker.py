@@ -1,8 +1,8 @@
 # Compiled by mypyc: see setup.py.
 """Checker: walks over values that a stranger sent, and makes nothing of them.
 
-What it has passed, `skip` and `decode` read without further doubt: sizes and counts add up, every
-code is known, text is UTF-8, symbols are ASCII, map keys can be looked up by.
+`skip` and `decode` read what the checker has passed without further doubt. Sizes and counts add up,
+every code is known, text is UTF-8, symbols are ASCII, and map keys can be looked up by.
 
 Rules of this file:
 - Depth and number of values are limited, so that no message can make anybody recurse or run long.

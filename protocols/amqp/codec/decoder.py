@@ -2,11 +2,11 @@
 """Decoder: Python values from AMQP bytes that a `Checker` has passed.
 
 Rules of this file:
-- Nothing is checked again; unchecked bytes may raise anything here.
+- Nothing is checked again. Bytes that were not checked may raise anything here.
 - Types that Python does not tell apart come out alike: a symbol is a str, a timestamp an int.
-  The decimals, which nobody asks for, stay bytes.
-- A described value keeps its descriptor (`Described`), except in an array, whose elements all
-  have the same one.
+  The decimals stay bytes, since nobody asks for them.
+- A described value keeps its descriptor (`Described`). An array is the exception: all of its
+  elements have the same descriptor.
 
 Source: AMQP 1.0 part 1, section 1.6.
 """

@@ -2,10 +2,10 @@
 """Encoder: AMQP bytes from Python values.
 
 Rules of this file:
-- Every function returns one whole encoded value, the shortest form of its type; `section` puts
-  a descriptor before it.
-- Nothing here fails: what a type cannot hold becomes the nearest it can (a number beyond 64 bits
-  becomes text, a lone surrogate a question mark), since it is too late to refuse.
+- Every function returns one whole encoded value, in the shortest form of its type. `section` puts
+  a descriptor before a value.
+- Nothing here fails, since it is too late to refuse. What a type cannot hold becomes the nearest
+  value that it can hold: a number beyond 64 bits becomes text, a lone surrogate a question mark.
 
 Source: AMQP 1.0 part 1, section 1.6.
 """

@@ -6,9 +6,9 @@
 
 The code may also be written as a longer number, or as a name.
 
-Reading is for bytes of strangers: whatever is in them, only ProtocolError is raised. Most fields
-are numbers and truths, and -1 stands for one that is not there. All sequence numbers wrap around
-at 32 bits (AMQP 1.0 section 2.8.10).
+The bytes that are read come from strangers: whatever is in them, only ProtocolError is raised. Most
+fields are numbers and truths. -1 stands for a field that is not there. All sequence numbers wrap
+around at 32 bits (AMQP 1.0 section 2.8.10).
 
 Source: AMQP 1.0 part 2, sections 2.3 and 2.7.
 """

@@ -4,9 +4,10 @@
     handle, delivery-id, delivery-tag, message-format, settled, more,
     rcv-settle-mode, state, resume, aborted, batchable
 
-One object serves a whole connection: it is read anew for each frame, so nobody keeps it. What a
-client sends on one link differs in the delivery's number and tag alone, mostly for thousands of
-messages: a transfer of the shape that the last one had is not read field by field again.
+One object serves a whole connection. It is read anew for each frame, so nobody keeps it.
+
+The transfers of one link mostly differ in the delivery's number and tag alone, for thousands of
+messages. So a transfer that has the shape of the last one is not read field by field again:
 
     start: list, handle, the number's code | number | the tag's length | tag | ending: the rest
 

@@ -6,9 +6,11 @@
     cx size count items    list, map         dx          the same with 32-bit size and count
     ex size count code     array             fx          the same with 32-bit size and count
 
-Rules of this file: tables, and the arithmetic of sizes; nothing is decoded. What `skip` says is
-right for bytes that a `Checker` has passed. All else may meet any bytes, and says ProtocolError, or
-lets IndexError and struct.error through where they end too soon; the caller puts those into words.
+Rules of this file:
+- There are tables, and the arithmetic of sizes. Nothing is decoded.
+- `skip` is right for bytes that a `Checker` has passed. All other functions may meet any bytes.
+- Those raise ProtocolError. Where the bytes end too soon they let IndexError and struct.error
+  through, which the caller puts into words.
 
 Source: AMQP 1.0 part 1, sections 1.2 and 1.6.
 """

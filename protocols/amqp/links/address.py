@@ -5,8 +5,8 @@ whatever it holds: clients name queues `orders/eu`, and a `/` alone must not cut
 that begin with a prefix (`/queue/x`, `topic://x`) have no subject either.
 
 Values are as the Qpid page's examples write them: numbers, 'text' or "text" with backslash escapes,
-bare words, {maps} and [lists]. What an option may be is checked here; what it means on attach is
-the protocol's business. A policy that is not given is `never`, as in Qpid.
+bare words, {maps} and [lists]. This file checks what an option may be. What the option means on
+attach is the protocol's business. A policy that is not given is `never`, as in Qpid.
 """
 
 from __future__ import annotations

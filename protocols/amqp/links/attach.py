@@ -1,12 +1,13 @@
 """Links: how a link begins, what it takes over, and how it ends.
 
-The answer to an attach repeats source and target exactly as they came, address strings included
-(clients compare them); only a dynamic node's name and the filters that hold are ours. A refused
-link is opened with no terminus and closed with the reason (AMQP 1.0 section 2.6.3).
+The answer to an attach repeats source and target exactly as they came, address strings included:
+clients compare them. Only the name of a dynamic node and the filters that hold are ours. A refused
+link is opened with no terminus, and closed with the reason (AMQP 1.0 section 2.6.3).
 
-A subscription belongs to container-id and link name. The same pair on another connection of the
-same user takes the link over, as after a lost connection the broker has not noticed yet. Within a
-connection a link is known by its name and direction: another session may take it over.
+A subscription belongs to a container-id and a link name. The same pair on another connection of the
+same user takes the link over. That happens after a lost connection that the broker has not noticed
+yet. Within a connection a link is known by its name and direction: another session may take it
+over.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 # Compiled by mypyc: see setup.py.
 """AmqpConsumer: a link's reader of one queue, or of its topics, as the core knows it.
 
-It is called in the middle of a dispatch, so it does no more than encode a message for its link's
-outbox, and note what else the link has to hear.
+A consumer is called in the middle of a dispatch. So it only encodes a message for the outbox of its
+link, and notes what else the link has to hear.
 
-Render: the payload of a transfer that delivers a message to an AMQP consumer.
-
-A consumer gets a new header and the message annotations, then the bare message bit by bit.
-Delivery annotations were for us and end here. What another protocol brought is encoded anew.
+The payload of a transfer is a new header and the message annotations, then the bare message bit by
+bit. Delivery annotations were for the broker, and end here. A message that another protocol brought
+is encoded anew.
 """
 
 from __future__ import annotations

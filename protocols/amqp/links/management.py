@@ -1,15 +1,15 @@
 # Compiled by mypyc: see setup.py.
 """Management: the node `$management`, requests and answers as AMQP messages.
 
-A request names `operation`, `type` and `name` (or `identity`) in its application properties and
-holds a map; the answer goes to its reply-to with `statusCode`, `statusDescription` and a map (the
-AMQP management draft, as Qpid's router and Broker-J speak it). Everything is done by
-`core.management.admin`; here is only the translation. Without a reply-to a request is done and
-answered by nothing.
+A request names `operation`, `type` and `name` (or `identity`) in its application properties, and
+holds a map. The answer goes to the request's reply-to, with `statusCode`, `statusDescription` and a
+map (the AMQP management draft, as Qpid's router and Broker-J speak it). A request without a
+reply-to is done, and nothing is answered. Everything is done by `core.management.admin`; this file
+only translates.
 
 Requests come on a link to `$management`, or on a link without a target that names it in `to`.
-Answers go to any address, such as a dynamic node's; or the client has a receiving link from
-`$management` and gives that link's target address, or its name, as reply-to (as in Broker-J).
+Answers go to any address, such as a dynamic node's. A client may also have a receiving link from
+`$management`. It then gives that link's target address, or its name, as reply-to (as in Broker-J).
 
 | operation                             | asks for                                              |
 |---------------------------------------|-------------------------------------------------------|

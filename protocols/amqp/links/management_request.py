@@ -1,8 +1,9 @@
 # Compiled by mypyc: see setup.py.
 """Request: a management request read out of a message, and its answer written into one.
 
-Arguments may stand in the application properties or in the map that is the body; clients differ.
-The answer's correlation-id is the request's, or its message-id, bit by bit: an id keeps its type.
+Arguments may stand in the application properties, or in the map that is the body; clients differ.
+The correlation-id of the answer is that of the request, or else the request's message-id. It is
+copied bit by bit, so that an id keeps its type.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Entities: what the things of the broker are called over `$management`.
 
-The management draft wants a name, an identity and a type of everything. Names are unique among
-things of one type; an identity is unique, and says the type, too:
+The management draft wants a name, an identity and a type of everything. A name is unique among
+the things of one type. An identity is unique among all, since it says the type, too:
 
     name       orders
     identity   covey.queue/orders

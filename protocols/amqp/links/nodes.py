@@ -1,9 +1,9 @@
 """Nodes: which queue or topic an address stands for, made, checked or invented as asked.
 
 Addresses are names (`x`), names with a prefix (`queue://x`, `/topic/x`, ...), or Qpid address
-strings. A bare name is made on first use if the broker's `auto_create` says so; in an address
-string its own `create` policy decides, and `assert` and `delete` are followed too. A dynamic node
-is a queue or topic that only the connection which asked for it can read.
+strings. A bare name is made on first use if the broker's `auto_create` says so. In an address
+string its own `create` policy decides instead, and `assert` and `delete` are followed too. A
+dynamic node is a queue or topic that only the connection which asked for it can read.
 """
 
 from __future__ import annotations

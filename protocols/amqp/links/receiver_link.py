@@ -1,23 +1,20 @@
 # Compiled by mypyc: see setup.py.
 """OutgoingLink: a link on which the peer receives.
 
-The consumers behind it (`consumer`) put encoded messages into its outbox; `flush` writes their
-transfers when the shell asks for bytes, as far as the session's window reaches. Credit is the
-peer's: the window of the core is what the peer has granted minus what waits in the outbox.
+The consumers behind the link (`consumer`) put encoded messages into its outbox. `flush` writes
+their transfers when the shell asks for bytes, as far as the session's window reaches. Credit is the
+peer's: the window of the core is what the peer has granted, minus what waits in the outbox.
 
-A delivery's entry is kept under its number until the peer has settled it. What was still in the
-outbox when the link ends, or when the peer takes its credit back, was never seen, so it goes back
-uncounted; what was sent counts as a try only if the connection was lost.
+A delivery's entry is kept under its number until the peer has settled it. A message may still be in
+the outbox when the link ends, or when the peer takes its credit back. The peer has never seen it,
+so it goes back uncounted. A message that was sent counts as a try only if the connection was lost.
+
+A peer may ask for a drain (`Drain`): the credit of its link is to be used up now, or given back.
+Every queue that the link reads is asked to deliver what it has. A topic keeps nothing back, so it
+is not asked. In the end all have said that nothing more will come, and what waited for the peer has
+left. Then a flow gives the link's credit back. That flow is owed also where no credit is left.
 
 Source: AMQP 1.0 sections 2.6.7, 2.6.12 and 2.7.5.
-
-Drain: a peer's wish to have the credit of its link used up now, or given back.
-
-Every queue that the link reads is asked to deliver what it has; once all have said that nothing
-more will come, and what waited for the peer has left, the link's credit is given back by a flow.
-That flow is owed also where no credit is left. A topic keeps nothing back, so it is not asked.
-
-Source: AMQP 1.0 section 2.6.7.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
 # Compiled by mypyc: see setup.py.
 """IncomingLink: a link on which the peer sends, whatever becomes of its messages.
 
-A message may come in many frames; it is gathered here, within the link's largest size, and handed
-on whole; all that a connection's links gather at a time is bounded, too. Messages that end up in
-queues, transaction commands and management requests differ only in `take`. A delivery is known by
-its number in the session; one that came settled has none, since there is nothing to say of it.
+A message may come in many frames. It is gathered here, within the link's largest size, and handed
+on whole. All that the links of a connection gather at a time is bounded, too. Messages that end up
+in queues, transaction commands and management requests differ only in `take`. A delivery is known
+by its number in the session. One that came settled has none, since there is nothing to say of it.
 
-Credit is the flow control: whoever sends beyond it loses the link (AMQP 1.0 section 2.6.7). While
-its connection is blocked (a message of it waits for room) messages are held back, and no credit is
-renewed for them. What takes no room still gets through: settlements, flow, commands, and sends in
-a transaction. So a client that has to acknowledge before there is room can do so.
+Credit is the flow control: whoever sends beyond it loses the link (AMQP 1.0 section 2.6.7). A
+connection is blocked while one of its messages waits for room. Meanwhile messages are held back,
+and no credit is renewed for them. What takes no room still gets through: settlements, flow,
+commands, and sends in a transaction. So a client that has to acknowledge before there is room can
+do so.
 """
 
 from __future__ import annotations

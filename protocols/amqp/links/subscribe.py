@@ -9,9 +9,9 @@
     no source at all               a durable subscription is looked for: a client does so to
                                    end it, by closing the link (Qpid JMS unsubscribes this way)
 
-A durable subscription outlives a detached link and goes with a closed one, unless others use it.
-One that is asked for with another topic, selector or no-local filter ends, with what it holds, and
-begins anew (JMS 2.0 section 8.3.3).
+A durable subscription outlives a detached link, and goes with a closed one, unless others use it.
+It may be asked for with another topic, selector or no-local filter. Then it ends, with what it
+holds, and begins anew (JMS 2.0 section 8.3.3).
 """
 
 from __future__ import annotations

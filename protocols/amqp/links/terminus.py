@@ -1,8 +1,8 @@
 """Terminus: what the source or the target of an attach asks for, read out of proton's data.
 
-Capabilities, filters and modes become one plain record; what they lead to is `links`' business.
-Filters that are understood are echoed, all others are left out of the answer, which is how a peer
-learns that they do nothing (AMQP 1.0 section 3.5.3).
+Capabilities, filters and modes become one plain record. What they lead to is the business of
+`attach` and `subscribe`. Filters that are understood are echoed. All others are left out of the
+answer, which is how a peer learns that they do nothing (AMQP 1.0 section 3.5.3).
 
 Binary values that proton hands out are views of C memory that does not last: none is kept here.
 """

@@ -6,14 +6,14 @@
     disposition        state transactional [txn-id, outcome]  -> the settlement waits in the core
     discharge          [txn-id, fail] -> accepted once it is safe, or rejected with the reason
 
-The core's transaction keeps order and does all or nothing. What is kept here is who is to be told:
-after a commit the deliveries that the peer has left unsettled are settled; after a rollback they
-stay the peer's, and only those it has settled already go back to their queue. A control link that
-goes takes its open transactions with it.
+The core's transaction keeps order and does all or nothing. This file knows who is to be told. After
+a commit the deliveries that the peer has left unsettled are settled. After a rollback they stay the
+peer's, and only those that the peer has settled already go back to their queue. A control link that
+ends takes its open transactions with it.
 
-A commit is refused, and all of it rolled back, if something of it could not be done and the peer
-has not been told by a rejection: a message that came settled, a settlement of a delivery that is
-not there (any more).
+A commit is refused if something of it could not be done and no rejection has told the peer so. Such
+are a message that came settled, and a settlement of a delivery that is not there (any more). Then
+all of the transaction is rolled back.
 """
 
 from __future__ import annotations

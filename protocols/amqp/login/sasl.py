@@ -9,12 +9,12 @@
     frame: size(4) doff(1) type(1)=1 ignored(2), a described list
 
 Rules of this file:
-- Nothing but the header and SASL frames is taken before the outcome; no frame is kept that is
+- Nothing but the header and SASL frames is taken before the outcome. No frame is kept that is
   longer than `frame_max`. The engine has a timer for those who say nothing.
 - Whatever goes wrong, the answer is the same: outcome "auth" and the end.
 - A peer that starts with anything else (HTTP, AMQP 0-9-1, TLS inside) is shown the header we
-  speak, and that is the end (AMQP 1.0 section 2.2). One that starts without SASL is let in as
-  nobody where that is allowed.
+  speak, and that is the end (AMQP 1.0 section 2.2).
+- A peer that starts without SASL is let in as nobody, where that is allowed.
 
 Source: AMQP 1.0 part 5, section 5.3.
 """

@@ -1,9 +1,9 @@
-"""Sole: a container that asks to have one connection at a time.
+"""Sole connection: a container asks to have one connection at a time.
 
-A peer desires the capability `sole-connection-for-container`; JMS clients do so when they have a
-client id. A second connection of the same container, user and virtual host that desires it, too, is
-refused, or replaces the first: the first one's policy decides. Connections that do not desire it
-are left alone, which is what `weak` detection means.
+A peer desires the capability `sole-connection-for-container`. JMS clients do so when they have a
+client id. A second connection of the same container, user and virtual host may desire it, too. It
+is refused, or it replaces the first: the first one's policy decides. Connections that do not desire
+the capability are left alone, which is what `weak` detection means.
 
 Source: AMQP 1.0 "Enforcing Connection Uniqueness".
 """

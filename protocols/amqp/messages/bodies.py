@@ -11,20 +11,19 @@
 | value: anything else        | json         | value    | JSON                                 |
 | sequence, one or more       | json         | sequence | JSON: all of them as one list        |
 
-On the way back the shape decides; without one, text becomes a string and all else data. What does
-not fit its shape (JSON that is none, a list where a map is announced) goes as data: it is at a
-consumer's door already, and nobody is left to complain to.
+On the way back the shape decides. Without a shape, text becomes a string and all else data. A body
+may not fit its shape: JSON that is none, a list where a map is announced. Such a body goes as data.
+It has reached its consumer already, and nobody is left to complain to.
 
-JSON has no bytes, no uuid, no NaN and no keys but text: they become text, a binary or uuid as the
-message ids do (`covey.protocols.amqp.messages.bodies`). A described value loses its descriptor.
-
-Message ids: an AMQP id has a type, everybody else's is text.
+JSON has no bytes, no uuid, no NaN and no keys but text: they become text. A described value loses
+its descriptor. A binary or a uuid is written as in a message id. Those have a type in AMQP, and are
+text everywhere else:
 
     ulong 7          "ulong:7"            uuid     "uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6"
     binary 0a ff     "binary:0aff"        string   as it is
 
-A string that looks like one of the others gets "string:" before it, so that every id has one text
-and every text is one id. Only the exact form counts: "ulong:007" is a string.
+A string that looks like one of the others gets "string:" before it. So every id has one text, and
+every text is one id. Only the exact form counts: "ulong:007" is a string.
 """
 
 from __future__ import annotations

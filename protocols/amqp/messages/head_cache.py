@@ -1,14 +1,16 @@
 # Compiled by mypyc: see setup.py.
-"""Heads: what messages say before their content, worked out once for all that repeat it.
+"""HeadSectionCache: what messages say before their content, worked out once for all that repeat it.
 
 A producer that gives its messages no ids of their own sends the same header, properties and
-application properties again and again. A head is every byte of a message up to the content of
-its one data section, the content's length included: a message of the same bytes and the same
-size has its sections at the same places and says the same, so nothing of it is scanned again.
+application properties again and again. A head is every byte of a message up to the content of its
+one data section, the content's length included. Two messages of the same head and the same size
+have their sections at the same places, and say the same. So nothing of the second is scanned again.
 
-Not remembered: heads with an id or a time of creation (no two are alike), those whose meaning
-depends on when they come (a time to live), those with annotations, and messages whose content
-needs a look (text, lists, several sections, a footer).
+Some heads are not remembered:
+- heads with an id or a time of creation, since no two are alike;
+- heads whose meaning depends on when they come (a time to live);
+- heads with annotations;
+- heads of messages whose content needs a look (text, lists, several sections, a footer).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 | neutral                 | AMQP 1.0                                       | note                |
 |-------------------------|------------------------------------------------|---------------------|
-| message_id, correlation | properties message-id, correlation-id          | typed: see `ids`    |
+| message_id, correlation | properties message-id, correlation-id          | typed: see `bodies` |
 | to, reply_to, subject   | properties of that name                        |                     |
 | content_type, encoding  | properties content-type, content-encoding      | symbols             |
 | user_id                 | properties user-id                             | UTF-8               |
@@ -16,8 +16,9 @@
 | dead_reason             | annotation x-opt-dead-letter-reason            | of dead letters     |
 
 Nothing here fails: what comes in was scanned, and what goes out meets nobody who could be told.
-What neutral leaves empty is left out. Application properties that name the group are the group
-already; a value that is a list, a map or binary has no neutral form and is left out as well.
+What the neutral message leaves empty is left out. Application properties that name the group are
+the group already. A value that is a list, a map or binary has no neutral form, and is left out as
+well.
 """
 
 from __future__ import annotations

@@ -1,31 +1,27 @@
 # Compiled by mypyc: see setup.py.
 """AmqpMessage: an AMQP message as the broker keeps it.
 
-The producer's bytes are kept as they came, with the offsets of their sections beside them. What
-the core decides by is read when the message comes; everything else when somebody asks. How it
-reaches an AMQP consumer is `render`'s business, but for the common case (`passed_on`).
+The producer's bytes are kept as they came, with the offsets of their sections beside them. What the
+core decides by is read when the message comes. Everything else is read when somebody asks. How a
+message reaches an AMQP consumer is `consumer.render`'s business, but for the common case
+(`passed_on`).
 
 Rules of this file:
-- `decode` is the door: it raises ProtocolError or RefusedError. Nothing fails after it.
+- `decode` is the only place that refuses: it raises ProtocolError or RefusedError. Nothing fails
+  after it, since all that reads the bytes later reads scanned ones.
+- The group is `group-id`, or else an application property by one of the names that other clients
+  use. Its number may come as `group-sequence` or as JMS's property.
+- An annotation may put a delivery off, by a time or by a delay (JMS delivery delay).
+- A message that asks for one of these in another type than it must have is refused.
 - A time to live counts from the moment of receipt, so a store keeps expiry as a time of its own.
-- An expiry of 0 means never; so does one before 1970, which no clock can mean.
-- A dead letter never expires, and a client that looks at absolute-expiry-time itself would throw
-  it away unseen: this one field of the bare message is taken out then. Why it died is annotated.
-- Who sent it is kept beside the message: the bare message is the sender's, with a user-id or not.
+- An expiry of 0 means never. So does one before 1970, which no clock can mean.
+- A dead letter never expires. A client that looks at absolute-expiry-time itself would throw it
+  away unseen, so this one field of the bare message is taken out then. An annotation says why the
+  message died.
+- Who sent a message is kept beside it: the bare message is the sender's, with a user-id or not.
 - What only the broker may annotate is taken out of what comes in.
-
-Wishes: what a message asks the broker for, besides its place: its group, and a time to wait.
-
-The group is `group-id`, or else an application property by one of the names that other clients
-use; its number may come as `group-sequence` or as JMS's property. A delivery may be put off by an
-annotation, as a time or as a delay (JMS delivery delay).
-
-The bytes must have been scanned; what is asked in another type than it must have is refused.
-
-Selection: what a selector sees of an AMQP message, by the names of JMS and of AMQP.
-
-A name stands for a field of the properties, or for what the broker itself reads of a message; any
-other is the application's own. The bytes must have been scanned.
+- A selector sees a message by the names of JMS and of AMQP. A name stands for a field of the
+  properties, or for what the broker itself reads of a message. Any other name is the application's.
 """
 
 from __future__ import annotations

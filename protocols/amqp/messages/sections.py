@@ -1,17 +1,5 @@
 # Compiled by mypyc: see setup.py.
-"""Scan: one walk over an encoded message, which finds its sections.
-
-It looks at every byte that could trouble a reader, here or at the far end, and remembers offsets;
-it decodes nothing. After it, no part of the message can fail to decode.
-
-Rules of this file:
-- Sections come in the order of their descriptors, each at most once, the body of one kind. A
-  message without a body is taken: some clients leave an empty one out.
-- The fields of header and properties must have the types the specification gives them.
-
-Source: AMQP 1.0 part 3, section 3.2.
-
-Sections: the parts of an encoded message, and where they lie.
+"""Sections: the parts of an encoded message, and one walk over the bytes that finds them.
 
     70 header                  list    rewritten by every broker on the way
     71 delivery-annotations    map     for one hop
@@ -23,17 +11,19 @@ Sections: the parts of an encoded message, and where they lie.
     or 77 value                any    ┘
     78 footer                  map
 
-An offset is that of the value's code, behind the descriptor. 0 means absent: no value can be
-there, since a descriptor comes first. `scan` finds them.
+`scan` looks at every byte that could trouble a reader, here or at the far end. It remembers
+offsets, and decodes nothing. After a scan no part of the message can fail to decode.
 
-Source: AMQP 1.0 part 3, section 3.2.
+Rules of this file:
+- Sections come in the order of their descriptors, each at most once, the body of one kind. A
+  message without a body is taken: some clients leave an empty one out.
+- An offset is that of the value's code, behind the descriptor. 0 means absent: no value can be
+  there, since a descriptor comes first.
+- A field of the header or the properties is known by its place. Each may be absent, or of the types
+  that the specification gives it. `scan` sees to that, so whoever reads a field finds what it may
+  hold, or nothing.
 
-Fields: what the lists of a message hold, the header and the properties, place by place.
-
-A field is known by its place. Each may be absent, or of the types given here and no other, which
-`scan` sees to: whoever reads one finds what it may hold, or nothing.
-
-Source: AMQP 1.0 part 3, sections 3.2.1 and 3.2.4.
+Source: AMQP 1.0 part 3, sections 3.2, 3.2.1 and 3.2.4.
 """
 
 from __future__ import annotations

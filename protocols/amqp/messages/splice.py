@@ -1,15 +1,20 @@
 # Compiled by mypyc: see setup.py.
 """Splice: what a delivery puts before, or changes in, a message that was encoded elsewhere.
 
-A delivery gets a header of its own and says whether it is the first of its group for its consumer:
-as a message annotation, and by option as an application property, for JMS clients. By another
-option an annotation names the sender. What a browser is shown has one with its place in the queue,
-a dead letter one that says why it died. All else is cut out of the producer's bytes as it is; only
-sections that must change are put together anew, from the encoded pieces they had.
+Every delivery gets a header of its own. Annotations and one property say what the producer did not:
 
-These annotations are the broker's: a producer's are taken out at the door (`unforged`). The
-property is a part of the bare message, which nobody may change, and no word of the broker's as
-long as the option is off; with the option a producer's is replaced or taken out on the way.
+    first of its group for its consumer    a message annotation; by option an application property,
+                                           too, for JMS clients
+    the sender                             an annotation, by option
+    its place in the queue                 an annotation of what a browser is shown
+    why it died                            an annotation of a dead letter
+
+All else is cut out of the producer's bytes as it is. Only sections that must change are put
+together anew, from the encoded pieces that they had.
+
+The annotations are the broker's: a producer's are taken out when a message comes (`unforged`). The
+property is a part of the bare message, which nobody may change. It is no word of the broker's as
+long as the option is off. With the option a producer's own is replaced or taken out on the way.
 
 The bytes must have been scanned. Source: AMQP 1.0 part 3, section 3.2.
 """
