@@ -1,7 +1,7 @@
 """Answer: what an HTTP client gets back, good or bad.
 
-Answers are JSON unless a route says otherwise. Nothing of a message ever becomes an HTTP header:
-names and values come from senders, and a header is where a line break does harm.
+Answers are JSON unless a route says otherwise. Nothing of a message ever becomes an HTTP header.
+Names and values come from senders, and a header is where a line break does harm.
 
 A refusal is `{"code": ..., "text": ...}`: the core's own code and sentence. `STATUS` is the one
 table from codes to HTTP's numbers (RFC 9110, section 15).

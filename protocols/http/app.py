@@ -1,12 +1,13 @@
 """App: one HTTP request from its first byte to the last of the answer (ASGI).
 
-The order of the checks: is the host ours, who asks, is there such a route, is it a web page that
-may, is the query right, may they, is the body right. Until a login is known nothing is told, not
-even which routes exist; only the health probes answer everybody. A body is counted while it comes
-in, never gathered beyond its limit, and everything has to be done within the request's time. What
-changes something is answered when the change is on disk.
+A request is checked in this order: is the host ours, who asks, is there such a route, is it a web
+page that may ask, is the query right, may the user do this, is the body right. Until a login is
+known nothing is told, not even which routes exist. Only the health probes answer everybody.
 
-What a handler refuses is answered by `answer.refusal`; anything unforeseen is logged and a 500.
+A body is counted while it comes in, and never gathered beyond its limit. Everything has to be done
+within the request's time. A request that changes something is answered when the change is on disk.
+
+What a handler refuses is answered by `answer.refusal`. Anything unforeseen is logged, and a 500.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Ask: one request, as the handlers of the routes see it.
 
-Whoever reads this has passed the door: the login, the permission of the route, the query and the
-body are checked.
+A handler gets a request only after all checks: the login, the permission of the route, the query
+and the body are in order.
 """
 
 from __future__ import annotations

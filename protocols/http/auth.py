@@ -1,20 +1,19 @@
 """Auth: who asks over HTTP, and whether a web page asks behind their back.
 
-- A login is HTTP Basic (RFC 7617) against the broker's users; a missing and a wrong one get the
-  same answer, a wrong one as late as over any protocol, until there were too many: then it is to
-  wait, whoever it is. One that cannot be read is a wrong one. A proxy on this machine speaks for
-  somebody else, so what it forwards does not count as local, and the well-known first password
-  does not open.
+- A login is HTTP Basic (RFC 7617) against the broker's users. A missing login and a wrong one get
+  the same answer. A login that cannot be read is a wrong one. The answer to a wrong one is as late
+  as over any protocol. After too many wrong ones the answer is to wait, whoever asks.
+- A proxy on this machine speaks for somebody else. What it forwards does not count as local, so the
+  well-known first password does not open.
 - Browsers send `Origin` when a page of another site acts: it must be on the allow-list. We serve
   no page that needs it, so our own origin is not on the list by itself.
-- `Host` must be an address, or a name of ours: else a page could have its own name resolve to
-  us (DNS rebinding) and talk to us as if it were ours.
+- `Host` must be an address, or a name of ours. Otherwise a page could have its own name resolve to
+  us (DNS rebinding), and talk to us as if it were ours.
 
-Visits: who comes by HTTP, told in the log once and not at each request.
-
-Every request of HTTP logs in, and a page or a collector of metrics asks every few seconds. So a
-user at an address is told once, and again an hour after that if they still ask. Of very many the
-longest quiet are forgotten, and told again when they come back.
+Every request of HTTP logs in, and a page or a collector of metrics asks every few seconds. So the
+log does not tell of each request (`Visits`). It tells of a user at an address once, and again an
+hour after that if they still ask. Of very many users those are forgotten that have not asked for
+the longest time. They are told again when they come back.
 """
 
 from __future__ import annotations

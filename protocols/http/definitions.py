@@ -1,9 +1,11 @@
 """Definitions: everything that was declared, as one JSON document, out and in again.
 
-Queues with their arguments and durable subscriptions come back as they were; users are listed for
-people, without secrets, and an import leaves them alone. Importing is idempotent: what exists is
-changed to what the document says. An entry that is refused ends the import with a sentence that
-names it; what stood before it is done, and the whole can be imported again.
+Queues with their arguments and durable subscriptions come back as they were. Users are listed for
+people, without secrets, and an import leaves them alone.
+
+Importing is idempotent: what exists is changed to what the document says. An entry that is refused
+ends the import with a sentence that names the entry. What stood before it is done, and the whole
+document can be imported again.
 """
 
 from __future__ import annotations

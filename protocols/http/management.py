@@ -1,6 +1,6 @@
 """Management: the handlers of `/api/v1` that look at the broker and change it.
 
-All of them go through `core.management.admin`, as `$management` does; nothing is decided here.
+All of them go through `core.management.admin`, as `$management` does. Nothing is decided here.
 Lists come in pages, since a queue may have a million groups.
 """
 

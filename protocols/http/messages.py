@@ -1,14 +1,12 @@
 """Messages: sending one over HTTP, and looking at those of a queue without taking them.
 
-Each request has a session of its own in the core, for as long as it lasts; so limits, permissions
+Each request has a session of its own in the core, for as long as it lasts. So limits, permissions
 and the store treat it like any connection. An answer to a send leaves when the message is safe. A
-queue without room, a full disk and used-up memory get a few seconds; then the answer is 503 with
-the cause, and the message is not taken.
+queue without room, a full disk and used-up memory get a few seconds. After that the answer is 503
+with the cause, and the message is not taken.
 
-HttpMessage: a message that was sent over HTTP, kept in no wire's words.
-
-It is the neutral form itself, so STOMP and AMQP clients read it as they read each other's. In a
-store its head is JSON, everything but the body.
+A message that was sent over HTTP (`HttpMessage`) is the neutral form itself. So STOMP and AMQP
+clients read it as they read each other's. In a store its head is JSON: everything but the body.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Metrics: the broker's numbers in Prometheus' text format, worked out when somebody asks.
 
-The core counts anyway, so a scrape costs a walk over the queues and a message costs nothing.
+The core counts anyway, so a scrape costs a walk over the queues, and a message costs nothing.
 
     /metrics          totals of the whole broker; no label has a client's word in it
     /metrics/queues   the largest queues by name
@@ -8,7 +8,7 @@ The core counts anyway, so a scrape costs a walk over the queues and a message c
                       a walk over every group, so to be asked less often
 
 Counters must never fall: what ended queues and topics have counted is in the totals, too. A queue's
-own counters end with it. `process_` metrics have the names that Prometheus' own clients give them.
+own counters end with the queue. `process_` metrics have the names that Prometheus' own clients use.
 """
 
 from __future__ import annotations

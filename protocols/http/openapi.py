@@ -1,7 +1,7 @@
 """OpenAPI: the table of routes as a document that tools read (OpenAPI 3.1).
 
-Nothing is written here that the table does not say: paths, queries and bodies are its own, the
-shapes of answers come from `core.management.describe`.
+The document says nothing that the table does not say. Paths, queries and bodies are the table's
+own. The shapes of answers come from `core.management.describe`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Routes: the table of everything that can be asked over HTTP.
 
-One row is one method and path; see `route.Route` for what a row says. The OpenAPI document is made
-from this table, and so is the test that tries every row as everybody.
+One row is one method and path. `routing.Route` says what stands in a row. The OpenAPI document is
+made from this table, and so is the test that tries every row as everybody.
 """
 
 from __future__ import annotations

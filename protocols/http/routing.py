@@ -1,8 +1,8 @@
 """Route: one row of the table of everything that can be asked, and how a path is found in it.
 
 Paths are cut into segments before they are decoded, so that a name may hold any character:
-`/queues/a%2Fb` is the queue `a/b`. What a row says drives routing, permission, the checks of
-query and body, and the OpenAPI document; nothing is said twice.
+`/queues/a%2Fb` is the queue `a/b`. A row drives routing, permission, the checks of query and body,
+and the OpenAPI document. So nothing is said twice.
 """
 
 from __future__ import annotations

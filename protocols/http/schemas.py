@@ -1,7 +1,7 @@
 """Bodies: what may stand in a request, checked before anybody acts on it.
 
 Unknown fields are refused, as in the configuration. The models also are the schemas of the OpenAPI
-document, so what it promises is what is checked.
+document, so the document promises what is checked.
 """
 
 from __future__ import annotations

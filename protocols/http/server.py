@@ -1,14 +1,16 @@
-"""Serve: one HTTP port, served by hypercorn on the broker's own event loop.
+"""Server: one HTTP port, served by hypercorn on the broker's own event loop.
 
-Looks to the server like any other listener. hypercorn speaks HTTP/1.1 and HTTP/2 (over TLS as the
-client asks by ALPN, in clear text with prior knowledge) and closes connections that are idle or
-slow to send their head, except some that `idle` looks after. It would take any number of them, so
-the port is ours, and hypercorn gets one connection at a time. Beyond `connections_max` a few are
-let in, so that a WebSocket can be told why it is not, and a health probe is answered; any further
-one is closed at once. At the end WebSockets are told first; hypercorn would only cut them off.
+To the broker's server it looks like any other listener. hypercorn speaks HTTP/1.1 and HTTP/2: over
+TLS as the client asks by ALPN, in clear text with prior knowledge. It closes connections that are
+idle or slow to send their head, except some that `websocket_stream` looks after.
 
-The event loop keeps the certificates it was given. So a reload opens the port once more, with the
-new ones, before it closes it: the socket is the same, and no peer finds nobody there.
+hypercorn would take any number of connections. So the port is ours, and hypercorn gets one
+connection at a time. A few are let in beyond `connections_max`, so that a WebSocket can be told why
+it is refused, and a health probe is answered. Any further one is closed at once. At the end
+WebSockets are told first: hypercorn would only cut them off.
+
+The event loop keeps the certificates that it was given. So a reload opens the port once more, with
+the new ones, before it closes the old one. The socket is the same, and no peer finds nobody there.
 """
 
 from __future__ import annotations

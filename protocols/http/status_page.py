@@ -1,15 +1,19 @@
-"""Page: what an operator sees first in a browser, at `/`.
+"""Status page: what an operator sees first in a browser, at `/`.
 
-What producers wait for, if they do. Queues with what is ready and what is held, groups with their
-owner, since when, and why one waits, durable subscriptions, topics, consumers with their share of
-the work, connections with what blocks them. A queue's name leads to the page of that queue, an
-owner to its connection. Plain HTML that loads itself anew: no script, so nothing that a client is
-called can become one.
+It shows what producers wait for, if they do. It has a table for each of these:
 
-Table: rows of plain values as HTML. Every text goes through `cell`, which escapes it.
+    queues           what is ready and what is held
+    groups           the owner, since when, and why one waits
+    consumers        their share of the work
+    connections      what blocks them
+    durable subscriptions, topics
 
-No script and no inline style: a bar is a `<meter>`, which a browser draws by its value. A link
-leads to another row of the page, or to the page of another thing; what is put into it is quoted.
+The name of a queue leads to the page of that queue, an owner to its connection. A link leads to
+another row of the page, or to the page of another thing. What is put into a link is quoted.
+
+The page is plain HTML that loads itself anew. It has no script, so nothing that a client is called
+can become one. Every text goes through `cell`, which escapes it. There is no inline style either: a
+bar is a `<meter>`, which a browser draws by its value.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """WebSocket: STOMP frames in WebSocket messages (RFC 6455), joined to an engine.
 
-A WebSocket is made a transport of bytes, so the one shell `protocols.connection` serves it like a
+A WebSocket is made a transport of bytes. So the one shell `protocols.connection` serves it like a
 socket: heart-beats, back-pressure, the last words before a close. Where messages begin and end
-means nothing; frames may be cut anywhere.
+means nothing: frames may be cut anywhere.
 """
 
 from __future__ import annotations

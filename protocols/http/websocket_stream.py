@@ -1,27 +1,24 @@
-"""Stream: a WebSocket of hypercorn's as a transport of bytes, and hypercorn tamed.
+"""Stream: a WebSocket of hypercorn's as a transport of bytes, and what hypercorn must not do.
 
-hypercorn's WebSockets are waited for, so there are two tasks to each: one hands in what comes, one
-sends what was written. Where messages begin and end means nothing. What is sent is text if the peer
-spoke text and it is UTF-8, else binary, so that any body can travel.
+hypercorn's WebSockets are waited for, so there are two tasks to each. One hands in what comes, the
+other sends what was written. Where messages begin and end means nothing. What is sent is text if
+the peer spoke text and the bytes are UTF-8. Else it is binary, so that any body can travel.
 
-Four things hypercorn would do are not wanted, and `tame` and `let_go` take them back:
-- compression: a stranger's small message could become a huge one (RFC 7692 has no limit);
-- gathering a message up to one limit for all: strangers get little, what is too large is not kept
-  while the peer goes on sending, and the peer is told in its protocol's words;
-- keeping to itself that bytes came, until a message is whole: a slow upload is no dead peer;
-- waiting for a reader that has ended: what comes after the end is thrown away.
+hypercorn would do four things that are not wanted, and `tame` and `let_go` take them back:
+- It compresses. A stranger's small message could become a huge one (RFC 7692 has no limit).
+- It gathers a message up to one limit for all. But strangers get little, and what is too large is
+  not kept while the peer goes on sending. The peer is told in its protocol's words.
+- It keeps to itself that bytes came, until a message is whole. But a slow upload is no dead peer.
+- It waits for a reader that has ended. Here what comes after the end is thrown away.
 
-Idle: connections that ask for nothing any more, which hypercorn would keep for ever.
+hypercorn's own clock closes idle connections. It runs until a connection's first request, and again
+after each answer. Some peers stop that clock, and nothing starts it again:
+- a peer that begins HTTP/2 and asks for nothing, or takes its request back (RST_STREAM);
+- a peer whose WebSocket has ended, or was refused since the peer talked before it was let in. Such
+  a peer neither closes nor is closed.
 
-hypercorn's own clock runs until a connection's first request, and again after each answer. Some
-peers stop it, and nothing starts it again:
-
-- one that begins HTTP/2 and asks for nothing, or takes its request back (RST_STREAM);
-- one whose WebSocket has ended, or was refused since it talked before it was let in, and who
-  neither closes nor is closed.
-
-So whoever holds the connections looks at them now and then: one that is without a request, and was
-as many requests ago, is idle.
+hypercorn would keep these connections for ever. So whoever holds them looks at them now and then.
+An idle connection has no request, and has had no further one since the last look.
 """
 
 from __future__ import annotations
