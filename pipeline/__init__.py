@@ -1,20 +1,17 @@
 """The data pipeline: what flows through the broker, as data for Spark.
 
-    writer      the child process of the broker that writes the event log
-    schema      the event log's columns          log      reading an event log
-    pieces      its row groups, from footers     messages events turned into one row a message
-    share       events dealt out by group        judge    one share, judged: sieve, then fold
-    evidence    a violation on the page          policy   a strategy with its size
-    rehearsal   arrivals played under policies
-    session     Spark and its Java               progress one line that says what goes on
-    report      a self-contained page            charts   its pictures
-    pace        a record sent when its time comes
-    source      the data source `covey`: reader (offsets, filters), client, columns; sink
-                (frames, spread); options
-    jobs/       what `covey-pipeline JOB` runs (command, __main__)
+    event_log/     the event log as files: its columns, the broker's child process that writes them,
+                   and how jobs read them
+    datasource/    the data source `covey`: queues as tables and streams of Spark, both ways
+    jobs/          what `covey-pipeline JOB` runs, one file or more each
+    __main__       the command; `command` is what is installed, and starts without Spark
+    job, errors    what every job is given, and what it says when it cannot do its work
+    spark          the Spark session of a job, the Java under it, and a line that tells its progress
+    report         a self-contained page, with its charts
 
-Nothing of the broker imports this package, and nothing heavy is imported by it: the writer
-starts with the broker and must not pay for Spark. So `CoveyDataSource` is looked up when asked for.
+Nothing of the broker imports this package, and the package itself imports nothing heavy: the writer
+starts with the broker, and must not pay for Spark. So `CoveyDataSource` is looked up when somebody
+asks for it.
 """
 
 from __future__ import annotations

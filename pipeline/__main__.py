@@ -2,9 +2,14 @@
 
     covey-pipeline JOB --input PATH --out DIR [--master M] [the job's own options]
 
-Exit codes: 0, 1 if a job found what must not be (see its help), 2 if it could not do its work;
-then one line on standard error says why; 130 if it was interrupted. `spark-submit` may run this
-file as well.
+Exit codes:
+
+    0      done
+    1      a job found what must not be (see its help)
+    2      it could not do its work; one line on standard error says why
+    130    it was interrupted
+
+`spark-submit` may run this file as well.
 """
 
 from __future__ import annotations

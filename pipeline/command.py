@@ -1,7 +1,8 @@
 """The installed command `covey-pipeline`: a job, or what is missing for one.
 
 Covey is installed without Spark unless its extra `pipeline` is asked for. Then the command is
-there, but what it needs is not: it says so in one line, before anything of it is imported.
+there, but the packages that it needs are not. The command says so in one line, before it imports
+any of them.
 """
 
 from __future__ import annotations

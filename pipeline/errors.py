@@ -1,7 +1,7 @@
 """PipelineError: what a job says when it cannot do its work, in one sentence for people.
 
-Raised in one of Spark's Python processes it comes back inside Spark's own error, between two
-traces; `one_line` finds it there, or at least what Python or Java had to say.
+An error that is raised in one of Spark's Python processes comes back inside Spark's own error,
+between two traces. `one_line` finds it there, or at least what Python or Java had to say.
 """
 
 from __future__ import annotations

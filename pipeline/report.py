@@ -1,13 +1,12 @@
-"""Report: a page of HTML that needs nothing but itself.
+"""Report: a page of HTML that needs nothing but itself, and its charts.
 
-Texts, tables and pictures in the order they are added. Pictures are matplotlib figures as inline
-SVG, 10 to 20 kB each, and lie beside the page as well (`skew-1.svg`, ...), for other pages. Every
-value is escaped, for group names come from anybody.
+Texts, tables and charts stand in the order they are added. Every value is escaped, for group names
+come from anybody.
 
-Charts: the pictures of the reports, as matplotlib figures.
-
-A picture stays readable whatever is in it: what is too much for it is left out or drawn as one, and
-names that are too long are cut. Who calls says in the caption what is left out.
+Charts are matplotlib figures as inline SVG, 10 to 20 kB each. They lie beside the page as well
+(`skew-1.svg`, ...), for other pages. A chart stays readable whatever is in it. What is too much for
+it is left out or drawn as one, and names that are too long are cut. The caller says in the caption
+what is left out.
 """
 
 from __future__ import annotations

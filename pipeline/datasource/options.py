@@ -1,13 +1,13 @@
 """Options of the data source `covey`: read once, on the driver; each error names its option.
 
-Names are Kafka's where Kafka has the thing (`subscribe`, `startingOffsets`, ...). Spark hands
-them over without regard to upper and lower case. A name nobody knows is refused: a misspelt
+Names are Kafka's where Kafka has the thing (`subscribe`, `startingOffsets`, ...). Spark hands them
+over without regard to upper and lower case. A name that nobody knows is refused: a misspelt
 `failOnDataLoss` must not pass for a promise.
 
-`commit=trim` removes what was processed, so it reads from the earliest message and every one:
-no other start and no selector, or it would remove what nobody has seen.
+`commit=trim` removes what was processed. So it reads from the earliest message, and every message.
+No other start and no selector goes with it, or it would remove what nobody has seen.
 
-Address: a broker, and a place in it, in one text of a job's options.
+An option of a job names a broker, and a place in it, in one text (`Address`):
 
     covey://[user[:password]@]host[:port][/destination]
 

@@ -1,13 +1,13 @@
 """Readers: what Spark calls to read queues, in one go or batch by batch.
 
 The driver asks where the queues begin and end, and cuts what lies between into ranges. Each task
-browses its range over a connection of its own: nothing is taken from the queue, so a range that is
+browses its range over a connection of its own. Nothing is taken from the queue, so a range that is
 read again after a failure gives the same rows.
 
-A stream's checkpoint alone says what was processed. `latestOffset` is called with the end of the
-last batch once that batch is in Spark's commit log, so this is where `commit=trim` lets the broker
-forget what lies before. `commit` would come too late: Spark calls it when the next batch is
-planned, and after the last one never.
+A stream's checkpoint alone says what was processed. Spark calls `latestOffset` with the end of the
+last batch once that batch is in Spark's commit log. So `commit=trim` lets the broker forget there
+what lies before. `commit` would come too late: Spark calls it when the next batch is planned, and
+never after the last one.
 
 Readers and ranges travel to the workers: they hold options and numbers, no connection.
 """

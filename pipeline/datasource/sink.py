@@ -6,28 +6,26 @@
     group_id         its group (`groupColumn`)
     headers          more headers, map<string,string>
 
-A task sends its rows over one connection and waits until the broker has them. A batch that is
-written again after a failure sends the same ids, so a queue with a `duplicate_window` that is
-longer than a batch takes each message once; without ids it may be there twice.
+A task sends its rows over one connection, and waits until the broker has them. A batch that is
+written again after a failure sends the same ids. So a queue whose `duplicate_window` is longer than
+a batch takes each message once. Without ids a message may be there twice.
 
-Order: the broker keeps a group in the order it comes in, and two tasks come in as they like. So a
-group's rows must be in one partition (`in_groups`), where they are sent by `orderColumn`; whoever
-forgets it is warned when the batch is done (`spread`).
+Order: the broker keeps a group in the order it comes in, and two tasks come in as they like. So the
+rows of a group must be in one partition (`in_groups`), where they are sent by `orderColumn`. A sink
+cannot ask Spark to bring a group's rows together; its user has to. But a sink notices. Each task
+tells which groups it has sent, and the driver looks for those that two tasks name: their order is
+chance. The user is warned when the batch is done (`warn_of_spread`). A task with very many groups
+tells a sample. It is the same part of all names in every task, so two tasks that share their groups
+share their samples, too.
 
-Spread: groups whose rows were sent by more than one task, so that their order is chance.
-
-A sink cannot ask Spark to bring a group's rows together; its user has to (`sink.in_groups`). It can
-notice: each task tells which groups it has sent, and the driver looks for those that two of them
-name. A task with very many groups tells a sample, the same part of all names in every task, so that
-two which share their groups share their samples, too.
-
-Frames: rows of an Arrow batch as SEND frames, column by column.
+Rows of an Arrow batch become SEND frames, column by column:
 
     SEND LF destination:PLACE [LF persistent:true] [LF message-id:ID] [LF GROUP_HEADER:GROUP]
     [LF more] [LF content-length:SIZE] LF LF value NUL LF
 
-A column becomes one piece of every row's head. Whether a text of it needs an escape is asked once
-for all of them, since nearly none ever does: row by row this cost a task most of its time.
+A column becomes one piece of every row's head. Whether a text of the column needs an escape is
+asked once for all of them, since nearly none ever does. Row by row this cost a task most of its
+time.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
     spark.readStream.format("covey").option("subscribe", "orders").load()
     frame.write.format("covey").option("queue", "orders").mode("append").save()
 
-It needs nothing but the STOMP address in `brokers`. Options: `options`; columns: `columns`.
+The data source needs nothing but the STOMP address in `brokers`. `options` has the options,
+`columns` the columns.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""Pieces: an event log as its row groups, known from the footers alone.
-
-A row group is what one task reads at a time; it holds events of one run. Footers have the number
-of its events and the range of their ids and times, so runs can be summed up and missing events
-be found without reading the log; only a row group with a gap inside is looked into.
-
-Share: an event log dealt out so that all events of a group come together.
+"""Partition: an event log cut into pieces for Spark's tasks, and dealt out by group.
 
     pieces --deal--> (share, packed events) --Spark's shuffle--> one share at a time --gather-->
 
-A share is a part of the groups, by a hash of queue and group. What Spark moves is one packed table
-for each piece and share, not a row for each event, and it moves them as bytes, not in a DataFrame:
-shuffling and sorting rows took most of an audit's time, and planning it seconds of a short one's.
-Events about a whole queue (who came and left, its end) go to every share, for each must know them.
+A piece is one row group of a file, which one task reads at a time. It holds events of one run. The
+footers alone tell how many events a row group has, and the range of their ids and times. So runs
+can be summed up, and missing events be found, without reading the log. Only a row group with a gap
+inside is looked into.
+
+A share is a part of the groups, by a hash of queue and group, so that all events of a group come
+together. Spark moves one packed table for each piece and share, not a row for each event. It moves
+them as bytes, not in a DataFrame: shuffling and sorting rows took most of an audit's time, and
+planning it took seconds of a short one's. Events about a whole queue (who came and left, its end)
+go to every share, for each must know them.
 
 Messages without a group promise nothing about each other, so they are spread over `PLAIN_PARTS`.
 A share is in memory at once, some 150 bytes an event.

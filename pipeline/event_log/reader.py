@@ -1,8 +1,8 @@
 """Reading an event log: a directory or a single file, on any file system pyarrow knows.
 
-Every footer is read before Spark is asked, so that a file which is no whole Parquet file, or of a
-newer schema, is named in one sentence. Files that begin with `_` or `.` are being written, or
-were when the broker's machine died; they are no part of the log.
+Every footer is read before Spark is asked. So a file that is no whole Parquet file, or of a newer
+schema, is named in one sentence. Files that begin with `_` or `.` are being written, or were when
+the broker's machine died. They are no part of the log.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@
     consumer   its number in the queue, 0 where it does not apply
     seq        the message's number in the queue, 0 where it does not apply
 
-Finished files are `events-RUN-EID.parquet`, EID being the first event's; one that is being
-written begins with `_`, which Spark does not see. `covey.schema` in a file's metadata is the
-version of this table and of the kinds.
+A finished file is `events-RUN-EID.parquet`, where EID is the id of its first event. The name of a
+file that is being written begins with `_`, which Spark does not see. `covey.schema` in a file's
+metadata is the version of this table and of the kinds.
 """
 
 from __future__ import annotations

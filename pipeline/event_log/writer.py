@@ -1,11 +1,13 @@
 """Writer: the broker's child process that turns chunks of events into Parquet files.
 
-    python -m covey.pipeline.writer DIR RUN ROTATE_BYTES ROTATE_AGE_S < chunks
+    python -m covey.pipeline.event_log.writer DIR RUN ROTATE_BYTES ROTATE_AGE_S < chunks
 
-Chunks are as `covey.core.events.event_log` draws them. They are kept as they came until there are
-enough for a row group, then become one table. A file is written under a name that readers
-do not see and gets its own when its footer is on disk, so every file a reader sees is whole. It
-is finished when it is large enough, old enough, or the pipe ends.
+`covey.core.events.event_log` says how a chunk is laid out. Chunks are kept as they came until there
+are enough for a row group. Then they become one table.
+
+A file is written under a name that readers do not see. It gets its own name when its footer is on
+disk, so every file that a reader sees is whole. A file is finished when it is large enough, old
+enough, or the pipe ends.
 """
 
 from __future__ import annotations

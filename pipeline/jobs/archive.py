@@ -5,9 +5,10 @@
     DIR/checkpoint    how far it is: call the job again with the same DIR and it goes on there
     DIR/archive.html
 
-A queue is only looked at, unless `--trim` gives up what is safely archived. A topic keeps nothing,
-so the job makes a durable subscription `archive.TOPIC` the first time, which gathers what is sent
-from then on, and trims that. `day` is the message's own time, or the time of archiving.
+A queue is only looked at, unless `--trim` gives up what is safely archived. A topic keeps nothing.
+So the job makes a durable subscription `archive.TOPIC` the first time, which gathers what is sent
+from then on. The job trims that subscription. `day` is the message's own time, or the time of
+archiving.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """audit: does an event log show that the broker kept its promises?
 
-The log is dealt out by group, and each share judged where it lands: `share.py`, `judge.py`. Event
-ids without a gap show that the log itself is whole: a gap is a violation too, for what it hides
-cannot be judged.
+The log is dealt out by group (`event_log.partition`), and each share is judged where it lands
+(`audit_judge`, by the rules of `audit_rules`). Event ids without a gap show that the log itself is
+whole. A gap is a violation too, for what it hides cannot be judged.
 """
 
 from __future__ import annotations

@@ -1,18 +1,17 @@
 """Judge: all groups of one share, and what is wrong with them.
 
-The sieve lets go of the groups that are plainly innocent; each of the others goes through a
-`Fold`, event by event. A violation comes with its evidence, the events of its group around it.
+A sieve lets go of the groups that are plainly innocent. Each of the others goes through a `Fold`
+(`audit_rules`), event by event. A violation is shown with its evidence: the events of its group
+around it.
 
-Sieve: which groups of a share need a judge; of the others it is plain that all went well.
+A group passes the sieve if all of this is true:
+- its messages were enqueued, delivered and acknowledged, each of it at most once;
+- this was done by a consumer that never left, in the order of their numbers;
+- the consumer changed only while nothing was unsettled.
 
-A group passes if its messages were enqueued, delivered and acknowledged, each of it at most once,
-by a consumer that never left, in the order of their numbers, and the consumer changed only while
-nothing was unsettled. Whatever else happened (a release, an expiry, a selector) may be right as
-well, but takes a `Fold` to say so. So what passes is innocent, and what does not is only suspect.
-
-All of it is arithmetic on whole columns: a Fold costs 2 us an event, the sieve a tenth of that.
-
-Evidence: a violation on the page, with the events of its group around it.
+Whatever else happened (a release, an expiry, a selector) may be right as well, but it takes a
+`Fold` to say so. So a group that passes is innocent, and one that does not is only suspect. The
+sieve is arithmetic on whole columns: a Fold costs 2 us an event, the sieve a tenth of that.
 """
 
 from __future__ import annotations

@@ -2,18 +2,19 @@
 
 `PROMISES` lists what was promised, by the name of the violation. A message that was passed by is
 one violation: `order` if it was seen again, else `lost`. Messages without a group promise no order,
-and any number of consumers may have them; all else holds.
+and any number of consumers may have them. All else holds for them, too.
 
     (none) --enqueue--> waiting --deliver--> held --ack, reject--> (none)
                           ^ |                |
                           | +-- expire, drop, dead-letter --> (none)
                           +-- release, fail -+
 
-A message that its consumer has settled in a transaction stays with that transaction until its end,
-also when the consumer leaves. A message set aside is waiting, but later ones may go first: no
-selector admitted it.
-Only messages that are somewhere are kept: one that is not, but has a number the log has seen
-enqueued, is finished. A number below the first one enqueued is from before the log began.
+A consumer may settle a message in a transaction. The message then stays with that transaction until
+its end, also when the consumer leaves. A message set aside is waiting, but later ones may go first:
+no selector admitted it.
+
+Only messages that are waiting or held are kept. Any other message is finished if its number is one
+that the log has seen enqueued. A number below the first one enqueued is from before the log began.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """plan: which group policy would have served this traffic best?
 
 Recorded arrivals are replayed with the broker's own strategies, once for each scenario: policy x
-number of consumers x speed (`rehearsal.py`).
+number of consumers x speed (`plan_rehearsal`).
 
 The recommendation of a queue ranks its policies by their mean over all scenarios: order losses
-first (there must be none), then the time until all was done, then the 95th percentile of the
-wait, then groups moved. Figures within `NOISE` of the best count as equal, so that a policy does
-not win by a hair and cost a thousand moved groups.
+first (there must be none), then the time until all was done, then the 95th percentile of the wait,
+then groups moved. Figures within `NOISE` of the best count as equal. So a policy does not win by a
+hair and cost a thousand moved groups.
 """
 
 from __future__ import annotations

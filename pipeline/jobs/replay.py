@@ -1,25 +1,22 @@
 """replay: sends recorded traffic to a broker, as it came or faster.
 
-The record is an archive (`covey-pipeline archive`), with its bodies and headers, or an event log,
-which knows when messages came and of which group, but not what was in them: those get a body of
-zeros. Ids are the recorded ones, so a queue with a `duplicate_window` takes a second replay for
-what it is.
+The record is an archive (`covey-pipeline archive`), with its bodies and headers, or an event log.
+An event log knows when messages came and of which group, but not what was in them: those get a body
+of zeros. Ids are the recorded ones, so a queue with a `duplicate_window` recognises a second replay
+and drops it.
 
-Each sender is a task with whole groups, so that a group's order is kept (`pace`). A message without
-a time goes at once.
+Each sender is a task. It has whole groups, so that the order of a group is kept. It has them in the
+order of their times, and sends each message when its time has come. A message without a time goes
+at once. The sender tells how late it was at worst: a broker that takes less than was recorded holds
+it up, and that is a finding.
 
 Queues of another virtual host than the first are `host/name` in an event log. A connection speaks
-to one host, so a sender has one for each; all are tried before anything is sent. The log knows
-hosts by their ids and a login names a host name, so `--host` says which, where it is not the same.
+to one host, so a sender has a connection for each. All hosts are tried before anything is sent. The
+log knows hosts by their ids, and a login names a host name. `--host` says which is which, where
+they are not the same.
 
-Nothing can be sent to a durable subscription: what was recorded of one is left out, unless `--to`
+Nothing can be sent to a durable subscription. What was recorded of one is left out, unless `--to`
 names a destination.
-
-Pace: recorded messages, sent by a task when their time has come.
-
-A task has whole groups, in the order of their times, and a connection to each virtual host that it
-has messages for. It tells how late it was at worst: a broker that takes less than was recorded
-holds it up, and that is a finding.
 """
 
 from __future__ import annotations
