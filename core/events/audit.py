@@ -1,17 +1,14 @@
-"""Audit: what an operator must hear about security, waiting clients and groups, as it happens.
+"""Audit: what an operator must hear at once: security, waiting clients, groups, and who did what.
 
-Who has changed what is told here as well (`core.events.audit` says what counts as that).
+The core writes no log. It tells an `Audit`, and the server's audit writes the lines. No password,
+no body and no header ever comes through here.
 
-The core writes no log; it tells an `Audit`, and the server's writes the lines. No password, no
-body and no header ever comes through here.
-
-Operator actions: who did what to the broker, or wanted to, put on record as it happens.
-
-Everything that changes what others rely on is an action: a queue or topic declared, changed or
-deleted, messages purged, groups closed, parked and rebalanced, a consumer retired, a connection
-closed, definitions imported, the configuration read again. Messages that are sent and consumed are
-none, and neither is what comes and goes with its user: a destination made on first use, a
-temporary one, a subscription of a client.
+Who did what to the broker, or wanted to, is put on record as an `OperatorAction`. Everything that
+changes what others rely on is an action: a queue or topic declared, changed or deleted, messages
+purged, groups closed, parked and rebalanced, a consumer retired, a connection closed, definitions
+imported, the configuration read again. Messages that are sent and consumed are no actions. Neither
+is what comes and goes with its user: a destination made on first use, a temporary one, a
+subscription of a client.
 
 An action is told once it has ended: "ok", "refused" with the broker's own words for why, "failed"
 if the broker could not. `count` is how many messages it cost, where it costs messages.

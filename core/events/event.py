@@ -5,8 +5,8 @@ The core writes no log. It reports here, and the composition root decides what b
 nothing, an event log for the data pipeline, a trace of one queue, metrics. A queue that nobody
 listens to pays one `is None` test per event.
 
-Kinds are numbers of one byte so that a record packs into a fixed layout; they are part of the
-event log's format and never re-used. `SCHEMA_VERSION` rises when a kind or a field is added.
+Kinds are numbers of one byte, so that a record packs into a fixed layout. They are part of the
+event log's format, and never re-used. `SCHEMA_VERSION` rises when a kind or a field is added.
 """
 
 from __future__ import annotations

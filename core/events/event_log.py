@@ -1,10 +1,10 @@
 # Compiled by mypyc: see setup.py.
-"""EventLog: the sink that keeps every event for the data pipeline.
+"""EventLog: the sink that keeps every event for the data pipeline, and the child that writes it.
 
-The loop notes each event in three numbers and hands many at a time to a child process
-(`core.events.event_log`), which makes Parquet files of them. Nothing here waits or fails: if the
-child cannot keep up beyond its backlog, a whole chunk is left out, and the gap in the event ids
-says so to whoever reads the log.
+The loop notes each event in three numbers. It hands many at a time to a child process
+(`EventWriter`), which makes Parquet files of them. Nothing here waits or fails. If the child cannot
+keep up beyond its backlog, a whole chunk is left out. The gap in the event ids says so to whoever
+reads the log.
 
     chunk    HEADER, new names, columns, moments
     HEADER   magic, flags, id of the first event, bytes of names, number of events, of moments
@@ -13,25 +13,24 @@ says so to whoever reads the log.
              the consumer, 32 bits; the sequence number, 64 bits
     moments  how many events came before it in the chunk, 32 bits; the time, a double
 
-Lists that become columns when a chunk is full cost half of packing each event by itself. Times
-are the wall clock's at the broker's present turn, one for all that happened in it: reading the
-clock would cost more than the rest of an event.
-Queue and group names are sent once and are numbers from then on: 0 is "", then 1, 2, ... in the
-order sent. The dictionary starts over when it is full (flag FORGET), so that neither side grows
-with the number of names ever used. Event ids count 1, 2, ... without a gap and are not packed:
-a chunk's first id tells all.
+Rules of the format:
+- Events are noted in lists that become columns when a chunk is full. That costs half of packing
+  each event by itself.
+- Times are the wall clock's at the broker's present turn, one for all that happened in it. Reading
+  the clock would cost more than the rest of an event.
+- Queue and group names are sent once, and are numbers from then on: 0 is "", then 1, 2, ... in the
+  order sent. The dictionary starts over when it is full (flag FORGET), so that neither side grows
+  with the number of names ever used.
+- Event ids count 1, 2, ... without a gap, and are not packed: a chunk's first id tells all.
+- Queues of the first virtual host have their own names, those of another are `host/name`. No
+  queue's name has a slash in it, so two hosts' queues of one name are never taken for one.
+- Patterns mean the name without the host. A queue that none of them means pays nothing.
 
-Queues of the first virtual host have their own names, those of another are `host/name`: no queue's
-name has a slash in it, so two hosts' queues of one name are never taken for one. Patterns mean
-the name without the host; a queue that none of them means pays nothing.
-
-EventWriter: the child process that makes Parquet files of the event log's chunks.
-
-Chunks go through a pipe that never blocks: what the child has not taken yet waits in a bounded
-backlog. The child is a plain Python process (`covey.pipeline.event_log.writer`) with packages the
-broker itself does not need (the extra `pipeline`). It has a session of its own, so a Ctrl-C for the
-broker does not reach it: it ends when the pipe does, and finishes its file even if the broker
-was killed.
+Chunks go to the child through a pipe that never blocks. What the child has not taken yet waits in a
+bounded backlog. The child is a plain Python process (`covey.pipeline.event_log.writer`), with
+packages that the broker itself does not need (the extra `pipeline`). The child has a session of its
+own, so a Ctrl-C for the broker does not reach it. It ends when the pipe does, and finishes its file
+even if the broker was killed.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """Admin: the one API for management; `$management`, HTTP and tests all come through here.
 
-An `Admin` is bound to who asks and in which virtual host, so every verb is authorised: `manage` for
-all of them, but `declare`, which any client may use that is allowed to create (an address string
+An `Admin` is bound to who asks and in which virtual host, so every verb is authorised. All of them
+need `manage`, but for `declare`: any client may use it that is allowed to create (an address string
 with a `create` policy, for one). What a declaration causes elsewhere is authorised, too
-(`core.management.declaration`). Names are as clients write them and are read like destinations.
+(`core.management.declaration`). Names are as clients write them, and are read like destinations.
 
     page, read, trace ...    what there is: `core.management.inspection`
     create / update          queue (by arguments), topic
     delete                   queue, topic, subscription, connection
     purge, close_group, rebalance, park, retire     through `core.queue.policy`
 
-Every one that changes something is put on record (`core.events.audit`), whatever came of it.
+Every verb that changes something is put on record (`core.events.audit`), whatever came of it.
 
 A group's name is `queue/group`. What is done to a queue's messages and groups can be done to those
 of a durable subscription, `/dsub/NAME`. Refusals are RefusedError with the codes not-found, exists,

@@ -1,10 +1,10 @@
 """Catalogue: what there is in a virtual host, by type and name.
 
 The types are those of `core.management.describe.ATTRIBUTES`. A group's name is `queue/group`, a
-consumer's `source/id`, a connection's its number; names of queues and topics are canonical. Who may
+consumer's `source/id`, a connection's its number. Names of queues and topics are canonical. Who may
 look is asked before (`core.management.admin`).
 
-There may be thousands of anything and a million groups, so what is asked for comes in pages, and
+There may be thousands of anything and a million groups. So what is asked for comes in pages, and
 only what is on the page is described.
 """
 

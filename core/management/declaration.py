@@ -8,9 +8,9 @@ the queue will do then, as if they did it by hand:
 | dlq      | puts its dead messages into another queue        | send on that queue                 |
 | mirrored | reads the topic of its name, and sends to it     | consume and send on that topic     |
 
-`create` is needed as well if the other destination is not there yet. What the operator's file gives
-a queue of that name needs nothing, and neither does what the queue does already: who declares or
-changes it did not cause that.
+`create` is needed as well if the other destination is not there yet. Two things need nothing, since
+whoever declares or changes the queue did not cause them: what the operator's file gives a queue of
+that name, and what the queue does already.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 One function per type gives a flat record of plain values (texts, numbers, truth values, lists and
 maps of them), so that every front end can write it in its own form. `ATTRIBUTES` names the fields
-of each type in the order they are shown; it is taken from the functions' own results by a test.
+of each type in the order they are shown. A test compares it with the functions' own results.
 
 Times are seconds of the broker's monotonic clock, turned into ages: an age means the same
 everywhere.

@@ -1,7 +1,8 @@
 """Inspection: what somebody who manages things may look at, in one virtual host.
 
-Every question is authorised: who manages a queue may see it with its groups and consumers, lists of
-everything are the broker's. Names are as clients write them and are read like destinations.
+Every question is authorised. Who manages a queue may see it with its groups and consumers. Lists of
+everything need the right to manage the broker. Names are as clients write them, and are read like
+destinations.
 
     page / read           any type of `describe.ATTRIBUTES` (`core.management.catalogue`)
     groups / consumers    those of one queue

@@ -4,10 +4,10 @@ All or nothing: whatever can be refused is worked out before anything is changed
 limits, users and permissions hold at once, for open connections as for new ones:
 
 - a user who is gone, or whose password or roles have changed, has to log in again;
-- a connection that reads what its user may no longer read is ended; so is nothing else;
-- whoever waits for a limit that is now another one goes on, or waits for the new one;
-- a queue takes its new policy. One that was declared keeps its own. One whose messages stand
-  against the change (`core.queue.policy`) keeps the old policy, and that is reported.
+- a connection that reads what its user may no longer read is ended, and no other connection is;
+- whoever waits for a limit that has changed goes on, or waits for the new limit;
+- a queue takes its new policy. A queue that was declared keeps its own. A queue whose messages
+  stand against the change (`core.queue.policy`) keeps the old policy, and that is reported.
 """
 
 from __future__ import annotations

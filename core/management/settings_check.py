@@ -1,6 +1,6 @@
-"""Flaws: what only the core finds wrong with settings: names, patterns, records that mean nothing.
+"""Settings check: what only the core finds wrong: names, patterns, records that mean nothing.
 
-`config` lies below and cannot read destinations, so `config.load` is handed `flaws` and adds what
+`config` lies below and cannot read destinations. So `config.load` is handed `flaws`, and adds what
 it finds to its own problems, each with file and line. A broker that starts or reloads without it
 refuses the same entries, but can name no place.
 """

@@ -1,8 +1,8 @@
-"""Reasons: why a group waits, in a sentence an operator can act on.
+"""Waiting: why a group waits, in a sentence an operator can act on.
 
-Every state of a lane has its own answer (see `core.dispatch.lane`); "" means that it does not wait.
-The sentence names the consumer that could end the wait, by its number and its own name. Of a
-million groups `longest_waits` finds those to look at first, without a sentence for each.
+Every state of a lane has its own answer (see `core.dispatch.lane`). "" means that the group does
+not wait. The sentence names the consumer that could end the wait, by its number and its own name.
+Of a million groups `longest_waits` finds those to look at first, without a sentence for each.
 """
 
 from __future__ import annotations

@@ -5,11 +5,11 @@ A `Destination` is a kind and a canonical name, the same for every protocol and 
 parts joined by `.`, each part in the one form that `path` gives it. Two texts that mean the same
 place give equal destinations, so a destination can be a key.
 
-`Syntax` holds the spelling (the attributes of the Apollo STOMP manual's `stomp` element, plus the
-prefixes that other brokers' clients use) and the limits. It reads; it does not know which queues
-exist, and it does not compile patterns (that is `wildcard`).
+`Syntax` holds the spelling and the limits. The spelling is the attributes of the Apollo STOMP
+manual's `stomp` element, plus the prefixes that other brokers' clients use. `Syntax` reads. It does
+not know which queues exist, and it does not compile patterns (that is `pattern`).
 
-- `/temp-queue/x` is a name that only its connection can resolve: it is read with `is_temporary`
+- `/temp-queue/x` is a name that only its connection can resolve. It is read with `is_temporary`
   set, and `temporary()` gives the real `temp.<broker id>.<connection id>.x`. That real name is an
   ordinary one that anybody may send to, so `is_temporary` is not set on it.
 - The name of a durable subscription is one opaque text: no wildcards, dots are ordinary.

@@ -1,15 +1,15 @@
 # Compiled by mypyc: see setup.py.
 """The text of a destination's path: cutting it into parts, and one normal form for each part.
 
-A path is parts with a separator between them; a part is atoms: literal text and, in a pattern,
-`*`, a whole `**`, or `{regex}`. The marks for these can be configured, so every function here
-takes `Marks`; inside the broker there is one spelling only, `CANONICAL`.
+A path is parts with a separator between them. A part is atoms: literal text and, in a pattern, `*`,
+a whole `**`, or `{regex}`. The marks for these can be configured, so every function here takes
+`Marks`. Inside the broker there is one spelling only, `CANONICAL`.
 
 Rules:
-- Literal text has one form: the bytes of `a-z A-Z 0-9 _ - ~ : ( )` and space stand for
-  themselves, every other byte of the UTF-8 text is `%XX` with capital hex digits (the name rules
-  of the Apollo STOMP manual). So `stock/IBM` and `stock%2fIBM` are the same name.
-- A regular expression is kept as written. Separators inside its braces do not cut; a brace inside
+- Literal text has one form (the name rules of the Apollo STOMP manual). The bytes of
+  `a-z A-Z 0-9 _ - ~ : ( )` and space stand for themselves. Every other byte of the UTF-8 text is
+  `%XX` with capital hex digits. So `stock/IBM` and `stock%2fIBM` are the same name.
+- A regular expression is kept as written. Separators inside its braces do not cut. A brace inside
   it must be balanced (`{[0-9]{2}}`) or follow a backslash.
 - One pass from left to right, no backtracking.
 """

@@ -5,19 +5,18 @@
     {regex}  a regular expression that takes part in matching one whole part
 
 A pattern is matched by walking the name once and keeping the set of pattern positions that can
-be reached (dynamic programming): at most levels x parts steps, whatever `**`s follow each other.
-Inside one part RE2 does the work. So no pattern and no name can make matching slow.
+be reached (dynamic programming). That takes at most levels x parts steps, whatever `**`s follow
+each other. Inside one part RE2 does the work. So no pattern and no name can make matching slow.
 
-Names come in canonical form; literal parts are compared in it, the rest against what the part
-means (`{é+}` matches `%C3%A9`). Patterns are tested when a destination appears, not per message,
-and not all of them (`core.naming.pattern_index`).
+Names come in canonical form. Literal parts are compared in it, the rest against what the part means
+(`{é+}` matches `%C3%A9`). Patterns are tested when a destination appears, not per message, and not
+all of them (`core.naming.pattern_index`).
 
-Regular expressions that strangers may write: the only door to RE2.
-
-Destination wildcards (`{regex}`) and a selector's LIKE come from clients. Python's own `re`
-backtracks, so one hostile pattern could hold the broker for minutes; RE2 takes time linear in
-the text and refuses what would need more (look-around, back-references). Nothing here searches:
-a pattern matches a whole text or does not match.
+`Regex` is the only way to a regular expression that strangers may write: destination wildcards
+(`{regex}`) and a selector's LIKE come from clients. Python's own `re` backtracks, so one hostile
+pattern could hold the broker for minutes. RE2 takes time linear in the text, and refuses what would
+need more (look-around, back-references). Nothing here searches: a pattern matches a whole text or
+does not match.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """PatternIndex: who waits behind which pattern, found without asking every pattern.
 
-The patterns are a tree of their parts. A name walks it level by level, and all nodes that it can
-have reached go on together, so a name costs its levels times those nodes, however many patterns
+The patterns are a tree of their parts. A name walks the tree level by level, and all nodes that it
+can have reached go on together. So a name costs its levels times those nodes, however many patterns
 there are beside them: ten thousand that differ in a literal part cost one look-up. Only parts that
 are wildcards of one node are tried one after the other.
 

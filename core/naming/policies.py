@@ -1,7 +1,7 @@
-"""Policies: which settings a name gets: the first entry of the configuration that matches it.
+"""Policies: which settings a name gets: the first entry of the configuration that matches the name.
 
 The queue behind a durable subscription goes by the `[[queue]]` entries whose id starts with
-`dsub:`, and by no others: a policy for all queues was not written with subscriptions in mind.
+`dsub:`, and by no others. A policy for all queues was not written with subscriptions in mind.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Passwords: what is kept of one, and how it is checked.
 
-A record is salt, iterations and keys of SCRAM-SHA-256 (RFC 5802, RFC 7677): enough to check a
-password and a SCRAM client's proof, not enough to be either. No clear text is kept.
+A record is salt, iterations and keys of SCRAM-SHA-256 (RFC 5802, RFC 7677). It is enough to check a
+password and a SCRAM client's proof. It is not enough to be either. No clear text is kept.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """Permissions: the rules of `[[permission]]`, compiled, and the questions asked of them.
 
-Deny by default once there is a rule. A destination is asked about by its kind and canonical
-name, after aliases, temporary names, patterns and composites are expanded, so there is no other
-spelling to slip through. Two questions are about patterns: a wildcard subscription is let in if it
-may read *something* (each destination is asked about when it is attached), while a durable one,
-which goes on listening when nobody is there to be asked, needs one rule that covers its pattern.
+Once there is a rule, everything is denied that no rule allows. A destination is asked about by its
+kind and canonical name. Aliases, temporary names, patterns and composites are expanded before, so
+there is no other spelling to slip through.
+
+Two questions are about patterns. A wildcard subscription is let in if it may read *something*: each
+destination is asked about when it is attached. A durable one goes on listening when nobody is there
+to be asked. So it needs one rule that covers its pattern.
 """
 
 from __future__ import annotations

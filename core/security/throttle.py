@@ -1,14 +1,14 @@
-"""Throttle: failed logins are counted by address and by user, and too many of them shut the door.
+"""Throttle: failed logins are counted by address and by user. Too many of them bring a ban.
 
-Whoever fails `failures_max` times within `window_s` is banned for `ban_s`: no password is looked
-at meanwhile, so guessing costs the broker nothing. The door is asked right before a password or a
-proof is looked at, and a failure is counted right after: however many logins are under way at once,
-no more than `failures_max` of them are looked at in vain. Names that nobody has are counted like
-others: the door tells nothing about who exists.
+Whoever fails `failures_max` times within `window_s` is banned for `ban_s`. No password is looked at
+meanwhile, so guessing costs the broker nothing. The throttle is asked right before a password or a
+proof is looked at, and a failure is counted right after. So no more than `failures_max` logins are
+looked at in vain, however many are under way at once. Names that nobody has are counted like
+others: a ban tells nothing about who exists.
 
-A ban must not be a weapon. A user who has logged in from an address before is not shut out by
-what others do to the name elsewhere, or by others at that address: such a pair has a count of its
-own. An address of IPv6 is its /64, since whoever has one has all of it.
+A ban must not be a weapon. A user and an address from which that user has logged in before are a
+pair with a count of its own. So the user is not shut out by what others do to the name elsewhere,
+or by others at that address. An address of IPv6 is its /64, since whoever has one has all of it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Security: who somebody is, and what they may do.
+"""Users: who somebody is, and what they may do.
 
 Passwords are kept as records (`core.security.passwords`), for STOMP logins, SASL PLAIN and SCRAM
-alike. Names that do not exist cost the same time as ones that do. `authorise` is the one place that
-says yes or no to a verb on a destination; everybody asks it after aliases, temporary names and
-composites are expanded.
-A failed login always gets the same answer; too many get none but "wait" (`core.security.throttle`).
+alike. A name that does not exist costs the same time as one that does. A failed login always gets
+the same answer. After too many the only answer is "wait" (`core.security.throttle`).
+
+`authorise` is the one place that says yes or no to a verb on a destination. Everybody asks it after
+aliases, temporary names and composites are expanded.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Message selectors: SQL-92 conditions on a message's properties, as JMS defines them.
 
-`compile_selector` turns a text into a `Selector` once per subscription; `Selector.matches` tests
-a message with it, asking `lookup` only for the properties it comes to. A message is matched when
-the condition is true: false and unknown (a missing property, a text where a number is needed) are
-both no. What may be written is on the page docs/selectors.md.
+`compile_selector` turns a text into a `Selector` once per subscription. `Selector.matches` tests a
+message with it. It asks `lookup` only for the properties that it comes to. A message is matched
+when the condition is true. False and unknown (a missing property, a text where a number is needed)
+are both no. The page docs/selectors.md says what may be written.
 """
 
 from __future__ import annotations

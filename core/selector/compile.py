@@ -1,14 +1,15 @@
 """From a selector's tree to one function that tests a message.
 
-Each node becomes a closure (see `closures`) over those of its children, once per subscription;
-no tree is left when messages are tested. There are two sorts:
+Each node becomes a closure (see `closures`) over those of its children, once per subscription. No
+tree is left when messages are tested. There are two sorts:
 
     a condition   lookup -> True, False or None (unknown)
     an operand    lookup -> a value, None for a missing property
 
 Sorts may not be mixed, except that a property or TRUE can stand alone as a condition.
-AND, OR, sums and products are chains, not pairs: only parentheses, NOT and signs count as depth,
-and the limit on it keeps this recursion and the closures' far from Python's own limit.
+
+AND, OR, sums and products are chains, not pairs. So only parentheses, NOT and signs count as depth.
+The limit on depth keeps this recursion and the closures' far from Python's own limit.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """From a selector's text to its tree, or to a refusal that says where and what was expected.
 
-The grammar is in `grammar.lark`. The parser is LALR: its time and memory are linear in the text,
+The grammar is in `grammar.lark`. The parser is LALR. Its time and memory are linear in the text,
 and it does not recurse, so a hostile text can only be refused. It is built on first use, once.
 """
 

@@ -9,7 +9,7 @@ STOMP headers are all text, AMQP properties have types, and one selector must se
     anything else mixed   unknown; so is everything with a missing property (None)
 
 "Unknown" is None, and a message matches only when the whole selector is True. Whole numbers stay
-whole as in JMS (7 / 2 is 3) and become floats beyond 64 bits, so no arithmetic can grow without
+whole as in JMS (7 / 2 is 3). Beyond 64 bits they become floats, so no arithmetic can grow without
 bound. Dividing by zero is unknown.
 """
 
