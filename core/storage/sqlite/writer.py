@@ -1,7 +1,7 @@
 """Writer: the one thread that owns the database connection after start.
 
 Group commit: it commits what has gathered while the last commit ran, and never waits to gather.
-Page reads go between two commits. Everything it has to say goes through `notify`, which runs a
+Reads of bodies go between two commits. Everything it has to say goes through `notify`, which runs a
 callable on the loop's own thread; what is to be told waits in one report, so a busy loop is asked
 only once.
 
