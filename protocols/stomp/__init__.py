@@ -1,7 +1,9 @@
 """STOMP 1.0, 1.1 and 1.2: frames to core calls, and deliveries to frames.
 
-Read `engine` first. In: `parser` and `line_parser` (bytes to frames), `verbs` (what each frame
-does), `send` with `send_plan` and `head_cache` (SEND, the hot path), `ack`, `subscribe`. Out:
-`consumer` and `message` (MESSAGE), `receipts`, `heartbeat`. Tables and words: `frame`,
-`versions`, `mapping`, `settings`.
+Read `engine` first.
+
+- In: `parser` and `line_parser` (bytes to frames), `verbs` (what each frame does), `send` with
+  `send_plan` and `head_cache` (SEND, the hot path), `ack`, `subscribe`.
+- Out: `consumer`, `message` and `message_frame` (MESSAGE), `receipts`, `heartbeat`.
+- Tables and words: `frame`, `versions`, `mapping`, `settings`.
 """

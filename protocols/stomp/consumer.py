@@ -1,8 +1,11 @@
 # Compiled by mypyc: see setup.py.
-"""StompConsumer: writes MESSAGE frames, and remembers what the client has to acknowledge.
+"""StompConsumer: a subscription's reader.
 
-A frame is a few lines of the subscription's own, the message's shared header block, and the
-body.
+It puts what the core delivers into its connection's outbox (`message_frame` writes it) and
+remembers what the client has to acknowledge (`ack`).
+
+A message of another protocol is put into STOMP's words first. Messages of one form are put into
+words but once.
 """
 
 from __future__ import annotations
@@ -12,13 +15,13 @@ from urllib.parse import quote
 
 from covey.core.host.feed import Fan
 from covey.core.model.consumer import Consumer, Window
-from covey.core.model.entry import FIRST, Entry
+from covey.core.model.entry import Entry
 from covey.core.model.message import Message
 from covey.core.naming.destination import DURABLE_PREFIX, Destination, Kind
 from covey.core.queue.queue import Queue
 from covey.protocols.stomp.ack import Held, bare
-from covey.protocols.stomp.frame import escape, header_lines
 from covey.protocols.stomp.message import StompMessage, from_neutral
+from covey.protocols.stomp.message_frame import MessageFrames
 from covey.protocols.stomp.subscribe import AckMode, Wish
 from covey.protocols.stomp.versions import Version
 
@@ -28,12 +31,6 @@ if TYPE_CHECKING:
     from covey.protocols.stomp.engine import StompEngine
 
 V1_2: Final = Version.V1_2
-
-# The frame nearly every message becomes: subscription, id, [ack], lines that only some have,
-# length, the sender's lines, body.
-USUAL_TO_ACK: Final = b"%s%s%d\nack:%d%s\ncontent-length:%d%s\n\n%s\0\n"
-USUAL: Final = b"%s%s%d%s\ncontent-length:%d%s\n\n%s\0\n"
-FIRST_LINE: Final = b"\nJMSXGroupFirstForConsumer:true"
 
 
 class StompConsumer(Consumer):
@@ -49,12 +46,13 @@ class StompConsumer(Consumer):
         self.wish = wish
         version = engine.version
         self.version = version
-        self.head = b"MESSAGE"
-        if wish.shown_id:
-            self.head += b"\nsubscription:" + escape(wish.shown_id, version)
-        self.head += b"\nmessage-id:"
+        self.frames = MessageFrames(
+            wish.shown_id,
+            version,
+            seq_name=wish.include_seq,
+            counter_name=engine.settings.add_redeliveries_header or "",
+        )
         self.tracks = wish.ack is not AckMode.AUTO or wish.credit.is_explicit
-        self.include_seq = header_name(wish.include_seq, version) if wish.include_seq else b""
         self.is_older = version is not V1_2
         self.holding = engine.holding
         self.is_only_credited = wish.ack is AckMode.AUTO or wish.is_browser  # by an ACK
@@ -86,52 +84,27 @@ class StompConsumer(Consumer):
         message = entry.message
         assert message is not None
         stomp = message if isinstance(message, StompMessage) else self._translated(entry, message)
-        engine = self.engine
         tag = 0
+        held_id = ""
         if self.is_held_by_number:
             holding = self.holding
             tag = holding.last_tag + 1
             holding.last_tag = tag
             holding.messages[tag] = Held(self, entry, "")
         elif self.tracks:
-            message_id = stomp.message_id() if self.is_older else ""
             kept = bare(entry) if self.is_only_credited else entry
-            tag = self.holding.add(Held(self, kept, message_id))
-        if entry.deliveries or stomp.expires_ms or self.include_seq:
-            extra = self._extra_lines(entry, stomp)
-        else:
-            extra = FIRST_LINE if entry.marks >= FIRST else b""
-        body = stomp.body
-        if self.is_older or stomp.given_id:
-            frame = self._unusual_frame(stomp, tag, extra)
-        elif tag:
-            prefix, number, lines = stomp.id_prefix, stomp.id_number, stomp.block.v1_2
-            frame = USUAL_TO_ACK % (self.head, prefix, number, tag, extra, len(body), lines, body)
-        else:
-            prefix, number, lines = stomp.id_prefix, stomp.id_number, stomp.block.v1_2
-            frame = USUAL % (self.head, prefix, number, extra, len(body), lines, body)
-        engine.send(frame)
+            held = Held(self, kept, stomp.message_id() if self.is_older else "")
+            tag = self.holding.add(held)
+            held_id = held.message_id
+        self.engine.send(self.frames.write(entry, stomp, tag, held_id))
 
     def deliver_fan(self, fan: Fan) -> None:
         """Write messages of a topic as one piece, from what all like subscribers share."""
-        is_like_others = not (self.is_older or self.tracks or self.include_seq)
-        if is_like_others and (fan.written or _write(fan)):
-            self.engine.send(self.head.join(fan.written))
+        written = b"" if self.tracks else self.frames.write_fan(fan)
+        if written:
+            self.engine.send(written)
         else:
             super().deliver_fan(fan)
-
-    def _unusual_frame(self, message: StompMessage, tag: int, extra: bytes) -> bytes:
-        """Write a MESSAGE line by line: for an older version, or with the client's id."""
-        version = self.version
-        if not tag:
-            lines = message.written_id(version)
-        elif self.is_older:
-            lines = escape(self.holding.messages[tag].message_id, version)
-        else:
-            lines = message.written_id(version) + b"\nack:%d" % tag
-        body = message.body
-        lines += b"%s\ncontent-length:%d" % (extra, len(body))
-        return b"%s%s%s\n\n%s\0\n" % (self.head, lines, message.block.lines(version), body)
 
     def browse_ended(self) -> None:
         """Tell a browser that it has seen the last message, and what the queue holds.
@@ -143,31 +116,15 @@ class StompConsumer(Consumer):
             figures = queue_figures(queue) if isinstance(queue, Queue) else []
             names = [one.queue.name for one in self.window.consumers if one.queue is not None]
             figures.append(("queues", ",".join(names)))
-            self.engine.send_notice(self.wish.shown_id, [("browser", "end"), *figures])
+            self.engine.send(self.frames.write_notice([("browser", "end"), *figures]))
 
     def revoked(self, group: str) -> None:
         """Tell the client that a group is no longer its own."""
-        self.engine.send_notice(self.wish.shown_id, [("covey-group-revoked", group)])
+        self.engine.send(self.frames.write_notice([("covey-group-revoked", group)]))
 
     def cancelled(self, reason: str) -> None:
         """Tell the client that what it reads from is gone."""
         self.engine.kick(f"subscription {self.wish.id} ended: {reason}")
-
-    def _extra_lines(self, entry: Entry, message: StompMessage) -> bytes:
-        """Write what only some messages carry."""
-        lines = b""
-        if entry.deliveries:
-            lines += b"\nredelivered:true"
-            counter = self.engine.redeliveries_header
-            if counter:
-                lines += b"\n%s:%d" % (counter, entry.deliveries)
-        if entry.is_first:
-            lines += FIRST_LINE
-        if self.include_seq:
-            lines += b"\n%s:%d" % (self.include_seq, entry.seq)
-        if message.expires_ms:
-            lines += b"\nexpires:%d" % message.expires_ms
-        return lines
 
     def _translated(self, entry: Entry, message: Message) -> StompMessage:
         """Put another protocol's message into STOMP's words, those of one form but once.
@@ -223,22 +180,6 @@ class StompConsumer(Consumer):
 def _is_behind(queue: Queue, host: VirtualHost) -> bool:
     """Say whether a queue is a durable subscription's; others may have names like theirs."""
     return host.queues.get(queue.name) is not queue
-
-
-def _write(fan: Fan) -> bool:
-    """Write each message from its id on; False: one of them is not STOMP's own."""
-    parts = [b""]  # so that a join puts the subscription's lines before each
-    for message in fan.messages:
-        if not isinstance(message, StompMessage) or message.expires_ms:
-            return False
-        parts.append(message.from_id_on())
-    fan.written = parts
-    return True
-
-
-def header_name(name: str, version: Version) -> bytes:
-    """Write a header's name as the version can carry it."""
-    return header_lines([(name, "")], version)[1:-1]
 
 
 def queue_figures(queue: Queue) -> list[tuple[str, str]]:

@@ -69,7 +69,6 @@ class StompEngine(Engine):
         self.holding = Holding()
         self.readers = 0  # of topics, to which messages of other protocols came
         self.producer: Producer | None = None  # until the login says whose messages these are
-        self.redeliveries_header = b""
         self.receipts_max = settings.receipts_max
         self.receipts = Receipts(self)
         self.failure = ""  # to be told at the end of this turn
@@ -191,11 +190,6 @@ class StompEngine(Engine):
     def send_frame(self, command: str, headers: list[tuple[str, str]], body: bytes = b"") -> None:
         """Write a frame of our own."""
         self.send(encode(command, headers, body, self.version))
-
-    def send_notice(self, subscription: str, headers: list[tuple[str, str]]) -> None:
-        """Write a MESSAGE that tells a subscription something and is no message itself."""
-        start = [("subscription", subscription)] if subscription else []
-        self.send_frame("MESSAGE", [*start, ("destination", ""), ("message-id", ""), *headers])
 
     def fail(self, error: BrokerError, receipt: str | None) -> None:
         """End the connection with an ERROR that says why."""

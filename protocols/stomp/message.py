@@ -190,12 +190,6 @@ class StompMessage(Message):
             return escape(self.given_id, version)
         return b"%s%d" % (self.id_prefix, self.id_number)
 
-    def from_id_on(self) -> bytes:
-        """Return a MESSAGE of STOMP 1.2 from its id on: what all subscribers of a topic read."""
-        body = self.body
-        start = b"%s\ncontent-length:%d" % (self.written_id(V1_2), len(body))
-        return b"%s%s\n\n%s\0\n" % (start, self.block.v1_2, body)
-
     def lookup(self, name: str) -> Value:
         """Return a header, or what JMS calls one by another name."""
         headers = self.block.decoded

@@ -21,9 +21,10 @@ from covey.core.queue.queue import Queue
 from covey.core.security.users import Identity, Verb, authorise
 from covey.core.session import Session
 from covey.protocols.stomp import ack as acks
-from covey.protocols.stomp.consumer import StompConsumer, header_name
+from covey.protocols.stomp.consumer import StompConsumer
 from covey.protocols.stomp.frame import Frame
 from covey.protocols.stomp.heartbeat import Heartbeat
+from covey.protocols.stomp.message_frame import MessageFrames
 from covey.protocols.stomp.send import Producer
 from covey.protocols.stomp.send_plan import Plans
 from covey.protocols.stomp.settings import buffer_size, full_limits, typed_name, user_headers
@@ -109,8 +110,6 @@ def _welcome(engine: StompEngine, session: Session, version: Version, client_id:
     added = user_headers(settings, identity.principals)
     plans = Plans(engine.names, settings, version, added, identity.name)
     engine.producer = Producer(engine, session, plans)
-    if settings.add_redeliveries_header:
-        engine.redeliveries_header = header_name(settings.add_redeliveries_header, version)
     engine.buffer_size = buffer_size(settings, len(engine.broker.sessions))
     assert engine.heartbeat is not None
     engine.send_frame(
@@ -171,7 +170,8 @@ def _opener(engine: StompEngine, subscription: Subscription, wish: Wish) -> Call
         window.is_paused = engine.is_paused
         window.reconsider()
         if wish.is_browser and wish.browse_ends and not subscription.consumers:
-            engine.send_notice(wish.shown_id, [("browser", "end")])
+            frames = MessageFrames(wish.shown_id, engine.version)
+            engine.send(frames.write_notice([("browser", "end")]))
         engine.broker.wake()
 
     return open_window

@@ -110,7 +110,3 @@ def test_a_sender_cannot_speak_for_the_broker(name: str) -> None:
     assert make_block([("a", "b"), (name, "forged")], []).headers() == {"a": "b"}
     neutral = Neutral(properties={name: "forged"})
     assert name not in from_neutral(neutral, "/queue/a", None).block.headers()
-
-
-def test_what_topic_subscribers_share_begins_with_the_id() -> None:
-    assert message(("a", "b")).from_id_on() == b"covey-1-7\ncontent-length:1\na:b\n\nx\0\n"
