@@ -17,7 +17,7 @@ In a backlog an entry stays in memory and its body goes. Rules:
 
 A body that is damaged is reported in `damages`. Its entry leaves the queue, but not the disk.
 
-A `BodyBatch` is what is read of a queue next, together. What consumers come to first is wanted first:
+A `BodyBatch` is what is read of a queue next, together. What consumers come to first is first:
 messages that ran out while consumers were away, then ungrouped ones in their order, then the heads
 of lanes that wait for their body. Nothing is asked for twice. No page is so large that the commits
 behind it would wait long. While the queue is over its window, only what a consumer waits for is

@@ -250,16 +250,16 @@ class StompEngine(Engine):
                 if self._must_wait():
                     self.reading = False
                     break
-                head = parser.next_head()
+                head, body, own = parser.next_head()
                 producer = self.producer
                 if head is not None and head.plan is not None and producer is not None:
-                    producer.send_again(head.plan, parser)
+                    producer.send_again(head.plan, body, own)
                     continue
-                frame = parser.other_frame() if head is None else parser.frame_of(head)
+                frame = parser.other_frame() if head is None else parser.frame_of(head, body, own)
                 if frame is None:
                     break
                 if frame.command == "SEND" and producer is not None:
-                    producer.send_new(frame, head, parser)
+                    producer.send_new(frame, head, own)
                 else:
                     self._handle(frame)
             if self.failure and not self.is_closed:

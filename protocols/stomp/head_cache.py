@@ -1,5 +1,5 @@
 # Compiled by mypyc: see setup.py.
-"""Heads: what a producer repeats above its bodies, read once.
+"""HeadCache: what a producer repeats above its bodies, read once.
 
 A producer sends the same header lines thousands of times, so the heads of its SEND frames are
 remembered as they came, each with the plan that was made of it (`send.SendPlan`): a repeated SEND
@@ -39,7 +39,21 @@ class Head:
         self.plan: SendPlan | None = None  # what to do with the message, once that is known
 
 
-class Heads:
+class OwnLines:
+    """What a SEND says in lines that no two share: they were taken out of its head."""
+
+    __slots__ = ("given_id", "receipt", "text")
+
+    def __init__(self, receipt: bytes, given_id: bytes, text: bytes) -> None:
+        self.receipt = receipt
+        self.given_id = given_id
+        self.text = text  # the head with these lines, as it came
+
+
+NO_OWN_LINES: Final = OwnLines(b"", b"", b"")
+
+
+class HeadCache:
     """The heads one producer has sent."""
 
     __slots__ = ("hits", "is_of_use", "known")

@@ -104,21 +104,20 @@ _BLANKS: Final = b" \t"
 
 
 class LineParser:
-    """Cuts a stream of bytes into frames.
+    """Reads one frame after the other, line by line.
 
-    Between frames `_length` is 0. Then the lines read so far are in `_lines`, and once the head
-    is complete (`_is_in_body`) the body gathers in `_body`, which hands it over without a copy.
+    It keeps what was read of the unfinished frame; the bytes are its caller's. Between frames
+    `length` is 0. Then the lines read so far are in `_lines`, and once the head is complete
+    (`_is_in_body`) the body gathers in `_body`, which hands it over without a copy.
     """
 
     __slots__ = (
-        "_at",
         "_body",
         "_body_length",
         "_command",
-        "_data",
         "_is_in_body",
-        "_length",
         "_lines",
+        "length",
         "limits",
         "version",
     )
@@ -127,43 +126,68 @@ class LineParser:
         """Start before the first frame; 1.0 is the common ground until a login says more."""
         self.limits = limits
         self.version = _V1_0
-        self._data = b""
-        self._at = 0
         self._begin()
 
     def _begin(self) -> None:
-        self._length = 0
+        self.length = 0  # bytes read of the unfinished frame
         self._command = ""
         self._lines: list[bytes] = []
         self._is_in_body = False
         self._body = BytesIO()
         self._body_length = UNTIL_NUL
 
-    @property
-    def buffered(self) -> int:
-        """Bytes held: those not looked at yet and those of the unfinished frame."""
-        return self._length + len(self._data) - self._at
+    def read(self, data: bytes, at: int) -> tuple[Frame | None, int]:
+        """Read on from `at`; return the frame, None if more bytes are needed, and where it ends."""
+        if not self._is_in_body:
+            at = self._read_head(data, at)
+        if not self._is_in_body:
+            return None, at
+        is_whole, at = self.read_body(data, at)
+        return self._finished_frame() if is_whole else None, at
 
-    def feed(self, data: bytes) -> None:
-        """Add bytes; take all frames out before the next call, or what is left is copied."""
-        self._data = self._data[self._at :] + data if self._at < len(self._data) else data
-        self._at = 0
+    def begin_body(self, command: str, body_length: int, head_length: int) -> None:
+        """Go on with the body of a frame whose head was read elsewhere."""
+        self.length = head_length
+        self._command = command
+        self._is_in_body = True
+        self._body_length = body_length
 
-    def long_frame(self) -> Frame | None:
-        """Give the next frame, or None when more bytes are needed."""
-        if (self._is_in_body or self._head_is_read()) and self._body_is_read():
-            return self._finished_frame()
-        self.drop_read()
-        return None
+    def read_body(self, data: bytes, at: int) -> tuple[bool, int]:
+        """Gather the body up to its end and eat the NUL; False: there is more to come."""
+        if self._body_length == UNTIL_NUL:
+            room = self.limits.body_length_max - self._body.tell()
+            end = data.find(b"\0", at, at + room + 1)
+            part = data[at:end] if end >= 0 else data[at:]
+            if len(part) > room:
+                length_max = self.limits.body_length_max
+                text = (
+                    f"body is longer than {length_max} bytes, the most that max_data_length allows"
+                )
+                raise ProtocolError(text, "limit")
+            self._claim(len(part))
+        else:
+            part = data[at : at + self._body_length - self._body.tell()]
+        self._body.write(part)
+        self.length += len(part)
+        at += len(part)
+        if at == len(data):
+            return False, at
+        if data[at] != NUL:
+            raise ProtocolError(
+                f"no NUL behind the {self._body_length} bytes of content-length"
+                f" in the {self._command} frame"
+            )
+        return True, at + 1
 
-    def drop_read(self) -> None:
-        """Let go of what was read: an idle connection should not hold its last chunk."""
-        self._data = self._data[self._at :]
-        self._at = 0
+    def take_body(self) -> bytes:
+        """Hand over the body, and be ready for the next frame."""
+        body = self._body.getvalue()
+        self._begin()
+        return body
 
-    def _head_is_read(self) -> bool:
-        """Read lines up to the blank one; False: they are not all here yet."""
-        line = self._next_line()
+    def _read_head(self, data: bytes, at: int) -> int:
+        """Read lines up to the blank one, as far as they are here; return where that is."""
+        line, at = self._next_line(data, at)
         while line is not None:
             if not self._command:
                 command = COMMANDS.get(line)
@@ -171,21 +195,19 @@ class LineParser:
                     raise self._refusal(line, f"unknown command {_quoted(line)}")
                 self._command = command
             elif not line:
-                self._begin_body()
-                return True
+                self._find_body_length()
+                return at
             elif len(self._lines) == self.limits.headers_max:
                 raise self._too_many_headers(self._command)
             else:
                 self._lines.append(line)
-            line = self._next_line()
-        return False
+            line, at = self._next_line(data, at)
+        return at
 
-    def _next_line(self) -> bytes | None:
+    def _next_line(self, data: bytes, at: int) -> tuple[bytes | None, int]:
         """Take one line without its end; None: it is not complete, but not too long either."""
         limits = self.limits
         limit = limits.header_length_max if self._command else limits.command_length_max
-        data = self._data
-        at = self._at
         farthest = at + limit + 2  # the longest line and its CR LF
         end = data.find(b"\n", at, farthest)
         line = data[at : end if end >= 0 else farthest]
@@ -200,10 +222,9 @@ class LineParser:
             text = f"{self._line_name()} is longer than {limit} bytes, the most that {key} allows"
             raise self._refusal(line, text, "limit")
         if end < 0:
-            return None
-        self._length += end + 1 - at
-        self._at = end + 1
-        return line
+            return None, at
+        self.length += end + 1 - at
+        return line, end + 1
 
     def receipt_asked(self) -> str | None:
         """Return the receipt that the unfinished frame asks for, if its line was read."""
@@ -227,15 +248,15 @@ class LineParser:
             return f"header line {len(self._lines) + 1} of the {self._command} frame"
         return "the command line"
 
-    def _begin_body(self) -> None:
+    def _find_body_length(self) -> None:
         self._is_in_body = True
         for line in self._lines:
             if line.startswith(LENGTH_NAME):
-                self._body_length = self._announced_length(line, -1)
+                self._body_length = self.announced_length(line, -1)
                 self._claim(self._body_length)
                 break
 
-    def _announced_length(self, head: bytes, at: int) -> int:
+    def announced_length(self, head: bytes, at: int) -> int:
         """Read the content-length line whose preceding LF is at `at`."""
         end = head.find(b"\n", at + 1)
         digits = head[at + len(LENGTH_LINE) : end if end >= 0 else len(head)]
@@ -253,51 +274,20 @@ class LineParser:
             "limit",
         )
 
-    def _body_is_read(self) -> bool:
-        """Gather the body up to its end and eat the NUL; False: there is more to come."""
-        data = self._data
-        at = self._at
-        if self._body_length == UNTIL_NUL:
-            room = self.limits.body_length_max - self._body.tell()
-            end = data.find(b"\0", at, at + room + 1)
-            part = data[at:end] if end >= 0 else data[at:]
-            if len(part) > room:
-                length_max = self.limits.body_length_max
-                text = (
-                    f"body is longer than {length_max} bytes, the most that max_data_length allows"
-                )
-                raise ProtocolError(text, "limit")
-            self._claim(len(part))
-        else:
-            part = data[at : at + self._body_length - self._body.tell()]
-        self._body.write(part)
-        self._length += len(part)
-        self._at = at + len(part)
-        if self._at == len(data):
-            return False
-        if data[self._at] != NUL:
-            raise ProtocolError(
-                f"no NUL behind the {self._body_length} bytes of content-length"
-                f" in the {self._command} frame"
-            )
-        self._at += 1
-        return True
-
     def _claim(self, size: int) -> None:
         """Refuse a frame that cannot hold `size` more bytes and its NUL."""
         length_max = self.limits.frame_length_max
-        if length_max and self._length + size >= length_max:
+        if length_max and self.length + size >= length_max:
             text = f"frame is longer than {length_max} bytes, the most that login_frame_max allows"
             raise ProtocolError(text, "limit")
 
     def _finished_frame(self) -> Frame:
         command = self._command
         block = b"\n".join(self._lines)
-        body = self._body.getvalue()
-        self._begin()
-        return Frame(command, block, body) if block else self._bare_frame(command, body)
+        body = self.take_body()
+        return Frame(command, block, body) if block else self.bare_frame(command, body)
 
-    def _bare_frame(self, command: str, body: bytes) -> Frame:
+    def bare_frame(self, command: str, body: bytes) -> Frame:
         """Build a frame that has no header above its first blank line."""
         if body and command in LOGIN_COMMANDS:
             block = self._misplaced_headers(command, body)

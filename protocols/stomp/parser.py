@@ -3,9 +3,12 @@
 
 Sans-IO: `feed` bytes, then take frames until `next_frame` says None, "more data, please".
 
-`next_head` is the short way for the usual frame: LF line ends, its head in the buffer, its body too
-or of a known length. Whatever it does not like goes the long way (`lines`), which knows all errors.
-Rows of plain ACKs have a way of their own. Which way a frame takes cannot be told from the frame.
+A frame is read in one of three ways. The frame does not show which.
+
+- The short way (`next_head`) is for the usual frame: its lines end in LF, its head is in the
+  buffer, and its body is there, too, or of a known length.
+- The long way (`line_parser`) is for every other frame. It knows all errors.
+- Rows of plain ACKs have a way of their own (`next_acks`).
 """
 
 from __future__ import annotations
@@ -16,10 +19,12 @@ from covey.core.errors import ProtocolError
 from covey.protocols.stomp.frame import LENGTH_LINE, Frame
 from covey.protocols.stomp.head_cache import (
     ID_LINE,
+    NO_OWN_LINES,
     RECEIPT_LINE,
     SEND_START,
     Head,
-    Heads,
+    HeadCache,
+    OwnLines,
     cut_line,
 )
 from covey.protocols.stomp.line_parser import (
@@ -42,42 +47,64 @@ _V1_0: Final = Version.V1_0
 _LF: Final = 10
 _CR: Final = 13
 
+# What the short way takes of a frame: its head (None: it cannot take it), its body, its own lines.
+# A tuple, which compiled code returns without making an object.
+Taken = tuple[Head | None, bytes, OwnLines]
 
-class FrameParser(LineParser):
+
+class FrameParser:
     """Cuts a stream of bytes into frames, the usual ones quickly."""
 
-    __slots__ = (
-        "_heads",
-        "_started",
-        "_started_own",
-        "_whole_block",
-        "body",
-        "given_id",
-        "receipt",
-    )
+    __slots__ = ("_at", "_data", "_heads", "_lines", "_started", "_started_own")
 
     def __init__(self, limits: Limits) -> None:
-        super().__init__(limits)
-        self.body = b""  # of the frame whose head was taken last
-        self.receipt = b""  # that its head lacks, as it lacks
-        self.given_id = b""  # its message-id
-        self._whole_block = b""  # with both
-        self._heads = Heads()
+        """Start before the first frame."""
+        self._data = b""
+        self._at = 0
+        self._lines = LineParser(limits)
+        self._heads = HeadCache()
         self._started: Head | None = None  # it waits for its body
-        self._started_own = (b"", b"")  # its receipt and its id
+        self._started_own = NO_OWN_LINES
+
+    @property
+    def limits(self) -> Limits:
+        """How much the peer may send."""
+        return self._lines.limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self._lines.limits = limits
+
+    @property
+    def version(self) -> Version:
+        """What the peer speaks; 1.0 until a login says more."""
+        return self._lines.version
+
+    @version.setter
+    def version(self, version: Version) -> None:
+        self._lines.version = version
+
+    @property
+    def buffered(self) -> int:
+        """Bytes held: those not looked at yet and those of the unfinished frame."""
+        return self._lines.length + len(self._data) - self._at
+
+    def feed(self, data: bytes) -> None:
+        """Add bytes; take all frames out before the next call, or what is left is copied."""
+        self._data = self._data[self._at :] + data if self._at < len(self._data) else data
+        self._at = 0
 
     def next_frame(self) -> Frame | None:
         """Give the next frame, or None when more bytes are needed."""
-        head = self.next_head()
-        return self.other_frame() if head is None else self.frame_of(head)
+        head, body, own = self.next_head()
+        return self.other_frame() if head is None else self.frame_of(head, body, own)
 
-    def next_head(self) -> Head | None:
-        """Take a frame the short way, if that will do.
+    def next_head(self) -> Taken:
+        """Take a frame the short way, if that will do: its head, its body and its own lines.
 
-        What is its own is then in `body`, `receipt` and `given_id`. The line ends before it are
-        eaten in any case.
+        The line ends before it are eaten in any case.
         """
-        if self._length:
+        if self._lines.length:
             return self._started_head()
         data = self._data
         at = self._at
@@ -85,60 +112,67 @@ class FrameParser(LineParser):
         while at < size and (data[at] == _LF or data[at] == _CR):
             at += 1
         self._at = at
-        end = data.find(b"\n\n", at, at + self.limits.short_head_max)
+        limits = self._lines.limits
+        end = data.find(b"\n\n", at, at + limits.short_head_max)
         if end < 0:
-            return None
+            return None, b"", NO_OWN_LINES
         text = data[at:end]
-        self.receipt = b""
-        self.given_id = b""
+        own = NO_OWN_LINES
         heads = self._heads
         head = heads.known.get(text)
         if head is not None:
             heads.hits += 1
         else:
-            head = self._other_head(text)
+            head, own = self._other_head(text)
             if head is None:
-                return None
+                return None, b"", NO_OWN_LINES
         start = end + 2
         if head.body_length >= 0:
             stop = start + head.body_length
         else:
             stop = data.find(b"\0", start)
             if stop < 0:
-                return None
-        if stop - start > self.limits.body_length_max:
-            return None
+                return None, b"", NO_OWN_LINES
+        if stop - start > limits.body_length_max:
+            return None, b"", NO_OWN_LINES
         if stop >= size:
-            self._start(head, start)
+            self._start(head, own, start)
             return self._started_head()
         if data[stop] != NUL:
-            return None
+            return None, b"", NO_OWN_LINES
         self._at = stop + 1
-        self.body = data[start:stop]
-        return head
+        return head, data[start:stop], own
 
-    def frame_of(self, head: Head) -> Frame:
-        """Return the frame whose head was just taken."""
-        body = self.body
-        block = self._whole_block if self.receipt or self.given_id else head.block
-        return Frame(head.command, block, body) if block else self._bare_frame(head.command, body)
+    def frame_of(self, head: Head, body: bytes, own: OwnLines) -> Frame:
+        """Return the frame that was taken the short way, with all of its lines."""
+        block = own.text[len(SEND_START) :] if own.text else head.block
+        if block:
+            return Frame(head.command, block, body)
+        return self._lines.bare_frame(head.command, body)
 
     def other_frame(self) -> Frame | None:
         """Give a frame that cannot be had the short way, or None when more bytes are needed."""
-        self.body = b""
-        self.receipt = b""
-        self.given_id = b""
-        if self._at == len(self._data) and not self._length:
-            self.drop_read()  # most often: all that came is read
+        if self._at == len(self._data) and not self._lines.length:
+            self._drop_read()  # most often: all that came is read
             return None
-        return None if self._started is not None else self.long_frame()
+        if self._started is not None:
+            return None
+        frame, self._at = self._lines.read(self._data, self._at)
+        if frame is None:
+            self._drop_read()
+        return frame
+
+    def _drop_read(self) -> None:
+        """Let go of what was read: an idle connection should not hold its last chunk."""
+        self._data = self._data[self._at :]
+        self._at = 0
 
     def receipt_asked(self) -> str | None:
         """Return the receipt that the unfinished frame asks for, if its line was read."""
         head = self._started
         if head is None:
-            return super().receipt_asked()
-        own = self._started_own[0]
+            return self._lines.receipt_asked()
+        own = self._started_own.receipt
         return own.decode() if own else Frame(head.command, head.block, b"").receipt(self.version)
 
     def next_acks(self) -> list[int]:
@@ -154,7 +188,7 @@ class FrameParser(LineParser):
         """Take all whole frames that are here if they are nothing but plain ACKs, else none."""
         data = self._data
         at = self._at
-        if self._length or not data.startswith(_ACK_START, at):
+        if self._lines.length or not data.startswith(_ACK_START, at):
             return []
         end = data.rfind(_ACK_END, at)
         if end < 0:
@@ -174,7 +208,7 @@ class FrameParser(LineParser):
         at = self._at
         while data.startswith(b"\n", at):
             at += 1
-        if self._length or not data.startswith(_ACK_START, at):
+        if self._lines.length or not data.startswith(_ACK_START, at):
             return 0
         start = at + _ACK_START_LENGTH
         end = data.find(_ACK_END, start, start + DIGITS_MAX + _ACK_END_LENGTH)
@@ -186,21 +220,22 @@ class FrameParser(LineParser):
         self._at = end + _ACK_END_LENGTH
         return int(digits)
 
-    def _other_head(self, text: bytes) -> Head | None:
-        """Read a head that has not come before, unless it differs by what is its own alone."""
+    def _other_head(self, text: bytes) -> tuple[Head | None, OwnLines]:
+        """Read a head that has not come before, unless it differs by its own lines alone."""
         if NUL in text:
-            return None
-        if self.version is not _V1_0:
-            shared, self.receipt = cut_line(text, RECEIPT_LINE)
-            shared, self.given_id = cut_line(shared, ID_LINE)
-            if self.receipt or self.given_id:
-                self._whole_block = text[len(SEND_START) :]
-                text = shared
-                head = self._heads.known.get(text)
-                if head is not None:
-                    self._heads.hits += 1
-                    return head
-        return self._read_head(text)
+            return None, NO_OWN_LINES
+        if self._lines.version is _V1_0:
+            return self._read_head(text), NO_OWN_LINES
+        shared, receipt = cut_line(text, RECEIPT_LINE)
+        shared, given_id = cut_line(shared, ID_LINE)
+        if not receipt and not given_id:
+            return self._read_head(text), NO_OWN_LINES
+        head = self._heads.known.get(shared)
+        if head is None:
+            head = self._read_head(shared)
+        else:
+            self._heads.hits += 1
+        return head, OwnLines(receipt, given_id, text)
 
     def _read_head(self, text: bytes) -> Head | None:
         """Read a head of the usual form, and remember it if it may come again."""
@@ -212,7 +247,7 @@ class FrameParser(LineParser):
         length = UNTIL_NUL
         if length_at >= 0:
             try:
-                length = self._announced_length(text, length_at)
+                length = self._lines.announced_length(text, length_at)
             except ProtocolError:
                 return None  # the long way tells it, and what the frame wanted confirmed
         head = Head(command, block, length)
@@ -220,23 +255,22 @@ class FrameParser(LineParser):
             self._heads.keep(text, head)
         return head
 
-    def _start(self, head: Head, start: int) -> None:
+    def _start(self, head: Head, own: OwnLines, start: int) -> None:
         """Wait for the rest of a body whose head is read."""
         self._started = head
-        self._started_own = (self.receipt, self.given_id)
-        self._command = head.command
-        self._length = start - self._at
+        self._started_own = own
+        self._lines.begin_body(head.command, head.body_length, start - self._at)
         self._at = start
-        self._is_in_body = True
-        self._body_length = head.body_length
 
-    def _started_head(self) -> Head | None:
+    def _started_head(self) -> Taken:
         """Return the head that waited for its body, now that all of it is here."""
         head = self._started
-        if head is None or not self._body_is_read():
-            return None
-        self.body = self._body.getvalue()
-        self.receipt, self.given_id = self._started_own
+        if head is None:
+            return None, b"", NO_OWN_LINES
+        is_whole, self._at = self._lines.read_body(self._data, self._at)
+        if not is_whole:
+            return None, b"", NO_OWN_LINES
+        own = self._started_own
         self._started = None
-        self._begin()
-        return head
+        self._started_own = NO_OWN_LINES
+        return head, self._lines.take_body(), own

@@ -14,9 +14,8 @@ from covey.core.errors import BrokerError
 from covey.core.host.temporary import announce
 from covey.core.session import Session
 from covey.protocols.stomp.frame import Frame
-from covey.protocols.stomp.head_cache import Head
+from covey.protocols.stomp.head_cache import Head, OwnLines
 from covey.protocols.stomp.message import StompMessage, stamped
-from covey.protocols.stomp.parser import FrameParser
 from covey.protocols.stomp.send_plan import Plans, SendPlan
 
 if TYPE_CHECKING:
@@ -54,10 +53,10 @@ class Producer:
         self._stamp = settings.add_timestamp_header or ""
         self._is_receipt_a_wish_to_persist = settings.receipt_implies_persistent
 
-    def send_again(self, plan: SendPlan, own: FrameParser) -> None:
-        """Publish a message whose head has come before; what is its own, the parser has."""
+    def send_again(self, plan: SendPlan, body: bytes, own: OwnLines) -> None:
+        """Publish a message whose head has come before."""
         try:
-            message = self._message(plan, own.body)
+            message = self._message(plan, body)
             if not plan.is_direct or own.receipt or own.given_id:
                 self._publish(plan, message, own)
             elif not self._publishing.try_put(self._session, plan.targets, message):
@@ -65,7 +64,7 @@ class Producer:
         except BrokerError as error:
             self._engine.fail(error, own.receipt.decode() if own.receipt else plan.receipt)
 
-    def send_new(self, frame: Frame, head: Head | None, own: FrameParser) -> None:
+    def send_new(self, frame: Frame, head: Head | None, own: OwnLines) -> None:
         """Publish a message, and note what to do if its head comes again."""
         try:
             plan = self.plans.read(frame.block if head is None else head.block)
@@ -77,7 +76,7 @@ class Producer:
         except BrokerError as error:
             self._engine.fail(error, frame.receipt(self.plans.version))
 
-    def _publish(self, plan: SendPlan, message: StompMessage, own: FrameParser) -> None:
+    def _publish(self, plan: SendPlan, message: StompMessage, own: OwnLines) -> None:
         session = self._session
         if own.given_id:
             message.given_id = own.given_id.decode()

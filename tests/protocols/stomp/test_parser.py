@@ -270,16 +270,17 @@ def test_a_head_is_known_even_if_its_body_is_still_coming(cut: int) -> None:
     parser = FrameParser(Limits())
     parser.version = V1_2
     parser.feed(data)
-    first = parser.next_head()
+    first, _, _ = parser.next_head()
     assert first is not None
     parser.feed(data[:cut])
     assert parser.next_frame() is None
     assert parser.buffered == cut
     parser.feed(data[cut:] + data)
     for _ in range(2):
-        assert parser.next_head() is first
-        assert (parser.body, parser.receipt) == (b"abc", b"9")
-        assert parser.frame_of(first).block == b"a:b\ncontent-length:3\nreceipt:9"
+        head, body, own = parser.next_head()
+        assert head is first
+        assert (body, own.receipt) == (b"abc", b"9")
+        assert parser.frame_of(first, body, own).block == b"a:b\ncontent-length:3\nreceipt:9"
     assert parser.buffered == 0
 
 
@@ -298,10 +299,10 @@ def test_heads_that_differ_in_their_receipts_alone_are_one() -> None:
     heads = set()
     for number in range(1, 4):
         parser.feed(b"SEND\na:b\nreceipt:%d\nc:d\n\nbody\0" % number)
-        head = parser.next_head()
+        head, body, own = parser.next_head()
         assert head is not None
-        assert parser.receipt == b"%d" % number
-        assert parser.frame_of(head).block == b"a:b\nreceipt:%d\nc:d" % number
+        assert own.receipt == b"%d" % number
+        assert parser.frame_of(head, body, own).block == b"a:b\nreceipt:%d\nc:d" % number
         heads.add(head)
     assert [head.block for head in heads] == [b"a:b\nc:d"]
 
@@ -312,11 +313,13 @@ def test_a_receipt_and_an_id_are_those_of_their_own_frame() -> None:
     parser.feed(b"SEND\na:b\nreceipt:1\nmessage-id:m\n\nbody\0SEND\na:b\nmessage-id:n\n\nbody\0")
     parser.feed(b"SEND\na:b\n\nbody\0SEND\na:b\r\n\r\nbody\0")
     found = []
-    while (head := parser.next_head()) is not None:
-        found.append((head.block, parser.receipt, parser.given_id))
+    head, _, own = parser.next_head()
+    while head is not None:
+        found.append((head.block, own.receipt, own.given_id))
+        head, _, own = parser.next_head()
     assert found == [(b"a:b", b"1", b"m"), (b"a:b", b"", b"n"), (b"a:b", b"", b"")]
     assert parser.next_frame() is not None
-    assert (parser.receipt, parser.given_id) == (b"", b"")
+    assert (own.receipt, own.given_id) == (b"", b"")
 
 
 @pytest.mark.parametrize("data", [b"ACK\nid:42\n\n\0rest", b"\n\nACK\nid:42\n\n\0rest"])
