@@ -53,7 +53,7 @@ from covey.protocols.stomp.versions import Version
 
 if TYPE_CHECKING:
     from covey.protocols.stomp.consumer import StompConsumer
-    from covey.protocols.stomp.engine import StompEngine
+    from covey.protocols.stomp.session import StompSession
 
 
 V1_0: Final = Version.V1_0
@@ -98,75 +98,75 @@ def bare(entry: Entry) -> Entry:
 Headers = dict[str, str]
 
 
-def on_ack(engine: StompEngine, frame: Frame, headers: Headers) -> None:
+def on_ack(session: StompSession, frame: Frame, headers: Headers) -> None:
     """The client is done with a message."""
-    _settle(engine, headers, Outcome.ACCEPTED)
+    _settle(session, headers, Outcome.ACCEPTED)
 
 
-def on_nack(engine: StompEngine, frame: Frame, headers: Headers) -> None:
+def on_nack(session: StompSession, frame: Frame, headers: Headers) -> None:
     """The client could not process a message."""
     comes_again = is_true("requeue", headers.get("requeue", "true"))
-    _settle(engine, headers, Outcome.FAILED if comes_again else Outcome.REJECTED)
+    _settle(session, headers, Outcome.FAILED if comes_again else Outcome.REJECTED)
 
 
-def accept(engine: StompEngine, tags: Sequence[int]) -> None:
+def accept(session: StompSession, tags: Sequence[int]) -> None:
     """Settle messages a 1.2 client names by number and nothing else: the hot way.
 
     Those of one consumer that follow each other are settled in one go.
     """
-    known = engine.holding.messages
+    known = session.holding.messages
     row: list[Entry] = []
     reader: StompConsumer | None = None  # whose the row is
     for tag in tags:
         held = known.get(tag)
         # One that is in a transaction, or was, has its credit.
         if held is None or held.is_credited or not held.consumer.is_settled_alone:
-            _accept_row(engine, reader, row)
+            _accept_row(session, reader, row)
             row = []
-            _settle(engine, {"id": str(tag)}, Outcome.ACCEPTED)
+            _settle(session, {"id": str(tag)}, Outcome.ACCEPTED)
             continue
         if held.consumer is not reader:
-            _accept_row(engine, reader, row)
+            _accept_row(session, reader, row)
             row = []
             reader = held.consumer
         del known[tag]
         row.append(held.entry)
-    _accept_row(engine, reader, row)
+    _accept_row(session, reader, row)
 
 
-def _accept_row(engine: StompEngine, consumer: StompConsumer | None, row: list[Entry]) -> None:
+def _accept_row(session: StompSession, consumer: StompConsumer | None, row: list[Entry]) -> None:
     if consumer is None or not row:
         return
     source = consumer.queue
     if source is not None:
-        source.accept(consumer, row, engine.now)
+        source.accept(consumer, row, session.engine.now)
     if consumer.is_credited_by_ack:
         consumer.window.grant(len(row), sum([entry.size for entry in row]))
 
 
-def _settle(engine: StompEngine, headers: Headers, outcome: Outcome) -> None:
-    tag, subscription = _find(engine, headers)
+def _settle(session: StompSession, headers: Headers, outcome: Outcome) -> None:
+    tag, subscription = _find(session, headers)
     name = headers.get("transaction")
-    transactions = engine.broker.transactions
+    transactions = session.engine.broker.transactions
     # Begun even by an ACK that settles nothing: the client will end it.
-    begun = None if name is None else transactions.running_or_new(engine.the_session, name)
+    begun = None if name is None else transactions.running_or_new(session.core, name)
     if tag == 0:
-        _only_credit(engine, headers, subscription)
+        _only_credit(session, headers, subscription)
     else:
-        _settle_held(engine, headers, tag, outcome, begun)
+        _settle_held(session, headers, tag, outcome, begun)
     receipt = headers.get("receipt")
     if receipt is None:
         return
     if begun is None:
-        engine.when_safe(engine.receipt(receipt))
+        session.when_safe(session.receipts.sender([session.receipts.written(receipt)]))
     else:
-        begun.answer(engine.receipts.written(receipt))
+        begun.answer(session.receipts.written(receipt))
 
 
 def _settle_held(
-    engine: StompEngine, headers: Headers, tag: int, outcome: Outcome, begun: Transaction | None
+    session: StompSession, headers: Headers, tag: int, outcome: Outcome, begun: Transaction | None
 ) -> None:
-    holding = engine.holding
+    holding = session.holding
     named = holding.messages[tag]
     wish = named.consumer.wish
     given = headers.get("credit")
@@ -179,7 +179,7 @@ def _settle_held(
             count += 1
             size += held.entry.size
         if begun is None:
-            _settle_now(engine, covered, held, outcome)
+            _settle_now(session, covered, held, outcome)
         else:
             holding.enlist(covered, headers["transaction"])
             if not held.consumer.is_only_credited:
@@ -191,17 +191,17 @@ def _settle_held(
         named.consumer.window.grant(count, size)
 
 
-def _settle_now(engine: StompEngine, tag: int, held: Held, outcome: Outcome) -> None:
+def _settle_now(session: StompSession, tag: int, held: Held, outcome: Outcome) -> None:
     source = held.consumer.queue
     if source is not None and not held.consumer.is_only_credited:
-        source.settle(held.entry, outcome, engine.now)
-    engine.holding.release(tag)
+        source.settle(held.entry, outcome, session.engine.now)
+    session.holding.release(tag)
 
 
-def _find(engine: StompEngine, headers: Headers) -> tuple[int, str]:
+def _find(session: StompSession, headers: Headers) -> tuple[int, str]:
     """Return the number of the message a frame names; 0 and a subscription if it means credit."""
-    holding = engine.holding
-    if engine.version is Version.V1_2:
+    holding = session.holding
+    if session.version is Version.V1_2:
         text = headers["id"]
         tag = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
         held = holding.messages.get(tag)
@@ -214,20 +214,20 @@ def _find(engine: StompEngine, headers: Headers) -> tuple[int, str]:
     message_id = headers["message-id"]
     subscription = headers.get("subscription")
     tag = holding.number_of(message_id, subscription)
-    if tag or _is_auto(engine, subscription) or holding.may_have_covered(subscription):
+    if tag or _is_auto(session, subscription) or holding.may_have_covered(subscription):
         return tag, subscription or ""
     raise RefusedError(f"message-id {message_id[:64]} names no message to acknowledge", "not-found")
 
 
-def _is_auto(engine: StompEngine, subscription: str | None) -> bool:
-    known = engine.the_session.subscriptions
+def _is_auto(session: StompSession, subscription: str | None) -> bool:
+    known = session.core.subscriptions
     named = list(known.values()) if subscription is None else [known.get(subscription)]
     return any(one is not None and one.window.is_automatic for one in named)
 
 
-def _only_credit(engine: StompEngine, headers: Headers, name: str) -> None:
+def _only_credit(session: StompSession, headers: Headers, name: str) -> None:
     given = headers.get("credit")
-    subscription = engine.the_session.subscriptions.get(name)
+    subscription = session.core.subscriptions.get(name)
     if given is not None and subscription is not None:
         subscription.window.grant(*read_credit(given))
 

@@ -28,7 +28,7 @@ from covey.protocols.stomp.versions import Version
 if TYPE_CHECKING:
     from covey.core.dispatch.lane import Lane
     from covey.core.host.virtual_host import VirtualHost
-    from covey.protocols.stomp.engine import StompEngine
+    from covey.protocols.stomp.session import StompSession
 
 V1_2: Final = Version.V1_2
 
@@ -37,14 +37,15 @@ class StompConsumer(Consumer):
     """One subscription's reader of one queue, or of its topics."""
 
     def __init__(
-        self, engine: StompEngine, wish: Wish, window: Window, *, reads_many: bool = False
+        self, session: StompSession, wish: Wish, window: Window, *, reads_many: bool = False
     ) -> None:
         """Read for a subscription; `reads_many`: its destination does not say from where."""
-        assert engine.session is not None
-        super().__init__(engine.session, window)
+        super().__init__(session.core, window)
+        engine = session.engine
         self.engine = engine
+        self.stomp_session = session
         self.wish = wish
-        version = engine.version
+        version = session.version
         self.version = version
         self.frames = MessageFrames(
             wish.shown_id,
@@ -54,7 +55,7 @@ class StompConsumer(Consumer):
         )
         self.tracks = wish.ack is not AckMode.AUTO or wish.credit.is_explicit
         self.is_older = version is not V1_2
-        self.holding = engine.holding
+        self.holding = session.holding
         self.is_only_credited = wish.ack is AckMode.AUTO or wish.is_browser  # by an ACK
         is_individual = wish.ack is AckMode.INDIVIDUAL and not wish.is_browser
         self.is_held_by_number = is_individual and not self.is_older
@@ -70,7 +71,7 @@ class StompConsumer(Consumer):
         self.from_seq = 0 if wish.from_seq is None else wish.from_seq
         self.priority = wish.priority
         self.weight = wish.weight
-        self.client_id = engine.client_id
+        self.client_id = session.core.client_id
         self.unsettled_max = engine.broker.limits.unsettled_max
         self.reads_many = reads_many
         self.pattern: StompMessage | None = None  # the last translation, of which form, from where
@@ -163,7 +164,7 @@ class StompConsumer(Consumer):
             place = Destination(Kind.DSUB, queue.name.removeprefix(DURABLE_PREFIX))
         else:
             place = Destination(Kind.QUEUE, queue.name)
-        return self.engine.names.syntax.render(place)
+        return self.stomp_session.names.syntax.render(place)
 
     def _new_id_prefix(self) -> bytes:
         engine = self.engine
@@ -173,8 +174,9 @@ class StompConsumer(Consumer):
             kind = "dsub" if _is_behind(queue, host) else "queue"
             place = f"{engine.broker.limits.id}-{host.id}-{kind}-{queue.name}-"
             return quote(place, safe="").encode()  # nothing in it needs an escape then
-        engine.readers += 1
-        return f"{engine.broker.instance}-{engine.the_session.id}-{engine.readers}-".encode()
+        stomp_session = self.stomp_session
+        stomp_session.readers += 1
+        return f"{engine.broker.instance}-{self.session.id}-{stomp_session.readers}-".encode()
 
 
 def _is_behind(queue: Queue, host: VirtualHost) -> bool:

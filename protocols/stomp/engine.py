@@ -20,18 +20,14 @@ from typing import Final
 from covey.config.settings import StompSettings
 from covey.core.broker.broker import Broker
 from covey.core.errors import BrokerError, ProtocolError, RefusedError
-from covey.core.session import Session
 from covey.protocols.engine import FAILED, Engine, Log
 from covey.protocols.stomp import ack as acks
-from covey.protocols.stomp.ack import Holding
 from covey.protocols.stomp.frame import Frame, encode
-from covey.protocols.stomp.heartbeat import Heartbeat
 from covey.protocols.stomp.parser import FrameParser
-from covey.protocols.stomp.receipts import Receipts
-from covey.protocols.stomp.send import Producer
-from covey.protocols.stomp.settings import Names, login_limits
-from covey.protocols.stomp.verbs import VERBS
-from covey.protocols.stomp.versions import SUPPORTED_TEXT, Version, check
+from covey.protocols.stomp.session import StompSession
+from covey.protocols.stomp.settings import login_limits
+from covey.protocols.stomp.verbs import VERBS, on_connect
+from covey.protocols.stomp.versions import LOGIN_COMMANDS, SUPPORTED_TEXT, Version, check
 
 # Times buffer_size: from here on a peer that does not read is not read either.
 OUTBOX_FACTOR: Final = 2
@@ -58,24 +54,14 @@ class StompEngine(Engine):
         self.settings = settings
         self.is_loopback = is_loopback
         self.socket_buffer = min(socket_buffer, settings.credit_bytes_max)
-        self.names = Names(settings, broker)
         self.parser = FrameParser(login_limits(settings))
-        self.version = Version.V1_0
-        self.session: Session | None = None
-        self.client_id = ""
-        self.heartbeat: Heartbeat | None = None
+        self.session: StompSession | None = None  # until the login
         self.login_deadline = now + settings.login_timeout_s
         self.now = now
-        self.holding = Holding()
-        self.readers = 0  # of topics, to which messages of other protocols came
-        self.producer: Producer | None = None  # until the login says whose messages these are
-        self.receipts_max = settings.receipts_max
-        self.receipts = Receipts(self)
         self.failure = ""  # to be told at the end of this turn
         self._outbox: list[bytes] = []
         self._outbox_size = 0
         self.is_paused = False  # the outbox is full: nothing is delivered to this peer
-        self.is_leaving = False  # DISCONNECT came: nothing more is read
         self.buffer_size = settings.buffer_size or settings.buffer_auto_max
 
     # The shell's side.
@@ -84,8 +70,8 @@ class StompEngine(Engine):
         """Handle every frame the bytes complete, then let the broker deliver."""
         self.now = now
         self.broker.turn(now)
-        if self.heartbeat is not None:
-            self.heartbeat.received(now)
+        if self.session is not None:
+            self.session.heartbeat.received(now)
         self.parser.feed(data)
         self._work()
 
@@ -96,12 +82,14 @@ class StompEngine(Engine):
         data = self._outbox[0] if len(self._outbox) == 1 else b"".join(self._outbox)
         self._outbox.clear()
         self._outbox_size = 0
-        if self.receipts.pending:
-            self.receipts.taken()
-        if self.is_paused and self.session is not None:
-            self.is_paused = False
-            self.session.unpause()
-            self.broker.wake()
+        session = self.session
+        if session is not None:
+            if session.receipts.pending:
+                session.receipts.taken()
+            if self.is_paused:
+                self.is_paused = False
+                session.core.unpause()
+                self.broker.wake()
         if not self.reading:
             self.wake()
         return data
@@ -111,16 +99,17 @@ class StompEngine(Engine):
         self.now = now
         self.broker.turn(now)
         if not self.is_closed and (self.failure or not self.reading):
-            if self.heartbeat is not None and not self.reading:
-                self.heartbeat.received(now)
+            if self.session is not None and not self.reading:
+                self.session.heartbeat.received(now)
             self._work()
         if self.is_closed:
             return None
-        heartbeat = self.heartbeat
-        if heartbeat is None:
+        session = self.session
+        if session is None:
             if now >= self.login_deadline:
                 self.fail(ProtocolError("no CONNECT frame in time"), None)
             return self.login_deadline
+        heartbeat = session.heartbeat
         if heartbeat.is_off:
             return None
         if heartbeat.expired(now):
@@ -134,14 +123,14 @@ class StompEngine(Engine):
 
     def sign_of_life(self, now: float) -> None:
         """Count a part of what is being received like a heart-beat: none can come in between."""
-        if self.heartbeat is not None:
-            self.heartbeat.received(now)
+        if self.session is not None:
+            self.session.heartbeat.received(now)
 
     def lost(self, now: float) -> None:
         """Give everything back: the peer is gone."""
         self.is_closed = True
         if self.session is not None:
-            self.broker.drop(self.session, now)
+            self.broker.drop(self.session.core, now)
             self.broker.run(now)
 
     def when_done(self, call: Callable[[], None]) -> None:
@@ -149,7 +138,7 @@ class StompEngine(Engine):
         if self.session is None:
             call()
         else:
-            self.broker.promises.after(self.session, call)
+            self.session.when_safe(call)
 
     def shut_down(self, reason: str, now: float) -> None:
         """Tell the peer why it ends."""
@@ -178,18 +167,18 @@ class StompEngine(Engine):
         outbox = self._outbox
         if not outbox:
             self.wake()
-            if self.heartbeat is not None:
-                self.heartbeat.sent(self.broker.clock.now)
+            if self.session is not None:
+                self.session.heartbeat.sent(self.broker.clock.now)
         outbox.append(frame)
         self._outbox_size += len(frame)
         if self._outbox_size > self.buffer_size and not self.is_paused:
             if self.session is not None:
                 self.is_paused = True
-                self.session.pause()
+                self.session.core.pause()
 
     def send_frame(self, command: str, headers: list[tuple[str, str]], body: bytes = b"") -> None:
         """Write a frame of our own."""
-        self.send(encode(command, headers, body, self.version))
+        self.send(encode(command, headers, body, self.parser.version))
 
     def fail(self, error: BrokerError, receipt: str | None) -> None:
         """End the connection with an ERROR that says why."""
@@ -204,36 +193,19 @@ class StompEngine(Engine):
         headers.append(("content-type", "text/plain"))
         self.send_frame("ERROR", headers, f"{error.text}\n".encode())
         self.close_delay_s = self.settings.die_delay_ms / 1000
-        self._close()
-
-    def say_good_bye(self) -> None:
-        """End the connection as the client asked."""
-        self._close()
-
-    @property
-    def the_session(self) -> Session:
-        """Return the session of a client that has logged in."""
-        assert self.session is not None
-        return self.session
+        self.close()
 
     def kick(self, reason: str) -> None:
         """End the connection at the end of this turn: asked from inside the core."""
         self.failure = self.failure or reason
         self.wake()
 
-    def when_safe(self, call: Callable[[], None]) -> None:
-        """Call back when everything this client did so far is safe."""
-        self.broker.promises.after(self.the_session, call)
-
-    def receipt(self, receipt: str) -> Callable[[], None]:
-        """Return what sends a receipt, once whatever it is for is safe."""
-        return self.receipts.sender([self.receipts.written(receipt)])
-
-    def _close(self) -> None:
+    def close(self) -> None:
+        """End the connection, and give everything back."""
         self.is_closed = True
         self.reading = False
         if self.session is not None:
-            self.broker.drop(self.session, self.now)
+            self.broker.drop(self.session.core, self.now)
             self.broker.wake()  # others may have what it held
         self.wake()
 
@@ -243,63 +215,67 @@ class StompEngine(Engine):
         """Handle frames until there are no more, or the peer has to wait."""
         parser = self.parser
         self.reading = True
-        if self.holding.messages and self.version is V1_2 and not self._must_wait():
-            self._accept_more()  # most often a consumer says nothing else
+        session = self.session
+        if session is not None and session.holding.messages and not self._must_wait():
+            self._accept_more(session)  # most often a consumer says nothing else
         try:
             while not self.is_closed:
                 if self._must_wait():
                     self.reading = False
                     break
                 head, body, own = parser.next_head()
-                producer = self.producer
-                if head is not None and head.plan is not None and producer is not None:
-                    producer.send_again(head.plan, body, own)
+                session = self.session
+                if head is not None and head.plan is not None and session is not None:
+                    session.producer.send_again(head.plan, body, own)
                     continue
                 frame = parser.other_frame() if head is None else parser.frame_of(head, body, own)
                 if frame is None:
                     break
-                if frame.command == "SEND" and producer is not None:
-                    producer.send_new(frame, head, own)
+                if frame.command == "SEND" and session is not None:
+                    session.producer.send_new(frame, head, own)
                 else:
                     self._handle(frame)
             if self.failure and not self.is_closed:
                 self.fail(RefusedError(self.failure, "cancelled"), None)
         except ProtocolError as error:
             self.fail(error, parser.receipt_asked())
-        self.broker.run(self.now, self.session)
+        session = self.session
+        self.broker.run(self.now, None if session is None else session.core)
 
     def _must_wait(self) -> bool:
         session = self.session
         return session is not None and (
-            session.blocked > 0
+            session.core.blocked > 0
             # Not at the first full outbox: a simple client sends all it has before it reads.
             or self._outbox_size > OUTBOX_FACTOR * self.buffer_size
-            or self.is_leaving
-            or self.receipts.pending >= self.receipts_max
+            or session.is_leaving
+            or session.receipts.pending >= session.receipts.pending_max
         )
 
     def _handle(self, frame: Frame) -> None:
         """Do what a frame says; any refusal ends the connection."""
-        version = V1_2 if self.session is None else self.version
+        session = self.session
+        version = V1_2 if session is None else session.version
         try:
             headers = frame.headers(version)
-            if frame.command in ("CONNECT", "STOMP"):
-                VERBS["CONNECT"](self, frame, headers)
+            if frame.command in LOGIN_COMMANDS:
+                on_connect(self, frame, headers)
                 return
-            if self.session is None:
+            if session is None:
                 raise ProtocolError(f"{frame.command} before CONNECT")
-            check(frame.command, headers, self.version)
-            VERBS[frame.command](self, frame, headers)
+            check(frame.command, headers, version)
+            VERBS[frame.command](session, frame, headers)
         except BrokerError as error:
             self.fail(error, frame.receipt(version))
             return
-        if frame.command == "ACK" and self.version is V1_2:
-            self._accept_more()
+        if frame.command == "ACK":
+            self._accept_more(session)
 
-    def _accept_more(self) -> None:
-        """Take the plain ACKs that come next: they come in rows, and need no parse."""
-        parser = self.parser
+    def _accept_more(self, session: StompSession) -> None:
+        """Take the plain ACKs that come next: in STOMP 1.2 they come in rows, and need no parse."""
+        if session.version is not V1_2:
+            return
         try:
-            acks.accept(self, parser.next_acks())
+            acks.accept(session, self.parser.next_acks())
         except BrokerError as error:
             self.fail(error, None)

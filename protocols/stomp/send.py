@@ -20,6 +20,7 @@ from covey.protocols.stomp.send_plan import Plans, SendPlan
 
 if TYPE_CHECKING:
     from covey.protocols.stomp.engine import StompEngine
+    from covey.protocols.stomp.session import Receipts
 
 
 class Producer:
@@ -38,7 +39,9 @@ class Producer:
         "plans",
     )
 
-    def __init__(self, engine: StompEngine, session: Session, plans: Plans) -> None:
+    def __init__(
+        self, engine: StompEngine, session: Session, receipts: Receipts, plans: Plans
+    ) -> None:
         """Send for a session; `plans` say what its header lines mean."""
         broker = engine.broker
         settings = engine.settings
@@ -47,7 +50,7 @@ class Producer:
         self._session = session
         self._broker = broker
         self._publishing = broker.publishing
-        self._receipts = engine.receipts
+        self._receipts = receipts
         self._id_prefix = f"{broker.instance}-{session.id}-".encode()
         self._id_number = 0
         self._stamp = settings.add_timestamp_header or ""

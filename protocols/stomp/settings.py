@@ -112,12 +112,12 @@ def buffer_size(settings: StompSettings, connections: int) -> int:
 
 
 class Names:
-    """How one connection's texts are read; its number is known after the login."""
+    """How the texts of a connection that has logged in are read."""
 
-    def __init__(self, settings: StompSettings, broker: Broker) -> None:
+    def __init__(self, settings: StompSettings, broker: Broker, connection_id: str) -> None:
         self.syntax = make_syntax(settings, broker)
         self.broker_id = broker.limits.id
-        self.connection_id = ""
+        self.connection_id = connection_id
         self._temporary_prefixes = (settings.temp_queue_prefix, settings.temp_topic_prefix)
 
     def destinations(self, text: str, *, allow_patterns: bool) -> tuple[Destination, ...]:

@@ -19,15 +19,13 @@ from covey.core.naming.destination import Destination, Kind
 from covey.core.queue import policy as commands
 from covey.core.queue.queue import Queue
 from covey.core.security.users import Identity, Verb, authorise
-from covey.core.session import Session
 from covey.protocols.stomp import ack as acks
 from covey.protocols.stomp.consumer import StompConsumer
 from covey.protocols.stomp.frame import Frame
 from covey.protocols.stomp.heartbeat import Heartbeat
 from covey.protocols.stomp.message_frame import MessageFrames
-from covey.protocols.stomp.send import Producer
-from covey.protocols.stomp.send_plan import Plans
-from covey.protocols.stomp.settings import buffer_size, full_limits, typed_name, user_headers
+from covey.protocols.stomp.session import StompSession
+from covey.protocols.stomp.settings import buffer_size, full_limits, typed_name
 from covey.protocols.stomp.subscribe import AckMode, Credit, Wish, read, read_durable_name
 from covey.protocols.stomp.versions import Version, negotiate
 
@@ -63,11 +61,14 @@ def on_connect(engine: StompEngine, frame: Frame, headers: Headers) -> None:
         receive_ms_wanted=settings.heartbeat_receive_ms,
         tolerance=settings.heartbeat_tolerance,
     )
-    session = broker.open(broker.host_named(host), identity, engine.now, engine)
-    engine.heartbeat = heartbeat
-    session.patience_s = _patience(headers.get(WAIT_HEADER, ""))
-    _welcome(engine, session, version, headers.get("client-id", ""))
-    _receipt_after(engine, headers)
+    patience_s = _patience(headers.get(WAIT_HEADER, ""))
+    # Nothing may be refused from here on: a session that the engine does not have is never dropped.
+    core = broker.open(broker.host_named(host), identity, engine.now, engine)
+    core.patience_s = patience_s
+    core.client_id = headers.get("client-id", "")
+    session = StompSession(engine, core, version, heartbeat)
+    _welcome(engine, session)
+    _receipt_after(session, headers)
 
 
 def _log_in(engine: StompEngine, headers: Headers) -> Identity:
@@ -92,192 +93,186 @@ def _patience(wait_ms: str) -> float:
     return int(wait_ms) / 1000
 
 
-def _welcome(engine: StompEngine, session: Session, version: Version, client_id: str) -> None:
+def _welcome(engine: StompEngine, session: StompSession) -> None:
     settings = engine.settings
+    version = session.version
+    core = session.core
     engine.session = session
     engine.is_stranger = False
-    engine.version = version
     engine.parser.version = version
     engine.parser.limits = full_limits(settings)
-    engine.names.connection_id = session.own_id
-    engine.client_id = client_id
-    session.client_id = client_id
-    session.protocol = f"stomp {version.text}"
-    session.remote = engine.remote
-    engine.report_login(session)
-    session.transactions_max = settings.transactions_max
-    identity = session.identity
-    added = user_headers(settings, identity.principals)
-    plans = Plans(engine.names, settings, version, added, identity.name)
-    engine.producer = Producer(engine, session, plans)
     engine.buffer_size = buffer_size(settings, len(engine.broker.sessions))
-    assert engine.heartbeat is not None
+    core.protocol = f"stomp {version.text}"
+    core.remote = engine.remote
+    core.transactions_max = settings.transactions_max
+    engine.report_login(core)
     engine.send_frame(
         "CONNECTED",
         [
             ("version", version.text),
             ("server", f"covey/{__version__}"),
-            ("session", str(session.id)),
-            ("host-id", session.host.id),
-            ("user-id", session.identity.name),
-            ("heart-beat", engine.heartbeat.text),
+            ("session", str(core.id)),
+            ("host-id", core.host.id),
+            ("user-id", core.identity.name),
+            ("heart-beat", session.heartbeat.text),
         ],
     )
 
 
-def on_subscribe(engine: StompEngine, frame: Frame, headers: Headers) -> None:
+def on_subscribe(session: StompSession, frame: Frame, headers: Headers) -> None:
     """Start a subscription; its RECEIPT precedes its first MESSAGE."""
-    session = engine.the_session
+    engine = session.engine
+    core = session.core
     settings = engine.settings
     limits = engine.broker.limits
     wish = read(
         headers,
         default=Credit(settings.default_credit_count, settings.default_credit_bytes),
         socket_buffer=engine.socket_buffer,
-        client_id=engine.client_id,
+        client_id=core.client_id,
         selector_length_max=limits.selector_length_max,
         selector_depth_max=limits.selector_depth_max,
     )
-    places = engine.names.destinations(typed_name(headers, settings), allow_patterns=True)
+    places = session.names.destinations(typed_name(headers, settings), allow_patterns=True)
     is_one = len(places) == 1 and not places[0].is_pattern
     if wish.from_seq is not None and not is_one and not wish.is_look:
         raise RefusedError("from-seq needs one destination without wildcards", "invalid")
     if wish.trim_to:
         if not (is_one and wish.is_browser):
             raise RefusedError("covey-trim-to needs browser:true and one destination", "invalid")
-        authorise(session.identity, Verb.CONSUME, str(places[0]))
+        authorise(core.identity, Verb.CONSUME, str(places[0]))
     if wish.durable_name:
-        places = (_durable(engine, wish, places),)
+        places = (_durable(session, wish, places),)
     if wish.is_browser and any(place.kind is Kind.TOPIC for place in places):
         raise RefusedError("a topic keeps nothing that could be browsed", "invalid")
     reads_many = not (is_one or wish.durable_name)
-    subscription = _make_subscription(engine, session, wish, reads_many=reads_many)
-    engine.broker.subscribe(session, subscription, places, engine.now, is_browser=wish.is_browser)
+    subscription = _make_subscription(session, wish, reads_many=reads_many)
+    engine.broker.subscribe(core, subscription, places, engine.now, is_browser=wish.is_browser)
     for consumer in subscription.consumers:
         if wish.trim_to and isinstance(consumer.queue, Queue):
             commands.trim(consumer.queue, wish.trim_to, engine.now)
-    _receipt_after(engine, headers)
-    engine.when_safe(_opener(engine, subscription, wish))
+    _receipt_after(session, headers)
+    session.when_safe(_opener(session, subscription, wish))
 
 
-def _opener(engine: StompEngine, subscription: Subscription, wish: Wish) -> Callable[[], None]:
+def _opener(session: StompSession, subscription: Subscription, wish: Wish) -> Callable[[], None]:
     """Return what lets messages flow: after the receipt, which may wait for earlier ones."""
+    engine = session.engine
 
     def open_window() -> None:
-        if engine.the_session.subscriptions.get(wish.id) is not subscription:
+        if session.core.subscriptions.get(wish.id) is not subscription:
             return  # it has ended meanwhile
         window = subscription.window
         window.is_paused = engine.is_paused
         window.reconsider()
         if wish.is_browser and wish.browse_ends and not subscription.consumers:
-            frames = MessageFrames(wish.shown_id, engine.version)
+            frames = MessageFrames(wish.shown_id, session.version)
             engine.send(frames.write_notice([("browser", "end")]))
         engine.broker.wake()
 
     return open_window
 
 
-def _make_subscription(
-    engine: StompEngine, session: Session, wish: Wish, *, reads_many: bool
-) -> Subscription:
+def _make_subscription(session: StompSession, wish: Wish, *, reads_many: bool) -> Subscription:
     credit = wish.credit
     is_automatic = wish.ack is AckMode.AUTO and not credit.is_explicit
     window = Window(credit.count, credit.size, is_automatic=is_automatic)
     window.is_paused = True
 
     def make() -> Consumer:
-        return StompConsumer(engine, wish, window, reads_many=reads_many)
+        return StompConsumer(session, wish, window, reads_many=reads_many)
 
-    subscription = Subscription(session, wish.id, window, make)
-    subscription.buffer_size = engine.buffer_size
-    subscription.matches_zero = engine.settings.descendant_matches_zero
+    subscription = Subscription(session.core, wish.id, window, make)
+    subscription.buffer_size = session.engine.buffer_size
+    subscription.matches_zero = session.engine.settings.descendant_matches_zero
     subscription.is_lasting = not (wish.is_browser and wish.browse_ends)
     return subscription
 
 
-def _durable(engine: StompEngine, wish: Wish, places: tuple[Destination, ...]) -> Destination:
+def _durable(session: StompSession, wish: Wish, places: tuple[Destination, ...]) -> Destination:
     """Create, re-attach to, or change a durable subscription; return what to read from."""
-    name = engine.names.syntax.durable(wish.durable_name)
+    name = session.names.syntax.durable(wish.durable_name)
+    engine = session.engine
     broker = engine.broker
-    session = engine.the_session
     verb = Verb.BROWSE if wish.is_browser else Verb.CONSUME
-    broker.check_subscription(session, wish.id, (name,), verb)  # before anything is changed
-    topics = engine.names.syntax.lasting(places)
-    broker.make_durable(session, name.name, topics, wish.selector, engine.now)
+    broker.check_subscription(session.core, wish.id, (name,), verb)  # before anything is changed
+    topics = session.names.syntax.lasting(places)
+    broker.make_durable(session.core, name.name, topics, wish.selector, engine.now)
     return name
 
 
-def on_unsubscribe(engine: StompEngine, frame: Frame, headers: Headers) -> None:
+def on_unsubscribe(session: StompSession, frame: Frame, headers: Headers) -> None:
     """End a subscription; with persistent:true destroy the durable one of that name."""
-    session = engine.the_session
+    engine = session.engine
+    core = session.core
     name = headers.get("id") or headers.get("destination", "")
-    durable_name = read_durable_name(headers, name, engine.client_id)
-    if name in session.subscriptions:
-        engine.broker.unsubscribe(session, name, engine.now)
-        engine.holding.forget(name)
+    durable_name = read_durable_name(headers, name, core.client_id)
+    if name in core.subscriptions:
+        engine.broker.unsubscribe(core, name, engine.now)
+        session.holding.forget(name)
     elif not durable_name:
         raise RefusedError(f"there is no subscription {name}", "not-found")
     if durable_name:
-        durable = engine.names.syntax.durable(durable_name)
-        admin = Admin(engine.broker, session.host, session.identity, session.protocol)
+        durable = session.names.syntax.durable(durable_name)
+        admin = Admin(engine.broker, core.host, core.identity, core.protocol)
         admin.delete_durable(durable.name)
-    _receipt_after(engine, headers)
+    _receipt_after(session, headers)
 
 
-def on_begin(engine: StompEngine, frame: Frame, headers: Headers) -> None:
+def on_begin(session: StompSession, frame: Frame, headers: Headers) -> None:
     """Start a transaction."""
-    engine.broker.transactions.begin(engine.the_session, headers["transaction"])
-    _receipt_after(engine, headers)
+    session.engine.broker.transactions.begin(session.core, headers["transaction"])
+    _receipt_after(session, headers)
 
 
-def on_commit(engine: StompEngine, frame: Frame, headers: Headers) -> None:
+def on_commit(session: StompSession, frame: Frame, headers: Headers) -> None:
     """Carry a transaction out; then all that was asked for in it is confirmed, and this last."""
     name = headers["transaction"]
+    engine = session.engine
     transactions = engine.broker.transactions
-    session = engine.the_session
-    answers = transactions.running(session, name).answers
+    answers = transactions.running(session.core, name).answers
     receipt = headers.get("receipt")
     if receipt is not None:
-        answers.append(engine.receipts.written(receipt))
-    done = engine.receipts.sender(answers) if answers else None
-    transactions.commit(session, name, engine.now, done)
-    engine.holding.committed(name)
+        answers.append(session.receipts.written(receipt))
+    done = session.receipts.sender(answers) if answers else None
+    transactions.commit(session.core, name, engine.now, done)
+    session.holding.committed(name)
 
 
-def on_abort(engine: StompEngine, frame: Frame, headers: Headers) -> None:
+def on_abort(session: StompSession, frame: Frame, headers: Headers) -> None:
     """Undo a transaction."""
     name = headers["transaction"]
-    engine.broker.transactions.abort(engine.the_session, name, engine.now)
-    engine.holding.aborted(name)
-    _receipt_after(engine, headers)
+    engine = session.engine
+    engine.broker.transactions.abort(session.core, name, engine.now)
+    session.holding.aborted(name)
+    _receipt_after(session, headers)
 
 
-def on_disconnect(engine: StompEngine, frame: Frame, headers: Headers) -> None:
+def on_disconnect(session: StompSession, frame: Frame, headers: Headers) -> None:
     """Say good-bye; the RECEIPT leaves after everything sent before is safe."""
+    engine = session.engine
     receipt = headers.get("receipt")
     if receipt is None:
-        engine.say_good_bye()
+        engine.close()
         return
-    send = engine.receipt(receipt)
+    send = session.receipts.sender([session.receipts.written(receipt)])
 
     def finish() -> None:
         send()
-        engine.say_good_bye()
+        engine.close()
 
-    engine.is_leaving = True
-    engine.when_safe(finish)
+    session.is_leaving = True
+    session.when_safe(finish)
 
 
-def _receipt_after(engine: StompEngine, headers: Headers) -> None:
+def _receipt_after(session: StompSession, headers: Headers) -> None:
     """Answer once all this client did is safe: receipts leave in the order of their frames."""
     receipt = headers.get("receipt")
     if receipt is not None:
-        engine.when_safe(engine.receipt(receipt))
+        session.when_safe(session.receipts.sender([session.receipts.written(receipt)]))
 
 
-VERBS: dict[str, Callable[[StompEngine, Frame, Headers], None]] = {
-    "CONNECT": on_connect,
-    "STOMP": on_connect,
+VERBS: dict[str, Callable[[StompSession, Frame, Headers], None]] = {
     "SUBSCRIBE": on_subscribe,
     "UNSUBSCRIBE": on_unsubscribe,
     "ACK": acks.on_ack,

@@ -238,7 +238,7 @@ def test_a_temporary_queue_carries_an_answer_back(world: World, client: Client) 
         ^@
     """)
     request = service.take()
-    number = client.engine.the_session.id
+    number = client.session.core.id
     assert request["reply-to"] == f"/queue/temp.default.{number}.example"
     assert request.block.count(b"reply-to:") == 1
     service.publish(request["reply-to"], "done")
@@ -249,7 +249,7 @@ def test_a_temporary_queue_carries_an_answer_back(world: World, client: Client) 
 def test_nobody_else_can_subscribe_to_a_temporary_destination(world: World, client: Client) -> None:
     client.subscribe("/temp-queue/example")
     thief = world.connect()
-    thief.subscribe(f"/queue/temp.default.{client.engine.the_session.id}.example")
+    thief.subscribe(f"/queue/temp.default.{client.session.core.id}.example")
     assert thief.error()["covey-code"] == "denied"
 
 

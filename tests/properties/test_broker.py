@@ -211,7 +211,7 @@ class BrokerMachine(RuleBasedStateMachine):
     @invariant()
     def the_windows_are_what_clients_reckon(self) -> None:
         for reader in self.readers:
-            known = reader.client.engine.the_session.subscriptions
+            known = reader.client.session.core.subscriptions
             assert {sub.id for sub in reader.subs} == set(known)
             for sub in reader.subs:
                 window = known[sub.id].window

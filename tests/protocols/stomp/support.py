@@ -18,6 +18,7 @@ from covey.core.storage.store import MessageStore
 from covey.protocols.stomp.engine import StompEngine
 from covey.protocols.stomp.line_parser import Limits
 from covey.protocols.stomp.parser import FrameParser
+from covey.protocols.stomp.session import StompSession
 from covey.protocols.stomp.versions import Version
 
 START_S = 1000.0
@@ -133,6 +134,12 @@ class Client:
         self.parser = FrameParser(Limits())
         self.parser.version = Version.V1_2
 
+    @property
+    def session(self) -> StompSession:
+        """What the client has once it has logged in."""
+        assert self.engine.session is not None
+        return self.engine.session
+
     def send(self, command: str, headers: dict[str, str] | None = None, body: str = "") -> None:
         """Write a frame as it stands, and let everybody work."""
         self.feed(frame(command, headers, body))
@@ -209,7 +216,7 @@ class Client:
 
     def ack(self, message: Frame, command: str = "ACK", **headers: str) -> None:
         """Acknowledge a message as the client's version does."""
-        if self.engine.version is Version.V1_2:
+        if self.engine.parser.version is Version.V1_2:
             names = {"id": message["ack"]}
         else:
             names = {"message-id": message["message-id"]}
@@ -223,7 +230,7 @@ class Client:
     def _read(self, data: bytes) -> None:
         self.raw += data
         self.parser.feed(data)
-        version = self.engine.version
+        version = self.engine.parser.version
         while (received := self.parser.next_frame()) is not None:
             headers = received.headers(version)
             self.inbox.append(Frame(received.command, headers, received.body, received.block))

@@ -134,7 +134,7 @@ def test_s41_a_count_alone_gets_the_sockets_buffer_as_size(world: World) -> None
 def test_s42_no_header_means_655360_messages_and_bytes(world: World) -> None:
     client = world.connect()
     client.subscribe("/queue/a", ack="client")
-    window = client.engine.the_session.subscriptions["s"].window
+    window = client.session.core.subscriptions["s"].window
     assert (window.count, window.size) == (655360, 655360)
 
 
@@ -143,7 +143,7 @@ def test_s43_s44_deliveries_lower_both_windows_by_the_body_and_acks_raise_them(
 ) -> None:
     client = world.connect()
     client.subscribe("/queue/a", ack="client", credit="10,100")
-    window = client.engine.the_session.subscriptions["s"].window
+    window = client.session.core.subscriptions["s"].window
     fill(world, "12345", "123", "")
     received = client.take_all()
     assert (window.count, window.size) == (7, 92)

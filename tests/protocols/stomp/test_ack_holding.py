@@ -78,7 +78,7 @@ def test_nothing_is_kept_of_what_was_acknowledged(world: World, version: str, ac
     for frame in frames[2:]:
         client.ack(frame, transaction="t")
     client.send("COMMIT", {"transaction": "t"})
-    holding = client.engine.holding
+    holding = client.session.holding
     assert not (holding.messages or holding._by_id or holding._transactions)
     assert not any(line.tags for line in holding._lines.values())
     client.send("UNSUBSCRIBE", {"id": "s", "destination": "/queue/a"})
@@ -102,7 +102,7 @@ class Unlooked(dict[int, Held]):
 @pytest.mark.parametrize("ack", ["client", "client-individual"])
 def test_no_acknowledgement_looks_at_all_that_is_held(world: World, version: str, ack: str) -> None:
     client, frames = filled(world, version, ack)
-    holding = client.engine.holding
+    holding = client.session.holding
     holding.messages = Unlooked(holding.messages)
     client.ack(frames[0])
     for end, frame in zip(("ABORT", "COMMIT"), frames[1:], strict=False):
@@ -132,7 +132,7 @@ def test_who_never_acknowledges_what_is_settled_costs_no_memory_for_ever(
     world.connect().publish("/queue/a", *"0123456789")
     frames = client.take_all()
     assert [frame.body.decode() for frame in frames] == list("0123456789")
-    assert len(client.engine.holding.messages) == 3
+    assert len(client.session.holding.messages) == 3
     client.ack(frames[-1])
     client.ack(frames[0], receipt="r")  # covered by that one, where an ACK covers
     if headers.get("ack") == "client-individual":
@@ -146,7 +146,7 @@ def test_what_a_topic_has_sent_for_credit_is_not_kept(world: World) -> None:
     client.subscribe("/topic/a", credit="2,0")
     world.connect().publish("/topic/a", "one", "two", "three")
     first, second = client.take_all()
-    assert [held.entry.message for held in client.engine.holding.messages.values()] == [None] * 2
+    assert [held.entry.message for held in client.session.holding.messages.values()] == [None] * 2
     client.ack(second)
     assert client.bodies() == ["three"]
     client.ack(first)

@@ -237,7 +237,7 @@ def send_amqp(world: World, destination: str, *bodies: str) -> None:
     first = AmqpMessage.decode(encode_amqp(bodies[0]), 0)
     for body in bodies:
         message = first.with_content(encode_amqp(body))
-        world.broker.publishing.publish(client.engine.the_session, targets, message)
+        world.broker.publishing.publish(client.session.core, targets, message)
     world.settle_down()
 
 

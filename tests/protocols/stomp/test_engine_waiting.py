@@ -313,7 +313,9 @@ def test_who_would_rather_fail_than_wait_is_told_why_and_its_message_is_not_take
 
 
 def test_a_patience_that_is_no_number_is_refused() -> None:
-    client = World().stranger()
+    world = World()
+    client = world.stranger()
     headers = {"accept-version": "1.2", "host": "localhost", **LOGIN}
     client.send("CONNECT", headers | {"covey-wait-ms": "-1"})
     assert "covey-wait-ms:-1" in client.error()["message"]
+    assert not world.broker.sessions  # one that was opened already would never be dropped

@@ -179,8 +179,7 @@ def test_a_producer_that_never_repeats_itself_costs_no_memory() -> None:
     client = World().connect()
     for number in range(3000):
         client.publish("/queue/a", "x", number=str(number))
-    assert client.engine.producer is not None
-    assert len(client.engine.producer.plans) == 1
+    assert len(client.session.producer.plans) == 1
 
 
 def test_a_group_id_over_the_limit_is_refused_with_its_queue() -> None:

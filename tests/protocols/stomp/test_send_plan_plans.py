@@ -67,8 +67,8 @@ def plans(version: Version = Version.V1_2) -> Plans:
         add_timestamp_header="stamped",
         add_user_header=(UserHeaderSettings(header="who", kind="*", separator=None),),
     )
-    engine = World(stomp=settings).connect().engine
-    return Plans(engine.names, settings, version, [("who", "guest")], "guest")
+    names = World(stomp=settings).connect().session.names
+    return Plans(names, settings, version, [("who", "guest")], "guest")
 
 
 def said(plan: SendPlan) -> list[object]:

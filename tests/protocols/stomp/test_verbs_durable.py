@@ -135,7 +135,7 @@ def test_an_eavesdropper_cannot_bind_a_durable_subscription_to_a_temporary_topic
 ) -> None:
     client, thief = world.connect(), world.connect()
     client.subscribe("/temp-topic/x")
-    name = f"/topic/temp.default.{client.engine.the_session.id}.x"
+    name = f"/topic/temp.default.{client.session.core.id}.x"
     thief.subscribe(name, id="d", persistent="true")
     assert thief.error()["covey-code"] == "denied"
 

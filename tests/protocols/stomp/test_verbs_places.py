@@ -17,7 +17,7 @@ def world() -> World:
 
 
 def temporary(client: Client, kind: str = "queue", name: str = "x") -> str:
-    return f"/{kind}/temp.default.{client.engine.the_session.id}.{name}"
+    return f"/{kind}/temp.default.{client.session.core.id}.{name}"
 
 
 def test_s75_temporary_destinations_end_with_their_connection(world: World) -> None:
@@ -271,7 +271,7 @@ def test_topics_that_are_only_meant_by_patterns_are_swept_and_heard_again() -> N
     client.inbox.clear()
     world.wait(60.0)
     assert sorted(host.topics) == ["a.kept", "a.named", "mirror", "retained"]
-    subscription = client.engine.the_session.subscriptions["s"]
+    subscription = client.session.core.subscriptions["s"]
     assert len(subscription.topics) == len(host.topics)
     assert sorted(topic.name for topic in host.durables["d"].topics) == ["a.kept", "a.named"]
     other.publish("/topic/a.3", "again")

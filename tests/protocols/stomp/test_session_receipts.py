@@ -23,12 +23,12 @@ def test_receipts_of_a_batch_leave_together_once_it_is_safe_and_not_before() -> 
     other.feed(persistent(7))
     client.feed(persistent(3))
     assert client.receipts() == other.receipts() == []
-    assert client.engine.receipts.pending == 4
+    assert client.session.receipts.pending == 4
     store.write()
     world.wait(0.0)
     assert client.receipts() == ["r0", "r1", "r2", "r3"]
     assert other.receipts() == ["r7"]
-    assert client.engine.receipts.pending == 0
+    assert client.session.receipts.pending == 0
 
 
 def test_receipts_keep_the_order_of_their_frames_whatever_the_verb() -> None:
@@ -129,7 +129,7 @@ def test_what_a_transaction_holds_is_confirmed_when_its_commit_is_safe(version: 
     store.write()
     world.wait(0.0)
     assert client.receipts() == ["sent", "acknowledged", "covered", "committed"]
-    assert client.engine.receipts.pending == 0
+    assert client.session.receipts.pending == 0
 
 
 def test_a_commit_that_asks_for_nothing_still_confirms_what_it_commits() -> None:

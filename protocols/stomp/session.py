@@ -1,0 +1,137 @@
+# Compiled by mypyc: see setup.py.
+"""StompSession: what one client has once it has logged in, and the receipts that it is owed.
+
+Before its login a client has nothing: `StompEngine.session` is None then. Verbs after the login are
+given the session.
+
+A RECEIPT leaves when the store has everything that this client did up to its frame. RECEIPTs leave
+in the order of the frames. They do not wait for what other clients do. The RECEIPT of a frame in a
+transaction waits there for the COMMIT. It leaves just before the COMMIT's own, and never after an
+ABORT.
+
+RECEIPTs of neighbouring SENDs wait as one list and leave as one piece. A RECEIPT counts as pending
+until the shell has taken it: a peer that asks and never reads must not fill the outbox. A RECEIPT
+that waits in a transaction does not count, or the COMMIT could not be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from covey.core.session import Session
+from covey.protocols.stomp.ack import Holding
+from covey.protocols.stomp.frame import encode
+from covey.protocols.stomp.heartbeat import Heartbeat
+from covey.protocols.stomp.send import Producer
+from covey.protocols.stomp.send_plan import Plans, SendPlan
+from covey.protocols.stomp.settings import Names, user_headers
+from covey.protocols.stomp.versions import Version
+
+if TYPE_CHECKING:
+    from covey.protocols.stomp.engine import StompEngine
+
+USUAL: Final = b"RECEIPT\nreceipt-id:%s\n\n\0\n"  # of an id that needs no escapes
+
+
+class StompSession:
+    """One client that has logged in."""
+
+    __slots__ = (
+        "core",
+        "engine",
+        "heartbeat",
+        "holding",
+        "is_leaving",
+        "names",
+        "producer",
+        "readers",
+        "receipts",
+        "version",
+    )
+
+    def __init__(
+        self, engine: StompEngine, core: Session, version: Version, heartbeat: Heartbeat
+    ) -> None:
+        """Begin after a login; `core` is what the core knows of this client."""
+        settings = engine.settings
+        identity = core.identity
+        self.engine = engine
+        self.core = core
+        self.version = version
+        self.heartbeat = heartbeat
+        self.names = Names(settings, engine.broker, core.own_id)
+        self.holding = Holding()
+        self.receipts = Receipts(engine, core, version)
+        added = user_headers(settings, identity.principals)
+        plans = Plans(self.names, settings, version, added, identity.name)
+        self.producer = Producer(engine, core, self.receipts, plans)
+        self.readers = 0  # of topics, to which messages of other protocols came
+        self.is_leaving = False  # DISCONNECT came: nothing more is read
+
+    def when_safe(self, call: Callable[[], None]) -> None:
+        """Call back when everything this client did so far is safe."""
+        self.engine.broker.promises.after(self.core, call)
+
+
+class Receipts:
+    """The RECEIPT frames of one connection."""
+
+    __slots__ = (
+        "_core",
+        "_engine",
+        "_gathered",
+        "_send_gathered",
+        "_version",
+        "_written",
+        "pending",
+        "pending_max",
+    )
+
+    def __init__(self, engine: StompEngine, core: Session, version: Version) -> None:
+        """Start with none asked for."""
+        self._engine = engine
+        self._core = core
+        self._version = version
+        self.pending = 0  # asked for and not on their way yet
+        self.pending_max = engine.settings.receipts_max  # from here on nothing more is read
+        self._written = 0  # of those, how many lie in the outbox
+        self._gathered: list[bytes] = []  # those that `_send_gathered` is to send
+        self._send_gathered: Callable[[], None] | None = None
+
+    def answer(self, plan: SendPlan, receipt: bytes) -> bytes:
+        """Write the RECEIPT that a SEND asks for in a line of its own or in its plan, or b""."""
+        if receipt:
+            return USUAL % receipt
+        return b"" if plan.receipt is None else self.written(plan.receipt)
+
+    def written(self, receipt: str) -> bytes:
+        """Write a RECEIPT."""
+        return encode("RECEIPT", [("receipt-id", receipt)], b"", self._version)
+
+    def owe(self, frame: bytes) -> None:
+        """Send a RECEIPT when everything this client did so far is safe."""
+        promises = self._engine.broker.promises
+        if promises.claim_behind(self._core, self._send_gathered):
+            self._gathered.append(frame)
+            self.pending += 1
+        else:
+            self._gathered = [frame]
+            self._send_gathered = self.sender(self._gathered)
+            promises.after(self._core, self._send_gathered)
+
+    def sender(self, frames: list[bytes]) -> Callable[[], None]:
+        """Return what sends RECEIPTs; more may be added to them until then."""
+        self.pending += len(frames)
+
+        def send() -> None:
+            self._written += len(frames)
+            if not self._engine.is_closed:
+                self._engine.send(b"".join(frames))
+
+        return send
+
+    def taken(self) -> None:
+        """Hear that everything in the outbox is on its way."""
+        self.pending -= self._written
+        self._written = 0
