@@ -41,7 +41,7 @@ SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 
 
 class Auth:
-    """The door of one HTTP port."""
+    """Checks who asks on one HTTP port."""
 
     def __init__(self, broker: Broker, settings: HttpSettings) -> None:
         self.broker = broker

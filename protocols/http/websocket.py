@@ -45,7 +45,7 @@ class WebSockets:
         self.make_engine = make_engine
         self.log = log
         self.roster = Roster(connector, read_size=read_size, strangers=strangers)
-        self.auth: Auth | None = None  # the door of the port; set once there is one
+        self.auth: Auth | None = None  # of the port; set once there is one
         self.is_closing = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
