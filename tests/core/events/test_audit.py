@@ -1,4 +1,4 @@
-"""What an operator hears: denials, failed logins, slow consumers, and no more than that."""
+"""What an operator hears: denials, failed logins, slow consumers, actions, and no more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from covey.config.settings import PermissionSettings, Settings, UserSettings
 from covey.core.broker.broker import Broker
 from covey.core.broker.rounds import EVERY_S
 from covey.core.errors import RefusedError
-from covey.core.events.audit import Audit, OperatorAction
+from covey.core.events.audit import FAILED, OK, REFUSED, Audit, OperatorAction, on_record
 from covey.core.management.admin import Admin
 from covey.core.model.entry import Outcome
 from covey.core.queue.policy import close_group
@@ -188,3 +188,34 @@ def test_groups_in_trouble_are_told_though_nobody_traces_them() -> None:
         ("park", "a"),
         ("drain-overdue", "b"),
     ]
+
+
+# On record: what came of an action is told once, and whoever raised is not kept from it.
+
+PURGE = OperatorAction("ann", "192.0.2.1:1", "http", "purge", "queue", "default", "a")
+
+
+def test_what_was_done_is_told_with_its_cost() -> None:
+    heard = Heard()
+    with on_record(heard, PURGE) as cost:
+        assert heard.actions == []
+        cost.count = 3
+    (told,) = heard.actions
+    assert (told.user, told.action, told.result, told.count) == ("ann", "purge", OK, 3)
+
+
+@pytest.mark.parametrize(
+    ("error", "result", "reason"),
+    [
+        (RefusedError("there is no queue a", "not-found"), REFUSED, "there is no queue a"),
+        (KeyError("a"), FAILED, "KeyError: 'a'"),
+    ],
+)
+def test_what_was_not_done_is_told_with_the_reason(
+    error: Exception, result: str, reason: str
+) -> None:
+    heard = Heard()
+    with pytest.raises(type(error)), on_record(heard, PURGE):
+        raise error
+    (told,) = heard.actions
+    assert (told.result, told.reason, told.count) == (result, reason, None)

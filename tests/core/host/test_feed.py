@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from covey.core.clock import Clock
-from covey.core.host.feed import ENTRY_COST, Fan, Feed
+from covey.core.host.feed import ENTRY_COST, Binding, Fan, Feed
 from covey.core.model.consumer import Window
 from covey.core.model.entry import Outcome
-from tests.core.double import Reader, Room, letter
+from covey.core.model.message import Message
+from covey.core.queue.owner import Unowned
+from covey.core.queue.queue import Queue
+from tests.core.double import Reader, Room, letter, make_host
 from tests.core.support import selector_of
 
 
@@ -174,3 +177,28 @@ def test_nothing_comes_back_to_a_feed_that_ended() -> None:
     bench.feed.leave(bench.reader, 0.0)
     bench.feed.settle(entry, Outcome.FAILED, 0.0)
     assert not bench.feed.waiting
+
+
+# A binding fills its queue from topics, through its selector.
+
+
+class Taker(Unowned):
+    """An owner that keeps what is meant for its queues."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken: list[tuple[Queue, Message]] = []
+
+    def fill(self, queue: Queue, message: Message) -> None:
+        self.taken.append((queue, message))
+
+
+def test_a_binding_puts_what_its_selector_admits() -> None:
+    owner = Taker()
+    queue = make_host(owner=owner).queue("a")
+    binding = Binding(queue)
+    yes, no = letter("yes"), letter("no")
+    binding.selector = selector_of("name = 'yes'")
+    for message in (yes, no):
+        binding.offer(message)
+    assert owner.taken == [(queue, yes)]

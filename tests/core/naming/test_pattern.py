@@ -1,4 +1,4 @@
-"""Which names a pattern means, and that finding out is never slow."""
+"""Which names a pattern or an expression means, and that finding out is never slow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from covey.core.errors import RefusedError
 from covey.core.naming.destination import Syntax
-from covey.core.naming.pattern import Pattern
+from covey.core.naming.pattern import Pattern, Regex, quote
 
 SYNTAX = Syntax()
 
@@ -132,3 +132,45 @@ def test_hostile_patterns_take_no_time() -> None:
     assert not pattern("{(a+)+b}").matches("a" * 1000)
     assert not pattern("*a" * 16 + "b").matches("a" * 1000)
     assert time.perf_counter() - begun < 1
+
+
+# RE2 behind one door: whole matches, reasons for refusals, time that is linear.
+
+
+def test_an_expression_matches_whole_texts_only() -> None:
+    assert Regex("a|bc").matches("bc")
+    assert not Regex("a|bc").matches("abc")
+    assert Regex("a.c").matches("a\nc")
+    assert Regex("é.").matches("éü")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("(a", "missing )"),
+        ("a(?=b)", "invalid perl operator"),
+        (r"(a)\1", "invalid escape sequence"),
+        ("a{2000}", "invalid repetition size"),
+    ],
+)
+def test_a_bad_expression_is_refused_with_the_reason(text: str, reason: str) -> None:
+    with pytest.raises(RefusedError) as refusal:
+        Regex(text)
+    assert refusal.value.code == "invalid"
+    assert reason in refusal.value.text
+
+
+def test_a_text_that_is_no_unicode_does_not_match_and_does_not_fail() -> None:
+    assert not Regex("a").matches("\ud800")
+    assert not Regex("\ud800").matches("a")
+
+
+def test_what_makes_backtrackers_hang_takes_no_time() -> None:
+    begun = time.perf_counter()
+    assert not Regex("(a+)+b").matches("a" * 5000)
+    assert time.perf_counter() - begun < 1
+
+
+def test_quoted_text_is_literal() -> None:
+    assert Regex(quote("a.b*é")).matches("a.b*é")
+    assert not Regex(quote("a.b")).matches("axb")

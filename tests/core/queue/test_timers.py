@@ -1,11 +1,13 @@
-"""The timers: every deadline is announced, and met by the pump that comes then."""
+"""The timers: every deadline is announced, and met by the pump that comes then; expiry is one."""
 
 from __future__ import annotations
 
+from covey.core.dispatch.lane import Lane
 from covey.core.events.event import EventKind
-from covey.core.model.entry import Outcome
+from covey.core.model.entry import PENDING, STORING, Entry, Outcome
 from covey.core.queue import policy as commands
-from tests.core.support import Bench, policy
+from covey.core.queue.timers import REBUILD_MIN, Expiry
+from tests.core.support import Bench, Letter, policy
 
 
 def test_an_idle_queue_has_no_deadline() -> None:
@@ -71,3 +73,109 @@ def test_the_owner_of_an_idle_group_is_forgotten_after_one_to_two_turns() -> Non
     bench.wait(10)
     assert strategy.owner("a") == 0
     assert bench.queue.next_deadline(bench.now, bench.wall_ms) == 0
+
+
+# Expiry: numbers by the second in which they run out.
+
+
+def entry(seq: int, expires_ms: int) -> Entry:
+    message = Letter()
+    message.expires_ms = expires_ms
+    return Entry(seq, message, Lane("g"), PENDING)
+
+
+def test_a_second_is_due_once_it_has_passed() -> None:
+    expiry = Expiry()
+    expiry.add(entry(1, 5_999))
+    expiry.add(entry(2, 5_000))
+    assert expiry.next_ms() == 6_000
+    assert list(expiry.take_due(5_999)) == []
+    assert sorted(expiry.take_due(6_000)) == [1, 2]
+    assert expiry.next_ms() == 0
+
+
+def test_a_rounded_time_is_the_last_of_its_second_and_falls_due_with_it() -> None:
+    expiry = Expiry()
+    expiry.add(entry(1, 5_000_500))
+    rounded = expiry.rounded(5_000_500)
+    assert rounded == 5_000_999
+    assert expiry.rounded(7_000_001) == 7_000_999  # also of a second that has nothing in it
+    expiry.rebuild([entry(1, rounded)])
+    assert list(expiry.take_due(5_001_000)) == [1]
+
+
+def test_a_rebuild_keeps_the_living() -> None:
+    expiry = Expiry()
+    for seq in range(REBUILD_MIN + 1):
+        expiry.add(entry(seq, 5_000))
+    assert expiry.is_bloated(1)
+    assert not expiry.is_bloated(REBUILD_MIN)
+    expiry.rebuild([entry(7, 9_000), entry(8, 0)])
+    assert list(expiry.take_due(10_000)) == [7]
+
+
+def test_nothing_is_delivered_after_its_time_even_within_its_second() -> None:
+    bench = Bench()
+    bench.send(ttl_ms=100)
+    bench.send("a", ttl_ms=100)
+    bench.wait(0.1)
+    reader = bench.join()
+    bench.pump()
+    assert reader.got == []
+    assert bench.queue.counters.expired == 2
+
+
+def test_an_acquired_message_does_not_expire_but_is_dropped_when_it_comes_back() -> None:
+    bench = Bench("shared")
+    reader = bench.join(1)
+    bench.send("a", ttl_ms=100)
+    bench.send("a")
+    bench.pump()
+    bench.wait(5)
+    assert reader.held() == [1]
+    bench.settle(reader, outcome=Outcome.RELEASED)
+    assert bench.queue.counters.expired == 1
+    reader.window.grant(1, 0)
+    bench.pump()
+    assert reader.got == [1, 2]
+
+
+def test_a_message_that_ran_out_during_its_commit_is_dropped_then() -> None:
+    bench = Bench()
+    storing = bench.send("a", ttl_ms=100, state=STORING)
+    bench.wait(5)
+    assert bench.queue.state.index.count == 1
+    bench.queue.committed(storing)
+    assert bench.queue.state.index.count == 0
+    assert bench.queue.state.lanes == {}
+
+
+def test_a_failed_plain_message_that_ran_out_is_dropped_not_retried() -> None:
+    bench = Bench(settings=policy(delay_ms=60_000))
+    reader = bench.join()
+    bench.send(ttl_ms=100)
+    bench.pump()
+    bench.wait(5)
+    bench.settle(reader, outcome=Outcome.FAILED)
+    assert bench.queue.state.index.count == 0
+    assert bench.queue.next_deadline(bench.now, bench.wall_ms) == 0
+
+
+def test_a_browser_does_not_see_what_ran_out() -> None:
+    bench = Bench()
+    bench.send(ttl_ms=100)
+    bench.send()
+    bench.now, bench.wall_ms = bench.now + 0.1, bench.wall_ms + 100
+    browser = bench.browse()
+    bench.pump()
+    assert browser.got == [2]
+
+
+def test_a_clock_that_is_set_back_expires_nothing_early_and_all_in_the_end() -> None:
+    expiry = Expiry()
+    for seq, expires_ms in enumerate((5_000, 6_000, 4_000_000), start=1):
+        expiry.add(entry(seq, expires_ms))
+    assert list(expiry.take_due(6_000)) == [1]
+    assert list(expiry.take_due(1_000)) == []
+    assert list(expiry.take_due(7_000)) == [2]
+    assert list(expiry.take_due(5_000_000)) == [3]

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StructType
 
 from covey.client.stomp import VERSION
 from covey.pipeline.datasource.options import write_options
-from covey.pipeline.datasource.sink import send_partition, sink_options, warn_of_spread
+from covey.pipeline.datasource.sink import (
+    NAMES_MAX,
+    Groups,
+    complaint,
+    frames_of,
+    groups_in,
+    sampled,
+    send_partition,
+    sink_options,
+    warn_of_spread,
+)
 from covey.pipeline.errors import PipelineError
-from covey.protocols.stomp.frame import parse_block
+from covey.protocols.stomp.frame import encode, parse_block
 from tests.e2e.support import BrokerProcess
 from tests.e2e.support import broker as broker
 from tests.pipeline.queues import at, bodies_of, client_of
@@ -77,3 +89,78 @@ def test_a_value_that_is_no_body_is_refused() -> None:
     schema = StructType().add("value", LongType())
     with pytest.raises(PipelineError, match="value is bigint"):
         sink_options({"queue": "q"}, schema, overwrite=False)
+
+
+# Frames written column by column are those the codec writes one by one.
+
+PLAIN = ["a", "b", "", None]
+ODD = ["a:b", "line\nbreak", "back\\slash", "\r\0"]
+
+
+def batch_of(ids: list[Any], groups: list[Any]) -> pa.RecordBatch:
+    rows = {"value": [b"one", b"", None, b"\0four"], "message_id": ids, "group_id": groups}
+    headers = [{"colour": "r:d", "receipt": "no"}, {}, None, {"empty": "", "size": "1"}]
+    columns = [pa.array(column) for column in rows.values()]
+    columns.append(pa.array(headers, pa.map_(pa.string(), pa.string())))
+    return pa.RecordBatch.from_arrays(columns, [*rows, "headers"])
+
+
+def one_by_one(ids: list[Any], groups: list[Any]) -> list[bytes]:
+    more = [[("colour", "r:d")], [], [], [("size", "1")]]
+    bodies = [b"one", b"", b"", b"\0four"]
+    frames = []
+    for one, group, pairs, body in zip(ids, groups, more, bodies, strict=True):
+        headers = [("destination", "/queue/q"), ("persistent", "true")]
+        headers += [("message-id", str(one))] if one else []
+        headers += [("message_group", str(group))] if group else []
+        frames.append(encode("SEND", [*headers, *pairs], body, VERSION))
+    return frames
+
+
+@pytest.mark.parametrize("ids", [PLAIN, ODD])
+@pytest.mark.parametrize("groups", [PLAIN, ODD, [1, 2, None, 40]])
+def test_a_column_at_a_time_or_a_row_at_a_time_is_the_same(
+    ids: list[Any], groups: list[Any]
+) -> None:
+    batch = batch_of(ids, groups)
+    options = write_options({"brokers": "localhost:1", "queue": "q"}, batch.schema.names)
+    assert list(frames_of(options, batch)) == one_by_one(ids, groups)
+
+
+def test_a_column_may_say_where_to_and_text_is_a_body() -> None:
+    batch = pa.RecordBatch.from_pydict({"value": ["é"], "queue": ["/topic/a:b"]})
+    options = write_options({"persistent": "false"}, batch.schema.names)
+    (frame,) = frames_of(options, batch)
+    assert frame == b"SEND\ndestination:/topic/a\\cb\ncontent-length:2\n\n\xc3\xa9\0\n"
+
+
+# Groups that two tasks have sent are noticed, also by a sample of very many.
+
+
+def groups(*names: str, queue: str = "orders") -> Groups:
+    return frozenset((queue, name) for name in names)
+
+
+def test_groups_are_told_by_queue_and_rows_without_one_are_not() -> None:
+    queues = pa.array(["a", "a", "b", "b", "b"])
+    found = groups_in(queues, pa.array(["x", "x", "x", None, ""]))
+    assert found == {("a", "x"), ("b", "x")}
+    assert groups_in(pa.array(["a"]), pa.array([17])) == {("a", "17")}
+
+
+def test_a_group_of_two_tasks_is_named() -> None:
+    said = complaint([groups("a", "b"), groups("b", "c"), groups("b", queue="other")])
+    assert "order is not kept: b of orders. Bring" in said
+    many = groups(*"abcdef")
+    assert "a of orders, b of orders, c of orders and 3 more" in complaint([many, many])
+
+
+def test_groups_that_are_together_are_no_cause_for_complaint() -> None:
+    assert complaint([groups("a"), groups("b"), groups("a", queue="other")]) == ""
+
+
+def test_samples_of_very_many_groups_meet() -> None:
+    first = groups(*[f"g{number}" for number in range(4 * NAMES_MAX)])
+    second = groups(*[f"g{number}" for number in range(2 * NAMES_MAX, 6 * NAMES_MAX)])
+    assert len(sampled(first)) == NAMES_MAX
+    assert complaint([sampled(first), sampled(second)])

@@ -6,12 +6,25 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from covey.config.settings import Settings
+from covey.groups.strategies.lru import LruMap
+from covey.pipeline.errors import PipelineError
 from covey.pipeline.jobs.plan import JOB, standings
-from covey.pipeline.jobs.plan_rehearsal import RESULT_FIELDS, Policy
+from covey.pipeline.jobs.plan_rehearsal import (
+    RESULT_FIELDS,
+    Policy,
+    Scenario,
+    Slice,
+    deal_queue,
+    default_policies,
+    play_dealt,
+    slices_of,
+)
 from tests.pipeline.support import log_in, run_job, tell
 
 
@@ -70,3 +83,77 @@ def test_a_plan_is_made_for_each_queue(spark: SparkSession, tmp_path: Path) -> N
     assert last == "plan: no policy is needed where no message has a group: plain"
     assert [queue["id"] for queue in tomllib.loads(toml)["queue"]] == ["bills", "orders"]
     assert "[[queue]]" in (tmp_path / "out/plan.html").read_text()
+
+
+# All scenarios are played, each once, by tasks of about the same size.
+
+
+def test_a_task_plays_its_slice_of_the_scenarios() -> None:
+    batch = pa.RecordBatch.from_pydict(
+        {"queue": ["q"] * 3, "at": [5.0, 6.0, 7.0], "service": [0.5] * 3}
+        | {"group_id": ["a", "b", "a"]}
+    )
+    scenarios = [Scenario(Policy.parse("simple"), count, 1.0, 1) for count in (1, 2, 3)]
+    slices = [Slice("p", 0, 1), Slice("q", 0, 2), Slice("q", 1, 2)]
+    dealt = list(deal_queue(iter([batch]), slices))
+    assert [row["share"][0].as_py() for row in dealt] == [1, 2]
+    (played,) = play_dealt(iter(dealt[1:]), slices, scenarios)
+    (row,) = played.to_pylist()
+    assert (row["queue"], row["policy"], row["consumers"]) == ("q", "simple", 2)
+    assert (row["messages"], row["makespan_s"]) == (3, 2.5)
+    assert list(deal_queue(iter([]), slices)) == []
+
+
+def test_a_long_queue_is_cut_into_more_slices() -> None:
+    slices = slices_of({"long": 900, "short": 100}, 16, 8)
+    assert slices == [Slice("long", part, 8) for part in range(8)] + [Slice("short", 0, 1)]
+    assert len(slices_of({"only": 5}, 3, 8)) == 3
+
+
+# A policy's text, its strategy and its configuration are the same thing.
+
+
+@pytest.mark.parametrize("text", default_policies().split(","))
+def test_a_policy_is_written_as_it_was_read(text: str) -> None:
+    assert str(Policy.parse(text)) == text
+
+
+def test_other_names_and_default_sizes_are_filled_in() -> None:
+    assert str(Policy.parse(" cached")) == "lru:1024"
+    assert str(Policy.parse("apollo")) == "consistent-hash:10"
+
+
+def test_the_strategy_is_the_brokers_own_with_its_size() -> None:
+    strategy = Policy.parse("lru:7").strategy()
+    assert isinstance(strategy, LruMap)
+    assert strategy.size == 7
+
+
+@pytest.mark.parametrize("text", default_policies().split(","))
+def test_the_toml_loads_to_the_policy(text: str) -> None:
+    policy = Policy.parse(text)
+    settings = Settings.model_validate(tomllib.loads(policy.toml('a."b"\\c')))
+    assert settings.queues[0].id == 'a."b"\\c'
+    plain = settings.queues[0].groups.model_copy(update={"header": None})
+    assert plain == policy.settings
+
+
+def test_the_toml_of_a_shared_policy_names_the_header_it_needs_and_no_host() -> None:
+    assert Policy.parse("shared").toml("b/work") == (
+        '[[queue]]\nid = "work"\n[queue.groups]\nstrategy = "shared"\n'
+        'header = "JMSXGroupID" # the one your producers send\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("lrru", "unknown group strategy"),
+        ("simple:3", "simple has no size"),
+        ("lru:0", "greater than or equal to 1"),
+        ("lru:many", "must be a number"),
+    ],
+)
+def test_what_is_no_policy_is_refused(text: str, cause: str) -> None:
+    with pytest.raises(PipelineError, match=rf"--policies: .*{cause}"):
+        Policy.parse(text)

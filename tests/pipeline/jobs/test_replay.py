@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
@@ -12,7 +13,7 @@ from covey.pipeline.datasource.options import read_options
 from covey.pipeline.datasource.reader import read_ranges
 from covey.pipeline.errors import PipelineError
 from covey.pipeline.jobs import archive
-from covey.pipeline.jobs.replay import JOB, host_names
+from covey.pipeline.jobs.replay import JOB, Pace, due_times, host_names
 from tests.e2e.support import BrokerProcess, running_broker
 from tests.e2e.support import broker as broker
 from tests.pipeline.queues import at, client_of
@@ -122,3 +123,12 @@ def test_an_archive_is_sent_with_its_bodies_in_order_at_twice_its_pace(
     for number in range(4):
         recorded = [one for one in range(1, 61) if one % 4 == number]
         assert sent[f"g{number}"] == [(f"m{one}", b"%d" % one) for one in recorded]
+
+
+# A recorded message goes when its time has come.
+
+
+def test_times_are_kept_and_shortened_by_the_speed() -> None:
+    came = np.array([np.nan, 10.0, 14.0])
+    assert due_times(came, Pace(10.0, 2.0), 100.0).tolist() == [100.0, 100.0, 102.0]
+    assert due_times(came, Pace(10.0, 0.0), 100.0).tolist() == [100.0, 100.0, 100.0]

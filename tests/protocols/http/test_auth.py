@@ -7,13 +7,16 @@ import time
 
 import anyio
 import pytest
+import structlog
 from pydantic import SecretStr
 from starlette.datastructures import Headers
+from structlog.testing import capture_logs
 
 from covey.config.settings import HttpSettings, Settings, UserSettings
 from covey.core.broker.broker import Broker
+from covey.core.security.users import Identity
 from covey.protocols.http.answer import HttpError
-from covey.protocols.http.auth import Auth, is_local
+from covey.protocols.http.auth import TOLD_EVERY_S, VISITS_MAX, Auth, Visits, is_local
 from tests.core.events.test_audit import Heard
 from tests.protocols.http.support import ADMIN, WRONG, World, make_settings
 
@@ -169,3 +172,49 @@ def test_a_request_without_a_login_is_no_failed_one() -> None:
     for _ in range(2 * world.broker.limits.login_failures_max):
         assert world.ask("GET", QUEUES, None).status_code == 401
     assert world.ask("GET", QUEUES, ADMIN).status_code == 200
+
+
+# Visits: a login by HTTP is told once in a while, not at each request.
+
+
+def test_a_user_at_an_address_is_told_once_and_again_after_an_hour() -> None:
+    with capture_logs() as lines:
+        visits = Visits(structlog.get_logger())
+        for port in range(3):
+            visits.note(Identity("ann", remote=f"192.0.2.1:{port}"), 10.0 + port)
+        visits.note(Identity("ann", remote="192.0.2.2:1"), 20.0)
+        visits.note(Identity("bob", remote="192.0.2.1:1"), 20.0)
+        visits.note(Identity("ann", remote="192.0.2.1:9"), 10.0 + TOLD_EVERY_S)
+    told = [(line["user"], line["remote"]) for line in lines]
+    assert told == [
+        ("ann", "192.0.2.1:0"),
+        ("ann", "192.0.2.2:1"),
+        ("bob", "192.0.2.1:1"),
+        ("ann", "192.0.2.1:9"),
+    ]
+
+
+def test_of_very_many_the_longest_quiet_is_forgotten() -> None:
+    with capture_logs() as lines:
+        visits = Visits(structlog.get_logger())
+        for number in range(VISITS_MAX + 1):
+            visits.note(Identity("ann", remote=f"{number}:1"), 1.0)
+        visits.note(Identity("ann", remote="0:1"), 1.0)
+    assert len(lines) == VISITS_MAX + 2
+
+
+def test_requests_with_a_login_are_told_and_no_others() -> None:
+    with capture_logs() as lines:
+        world = World()
+        world.ask("GET", "/livez", None)
+        world.ask("GET", "/metrics", WRONG)
+        assert [line for line in lines if line["event"] == "logged_in"] == []
+        for _ in range(3):
+            world.ask("GET", "/metrics", ADMIN)
+    (line,) = [line for line in lines if line["event"] == "logged_in"]
+    assert (line["user"], line["protocol"], line["remote"], line["log_level"]) == (
+        "admin",
+        "http",
+        "127.0.0.1:5000",
+        "info",
+    )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from random import Random
 
 import numpy as np
 import pytest
 
 from covey.core.events.event import EventKind
-from covey.pipeline.jobs.audit_judge import Sorted, suspects
+from covey.pipeline.jobs.audit_judge import Event, Sorted, held_spans, suspects
 from covey.pipeline.jobs.audit_rules import Fold, Surroundings
+from covey.pipeline.report import Span
 
 E, D, A = int(EventKind.ENQUEUE), int(EventKind.DELIVER), int(EventKind.ACK)
 R, X = int(EventKind.RELEASE), int(EventKind.EXPIRE)
@@ -86,3 +88,26 @@ def test_messages_without_a_group_may_overtake_each_other() -> None:
 
 def test_groups_without_any_enqueue_are_suspect() -> None:
     assert sift([[(D, 7, 1)], [(A, 7, 1)]]) == [True, True]
+
+
+# What a page shows of a violation.
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def event(eid: int, kind: EventKind, consumer: int, seq: int) -> Event:
+    return Event(eid, int(kind), consumer, seq, NOON)
+
+
+def test_who_held_what_is_read_from_the_events_around() -> None:
+    events = [
+        event(4, EventKind.ACK, 7, 1),  # held since before
+        event(5, EventKind.DELIVER, 7, 2),
+        event(6, EventKind.DELIVER, 8, 3),
+        event(9, EventKind.RELEASE, 7, 2),
+    ]
+    assert held_spans(events) == [
+        Span("message 1", 7, 4, 4),
+        Span("message 2", 7, 5, 9),
+        Span("message 3", 8, 6, 10),  # and still then
+    ]

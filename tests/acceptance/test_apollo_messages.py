@@ -1,8 +1,6 @@
-"""The Apollo STOMP manual up to its durable subscriptions: every example frame, as it stands."""
+"""The Apollo STOMP manual on logins and messages: every example frame, as it stands."""
 
 from __future__ import annotations
-
-import pytest
 
 from covey.config.connectors import UserHeaderSettings
 from covey.config.settings import StompSettings
@@ -16,23 +14,6 @@ CONNECT_EXAMPLE = """
 
     ^@
 """
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
-def client(world: World) -> Client:
-    """Somebody who sends."""
-    return world.connect()
-
-
-@pytest.fixture
-def other(world: World) -> Client:
-    """Somebody else, who mostly reads."""
-    return world.connect()
 
 
 # Stomp Protocol Options.
@@ -173,125 +154,3 @@ def test_a_ttl_runs_from_receipt_and_adds_an_expires_header(
     world.wait(2.001)
     other.subscribe("/queue/a")
     assert other.bodies() == []
-
-
-# Subscription Flow Control.
-
-
-def test_credit_5_0_gives_at_most_five_messages_without_an_ack(
-    client: Client, other: Client
-) -> None:
-    other.say("""
-        SUBSCRIBE
-        id:mysub
-        destination:/queue/foo
-        credit:5,0
-
-        ^@
-    """)
-    client.publish("/queue/foo", *"1234567")
-    received = other.take_all()
-    assert [message.body for message in received] == [b"1", b"2", b"3", b"4", b"5"]
-    other.ack(received[0])
-    assert other.bodies() == ["6"]
-
-
-# Topic Durable Subscriptions.
-
-DURABLE_EXAMPLE = """
-    SUBSCRIBE
-    id:mysub
-    persistent:true
-    destination:/topic/foo
-
-    ^@
-"""
-DESTROY_EXAMPLE = """
-    UNSUBSCRIBE
-    id:mysub
-    persistent:true
-
-    ^@
-"""
-
-
-def test_a_durable_subscription_queues_while_its_client_is_away(
-    world: World, client: Client
-) -> None:
-    reader = world.connect()
-    reader.say(DURABLE_EXAMPLE)
-    reader.send("DISCONNECT")
-    client.publish("/topic/foo", "one", "two")
-    reader = world.connect()
-    reader.say(DURABLE_EXAMPLE)
-    assert reader.bodies() == ["one", "two"]
-
-
-def test_a_plain_unsubscribe_only_detaches(client: Client, other: Client) -> None:
-    other.say(DURABLE_EXAMPLE)
-    other.send("UNSUBSCRIBE", {"id": "mysub"})
-    client.publish("/topic/foo", "kept")
-    other.say(DURABLE_EXAMPLE)
-    assert other.bodies() == ["kept"]
-
-
-def test_unsubscribe_with_persistent_destroys_it(client: Client, other: Client) -> None:
-    other.say(DURABLE_EXAMPLE)
-    other.say(DESTROY_EXAMPLE)
-    client.publish("/topic/foo", "lost")
-    other.say(DURABLE_EXAMPLE)
-    assert other.bodies() == []
-    client.send("UNSUBSCRIBE", {"id": "mysub", "persistent": "true"})  # attached elsewhere
-    assert "mysub" not in client.world.broker.hosts[0].durables
-
-
-def test_a_durable_subscription_is_addressed_by_dsub(client: Client, other: Client) -> None:
-    other.say(DURABLE_EXAMPLE)
-    other.send("UNSUBSCRIBE", {"id": "mysub"})
-    client.say("""
-        SEND
-        destination:/dsub/mysub
-
-        hello durable sub!
-        ^@
-    """)
-    client.say("""
-        SUBSCRIBE
-        id:0
-        destination:/dsub/mysub
-
-        ^@
-    """)
-    message = client.take()
-    assert (message["subscription"], message.body) == ("0", b"hello durable sub!\n")
-
-
-def test_two_connections_share_a_durable_subscription(client: Client, other: Client) -> None:
-    client.say(DURABLE_EXAMPLE)
-    other.say(DURABLE_EXAMPLE)
-    client.publish("/topic/foo", *"1234")
-    mine, yours = client.bodies(), other.bodies()
-    assert sorted(mine + yours) == list("1234")
-    assert len(mine) == len(yours) == 2
-
-
-def test_a_second_connection_with_another_destination_updates_it(
-    client: Client, other: Client
-) -> None:
-    client.say(DURABLE_EXAMPLE)
-    other.subscribe("/topic/bar", id="mysub", persistent="true", credit="0,0")
-    client.publish("/topic/foo", "old")
-    client.publish("/topic/bar", "new")
-    assert client.bodies() == ["new"]
-
-
-def test_a_second_connection_with_another_selector_updates_it(
-    client: Client, other: Client
-) -> None:
-    client.say(DURABLE_EXAMPLE)
-    other.subscribe(
-        "/topic/foo", id="mysub", persistent="true", credit="0,0", selector="colour = 'red'"
-    )
-    client.publish("/topic/foo", "no", colour="blue")
-    client.publish("/topic/foo", "yes", colour="red")
-    assert client.bodies() == ["yes"]
