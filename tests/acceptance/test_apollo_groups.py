@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from covey.core.dispatch.state import INTRODUCED_MAX
 from covey.core.model.entry import Outcome
-from tests.core.support import Bench, Reader, policy
+from tests.core.support import Bench, policy
+from tests.doubles import Reader
 
 GROUPS = "abcdefghijklmnopqrstuvwxyz"
 

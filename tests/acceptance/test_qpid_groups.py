@@ -13,7 +13,8 @@ from covey.core.queue.queue import Queue
 from covey.core.queue.quota import oldest_available
 from covey.groups import make
 from covey.groups.key import GroupKey
-from tests.core.support import Bench, Letter, Reader, policy
+from tests.core.support import Bench, policy
+from tests.doubles import Letter, Reader
 
 
 def bench() -> Bench:

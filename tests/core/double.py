@@ -1,4 +1,4 @@
-"""Doubles for tests of the core above the queue: a store one can hold back, a small client."""
+"""`Room` is a broker with a clock that only a test moves, `Person` a session with what one does."""
 
 from __future__ import annotations
 
@@ -8,83 +8,19 @@ from covey.core.broker.broker import Broker
 from covey.core.clock import Clock
 from covey.core.host.subscription import Subscription
 from covey.core.host.virtual_host import VirtualHost
-from covey.core.model.consumer import Consumer, Window
-from covey.core.model.entry import Entry, Outcome
-from covey.core.model.message import Message
+from covey.core.model.consumer import Window
+from covey.core.model.entry import Outcome
 from covey.core.naming.destination import Destination, Syntax
 from covey.core.naming.policies import Policies
 from covey.core.queue.owner import QueueOwner, Unowned
 from covey.core.security.users import Identity
-from covey.core.session import Client, Session
-from covey.core.storage.memory import MemoryStore
+from covey.core.session import Session
 from covey.core.storage.store import MessageStore
-from tests.core.support import Letter, selector_of
+from tests.core.support import selector_of
+from tests.doubles import HeldStore as HeldStore
+from tests.doubles import Letter, Listener, Reader
 
 START_S = 100.0
-
-
-class HeldStore(MemoryStore):
-    """A store that promises, and keeps its promise when the test says so."""
-
-    is_durable = True
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tickets: list[int] = []
-        self.stored: list[Message] = []
-        self.deleted: list[int] = []
-
-    def append(self, queue: int, seq: int, group: str, message: Message) -> None:
-        """Note what is to be kept."""
-        self.stored.append(message)
-
-    def delete(self, queue: int, seq: int) -> None:
-        """Note what is to be forgotten."""
-        self.deleted.append(seq)
-
-    def flush(self, ticket: int) -> None:
-        """Wait for the test's word."""
-        self.tickets.append(ticket)
-
-    def write(self) -> None:
-        """Finish everything that was handed over."""
-        while self.tickets:
-            self.listener.finished(self.tickets.pop(0), None)
-
-
-class Reader(Consumer):
-    """A consumer that keeps what it gets."""
-
-    def __init__(self, session: Session, window: Window) -> None:
-        super().__init__(session, window)
-        self.entries: list[Entry] = []
-        self.names: list[object] = []  # of the messages, which entries forget when they go
-        self.reason = ""
-
-    def deliver(self, entry: Entry) -> None:
-        """Keep it."""
-        self.entries.append(entry)
-        self.names.append(entry.content.lookup("name"))
-
-    def cancelled(self, reason: str) -> None:
-        """Keep the reason."""
-        self.reason = reason
-
-
-class Listener(Client):
-    """The connection behind a session: it keeps what the core asks of it."""
-
-    def __init__(self) -> None:
-        self.resumed = 0
-        self.kicks: list[str] = []
-
-    def resume(self) -> None:
-        """Count it."""
-        self.resumed += 1
-
-    def kick(self, reason: str) -> None:
-        """Keep the reason."""
-        self.kicks.append(reason)
 
 
 class Person:
@@ -114,7 +50,7 @@ class Person:
     ) -> Reader:
         """Subscribe; one reader takes everything."""
         window = Window(credit)
-        reader = Reader(self.session, window)
+        reader = Reader(window, self.session)
         reader.selector = selector_of(selector)
         subscription = Subscription(self.session, name, window, lambda: reader)
         broker = self.room.broker

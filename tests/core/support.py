@@ -1,130 +1,20 @@
-"""Stand-ins for what protocols bring to a queue: a message, a consumer, a sink of events.
+"""`Bench` is a queue on a table: its tests need no broker.
 
-`Bench` is a queue on a table: it sends, lets consumers in, pumps until nothing moves, and keeps a
-clock that only a test moves. Consumers write down what they get, in order.
+It sends, lets consumers in, pumps until nothing moves, and keeps a clock that only a test moves.
 """
 
 from __future__ import annotations
 
 from covey.config.queues import GroupSettings, QueueSettings
-from covey.config.settings import Settings
-from covey.core.clock import Clock
 from covey.core.events.audit import Audit
-from covey.core.events.event import EventKind, EventSink, QueueEvents
-from covey.core.host.virtual_host import VirtualHost
 from covey.core.model.consumer import Consumer, Window
 from covey.core.model.entry import PENDING, Entry, Outcome
-from covey.core.model.message import Message, Neutral
-from covey.core.naming.policies import Policies
-from covey.core.queue.owner import Unowned
 from covey.core.queue.queue import Queue
-from covey.core.security.users import Identity
 from covey.core.selector import Selector, Value, compile_selector
-from covey.core.session import Session
 from covey.groups import make
 from covey.groups.key import GroupKey
-
-_SETTINGS = Settings()
-_HOST = VirtualHost(_SETTINGS.virtual_hosts[0], Policies(_SETTINGS), Clock(), Unowned())
-NOBODY = Session(0, _HOST, Identity("nobody"))  # the queue never looks at a consumer's session
-
-Event = tuple[EventKind, str, int, int]
-
-
-class Letter(Message):
-    """A message in no encoding: properties and a size."""
-
-    kind = "letter"
-
-    def __init__(self, size: int = 1, **properties: Value) -> None:
-        super().__init__(size)
-        self.properties = properties
-
-    def message_id(self) -> str:
-        return ""
-
-    def lookup(self, name: str) -> Value:
-        return self.properties.get(name)
-
-    def neutral(self) -> Neutral:
-        return Neutral()
-
-    def encode(self) -> tuple[bytes, bytes]:
-        return b"", b""
-
-    def as_dead_letter(self, reason: str) -> Message:
-        return Letter(self.size, **self.properties)
-
-
-class Reader(Consumer):
-    """A consumer that keeps what it gets."""
-
-    def __init__(self, window: Window) -> None:
-        super().__init__(NOBODY, window)
-        self.entries: list[Entry] = []
-        self.got: list[int] = []
-        self.firsts: list[int] = []
-        self.ends = 0
-        self.drains = 0
-        self.lost: list[str] = []
-        self.wants_revoked = True
-
-    def deliver(self, entry: Entry) -> None:
-        self.entries.append(entry)
-        self.got.append(entry.seq)
-        if entry.is_first:
-            self.firsts.append(entry.seq)
-
-    def browse_ended(self) -> None:
-        self.ends += 1
-
-    def drained(self) -> None:
-        self.drains += 1
-
-    def revoked(self, group: str) -> None:
-        self.lost.append(group)
-
-    def held(self) -> list[int]:
-        """Give the numbers it has not settled."""
-        return sorted(self.unsettled)
-
-
-class Events(QueueEvents):
-    """Keeps everything."""
-
-    def __init__(self) -> None:
-        self.all: list[Event] = []
-
-    def record(self, kind: int, group: str, consumer: int, seq: int) -> None:
-        self.all.append((EventKind(kind), group, consumer, seq))
-
-    def kinds(self, *wanted: EventKind) -> list[Event]:
-        """Give the events of these kinds."""
-        return [event for event in self.all if event[0] in wanted]
-
-
-class OneForAll(EventSink):
-    """Sends the events of every queue of every host to one place."""
-
-    def __init__(self, events: QueueEvents) -> None:
-        self.events = events
-
-    def of_queue(self, name: str) -> QueueEvents:
-        return self.events
-
-    def of_host(self, host: str) -> EventSink:
-        return self
-
-
-class Grave(Unowned):
-    """An owner that keeps the dead messages."""
-
-    def __init__(self, audit: Audit | None) -> None:
-        super().__init__(audit)
-        self.dead: list[tuple[Message, str]] = []
-
-    def dead_letter(self, queue: Queue, message: Message, reason: str) -> None:
-        self.dead.append((message, reason))
+from tests.doubles import Events, Grave, Letter
+from tests.doubles import Reader as Reader
 
 
 class Bench:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.core.double import Listener, Room
+from tests.core.double import Room
+from tests.doubles import Listener
 
 
 def test_a_session_goes_on_when_the_last_piece_of_work_is_done() -> None:

@@ -15,7 +15,7 @@ from covey.core.events.audit import FAILED
 from covey.protocols.amqp.links.management import ENTITY_OPERATIONS, Management
 from covey.protocols.http.routes import API, ROUTES
 from covey.protocols.http.routing import Need
-from tests.core.double import Listener
+from tests.doubles import Listener
 from tests.e2e.support import BrokerProcess, running_broker
 from tests.e2e.ways import JOE, Line, Ways
 from tests.protocols.amqp.peer import Peer

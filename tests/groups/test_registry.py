@@ -26,8 +26,8 @@ from covey.groups.simulation.load import Load
 from covey.groups.strategies.lru import StrictLruMap
 from covey.groups.strategy import StrategyEntry
 from covey.pipeline.jobs.plan_rehearsal import Policy, Scenario, default_policies
-from tests.core.support import Letter, Reader
 from tests.docs.strategy_tables import lacking, names_table
+from tests.doubles import Letter, Reader
 
 ROOT = Path(__file__).resolve().parents[2]
 LOAD = Load([0.0, 0.1, 0.2, 0.3], [0.05] * 4, ["a", "b", "a", "c"])

@@ -18,7 +18,7 @@ from covey.core.queue.queue import Queue
 from covey.core.queue.quota import oldest_available
 from covey.core.selector import compile_selector
 from covey.groups.key import GroupKey
-from tests.core.support import Letter
+from tests.doubles import Letter
 from tests.properties.bodies import Bodies
 from tests.properties.judged import JudgedBrowser, JudgedConsumer, outcome_of
 from tests.properties.law import Client, Policy, Slip, settings_of, strategy_of

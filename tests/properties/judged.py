@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from covey.core.model.consumer import Consumer, Window
 from covey.core.model.entry import ACQUIRED, STORING, Entry, Outcome
-from tests.core.support import NOBODY
+from tests.doubles import NOBODY
 from tests.properties.referee import Referee
 
 WITHOUT_REFUSAL = {Outcome.DECLINED: Outcome.RELEASED, Outcome.UNFIT: Outcome.FAILED}

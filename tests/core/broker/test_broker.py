@@ -10,7 +10,7 @@ from covey.core.broker.broker import Claims
 from covey.core.errors import RefusedError
 from covey.core.events.event import EventKind
 from tests.core.double import Room, letter, places
-from tests.core.support import Events, OneForAll
+from tests.doubles import Events, OneForAll
 
 
 def test_the_first_host_serves_those_who_name_none() -> None:

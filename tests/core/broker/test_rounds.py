@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from covey.config.queues import QueueSettings
 from covey.core.broker.rounds import EVERY_S
-from covey.core.events.audit import Unheard
 from tests.core.double import Room
+from tests.doubles import Heard
 
 
 def test_unused_queues_are_looked_for_now_and_then() -> None:
@@ -19,16 +19,6 @@ def test_unused_queues_are_looked_for_now_and_then() -> None:
 
 
 # Backpressure: a producer that waits for long is told of once, with its reason.
-
-
-class Heard(Unheard):
-    """Keeps who waits for what."""
-
-    def __init__(self) -> None:
-        self.all: list[tuple[str, str]] = []
-
-    def producer_blocked(self, user: str, remote: str, reason: str, waited_s: float) -> None:
-        self.all.append((user, reason))
 
 
 def full_room() -> tuple[Room, Heard]:
@@ -46,7 +36,7 @@ def test_a_producer_that_waits_for_long_is_told_of_once() -> None:
     room.wait(6.0)
     room.wait(6.0)
     reason = "queue a is full: it holds 1 messages, 1 bytes, its quota is 1 messages"
-    assert heard.all == [("admin", reason)]
+    assert heard.all == [("blocked", "admin", "", reason, 6.0)]
 
 
 def test_a_short_wait_is_counted_and_no_news() -> None:

@@ -16,7 +16,8 @@ from covey.core.management.admin import Admin
 from covey.core.model.consumer import Window
 from covey.core.naming.destination import Destination, Kind
 from covey.core.security.users import Identity, Principal
-from tests.core.support import Bench, Events, Letter, OneForAll, Reader
+from tests.core.support import Bench
+from tests.doubles import Events, Letter, OneForAll, Reader
 
 NOW = 5.0
 OPERATOR = Identity("admin", (Principal("role", "admin"),))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from covey.core.dispatch.browsing import ReadAhead
 from covey.core.model.message import Message
-from tests.core.support import Letter
+from tests.doubles import Letter
 
 
 def read(*numbers: int) -> tuple[ReadAhead, dict[int, Message]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from covey.core.dispatch.index import PAGE_SIZE, Index
 from covey.core.dispatch.lane import Lane
 from covey.core.model.entry import PENDING, Entry
-from tests.core.support import Letter
+from tests.doubles import Letter
 
 LANE = Lane("g")
 

@@ -9,7 +9,8 @@ import pytest
 from covey.config.queues import QueueSettings
 from covey.core.dispatch.level import rank_of
 from covey.core.model.entry import Entry, Outcome
-from tests.core.support import Bench, Letter, Reader
+from tests.core.support import Bench
+from tests.doubles import Letter, Reader
 
 
 class Desk(Bench):

@@ -7,7 +7,8 @@ from covey.core.dispatch.ungrouped import TRIM_MIN
 from covey.core.dispatch.view import LANES, VOID_SPARED, Line, View
 from covey.core.model.consumer import Window
 from covey.core.model.entry import ACQUIRED, AWAY, GONE, PENDING, Entry, Outcome
-from tests.core.support import Bench, Letter, Reader, policy, selector_of
+from tests.core.support import Bench, policy, selector_of
+from tests.doubles import Letter, Reader
 
 PLAIN = Lane("", is_grouped=False)
 

@@ -11,44 +11,19 @@ from covey.config.settings import PermissionSettings, Settings, UserSettings
 from covey.core.broker.broker import Broker
 from covey.core.broker.rounds import EVERY_S
 from covey.core.errors import RefusedError
-from covey.core.events.audit import FAILED, OK, REFUSED, Audit, OperatorAction, on_record
+from covey.core.events.audit import FAILED, OK, REFUSED, OperatorAction, on_record
 from covey.core.management.admin import Admin
 from covey.core.model.entry import Outcome
 from covey.core.queue.policy import close_group
 from covey.core.security.users import Verb, authorise
 from covey.core.session import Session
-from tests.core.double import Listener
 from tests.core.support import Bench, policy
+from tests.doubles import Heard as Heard
+from tests.doubles import Listener
 
 REMOTE = "192.0.2.1:4711"
 ANN = UserSettings(name="ann", password=SecretStr("secret"))
 ROOT = UserSettings(name="root", password=SecretStr("secret"), roles=("admin",))
-
-
-class Heard(Audit):
-    """Keeps what it hears."""
-
-    def __init__(self) -> None:
-        self.all: list[tuple[object, ...]] = []
-        self.actions: list[OperatorAction] = []
-
-    def denied(self, user: str, verb: str, destination: str, remote: str) -> None:
-        self.all.append(("denied", user, verb, destination, remote))
-
-    def login_failed(self, user: str, remote: str) -> None:
-        self.all.append(("login failed", user, remote))
-
-    def slow_consumer(self, user: str, remote: str, waited_s: float) -> None:
-        self.all.append(("slow", user, remote, waited_s))
-
-    def producer_blocked(self, user: str, remote: str, reason: str, waited_s: float) -> None:
-        self.all.append(("blocked", user, remote, reason, waited_s))
-
-    def group_trouble(self, queue: str, trouble: str, group: str) -> None:
-        self.all.append(("group", queue, trouble, group))
-
-    def operator_action(self, action: OperatorAction) -> None:
-        self.actions.append(action)
 
 
 def make(**limits: object) -> tuple[Broker, Heard]:

@@ -9,8 +9,9 @@ from covey.core.model.entry import Outcome
 from covey.core.model.message import Message
 from covey.core.queue.owner import Unowned
 from covey.core.queue.queue import Queue
-from tests.core.double import Reader, Room, letter, make_host
+from tests.core.double import Room, letter, make_host
 from tests.core.support import selector_of
+from tests.doubles import Reader
 
 
 class Bench:
@@ -19,7 +20,7 @@ class Bench:
     def __init__(self, credit: int = 100, buffer_size: int = 10_000) -> None:
         self.person = Room().enter()
         self.clock = Clock()
-        self.reader = Reader(self.person.session, Window(credit))
+        self.reader = Reader(Window(credit), self.person.session)
         self.feed = Feed("s", self.reader, buffer_size, self.clock)
 
     def offer(self, *names: str, size: int = 1, **options: int) -> None:

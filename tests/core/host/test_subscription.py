@@ -7,8 +7,9 @@ from covey.core.model.consumer import Consumer, Window
 from covey.core.model.entry import Outcome
 from covey.core.model.message import RETAIN
 from covey.core.selector import Selector
-from tests.core.double import Person, Reader, Room, places
+from tests.core.double import Person, Room, places
 from tests.core.support import selector_of
+from tests.doubles import Reader
 
 
 def subscribe(person: Person, destination: str, credit: int) -> tuple[Window, list[Reader]]:
@@ -17,7 +18,7 @@ def subscribe(person: Person, destination: str, credit: int) -> tuple[Window, li
     readers: list[Reader] = []
 
     def make() -> Consumer:
-        readers.append(Reader(person.session, window))
+        readers.append(Reader(window, person.session))
         return readers[-1]
 
     subscription = Subscription(person.session, "s", window, make)

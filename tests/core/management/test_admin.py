@@ -11,47 +11,16 @@ from covey.core.host.subscription import Subscription
 from covey.core.management.admin import Admin
 from covey.core.management.describe import ATTRIBUTES
 from covey.core.management.inspection import canonical
-from covey.core.model.consumer import Consumer, Window
-from covey.core.model.entry import Entry
-from covey.core.model.message import Message, Neutral
+from covey.core.model.consumer import Window
 from covey.core.naming.destination import Destination, Kind
 from covey.core.security.users import Identity, Principal
-from covey.core.selector import Value
 from covey.core.session import Session
-from tests.core.double import Listener
+from tests.doubles import Letter, Listener, Reader
 
 OPERATOR = Identity("admin", (Principal("role", "admin"),))
 GUEST = Identity("guest")
 NOW = 5.0
 GROUPED = {"qpid.group_header_key": "G", "qpid.shared_msg_group": 1}
-
-
-class Note(Message):
-    """A message with a group and nothing else."""
-
-    kind = "note"
-
-    def message_id(self) -> str:
-        return ""
-
-    def lookup(self, name: str) -> Value:
-        return self.group if name == "G" else None
-
-    def neutral(self) -> Neutral:
-        return Neutral()
-
-    def encode(self) -> tuple[bytes, bytes]:
-        return b"", b""
-
-    def as_dead_letter(self, reason: str) -> Note:
-        return self
-
-
-class Reader(Consumer):
-    """A consumer that keeps what it gets."""
-
-    def deliver(self, entry: Entry) -> None:
-        """Do nothing: the core counts it."""
 
 
 class World:
@@ -64,7 +33,7 @@ class World:
         self.session: Session = self.broker.open(self.host, GUEST, 1.0)
 
     def send(self, name: str, group: str = "") -> None:
-        message = Note(10)
+        message = Letter(10, G=group)
         message.group = group
         self.broker.publishing.publish(self.session, (Destination(Kind.QUEUE, name),), message)
         self.broker.run(NOW)
@@ -72,7 +41,7 @@ class World:
     def read(self, name: str, credit: int = 10, kind: Kind = Kind.QUEUE) -> Subscription:
         window = Window(credit)
         number = str(len(self.session.subscriptions))
-        reader = Subscription(self.session, number, window, lambda: Reader(self.session, window))
+        reader = Subscription(self.session, number, window, lambda: Reader(window, self.session))
         self.broker.subscribe(self.session, reader, (Destination(kind, name),), NOW)
         self.broker.run(NOW)
         return reader
@@ -236,7 +205,7 @@ def test_a_groups_oldest_message_may_be_one_that_is_out(world: World) -> None:
 
 def test_the_brokers_messages_are_those_of_durable_subscriptions_too(world: World) -> None:
     world.host.make_durable("d")
-    world.broker.publishing.publish(world.session, (Destination(Kind.DSUB, "d"),), Note(10))
+    world.broker.publishing.publish(world.session, (Destination(Kind.DSUB, "d"),), Letter(10))
     world.send("q")
     (broker,) = world.admin.entities("broker", NOW)
     assert (broker["queues"], broker["messages"], broker["bytes"]) == (1, 2, 20)
@@ -261,7 +230,7 @@ def test_the_groups_of_a_durable_subscription_are_managed_like_a_queues(
 ) -> None:
     queue = world.host.make_durable("d").queue
     reader = world.read("d", kind=Kind.DSUB).consumers[0]
-    message = Note(10)
+    message = Letter(10)
     message.group = "a"
     world.broker.publishing.publish(world.session, (Destination(Kind.DSUB, "d"),), message)
     world.broker.run(NOW)

@@ -7,7 +7,8 @@ from covey.core.management.describe import Attributes
 from covey.core.model.entry import Outcome
 from covey.core.publishing.transactions import Transaction
 from covey.core.queue import policy as commands
-from tests.core.support import NOBODY, Bench
+from tests.core.support import Bench
+from tests.doubles import NOBODY
 
 
 def _group(bench: Bench) -> Attributes:

@@ -12,7 +12,8 @@ from covey.config.settings import Settings
 from covey.core.management.admin import Admin
 from covey.core.management.reload import reconfigure
 from covey.core.security.users import Identity, Principal
-from tests.core.double import HeldStore, Person, Room
+from tests.core.double import Person, Room
+from tests.doubles import HeldStore
 
 OPERATOR = Identity("root", (Principal("role", "admin"),))
 FULL = {"id": "q", "quota_messages": 2, "full_policy": "block"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from covey.core.model.consumer import CREDIT_MAX, Window
-from tests.core.support import Bench, Reader
+from tests.core.support import Bench
+from tests.doubles import Reader
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ from covey.core.naming.destination import Destination, Kind
 from covey.core.queue import discipline as module
 from covey.core.queue.discipline import Duplicates
 from covey.core.queue.policy import change_policy
-from tests.core.double import HeldStore, Room, places
+from tests.core.double import Room, places
 from tests.core.storage.sqlite.support import House, Note, bodies
+from tests.doubles import HeldStore
 
 
 class Named(Note):

@@ -15,7 +15,7 @@ from covey.core.queue.policy import change_policy
 from covey.core.selector import Value
 from tests.core.double import Person, Room, places
 from tests.core.storage.sqlite.support import House, Note, bodies
-from tests.core.support import Letter
+from tests.doubles import Letter
 
 
 class Price(Note):

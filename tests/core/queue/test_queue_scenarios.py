@@ -12,7 +12,8 @@ import pytest
 
 from covey.core.model.entry import Outcome
 from covey.core.queue import policy as commands
-from tests.core.support import Bench, Reader, policy
+from tests.core.support import Bench, policy
+from tests.doubles import Reader
 
 STICKY = pytest.mark.parametrize("strategy", ["simple", "lru", "hash-buckets"])
 

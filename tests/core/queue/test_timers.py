@@ -7,7 +7,8 @@ from covey.core.events.event import EventKind
 from covey.core.model.entry import PENDING, STORING, Entry, Outcome
 from covey.core.queue import policy as commands
 from covey.core.queue.timers import REBUILD_MIN, Expiry
-from tests.core.support import Bench, Letter, policy
+from tests.core.support import Bench, policy
+from tests.doubles import Letter
 
 
 def test_an_idle_queue_has_no_deadline() -> None:

@@ -18,7 +18,7 @@ from covey.groups.simulation.load import Load
 from covey.groups.simulation.parts import Lane, Worker
 from covey.groups.simulation.queue import SimulatedQueue
 from covey.pipeline.jobs.plan_rehearsal import Policy, default_policies
-from tests.core.support import NOBODY, Letter
+from tests.doubles import NOBODY, Letter
 
 POLICIES = default_policies().split(",")
 

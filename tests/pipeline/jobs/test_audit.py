@@ -21,7 +21,7 @@ from covey.groups import STRATEGIES
 from covey.pipeline.event_log.partition import pieces_of, runs_of
 from covey.pipeline.event_log.reader import read_log
 from covey.pipeline.jobs.audit import JOB, find_violations
-from tests.core.support import NOBODY, Letter
+from tests.doubles import NOBODY, Letter
 from tests.pipeline.support import log_in, run_job, tell
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]

@@ -18,8 +18,7 @@ from covey.config.settings import ConnectorSettings, HttpSettings, Settings, Use
 from covey.core.broker.broker import Broker
 from covey.core.events.audit import Audit
 from covey.core.host.subscription import Subscription
-from covey.core.model.consumer import Consumer, Window
-from covey.core.model.entry import Entry
+from covey.core.model.consumer import Window
 from covey.core.model.message import Neutral
 from covey.core.naming.destination import Destination, Kind
 from covey.core.security.users import Identity
@@ -31,6 +30,7 @@ from covey.protocols.http.messages import HttpMessage
 from covey.protocols.http.server import HttpListener
 from covey.protocols.roster import Strangers
 from covey.protocols.stomp.engine import StompEngine
+from tests.doubles import Reader
 
 ADMIN = ("admin", "secret-of-admin")
 PLAIN = ("worker", "secret-of-worker")
@@ -41,13 +41,6 @@ USERS = (
 )
 BASE = "http://127.0.0.1"
 Json = Any  # the tests look into answers by hand
-
-
-class Reader(Consumer):
-    """A consumer that keeps what it gets."""
-
-    def deliver(self, entry: Entry) -> None:
-        """Do nothing: the core counts it."""
 
 
 class World:
@@ -112,7 +105,7 @@ class World:
     def read(self, name: str, credit: int = 10, link: str = "reader") -> Session:
         session = self.session()
         window = Window(credit)
-        reader = Subscription(session, link, window, lambda: Reader(session, window))
+        reader = Subscription(session, link, window, lambda: Reader(window, session))
         now = time.monotonic()
         self.broker.subscribe(session, reader, (Destination(Kind.QUEUE, name),), now)
         self.broker.run(now)

@@ -17,7 +17,7 @@ from covey.core.broker.broker import Broker
 from covey.core.security.users import Identity
 from covey.protocols.http.answer import HttpError
 from covey.protocols.http.auth import TOLD_EVERY_S, VISITS_MAX, Auth, Visits, is_local
-from tests.core.events.test_audit import Heard
+from tests.doubles import Heard
 from tests.protocols.http.support import ADMIN, WRONG, World, make_settings
 
 QUEUES = "/api/v1/queues"

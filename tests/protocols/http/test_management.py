@@ -6,7 +6,7 @@ import anyio
 import httpx
 import pytest
 
-from tests.core.double import HeldStore, Listener
+from tests.doubles import HeldStore, Listener
 from tests.protocols.http.support import World
 
 QUEUES = "/api/v1/queues"
