@@ -44,6 +44,7 @@ SHORT_FILES: Final[dict[str, str]] = {
     "core/clock.py": "one noun that every room of the core imports, and nothing else",
     "core/dispatch/rules.py": "one noun that the dispatch is given, compiled",
     "core/host/senders.py": "one noun of a virtual host, which its protocols fill",
+    "core/storage/listener.py": "one interface, between the store and the commits",
     "groups/strategies/shared.py": "a strategy is a file",
     "pipeline/command.py": "starts without Spark, which all others of its room import",
     "pipeline/errors.py": ERROR_TREE,
