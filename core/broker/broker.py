@@ -147,11 +147,6 @@ class Broker:
             recover(self.hosts, self.commits)
 
     @property
-    def is_dirty(self) -> bool:
-        """Return True if the next run has a queue to pump."""
-        return self.turns.is_any_dirty
-
-    @property
     def damages(self) -> list[str]:
         """Return what of the store was found damaged or missing, with its place."""
         pager = self.commits.pager

@@ -141,7 +141,7 @@ class Stage:
         """Let everybody work until nothing happens any more."""
         for _ in range(TURNS_MAX):
             self.broker.run(NOW_S)
-            if not any([seat.work() for seat in self.seats]) and not self.broker.is_dirty:
+            if not any([seat.work() for seat in self.seats]) and not self.broker.turns.is_any_dirty:
                 return
         raise AssertionError("the stage is never quiet")
 

@@ -85,7 +85,7 @@ class World:
         is_busy = True
         while is_busy:
             is_busy = any([client.work() for client in self.clients])
-            if self.broker.is_dirty:
+            if self.broker.turns.is_any_dirty:
                 self.broker.run(self.now)
                 is_busy = True
 

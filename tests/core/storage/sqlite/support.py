@@ -181,8 +181,12 @@ class House:
         broker = self.broker
         assert broker.commits.pager is not None
         broker.run(self.now)
-        while broker.commits.in_flight or broker.commits.pager.pages_under_way or broker.is_dirty:
-            if not broker.is_dirty:
+        while (
+            broker.commits.in_flight
+            or broker.commits.pager.pages_under_way
+            or broker.turns.is_any_dirty
+        ):
+            if not broker.turns.is_any_dirty:
                 self.loop.turn()
             broker.run(self.now)
 
