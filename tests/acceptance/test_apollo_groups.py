@@ -19,7 +19,7 @@ def bench() -> Bench:
 
 
 def owners(work: Bench) -> dict[str, object]:
-    return {group: work.owner(group) for group in work.queue.state.lanes}
+    return {group: work.owner(group) for group in work.groups()}
 
 
 def test_p1_there_is_no_close_on_a_ring() -> None:
@@ -52,7 +52,7 @@ def test_p2_what_nobody_matches_stays_queued_and_blocks_nothing() -> None:
     work.send("a", colour="red")
     work.pump()
     assert reader.got == [2]
-    assert work.queue.state.index.count == 2
+    assert work.shown()["messages"] == 2
 
 
 def test_p3_a_full_target_stops_only_its_own_groups() -> None:

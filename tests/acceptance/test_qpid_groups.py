@@ -45,8 +45,8 @@ def test_s3_an_empty_group_does_not_exist() -> None:
     assert work.owner("a") is None
     work.pump()
     work.settle(reader)
-    assert work.queue.state.lanes == {}
-    assert work.queue.state.strategy.tracked() == 0
+    assert work.groups() == {}
+    assert work.shown()["groups_tracked"] == 0
 
 
 def test_s4_an_owner_is_an_object_whatever_its_name() -> None:
@@ -202,7 +202,7 @@ def test_s18_an_acquired_message_still_counts_in_the_depth() -> None:
     work.join(1)
     work.send_all("aa")
     work.pump()
-    assert work.queue.state.lanes["a"].count == 2
+    assert work.groups()["a"]["messages"] == 2
 
 
 def test_s19_nobody_owns_a_group_through_a_message_it_does_not_match() -> None:

@@ -16,7 +16,7 @@ from covey.core.queue.owner import QueueOwner, Unowned
 from covey.core.security.users import Identity
 from covey.core.session import Session
 from covey.core.storage.store import MessageStore
-from tests.core.support import selector_of
+from tests.core.support import depth, selector_of
 from tests.doubles import HeldStore as HeldStore
 from tests.doubles import Letter, Listener, Reader
 
@@ -92,7 +92,7 @@ class Room:
     def depth(self, name: str) -> int:
         """Count a queue's messages."""
         queue = self.broker.hosts[0].queues.get(name)
-        return 0 if queue is None else queue.state.index.count
+        return 0 if queue is None else depth(queue)
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from covey.config.queues import GroupSettings, QueueSettings
 from covey.core.events.audit import Audit
-from covey.core.model.consumer import Consumer, Window
+from covey.core.management import describe
+from covey.core.management.describe import Attributes
+from covey.core.model.consumer import Window
 from covey.core.model.entry import PENDING, Entry, Outcome
 from covey.core.queue.queue import Queue
 from covey.core.selector import Selector, Value, compile_selector
 from covey.groups import make
 from covey.groups.key import GroupKey
-from tests.doubles import Events, Grave, Letter
+from tests.doubles import NOBODY, Events, Grave, Letter
 from tests.doubles import Reader as Reader
 
 
@@ -39,6 +41,7 @@ class Bench:
         owner = Grave(audit)
         self.dead = owner.dead
         self.queue = Queue("work", options, rule, GroupKey(), owner)
+        self.readers: list[Reader] = []
         self.events = Events()
         self.queue.state.events = self.events
 
@@ -87,6 +90,7 @@ class Bench:
         reader.is_exclusive = exclusive
         reader.is_presettled = presettled
         self.queue.join(reader, self.now)
+        self.readers.append(reader)
         return reader
 
     def browse(self, credit: int = 100, *, from_seq: int = 0, selector: str = "") -> Reader:
@@ -120,9 +124,27 @@ class Bench:
         self.wall_ms += int(seconds * 1000)
         self.pump()
 
-    def owner(self, group: str) -> Consumer | None:
+    def shown(self) -> Attributes:
+        """Give what an operator sees of the queue."""
+        return describe.queue(self.queue, NOBODY.host)
+
+    def groups(self) -> dict[str, Attributes]:
+        """Give what an operator sees of each group that has messages or is parked."""
+        lanes = self.queue.state.lanes
+        shown = describe.groups(self.queue, lanes.values(), self.now)
+        return dict(zip(lanes, shown, strict=True))
+
+    def owner(self, group: str) -> Reader | None:
         """Give the owner of a group that has messages."""
-        return self.queue.state.lanes[group].owner
+        number = self.groups()[group]["owner"]
+        return next((each for each in self.readers if each.id == number), None)
+
+
+def depth(queue: Queue) -> int:
+    """Give the number of messages that an operator sees in a queue."""
+    count = describe.queue(queue, NOBODY.host)["messages"]
+    assert isinstance(count, int)
+    return count
 
 
 def selector_of(text: str) -> Selector | None:

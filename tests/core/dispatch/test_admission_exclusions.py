@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from covey.core.management.waiting import why_waits
 from covey.core.model.entry import ASIDE, PENDING, Outcome
 from tests.core.support import Bench, policy
 
@@ -52,7 +51,7 @@ def test_what_nobody_is_left_for_is_set_aside_and_says_so() -> None:
     bench.pump()
     bench.settle(only, 1, outcome=Outcome.DECLINED)
     assert (only.got, entry.state) == ([1], ASIDE)
-    assert "set aside" in why_waits(bench.queue, bench.queue.state.lanes["g"])
+    assert "set aside" in str(bench.groups()["g"]["why"])
     bench.send("g")
     bench.pump()
     assert only.got == [1, 2]  # the group itself goes on
@@ -65,7 +64,7 @@ def test_with_strict_order_the_group_waits_and_says_so() -> None:
     bench.pump()
     bench.settle(only, 1, 2, outcome=Outcome.DECLINED)
     assert only.got == [1, 2]
-    assert "admits" in why_waits(bench.queue, bench.queue.state.lanes["g"])
+    assert "admits" in str(bench.groups()["g"]["why"])
 
 
 def test_a_consumer_that_joins_later_gets_what_was_set_aside() -> None:
@@ -84,7 +83,7 @@ def test_a_consumer_that_joins_later_gets_what_was_set_aside() -> None:
         bench.settle(reader)
     assert (first.got, third.got[0]) == ([1, 2], 1)
     assert sorted(second.got + third.got) == [1, 1, 2]
-    assert bench.queue.state.index.count == 0
+    assert bench.shown()["messages"] == 0
 
 
 def test_the_others_of_a_selector_still_get_it() -> None:
@@ -150,7 +149,7 @@ def test_refusals_count_against_the_limit_of_selectors() -> None:
         bench.settle(reader, outcome=Outcome.DECLINED)
     assert len(bench.queue.state.views) == 2
     assert bench.dead == []
-    assert bench.queue.state.index.count == 3  # without a dead-letter queue nothing is lost
+    assert bench.shown()["messages"] == 3  # without a dead-letter queue nothing is lost
 
 
 def test_numbers_of_messages_that_are_gone_are_forgotten() -> None:

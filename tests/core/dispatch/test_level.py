@@ -108,7 +108,7 @@ def test_a_group_id_means_nothing_on_a_priority_queue() -> None:
     readers = [desk.join(1), desk.join(1)]
     desk.pump()
     assert sorted(reader.got for reader in readers) == [[1], [2]]
-    assert desk.queue.state.lanes == {}
+    assert desk.groups() == {}
 
 
 def test_messages_whose_time_ran_out_are_dropped_on_every_level() -> None:
@@ -119,7 +119,7 @@ def test_messages_whose_time_ran_out_are_dropped_on_every_level() -> None:
         message.expires_ms = desk.wall_ms + 500
         desk.queue.enqueue(message)
     desk.wait(2.0)
-    assert desk.queue.state.index.count == 0
+    assert desk.shown()["messages"] == 0
     assert desk.queue.counters.expired == 2
 
 

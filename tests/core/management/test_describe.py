@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from covey.core.management import describe
 from covey.core.management.describe import Attributes
 from covey.core.model.entry import Outcome
 from covey.core.publishing.transactions import Transaction
@@ -12,7 +11,7 @@ from tests.doubles import NOBODY
 
 
 def _group(bench: Bench) -> Attributes:
-    return describe.group(bench.queue, bench.queue.state.lanes["a"], bench.now)
+    return bench.groups()["a"]
 
 
 def test_the_oldest_message_may_be_one_that_was_set_aside() -> None:

@@ -15,6 +15,7 @@ from covey.core.queue.policy import change_policy
 from covey.core.selector import Value
 from tests.core.double import Person, Room, places
 from tests.core.storage.sqlite.support import House, Note, bodies
+from tests.core.support import depth
 from tests.doubles import Letter
 
 
@@ -146,7 +147,7 @@ def test_a_delayed_value_replaces_when_its_time_comes(tmp_path: Path) -> None:
     house.publish("a", late)
     house.publish("a", Price("x", "early"))
     house.rest()
-    assert house.queue("a").state.index.count == 1
+    assert depth(house.queue("a")) == 1
     house.now = 6.0
     house.broker.tick(6.0)
     house.rest()

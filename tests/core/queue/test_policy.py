@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from covey.core.management.waiting import why_waits
 from covey.core.model.entry import Outcome
 from covey.core.queue import policy as commands
 from covey.groups import make
@@ -41,8 +40,8 @@ def test_a_parked_group_waits_though_it_ran_empty() -> None:
     bench.pump()
     assert commands.park(bench.queue, "a", bench.now, parked=True)
     bench.settle(reader)
-    lane = bench.queue.state.lanes["a"]
-    assert (lane.count, lane.owner, why_waits(bench.queue, lane)) == (0, None, "parked")
+    group = bench.groups()["a"]
+    assert (group["messages"], group["owner"], group["why"]) == (0, 0, "parked")
     bench.send_all("ab")
     bench.pump()
     assert reader.got == [1, 3]
@@ -75,7 +74,8 @@ def test_an_empty_group_is_gone_once_it_may_go_on() -> None:
     commands.park(bench.queue, "a", bench.now, parked=True)
     bench.settle(reader)
     assert commands.park(bench.queue, "a", bench.now, parked=False)
-    assert (bench.queue.state.lanes, bench.queue.state.parked) == ({}, set())
+    assert bench.groups() == {}
+    assert bench.queue.state.parked == set()
 
 
 def test_a_rebalance_spreads_groups_over_those_who_came_late() -> None:
@@ -128,9 +128,9 @@ def test_a_purge_spares_what_is_acquired() -> None:
     bench.pump()
     assert commands.purge(bench.queue, bench.now) == 3
     assert bench.queue.counters.dropped == 3
-    assert bench.queue.state.index.count == 1
+    assert bench.shown()["messages"] == 1
     bench.settle(reader)
-    assert bench.queue.state.lanes == {}
+    assert bench.groups() == {}
 
 
 def test_a_trim_drops_up_to_a_number_what_nobody_holds_and_marks_it() -> None:

@@ -75,7 +75,7 @@ def test_every_reopened_group_is_flagged_and_every_close_reaches_its_owner() -> 
             bench.send(group, sequence=-1 if i in (4, 9) else i + 1)
     readers = [bench.join(1), bench.join(1)]
     bench.pump()
-    while bench.queue.state.index.count:
+    while bench.shown()["messages"]:
         for reader in readers:
             bench.settle(reader)
             reader.window.grant(1, 0)
@@ -100,7 +100,7 @@ def test_a_delayed_start_gives_each_of_three_consumers_one_of_three_groups(
         readers.append(bench.join(1))
         bench.pump()
     bench.wait(0.1)
-    while bench.queue.state.index.count:
+    while bench.shown()["messages"]:
         for reader in readers:
             bench.settle(reader)
             reader.window.grant(1, 0)
@@ -261,7 +261,7 @@ def test_one_group_is_never_at_work_at_two_consumers() -> None:
     bench.send_all("a" * 100)
     bench.pump()
     order: list[int] = []
-    while bench.queue.state.index.count:
+    while bench.shown()["messages"]:
         busy = [reader for reader in readers if reader.unsettled]
         assert len(busy) == 1
         order += busy[0].held()

@@ -10,6 +10,7 @@ from covey.core.model.entry import Outcome
 from covey.core.queue.queue import Queue
 from covey.core.queue.quota import has_room, oldest_available, take_room, why_full
 from tests.core.double import Room
+from tests.core.support import depth
 
 
 def queue(held: int = 2, *, credit: int = 0, **options: object) -> Queue:
@@ -55,7 +56,7 @@ def test_reject_says_no_with_the_figures() -> None:
 def test_looking_for_room_drops_nothing() -> None:
     full = queue(quota_messages=2, full_policy="drop head")
     assert has_room(full, 1, 10)
-    assert full.state.index.count == 2
+    assert depth(full) == 2
 
 
 def test_drop_head_gives_up_the_oldest_that_are_free() -> None:
@@ -92,4 +93,4 @@ def test_drop_tail_gives_up_the_newcomer() -> None:
     assert has_room(full, 1, 1)
     assert not take_room(full, 1)
     counts = full.counters
-    assert (counts.enqueued, counts.dropped, full.state.index.count) == (3, 1, 2)
+    assert (counts.enqueued, counts.dropped, depth(full)) == (3, 1, 2)

@@ -10,6 +10,7 @@ from covey.core.model.message import Neutral
 from covey.core.naming.destination import Destination, Kind
 from covey.protocols.http import messages
 from covey.protocols.http.messages import HttpMessage, decode
+from tests.core.support import depth
 from tests.protocols.http.support import PLAIN, World, make_settings
 
 SEND = "/api/v1/queues/q/messages"
@@ -70,7 +71,7 @@ def test_looking_takes_nothing_and_goes_on_from_a_number(world: World) -> None:
     assert ([one["seq"] for one in page["items"]], page["total"]) == ([2, 3], 5)
     assert [one["seq"] for one in world.get(f"{SEND}?from_seq=5")["items"]] == [5]
     assert world.get(f"{SEND}?from_seq=6")["items"] == []
-    assert world.host.queues["q"].state.index.count == 5
+    assert depth(world.host.queues["q"]) == 5
     assert not world.broker.sessions
 
 
@@ -102,7 +103,7 @@ def test_a_full_queue_is_told_and_takes_nothing(monkeypatch: pytest.MonkeyPatch)
     assert (answer.status_code, answer.json()["code"]) == (503, "full")
     assert "queue q" in answer.json()["text"]
     world.ask("POST", "/api/v1/queues/q/purge")
-    assert world.host.queues["q"].state.index.count == 0
+    assert depth(world.host.queues["q"]) == 0
     assert not world.broker.sessions
 
 
@@ -118,7 +119,7 @@ def test_a_message_that_an_alarm_keeps_out_is_told_why_and_not_taken(
         assert answer.json()["text"].endswith("the disk has 1.0 GiB free, less than 2.0 GiB")
     assert world.ask("POST", SEND, json={"persistent": False}).status_code == 201
     world.broker.commits.pressed("")
-    assert world.host.queues["q"].state.index.count == 1
+    assert depth(world.host.queues["q"]) == 1
     assert not world.broker.publishing.waiting_work.lines
 
 
@@ -133,7 +134,7 @@ def test_a_topics_message_reaches_its_durable_subscription(world: World) -> None
     topic = Destination(Kind.TOPIC, "t")
     durable = world.broker.make_durable(session, "d", (topic,), None, time.monotonic())
     assert world.ask("POST", "/api/v1/topics/t/messages", json={"body": "x"}).status_code == 201
-    assert durable.queue.state.index.count == 1
+    assert depth(durable.queue) == 1
 
 
 def test_a_message_lives_as_long_as_it_is_told_to(world: World) -> None:

@@ -12,6 +12,7 @@ from covey.core.naming.destination import Destination, Kind
 from covey.protocols.http.answer import STATUS
 from covey.protocols.http.routes import ROUTES
 from covey.protocols.http.routing import Need, Route
+from tests.core.support import depth
 from tests.protocols.http.support import ADMIN, PLAIN, USERS, WRONG, World, make_settings
 
 # What a row needs of the body and of the path, to be done by somebody who may.
@@ -74,7 +75,7 @@ def test_a_route_is_open_to_whom_the_table_says(world: World, route: Route, who:
 def snapshot(world: World) -> object:
     host = world.host
     return (
-        {name: queue.state.index.count for name, queue in host.queues.items()},
+        {name: depth(queue) for name, queue in host.queues.items()},
         {name: lane.is_parked for name, lane in host.queues["here"].state.lanes.items()},
         list(host.topics),
         list(host.durables),
