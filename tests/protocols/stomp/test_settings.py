@@ -5,13 +5,10 @@ from __future__ import annotations
 import pytest
 
 from covey.config.connectors import UserHeaderSettings
-from covey.config.settings import Settings, StompSettings
-from covey.core.broker.broker import Broker
+from covey.config.settings import StompSettings
 from covey.core.errors import ProtocolError
-from covey.core.naming.destination import Destination, Kind
 from covey.core.security.users import Principal
 from covey.protocols.stomp.settings import (
-    Names,
     buffer_size,
     full_limits,
     login_limits,
@@ -100,6 +97,7 @@ def test_a_type_header_is_for_names_without_a_prefix(
 def test_an_unknown_type_is_refused() -> None:
     with pytest.raises(ProtocolError, match="x is none of ANYCAST, MULTICAST"):
         typed_name({"destination": "a", "destination-type": "x"}, StompSettings())
+<<<<<<< HEAD
 
 
 # A connection's temporary names, and what everybody else calls them.
@@ -134,3 +132,5 @@ def test_s77_a_temporary_name_becomes_the_connections_own(names: Names) -> None:
 )
 def test_s77_a_reply_to_is_written_as_others_know_it(names: Names, text: str, real: str) -> None:
     assert names.written(names.own_places(text)) == real
+=======
+>>>>>>> 45f6384 (STOMP: the tests of frames and their headers are one file)
