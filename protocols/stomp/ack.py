@@ -10,7 +10,7 @@
 - `credit:n[,m]` on an ACK adds to the windows; with `credit:count,size,false` on SUBSCRIBE it is
   the only thing that does.
 - NACK is a failed try; `requeue:false` (RabbitMQ's word) sends the message to the dead-letter
-  queue at once.
+  queue at once. `covey-release:true` gives it back untried: nothing is counted.
 
 Held: a message a client has and may still acknowledge.
 
@@ -43,7 +43,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from covey.core.errors import RefusedError
+from covey.core.errors import ProtocolError, RefusedError
 from covey.core.host.feed import NO_LANE
 from covey.core.model.entry import GONE, Entry, Outcome
 from covey.core.publishing.transactions import Transaction
@@ -106,7 +106,11 @@ def on_ack(session: StompSession, frame: Frame, headers: Headers) -> None:
 def on_nack(session: StompSession, frame: Frame, headers: Headers) -> None:
     """The client could not process a message."""
     comes_again = is_true("requeue", headers.get("requeue", "true"))
-    _settle(session, headers, Outcome.FAILED if comes_again else Outcome.REJECTED)
+    is_untried = is_true("covey-release", headers.get("covey-release", "false"))
+    if is_untried and not comes_again:
+        raise ProtocolError("NACK: covey-release:true and requeue:false are two different wishes")
+    back = Outcome.RELEASED if is_untried else Outcome.FAILED
+    _settle(session, headers, back if comes_again else Outcome.REJECTED)
 
 
 def accept(session: StompSession, tags: Sequence[int]) -> None:

@@ -329,6 +329,28 @@ def test_expired_messages_are_dropped_by_default() -> None:
     assert (world.depth("/queue/a"), world.depth("/queue/dlq.a")) == (0, 0)
 
 
+def test_a_released_message_goes_to_its_place_and_no_try_is_counted() -> None:
+    world = World(queues=[QueueSettings(id="a", nak_limit=1, dlq="dead")])
+    client = world.connect()
+    client.subscribe("/queue/a", ack="client-individual", credit="2,0")
+    fill(world, "1", "2", "3")
+    first, second = client.take_all()
+    client.ack(second, "NACK", covey_release="true")
+    client.ack(first, "NACK", covey_release="true")
+    again = client.take_all()
+    assert [message.body for message in again] == [b"2", b"1"]  # each as it came back
+    assert ["redelivered" in message.headers for message in again] == [False, False]
+    assert world.depth("/queue/dead") == 0
+
+
+def test_a_message_cannot_be_released_and_dead_lettered_at_once(world: World) -> None:
+    client = world.connect()
+    client.subscribe("/queue/a", ack="client-individual")
+    fill(world, "1")
+    client.ack(client.take(), "NACK", covey_release="true", requeue="false")
+    assert "two different wishes" in client.error()["message"]
+
+
 def test_a_cumulative_nack_covers_everything_before_too(world: World) -> None:
     client = world.connect()
     client.subscribe("/queue/a", ack="client")
