@@ -91,12 +91,14 @@ IMPURE_MODULES: Final = frozenset(
 )
 
 ASYNC_PLACES: Final = (
+    "docs/examples/worker/",
     "protocols/http/",
     "protocols/listener.py",
     "protocols/protocol.py",
     "protocols/roster.py",
     "scripts/",
     "src/covey/server/",
+    "src/covey/worker/",
     "tests/",
 )
 

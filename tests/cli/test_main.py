@@ -49,7 +49,7 @@ def test_every_command_has_help(words: tuple[str, ...], terminal: Terminal) -> N
 
 
 # Their output is a file of its own kind, or a broker's log.
-WITHOUT_JSON = (("serve",), ("config", "schema"), ("config", "import"))
+WITHOUT_JSON = (("serve",), ("config", "schema"), ("config", "import"), ("worker", "run"))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Annotated, Final
 import typer
 
 from covey import __version__
-from covey.cli import config, connections, consumers, groups, messages, queues, users
+from covey.cli import config, connections, consumers, groups, messages, queues, users, worker
 from covey.cli import monitoring as health
 from covey.cli import monitoring as top
 from covey.cli import monitoring as trace
@@ -41,6 +41,7 @@ app.add_typer(consumers.app, name="consumer")
 app.add_typer(connections.app, name="connection")
 app.add_typer(users.app, name="user")
 app.add_typer(config.app, name="config")
+app.add_typer(worker.app, name="worker")
 
 
 def _version(is_wanted: bool) -> None:

@@ -1,0 +1,47 @@
+"""covey.worker: ordered work in ten lines, for programs that use a Covey broker.
+
+Read `worker` first. `subscription` is one connection's work: `schedule` says what may run, `window`
+how much may come, `backoff` how long what failed waits, `cache` keeps values by group. `producer`
+sends. Below them: `link` finds a broker, `connection` speaks STOMP with the broker's own codec,
+`address` reads URLs, `message` and `outgoing` are what comes and goes. `telemetry` tells of it all.
+`testing` is a broker in memory; it alone needs the broker's dependencies.
+
+Importing this package loads nothing but the standard library and the codec.
+"""
+
+from __future__ import annotations
+
+from covey.worker.backoff import NO_BACKOFF, Backoff
+from covey.worker.cache import GroupCache
+from covey.worker.errors import (
+    ConnectionLostError,
+    DeniedError,
+    RefusedError,
+    Reject,
+    Retry,
+    UnreachableError,
+    WorkerError,
+)
+from covey.worker.message import Message
+from covey.worker.producer import Producer, Transaction
+from covey.worker.telemetry import Counts, Observer
+from covey.worker.worker import Worker
+
+__all__ = [
+    "NO_BACKOFF",
+    "Backoff",
+    "ConnectionLostError",
+    "Counts",
+    "DeniedError",
+    "GroupCache",
+    "Message",
+    "Observer",
+    "Producer",
+    "RefusedError",
+    "Reject",
+    "Retry",
+    "Transaction",
+    "UnreachableError",
+    "Worker",
+    "WorkerError",
+]

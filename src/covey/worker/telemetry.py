@@ -1,0 +1,162 @@
+"""What a worker tells of its work: counts and durations, a log, traces.
+
+An `Observer` hears of everything that happens; `Counts` is one that counts. The log is structlog's
+if that is installed, else the standard library's. Traces are OpenTelemetry's if its API is
+installed: a producer writes the current span into the headers, and a handler runs in a span that
+continues it. All three are looked for when a worker starts, not when this package is imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from covey.worker.message import Message
+
+LOGGER: Final = "covey.worker"
+
+
+class Observer:
+    """Hears what a worker does; override what you want to know. Calls must return at once."""
+
+    def received(self, message: Message) -> None:
+        """A message has come."""
+
+    def started(self, message: Message, lag_s: float | None) -> None:
+        """A handler begins; the lag is the time since the message was sent, if it says so."""
+
+    def handled(self, message: Message, duration_s: float) -> None:
+        """A handler has returned; the message is acknowledged."""
+
+    def failed(self, message: Message, error: BaseException, duration_s: float) -> None:
+        """A handler has raised; the message comes again, or is dead."""
+
+    def given_back(self, message: Message) -> None:
+        """A message goes back untried: an earlier one of its group failed, or the group moved."""
+
+    def connected(self, address: str) -> None:
+        """A broker answers."""
+
+    def disconnected(self, reason: str) -> None:
+        """The broker is gone; what was under way will come again."""
+
+
+class Counts(Observer):
+    """Counts, total duration and the last lag."""
+
+    def __init__(self) -> None:
+        self.messages_received = 0
+        self.messages_handled = 0
+        self.messages_failed = 0
+        self.messages_given_back = 0
+        self.connections = 0
+        self.duration_s = 0.0
+        self.lag_s = 0.0
+
+    def received(self, message: Message) -> None:
+        """Count it."""
+        self.messages_received += 1
+
+    def started(self, message: Message, lag_s: float | None) -> None:
+        """Note the lag."""
+        self.lag_s = self.lag_s if lag_s is None else lag_s
+
+    def handled(self, message: Message, duration_s: float) -> None:
+        """Count it, and its time."""
+        self.messages_handled += 1
+        self.duration_s += duration_s
+
+    def failed(self, message: Message, error: BaseException, duration_s: float) -> None:
+        """Count it, and its time."""
+        self.messages_failed += 1
+        self.duration_s += duration_s
+
+    def given_back(self, message: Message) -> None:
+        """Count it."""
+        self.messages_given_back += 1
+
+    def connected(self, address: str) -> None:
+        """Count it."""
+        self.connections += 1
+
+
+def lag_of(message: Message) -> float | None:
+    """Return the time since a message was sent, if it says so; clocks may differ a little."""
+    return None if message.sent_at is None else max(0.0, time.time() - message.sent_at)
+
+
+class Log:
+    """Writes events with fields, through structlog or through the standard library."""
+
+    def __init__(self) -> None:
+        structlog = _installed("structlog")
+        self._structlog = None if structlog is None else structlog.get_logger(LOGGER)
+        self._logger = logging.getLogger(LOGGER)
+
+    def info(self, event: str, **fields: object) -> None:
+        """Tell what goes as it should."""
+        self._write(logging.INFO, event, fields)
+
+    def warning(self, event: str, **fields: object) -> None:
+        """Tell what somebody may want to look at."""
+        self._write(logging.WARNING, event, fields)
+
+    def _write(self, level: int, event: str, fields: dict[str, object]) -> None:
+        if self._structlog is not None:
+            self._structlog.log(level, event, **fields)
+            return
+        told = "".join([f" {name}={value}" for name, value in fields.items()])
+        self._logger.log(level, "%s%s", event, told)
+
+
+class Tracer:
+    """Puts each handler's run into a span, if OpenTelemetry is there."""
+
+    def __init__(self) -> None:
+        trace = _installed("opentelemetry.trace")
+        self._trace = trace
+        self._tracer = None if trace is None else trace.get_tracer(LOGGER)
+
+    @contextmanager
+    def span(self, message: Message) -> Iterator[None]:
+        """Run a handler in a span that continues its sender's."""
+        if self._tracer is None or self._trace is None:
+            yield
+            return
+        propagate = importlib.import_module("opentelemetry.propagate")
+        attributes = {
+            "messaging.system": "covey",
+            "messaging.operation.type": "process",
+            "messaging.destination.name": message.destination,
+            "messaging.message.id": message.id,
+        }
+        with self._tracer.start_as_current_span(
+            f"process {message.destination}",
+            context=propagate.extract(dict(message.headers)),
+            kind=self._trace.SpanKind.CONSUMER,
+            attributes=attributes,
+        ):
+            yield
+
+
+def trace_headers(headers: Mapping[str, str] | None) -> Mapping[str, str]:
+    """Add the current span's headers, if the program uses OpenTelemetry."""
+    propagate = sys.modules.get("opentelemetry.propagate")
+    if propagate is None:
+        return headers or {}
+    carried = dict(headers or {})
+    propagate.inject(carried)
+    return carried
+
+
+def _installed(name: str) -> Any:
+    """Import a module that may not be there."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
