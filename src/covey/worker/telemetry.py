@@ -1,9 +1,9 @@
 """What a worker tells of its work: counts and durations, a log, traces.
 
 An `Observer` hears of everything that happens; `Counts` is one that counts. The log is structlog's
-if that is installed, else the standard library's. Traces are OpenTelemetry's if its API is
-installed: a producer writes the current span into the headers, and a handler runs in a span that
-continues it. All three are looked for when a worker starts, not when this package is imported.
+if the program has configured that, else the standard library's. Traces are OpenTelemetry's if its
+API is installed: a producer writes the current span into the headers, and a handler runs in a span
+that continues it. Both are looked for when a worker starts, not when this package is imported.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ class Log:
 
     def __init__(self) -> None:
         structlog = _installed("structlog")
-        self._structlog = None if structlog is None else structlog.get_logger(LOGGER)
+        is_used = structlog is not None and structlog.is_configured()
+        self._structlog = structlog.get_logger(LOGGER) if is_used else None
         self._logger = logging.getLogger(LOGGER)
 
     def info(self, event: str, **fields: object) -> None:

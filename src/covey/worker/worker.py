@@ -27,7 +27,7 @@ from typing import Any, Final, Self, TypeVar, overload
 
 from covey.worker.backoff import Backoff
 from covey.worker.cache import GroupCache, Load
-from covey.worker.errors import RefusedError, Reject, WorkerError
+from covey.worker.errors import RefusedError, Reject, Retry, WorkerError
 from covey.worker.link import WAIT_FIRST_S, Link
 from covey.worker.message import GROUP_HEADERS, Message
 from covey.worker.schedule import Troubles
@@ -303,7 +303,8 @@ class Worker:
                 observer.failed(message, error, duration_s)
         first = messages[0]
         assert self._log is not None
-        self._log.warning(
+        tell = self._log.info if isinstance(error, Retry) else self._log.warning
+        tell(
             "handler_failed",
             message=first.id,
             group=first.group,
