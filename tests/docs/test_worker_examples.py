@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -30,15 +32,20 @@ SAID = {
 
 @pytest.mark.parametrize("name", sorted(SAID))
 def test_an_example_says_what_it_promises(broker: BrokerProcess, name: str) -> None:
+    assert run_example(name, str(broker.port)) == SAID[name]
+
+
+def run_example(name: str, *words: str) -> str:
     done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), str(broker.port)],
+        [sys.executable, str(EXAMPLES / name), *words],
         env=dict(os.environ, PYTHONPATH=str(Path(covey.__file__).parent.parent)),
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, SAID[name], "")
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
 
 
 def test_the_smallest_one_is_tested_in_memory() -> None:
@@ -54,8 +61,27 @@ def test_the_smallest_one_is_tested_in_memory() -> None:
     run(scenario())
 
 
+def test_the_throughput_is_measured_for_each_contender(broker: BrokerProcess) -> None:
+    lines = run_example("throughput.py", str(broker.port), "127.0.0.1", "300").splitlines()
+    assert [line.split(" | ")[0] for line in lines[1:]] == [
+        "| covey.worker",
+        "| covey.worker, batch=50",
+        "| naive loop",
+        "| stomp.py",
+    ]
+
+
+def test_the_code_on_the_page_is_python() -> None:
+    page = (EXAMPLES.parents[1] / "worker.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= 4
+    for block in blocks:
+        compile(block, "worker.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
 def test_every_worker_example_is_tested() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {*SAID, "shop.py"}
+    found = {path.name for path in EXAMPLES.glob("*.py")}
+    assert found == {*SAID, "shop.py", "throughput.py"}
 
 
 def loaded(name: str) -> ModuleType:

@@ -122,13 +122,13 @@ class Tracer:
         trace = _installed("opentelemetry.trace")
         self._trace = trace
         self._tracer = None if trace is None else trace.get_tracer(LOGGER)
+        self.is_on = trace is not None
 
     @contextmanager
     def span(self, message: Message) -> Iterator[None]:
-        """Run a handler in a span that continues its sender's."""
-        if self._tracer is None or self._trace is None:
-            yield
-            return
+        """Run a handler in a span that continues its sender's; only if it `is_on`."""
+        assert self._tracer is not None
+        assert self._trace is not None
         propagate = importlib.import_module("opentelemetry.propagate")
         attributes = {
             "messaging.system": "covey",

@@ -87,6 +87,7 @@ class Worker:
         self.observers: list[Observer] = []
         self.troubles = Troubles()
         self._handler: Callable[..., Any] | None = None
+        self._is_async = False
         self._caches: list[GroupCache[Any]] = []
         self._gained: list[Callable[[str], Any]] = []
         self._lost: list[Callable[[str], Any]] = []
@@ -106,6 +107,7 @@ class Worker:
         if self.time_limit_s is not None and not inspect.iscoroutinefunction(function):
             raise ValueError("a time limit needs an async handler: a thread cannot be ended")
         self._handler = function
+        self._is_async = inspect.iscoroutinefunction(function)
         return function
 
     @overload
@@ -179,14 +181,11 @@ class Worker:
     async def _work(self, stopped: asyncio.Event) -> None:
         """Connect and work until the connection ends, or we are to stop."""
         stopping = asyncio.ensure_future(stopped.wait())
+        opening = asyncio.ensure_future(self._opened())
         try:
-            opening = asyncio.ensure_future(self._opened())
             first: list[asyncio.Future[Any]] = [opening, stopping]
             await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
             if not opening.done():
-                opening.cancel()
-                with suppress(asyncio.CancelledError):
-                    await opening
                 return
             subscription = await opening
             if subscription is None:
@@ -199,6 +198,8 @@ class Worker:
                 await self._ended(subscription)
         finally:
             stopping.cancel()
+            opening.cancel()  # it may have ended long ago
+            await asyncio.wait([opening])
 
     async def _opened(self) -> Subscription | None:
         connection = await self.link.open(told=self._unreached)
@@ -265,17 +266,26 @@ class Worker:
                 await _call_all(self._gained, message.group)
             for observer in self.observers:
                 observer.started(message, lag_of(message))
+        given = messages if self.batch > 1 else first
         assert self._tracer is not None
-        with self._tracer.span(first):
-            async with asyncio.timeout(self.time_limit_s):
-                result = await self._called(messages if self.batch > 1 else first)
+        if self._tracer.is_on:
+            with self._tracer.span(first):
+                result = await self._called_in_time(given)
+        else:
+            result = await self._called_in_time(given)
         if result is not None and len(messages) == 1 and first.reply_to:
             first.reply(result)
+
+    async def _called_in_time(self, given: Message | list[Message]) -> Any:
+        if self.time_limit_s is None:
+            return await self._called(given)
+        async with asyncio.timeout(self.time_limit_s):
+            return await self._called(given)
 
     async def _called(self, given: Message | list[Message]) -> Any:
         handler = self._handler
         assert handler is not None
-        if inspect.iscoroutinefunction(handler):
+        if self._is_async:
             return await handler(given)
         loop = asyncio.get_running_loop()
         running = loop.run_in_executor(self._threads, handler, given)
