@@ -22,7 +22,7 @@ import pytest
 import covey
 from covey.client.management import Management
 from covey.client.place import parse_place
-from covey.worker import Message, Producer, Worker
+from covey.worker import NO_BACKOFF, Message, Producer, Worker
 from tests.e2e.support import HOST, BrokerProcess, running_broker
 from tests.interop.amqp import amqp_port
 
@@ -188,4 +188,44 @@ def test_each_group_is_in_order_with_32_at_a_time(
 ) -> None:
     url = f"covey://admin:password@{HOST}:{broker.port}"
     seen = asyncio.run(work_off(url, groups, count, 32))
+    assert seen == {f"g{one}": list(range(count)) for one in range(groups)}
+
+
+def failing_worker(url: str, seen: dict[str, list[int]], seed: int, batch: int) -> Worker:
+    """Make a worker whose handler fails every third time."""
+    chance = random.Random(seed)
+    worker = Worker(url, queue=f"failing.{batch}", batch=batch, backoff=NO_BACKOFF)
+
+    @worker.handler
+    async def handle(given: Message | list[Message]) -> None:
+        await asyncio.sleep(0)
+        if chance.random() < 0.3:
+            raise ValueError("by chance")
+        for message in given if isinstance(given, list) else [given]:
+            seen[str(message.group)].append(int(message.text))
+
+    return worker
+
+
+@pytest.mark.parametrize("batch", [1, 5])
+def test_order_is_kept_while_handlers_fail_on_two_workers(
+    broker: BrokerProcess, batch: int
+) -> None:
+    url = f"covey://admin:password@{HOST}:{broker.port}"
+    groups, count = 20, 40
+    seen: dict[str, list[int]] = {f"g{one}": [] for one in range(groups)}
+
+    async def scenario() -> None:
+        first, second = [failing_worker(url, seen, seed, batch) for seed in (1, 2)]
+        async with first, Producer(url) as producer:
+            for number in range(count):
+                sends = [
+                    producer.send(f"failing.{batch}", str(number), group=group) for group in seen
+                ]
+                await asyncio.gather(*sends)
+            async with second:  # groups move to it while messages fail
+                while sum(map(len, seen.values())) < groups * count:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(scenario(), 100))
     assert seen == {f"g{one}": list(range(count)) for one in range(groups)}

@@ -332,3 +332,36 @@ def test_a_worker_that_runs_cannot_be_run_again() -> None:
                 await book.worker.run()
 
     play(scenario)
+
+
+def test_a_worker_without_a_broker_tries_on_until_it_is_stopped() -> None:
+    async def scenario(broker: MemoryBroker) -> None:
+        book = Book()
+        tries = 0
+
+        async def dial(address: object, protocol: asyncio.Protocol) -> None:
+            nonlocal tries
+            tries += 1
+            raise ConnectionRefusedError("nobody")
+
+        book.worker.link.dial = dial
+        async with book.worker:
+            await asyncio.sleep(60)
+        assert 7 < tries < 30  # the wait grows to ten seconds
+
+    play(scenario)
+
+
+def test_a_message_without_a_group_waits_for_nobody_and_fails_alone() -> None:
+    class Failing(Book):
+        async def decide(self, message: Message) -> None:
+            if message.text == "0" and not message.redelivered:
+                raise Retry(after=50)
+
+    async def scenario(broker: MemoryBroker) -> None:
+        book = Failing()
+        await broker.send("orders", *[str(number) for number in range(5)])
+        await broker.work(book.worker)
+        assert (sorted(book.done[:4]), book.done[4]) == (["1", "2", "3", "4"], "0")
+
+    play(scenario)
