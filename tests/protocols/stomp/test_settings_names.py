@@ -12,9 +12,7 @@ from covey.protocols.stomp.settings import Names
 
 @pytest.fixture
 def names() -> Names:
-    made = Names(StompSettings(), Broker(Settings()))
-    made.connection_id = "23"
-    return made
+    return Names(StompSettings(), Broker(Settings()), "23")
 
 
 def test_s77_a_temporary_name_becomes_the_connections_own(names: Names) -> None:
