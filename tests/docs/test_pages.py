@@ -53,18 +53,32 @@ def frames(page: str) -> list[str]:
     return ["\n".join(line[4:] for line in frame.splitlines()) for frame in found]
 
 
-def test_the_five_minutes_of_readme_are_answered_as_it_says() -> None:
-    connect, subscribe, first, second, ack = frames("README.md")
-    client = World().stranger()
-    client.say(connect)
-    client.take("CONNECTED")
-    client.say(subscribe)
-    client.say(first)
-    client.say(second)
-    got = client.take("MESSAGE")
-    assert (got.body, client.inbox) == (b"create it\n", [])  # the window is used
-    client.say(ack.replace("<the message-id you got>", got["message-id"]))
-    assert client.take("MESSAGE").body == b"change it\n"
+@pytest.mark.parametrize("earlier", range(11))
+def test_the_five_minutes_of_readme_are_answered_as_it_says(earlier: int) -> None:
+    """In two terminals, on a broker that has had some consumers: their numbers move the ring."""
+    connect, subscribe, first, second, other, ack = frames("README.md")
+    world = World()
+    for _ in range(earlier):
+        visitor = world.connect()
+        visitor.subscribe("/queue/orders")
+        visitor.lose()
+    terminals = [world.stranger(), world.stranger()]
+    for terminal in terminals:
+        terminal.say(connect)
+        terminal.take("CONNECTED")
+        terminal.say(subscribe)
+    for send in (first, second):
+        terminals[0].say(send)
+    terminals.sort(key=lambda terminal: not terminal.inbox)
+    busy, idle = terminals
+    got = busy.take("MESSAGE")
+    assert got.body == b"create it\n"
+    assert (busy.inbox, idle.inbox) == ([], [])  # the second waits, though somebody is idle
+    busy.say(other)
+    assert (idle.take("MESSAGE")["message_group"], busy.inbox) == ("order-16", [])
+    busy.say(ack.replace("<the message-id you got>", got["message-id"]))
+    assert busy.take("MESSAGE").body == b"change it\n"
+    assert (busy.inbox, idle.inbox) == ([], [])
 
 
 @pytest.mark.parametrize("page", ["docs/groups.md", "docs/durability.md"])
