@@ -21,13 +21,16 @@ from typing import Final
 
 import pytest
 
+from covey.cli.serve_options import USUAL_BINDS
+from covey.config.settings import DEFAULT_CONNECTORS
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 SCRIPTS: Final = sorted(
     path
     for path in [*(ROOT / "scripts").iterdir(), ROOT / ".ci/run"]
     if path.is_file() and b"bash" in path.read_bytes().partition(b"\n")[0]
 )
-# serve's --help is the broker's
+# serve's --help is the broker's, bench's its tool's
 OWN_HELP: Final = ["build", "check", "clean", "fuzz", "rooms", "setup", "test", "walk"]
 
 FAKE_PYTHON: Final = f"""#!/bin/bash
@@ -163,8 +166,30 @@ def test_a_signal_sent_to_serve_reaches_the_broker(checkout: Checkout) -> None:
     assert process.returncode == -signal.SIGTERM
 
 
-def test_help_of_serve_is_the_brokers(checkout: Checkout) -> None:
-    assert checkout.run("serve", "--help")[1].endswith(" serve --help\n")
+def brokers_help() -> str:
+    asked = [sys.executable, "-P", "-m", "covey", "serve", "--help"]
+    environ = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    return subprocess.run(asked, capture_output=True, text=True, env=environ, check=True).stdout
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--data", "a b", "-h"]])
+def test_help_of_serve_is_the_brokers_and_needs_no_set_up(
+    checkout: Checkout, words: list[str]
+) -> None:
+    parts = ("__init__.py", "cli/__init__.py", "cli/serve_options.py")
+    for part in parts:  # and nothing else of the source
+        (checkout.root / "src/covey" / part).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / "src/covey" / part, checkout.root / "src/covey" / part)
+    # No package that is installed can be imported; a module of the caller's is not in the way.
+    checkout.executable("bin/python3", f'#!/bin/bash\nexec {sys.executable} -S "$@"\n')
+    (checkout.root / "argparse.py").write_text("raise SystemError\n")
+    assert checkout.run("serve", *words) == (0, brokers_help(), "")
+    assert not (checkout.root / ".venv").exists()
+
+
+def test_the_help_of_serve_names_the_default_addresses() -> None:
+    binds = {usual.protocol: usual.bind for usual in DEFAULT_CONNECTORS}
+    assert binds == USUAL_BINDS
 
 
 def test_only_the_first_start_installs(checkout: Checkout) -> None:

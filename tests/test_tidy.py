@@ -63,6 +63,7 @@ SHORT_FILES: Final[dict[str, str]] = {
     "scripts/benchmark/wire/stomp.py": "one link of two; the other speaks AMQP",
     "src/covey/__main__.py": "the way in",
     "src/covey/cli/connections.py": COMMAND,
+    "src/covey/cli/serve_options.py": "runs before anything is installed",
     "src/covey/cli/toml_writer.py": "a format, which two commands write",
     "src/covey/server/event_log_task.py": "one task of the server beside the broker",
     "src/covey/server/systemd.py": "a protocol of its own, to the service manager",

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from covey.cli.serve import harmless, make_parser
+from covey.cli.serve import harmless
+from covey.cli.serve_options import make_parser
 from covey.config.load import load
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"

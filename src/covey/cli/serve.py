@@ -1,4 +1,4 @@
-"""`covey serve`: the options, the log, the welcome; the broker itself is `covey.server.server`."""
+"""`covey serve`: the log and the welcome; the broker itself is `covey.server.server`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import argparse
 import logging
 import os
 import sys
-from pathlib import Path
 
 import structlog
 from structlog.typing import EventDict
 
 from covey import __version__
 from covey.cli.output import harmless_lines
+from covey.cli.serve_options import make_parser
 from covey.config.errors import ConfigError
 from covey.config.load import Loaded, load
-from covey.config.settings import DEFAULT_CONNECTORS
 from covey.core.errors import BrokerError
 from covey.core.management.settings_check import flaws
 from covey.core.model import entry
@@ -27,42 +26,6 @@ USAGE_ERROR = 2
 def main(argv: list[str]) -> int:
     """Run a broker until it is told to stop; return the exit code."""
     return _serve(make_parser().parse_args(argv))
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the options."""
-    serving = argparse.ArgumentParser(
-        prog="covey serve",
-        description="Run the broker until SIGTERM or Ctrl-C; SIGHUP reads the configuration again.",
-        epilog="Example: covey serve --config covey.toml --data /var/lib/covey",
-    )
-    serving.add_argument(
-        "--config",
-        type=Path,
-        metavar="FILE",
-        default=os.environ.get("COVEY_CONFIG") or None,
-        help="a TOML file (else the one that COVEY_CONFIG names, if it does)",
-    )
-    serving.add_argument("--data", metavar="DIR", help="where messages live (default ./data)")
-    for usual in DEFAULT_CONNECTORS:
-        serving.add_argument(
-            f"--{usual.protocol}",
-            metavar="HOST:PORT",
-            help=f"listen for {usual.protocol.upper()} (default {usual.bind}; port 0: a free one)",
-        )
-    serving.add_argument(
-        "--default-message-group",
-        "--default-msg-group",
-        metavar="NAME",
-        help="the group of messages without one, on queues with shared groups",
-    )
-    serving.add_argument(
-        "--event-log", metavar="DIR", help="write what happens to every message, for the pipeline"
-    )
-    serving.add_argument(
-        "--verbose", action="store_true", help="log every connection that opens and closes, too"
-    )
-    return serving
 
 
 def _serve(arguments: argparse.Namespace) -> int:
