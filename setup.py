@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tomllib
 
 from setuptools import Extension, setup
 
@@ -39,7 +40,15 @@ def is_marked(path: str) -> bool:
 # Set-up asks for metadata several times with other commands; only these produce a build.
 BUILDING_COMMANDS = {"bdist_wheel", "build", "build_ext"}
 
-COMPILER = "mypy[mypyc]>=1.18"
+
+def compiling_requirements() -> list[str]:
+    """What pip must put into its build environment: mypyc reads the types of all that is imported.
+
+    The lists are those of pyproject.toml, so `pip wheel .` reads just what scripts/build reads.
+    """
+    with open("pyproject.toml", "rb") as file:
+        project = tomllib.load(file)["project"]
+    return [*project["dependencies"], *project["optional-dependencies"]["compile"]]
 
 
 def hot_extensions() -> list[Extension]:
@@ -55,6 +64,6 @@ def hot_extensions() -> list[Extension]:
 compiling = os.environ.get("COVEY_COMPILE") == "1"
 building = not BUILDING_COMMANDS.isdisjoint(sys.argv)
 setup(
-    setup_requires=[COMPILER] if compiling else [],
+    setup_requires=compiling_requirements() if compiling else [],
     ext_modules=hot_extensions() if compiling and building else [],
 )

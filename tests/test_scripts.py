@@ -208,7 +208,7 @@ def test_each_script_adds_what_it_needs_and_keeps_the_rest(checkout: Checkout) -
     checkout.run("setup", "check")
     checkout.run("setup", "test", "check")
     checkout.run("serve")
-    assert checkout.pip_targets() == [".", ".[test]", ".[check,test]"]
+    assert checkout.pip_targets() == [".", ".[pipeline,test]", ".[check,pipeline,test]"]
     assert (checkout.root / ".venv/installed").exists()
 
 
@@ -328,7 +328,7 @@ def test_clean_deletes_builds_and_leaves_the_environment_and_the_data(checkout: 
 def compilable(checkout: Checkout) -> Checkout:
     """A checkout with a source, and a wheel that its compilation will give."""
     (checkout.root / "src/covey").mkdir(parents=True)
-    for place in ("src/covey/x.py", "setup.py", "README.md"):
+    for place in ("src/covey/x.py", "setup.py", "README.md", "LICENSE"):
         (checkout.root / place).touch()
     wheel = checkout.root / "covey.whl"
     with zipfile.ZipFile(wheel, "w") as archive:

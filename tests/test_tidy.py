@@ -113,7 +113,7 @@ CHANGING_FUNCTIONS: Final = frozenset(("heapify", "heappop", "heappush", "heapre
 
 # Tests of more than one module: real clients, random runs, whole brokers, the pages' examples.
 TESTS_OF_THE_WHOLE: Final = ("acceptance", "docs", "e2e", "interop", "properties")
-TESTS_OF_THE_CHECKOUT: Final = ("test_scripts.py", "test_tidy.py")
+TESTS_OF_THE_CHECKOUT: Final = ("test_packaging.py", "test_scripts.py", "test_tidy.py")
 
 FOREIGN_PLACES: Final = re.compile(
     r"pypi\.org|pythonhosted\.org|npmjs\.(?:org|com)|repo1?\.maven\.|crates\.io"
