@@ -19,6 +19,7 @@ WORDS = {
     "pipeline": "the event log's jobs and data source, for Spark",
     "server": "settings in, a running broker out",
     "client": "the clients of the commands and the jobs",
+    "worker": "the library for ordered work",
     "protocols/stomp": "STOMP 1.0, 1.1, 1.2",
     "protocols/amqp": "AMQP 1.0",
     "protocols/http": "management, metrics, WebSocket",
