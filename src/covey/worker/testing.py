@@ -180,7 +180,7 @@ class MemoryBroker:
         """Count the messages of a queue, those included that somebody holds."""
         name = destination_of(queue).removeprefix("/queue/")
         found = self.broker.hosts[0].queues.get(name)
-        return 0 if found is None else found.board.index.count
+        return 0 if found is None else found.state.index.count
 
     async def messages(self, queue: str) -> list[Message]:
         """Look at the messages of a queue without taking them."""
@@ -239,7 +239,7 @@ class MemoryBroker:
         is_busy = True
         while is_busy:
             is_busy = any([pipe.work(now) for pipe in list(self._pipes)])
-            if self.broker.dirty:
+            if self.broker.turns.is_any_dirty:
                 self.broker.run(now)
                 is_busy = True
         deadlines = [pipe.deadline for pipe in self._pipes if pipe.deadline is not None]
