@@ -78,7 +78,7 @@ SHARED_NAMES: Final[dict[tuple[str, str], str]] = {}
 # Pictures that once named classes of the core and the protocols. A class is called by the word that
 # a user or a specification has for it, and none of these is one.
 METAPHOR_ROOMS: Final = ("core/", "protocols/")
-METAPHORS: Final = frozenset("Board Crew Founding Glances Shelf Tally Tap".split())
+METAPHORS: Final = frozenset("Board Crew Dam Founding Glances Parking Shelf Tally Tap".split())
 WORD: Final = re.compile("[A-Z][a-z0-9]*")  # of a class's name
 
 PURE_ROOMS: Final = ("core/", "groups/", "config/")

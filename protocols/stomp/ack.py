@@ -1,40 +1,35 @@
 # Compiled by mypyc: see setup.py.
 """Acks: ACK and NACK, in three versions, three modes, in transactions and without.
 
-- `client` mode: an ACK (or NACK) covers all earlier messages of the subscription, too. One that
-  comes for a message that was covered settles nothing: workers in threads are late all the time.
+- `client` mode: an ACK (or NACK) covers all earlier messages of the subscription, too. An ACK of a
+  message that was covered settles nothing: workers in threads are late all the time.
   In `client-individual` mode a frame that names nothing is an error.
 - A message acknowledged in a transaction raises credit at once, and only once, even if the
   transaction is aborted and the message acknowledged again (the Apollo STOMP manual).
 - An ACK on an `auto` subscription only raises credit.
-- `credit:n[,m]` on an ACK adds to the windows; with `credit:count,size,false` on SUBSCRIBE it is
-  the only thing that does.
+- `credit:n[,m]` on an ACK adds to the windows. With `credit:count,size,false` on SUBSCRIBE nothing
+  else does.
 - NACK is a failed try; `requeue:false` (RabbitMQ's word) sends the message to the dead-letter
   queue at once. `covey-release:true` gives it back untried: nothing is counted.
 
-Held: a message a client has and may still acknowledge.
+`Held` is a message that a client has and may still acknowledge. The client names it by the number
+in its `ack` header, before STOMP 1.2 by its message-id. It stays held while a transaction that
+acknowledges it is open: after an ABORT it may be acknowledged again. Of a message that was settled
+as it was sent, or that a browser saw, nothing is kept but what its credit needs.
 
-By the number in its `ack` header in STOMP 1.2, by message-id before, which `Holding` makes unique
-among those held. It stays held while a transaction that acknowledges it is open: after an ABORT it
-may be acknowledged again, but credit for it is given only once. Of one that was settled as it was
-sent, or that a browser saw, nothing is kept but what its credit needs.
+`Holding` is all that one client holds.
 
-Holding: all that one client has and may still acknowledge.
-
-A message is named by its number, before STOMP 1.2 by its message-id. No two that are held have the
-same one: a sender may repeat its ids, and one message may come from two queues, so a second one is
-told from the first by its number. Nothing here looks at all of
-them for one acknowledgement, for a client may hold a hundred thousand: what an ACK covers in
-`client` mode stands in a line of its subscription's, and what a transaction acknowledges in a list
-of the transaction's. An UNSUBSCRIBE does look at all of them.
-
-What an ACK has covered may be acknowledged once more, by a worker that is late, and that means
-nothing. Numbers in a line start with the line's own, so whether one was covered can be told without
-remembering it. Ids are not remembered either: where an ACK has covered some, one that names nothing
-is taken for one of those.
-
-What needs no ACK but for its credit stands in line, too: a client may never send any, so the oldest
-is forgotten where there are too many.
+- No two held messages have the same message-id. A sender may repeat its ids, and one message may
+  come from two queues. So the id of a second one is told from the first by its number.
+- Nothing looks at all held messages for one acknowledgement: a client may hold a hundred thousand.
+  What an ACK covers in `client` mode stands in a line of its subscription. What a transaction
+  acknowledges stands in a list of the transaction. Only an UNSUBSCRIBE looks at all of them.
+- A message that an ACK has covered may be acknowledged once more, by a worker that is late. That
+  means nothing. Numbers in a line start with the line's own number, so whether one was covered can
+  be told without remembering it. Ids are not remembered either: where an ACK has covered some, an
+  id that names nothing is taken for one of those.
+- A message that needs an ACK for its credit alone stands in line, too. A client may never send any,
+  so the oldest message is forgotten where there are too many.
 """
 
 from __future__ import annotations
@@ -75,12 +70,12 @@ class Held:
     def key(self) -> tuple[str, str]:
         """What its client names it by: the id, in 1.0 without the subscription it came by."""
         consumer = self.consumer
-        return "" if consumer.version is V1_0 else consumer.wish.id, self.message_id
+        return "" if consumer.version is V1_0 else consumer.asked.id, self.message_id
 
     @property
     def is_cumulative(self) -> bool:
         """An acknowledgement of it covers what its subscription got before."""
-        return self.consumer.wish.ack is not AckMode.INDIVIDUAL
+        return self.consumer.asked.ack is not AckMode.INDIVIDUAL
 
     @property
     def is_in_line(self) -> bool:
@@ -172,7 +167,7 @@ def _settle_held(
 ) -> None:
     holding = session.holding
     named = holding.messages[tag]
-    wish = named.consumer.wish
+    asked = named.consumer.asked
     given = headers.get("credit")
     more = (0, 0) if given is None else read_credit(given)  # before anything is settled
     count, size = 0, 0
@@ -188,7 +183,7 @@ def _settle_held(
             holding.enlist(covered, headers["transaction"])
             if not held.consumer.is_only_credited:
                 begun.settle(held.entry, outcome)
-    if not wish.credit.is_raised_by_ack:
+    if not asked.credit.is_raised_by_ack:
         count, size = 0, 0
     count, size = count + more[0], size + more[1]
     if count or size:
@@ -288,7 +283,7 @@ class Holding:
         self.last_tag = tag
         if held.is_in_line:
             consumer = held.consumer
-            line = self._lines.get(consumer.wish.id) or self._new_line(consumer.wish.id)
+            line = self._lines.get(consumer.asked.id) or self._new_line(consumer.asked.id)
             tag += line.base
             line.tags[tag] = None
             if consumer.is_only_credited and len(line.tags) > consumer.unsettled_max:
@@ -325,7 +320,7 @@ class Holding:
         if tag is None:
             return 0
         held = self.messages[tag]
-        is_meant = subscription is None or subscription == held.consumer.wish.id
+        is_meant = subscription is None or subscription == held.consumer.asked.id
         return tag if is_meant and not held.transaction else 0
 
     def cover(self, tag: int) -> list[int]:
@@ -333,7 +328,7 @@ class Holding:
         named = self.messages[tag]
         if not named.is_cumulative:
             return [tag]
-        line = self._lines[named.consumer.wish.id]
+        line = self._lines[named.consumer.asked.id]
         line.covered = max(line.covered, tag)
         covered = []
         for other in line.tags:
@@ -377,7 +372,7 @@ class Holding:
                 continue
             held.transaction = ""
             if held.is_in_line:
-                line = self._lines[held.consumer.wish.id]
+                line = self._lines[held.consumer.asked.id]
                 line.tags[tag] = None
                 again.add(line)
         for line in again:
@@ -386,7 +381,7 @@ class Holding:
     def forget(self, subscription: str) -> None:
         """Forget what a subscription that ended had delivered; transactions do not need it."""
         for tag, held in list(self.messages.items()):
-            if held.consumer.wish.id == subscription:
+            if held.consumer.asked.id == subscription:
                 self.release(tag)
         line = self._lines.pop(subscription, None)
         if line is not None and self._numbered.get(line.number) is line:
@@ -394,6 +389,6 @@ class Holding:
 
     def _take_from_line(self, tag: int, held: Held) -> None:
         """Take a message out of its line; one in a transaction has left it already."""
-        line = self._lines.get(held.consumer.wish.id)
+        line = self._lines.get(held.consumer.asked.id)
         if line is not None:
             line.tags.pop(tag, None)

@@ -22,7 +22,7 @@ from covey.core.queue.queue import Queue
 from covey.protocols.stomp.ack import Held, bare
 from covey.protocols.stomp.message import StompMessage, from_neutral
 from covey.protocols.stomp.message_frame import MessageFrames
-from covey.protocols.stomp.subscribe import AckMode, Wish
+from covey.protocols.stomp.subscribe import AckMode, SubscribeHeaders
 from covey.protocols.stomp.versions import Version
 
 if TYPE_CHECKING:
@@ -37,40 +37,45 @@ class StompConsumer(Consumer):
     """One subscription's reader of one queue, or of its topics."""
 
     def __init__(
-        self, session: StompSession, wish: Wish, window: Window, *, reads_many: bool = False
+        self,
+        session: StompSession,
+        asked: SubscribeHeaders,
+        window: Window,
+        *,
+        reads_many: bool = False,
     ) -> None:
         """Read for a subscription; `reads_many`: its destination does not say from where."""
         super().__init__(session.core, window)
         engine = session.engine
         self.engine = engine
         self.stomp_session = session
-        self.wish = wish
+        self.asked = asked
         version = session.version
         self.version = version
         self.frames = MessageFrames(
-            wish.shown_id,
+            asked.shown_id,
             version,
-            seq_name=wish.include_seq,
+            seq_name=asked.include_seq,
             counter_name=engine.settings.add_redeliveries_header or "",
         )
-        self.tracks = wish.ack is not AckMode.AUTO or wish.credit.is_explicit
+        self.tracks = asked.ack is not AckMode.AUTO or asked.credit.is_explicit
         self.is_older = version is not V1_2
         self.holding = session.holding
-        self.is_only_credited = wish.ack is AckMode.AUTO or wish.is_browser  # by an ACK
-        is_individual = wish.ack is AckMode.INDIVIDUAL and not wish.is_browser
+        self.is_only_credited = asked.ack is AckMode.AUTO or asked.is_browser  # by an ACK
+        is_individual = asked.ack is AckMode.INDIVIDUAL and not asked.is_browser
         self.is_held_by_number = is_individual and not self.is_older
-        self.is_presettled = wish.ack is AckMode.AUTO
-        self.is_browser = wish.is_browser
+        self.is_presettled = asked.ack is AckMode.AUTO
+        self.is_browser = asked.is_browser
         self.is_settled_alone = is_individual
-        self.is_credited_by_ack = wish.credit.is_raised_by_ack
-        self.browse_ends = wish.browse_ends
-        self.is_exclusive = wish.is_exclusive
-        self.is_no_local = wish.is_no_local
-        self.wants_revoked = wish.wants_revoked
-        self.selector = None if wish.durable_name else wish.selector
-        self.from_seq = 0 if wish.from_seq is None else wish.from_seq
-        self.priority = wish.priority
-        self.weight = wish.weight
+        self.is_credited_by_ack = asked.credit.is_raised_by_ack
+        self.browse_ends = asked.browse_ends
+        self.is_exclusive = asked.is_exclusive
+        self.is_no_local = asked.is_no_local
+        self.wants_revoked = asked.wants_revoked
+        self.selector = None if asked.durable_name else asked.selector
+        self.from_seq = 0 if asked.from_seq is None else asked.from_seq
+        self.priority = asked.priority
+        self.weight = asked.weight
         self.client_id = session.core.client_id
         self.unsettled_max = engine.broker.limits.unsettled_max
         self.reads_many = reads_many
@@ -125,7 +130,7 @@ class StompConsumer(Consumer):
 
     def cancelled(self, reason: str) -> None:
         """Tell the client that what it reads from is gone."""
-        self.engine.kick(f"subscription {self.wish.id} ended: {reason}")
+        self.engine.kick(f"subscription {self.asked.id} ended: {reason}")
 
     def _translated(self, entry: Entry, message: Message) -> StompMessage:
         """Put another protocol's message into STOMP's words, those of one form but once.
@@ -156,7 +161,7 @@ class StompConsumer(Consumer):
     def _destination(self, entry: Entry) -> str:
         """Return where a message of another protocol was sent to, as this client would say it."""
         if not self.reads_many:
-            return self.wish.destination
+            return self.asked.destination
         queue = self.queue
         if not isinstance(queue, Queue):
             place = Destination(Kind.TOPIC, entry.lane.name)

@@ -1,15 +1,17 @@
 # Compiled by mypyc: see setup.py.
 """StompEngine: one STOMP connection, bytes in and bytes out.
 
-All frames of one read are handled together; then the broker delivers, and everything for this
-peer leaves as one piece. SEND is the `producer`'s, the other verbs are in `verbs`. Whatever
-goes wrong with a frame ends the connection with an ERROR that names the cause and the receipt asked
-for (STOMP 1.2, "ERROR"): the protocol has no way to say no and go on.
+All frames of one read are handled together. Then the broker delivers, and everything for this peer
+leaves as one piece. SEND is the producer's (`send`); the other verbs are in `verbs`. What a client
+has only after its login is in `session`.
 
-Reading stops while a message waits for room, while too many receipts wait for the store, and
-while the peer reads nothing of a lot we have for it. Nothing is lost by that: the bytes stay in the
-parser and the peer's socket. Meanwhile we cannot hear its heart-beats, so it is not blamed for
-missing ones.
+Whatever goes wrong with a frame ends the connection. The ERROR names the cause and the receipt that
+was asked for (STOMP 1.2, "ERROR"): the protocol has no way to say no and go on.
+
+Reading stops while a message waits for room, while too many receipts wait for the store, and while
+the peer reads nothing of a lot that we have for it. Nothing is lost by that: the bytes stay in the
+parser and in the peer's socket. Meanwhile we cannot hear the peer's heart-beats, so the peer is not
+blamed for missing ones.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # Compiled by mypyc: see setup.py.
-"""STOMP frames: what one is, and how it is written.
+"""STOMP frames: what one is, how it is written, and the text of its headers.
 
     COMMAND LF
     name:value LF
@@ -7,14 +7,12 @@
     body NUL
 
 Headers stay bytes (`Frame.block`) until somebody asks for them: a message that only passes
-through is never decoded. How frames are read is `parser`'s business.
-
-The text of STOMP headers: escapes, character set, repeated names.
+through is never decoded. `parser` reads frames.
 
 Rules of this file:
 - A header is `name:value`; several are joined by LF. Bytes on the wire are UTF-8.
-- 1.0 has no escapes, and blanks around a value do not count; 1.1 escapes LF, colon and
-  backslash; 1.2 also CR. An escape that the version does not define is an error.
+- 1.0 has no escapes, and blanks around a value do not count. 1.1 escapes LF, colon and
+  backslash. 1.2 also escapes CR. An escape that the version does not define is an error.
 - What a version cannot say leaves as a blank, never as it is: a raw LF or NUL would let a
   sender write headers and frames of its own into another client's stream.
 - Of a repeated header the first counts.

@@ -1,11 +1,13 @@
 # Compiled by mypyc: see setup.py.
 """HeadCache: what a producer repeats above its bodies, read once.
 
-A producer sends the same header lines thousands of times, so the heads of its SEND frames are
-remembered as they came, each with the plan that was made of it (`send.SendPlan`): a repeated SEND
-costs one look-up instead of a parse. The lines that no two share, receipt and message-id, are taken
-out before; a head whose own cannot be is not kept. A producer whose heads never repeat gets no
-memory at all.
+A producer sends the same header lines thousands of times. So the heads of its SEND frames are
+remembered as they came, each with the plan that was made of it (`send_plan`). A repeated SEND costs
+one look-up instead of a parse.
+
+No two frames share their receipt or their message-id. These lines are taken out of a head before
+the look-up (`OwnLines`). If such a line cannot be taken out, the head is not kept. A producer whose
+heads never repeat gets no memory at all.
 """
 
 from __future__ import annotations

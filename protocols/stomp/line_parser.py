@@ -13,19 +13,15 @@ Rules of this file:
 - Only ProtocolError is raised, whatever comes in. After it the parser is of no further use, but
   `receipt_asked` says what the broken frame wanted confirmed, as far as its lines were read.
 - A limit that is reached has the code `limit`, and its setting is named.
-- A line may end in CR LF, which 1.2 allows and people at a terminal send; in 1.1 a CR is part
-  of the value. A NUL in a header line is refused: it is a forgotten blank line, and readers
-  that cut at NULs would see a frame of the sender's choice behind it.
-
-Source: "STOMP Frames" and "Augmented BNF" of the STOMP 1.0, 1.1 and 1.2 specifications.
-
-How much of a STOMP frame we are ready to hold, before and after login.
-
-Rules of this file:
-- Numbers only; the frame parser enforces them, each one before a frame is whole.
 - A limit is the largest value that passes: a header line of exactly `header_length_max` bytes
   is fine, one byte more ends the connection.
-- Before login everything is smaller (`dialect.login_limits`): nobody has vouched for the sender.
+- Before login every limit is smaller (`settings.login_limits`): nobody has vouched for the sender.
+- A line may end in CR LF, which 1.2 allows and people at a terminal send. In 1.1 a CR is part
+  of the value.
+- A NUL in a header line is refused: it is a forgotten blank line, and readers that cut at NULs
+  would see a frame of the sender's choice behind it.
+
+Source: "STOMP Frames" and "Augmented BNF" of the STOMP 1.0, 1.1 and 1.2 specifications.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 # Compiled by mypyc: see setup.py.
-"""StompMessage: a SEND as the broker keeps it, and how it becomes a MESSAGE.
+"""StompMessage: a SEND as the broker keeps it.
 
-Its headers are a block (`stomp.block`) that it shares with others like it, and a MESSAGE is the
-block with a few lines before it. A store gets the block as it is, so keeping a message costs one
-packing of a few numbers.
-
-Block: the header lines that many STOMP messages share.
+The headers of a message are a block that it shares with others like it. A MESSAGE is that block
+with a few lines before it (`message_frame`). A store gets the block as it is, so keeping a message
+costs one packing of a few numbers.
 
 A connection that sends with the same headers again and again makes one block of them: a queue of a
-million like messages has one. It is kept as ready lines and decoded only when somebody looks (a
-selector, another protocol). Lines that belong to one transport hop (receipt, transaction,
-content-length, subscription, ack, ...) are left out on the way in; those that name the broker's
-own findings (redelivered, JMSXGroupFirstForConsumer, JMSXUserID) cannot be forged by a sender.
+million like messages has one. A block is kept as ready lines. It is decoded only when somebody
+looks (a selector, another protocol).
+
+Two kinds of lines are left out on the way in. Some belong to one transport hop (receipt,
+transaction, content-length, subscription, ack, ...). The others name the broker's own findings
+(redelivered, JMSXGroupFirstForConsumer, JMSXUserID): no sender may forge them.
 """
 
 from __future__ import annotations

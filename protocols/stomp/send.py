@@ -1,9 +1,9 @@
 # Compiled by mypyc: see setup.py.
 """Producer: what one client publishes. SEND is the verb on the hot path.
 
-A SEND whose head has come before goes by its plan; any other has its lines read first. Whatever is
-wrong with one ends the connection with an ERROR that names its receipt. A SEND in a transaction is
-gathered there, and so is its receipt.
+A SEND whose head has come before goes by its plan. The lines of any other SEND are read first.
+Whatever is wrong with a SEND ends the connection with an ERROR that names its receipt. A SEND in a
+transaction is gathered there, and so is its receipt.
 """
 
 from __future__ import annotations

@@ -1,21 +1,19 @@
 # Compiled by mypyc: see setup.py.
 """SendPlan: everything a SEND's headers say, worked out once for all frames that repeat them.
 
-A producer sends the same header lines thousands of times: `heads` remembers whole heads with
-their plan, `plans` works one out for lines that are new.
+A producer sends the same header lines thousands of times. `head_cache` remembers whole heads with
+their plan. `Plans` works one out for lines that are new.
 
-Aliases that let clients of other brokers work unchanged: `expiration` (RabbitMQ: a time to live
-in milliseconds), `AMQ_SCHEDULED_DELAY` (ActiveMQ).
-
-Plans: from the header lines of a SEND to what is to be done with it.
-
-Most lines of a SEND only travel with the message. A few steer it (destination, persistent, ttl):
-what they say together is worked out once and remembered under their bytes. A few belong to one
-message (receipt, message-id, its group): they are read each time, which costs little. So a SEND
-that is like no other, but goes where others went, needs no parse of its destination.
+Most lines of a SEND only travel with the message. A few lines steer it (destination, persistent,
+ttl): what these say together is worked out once and remembered under their bytes. A few lines
+belong to one message (receipt, message-id, its group): they are read each time, which costs little.
+So a SEND that is like no other, but goes where others went, needs no parse of its destination.
 
 That is the short way, for lines as nearly all clients write them: ASCII, no escapes, one colon
 each, no name twice, version 1.1 or later. Any other block is decoded as a whole.
+
+Aliases that let clients of other brokers work unchanged: `expiration` (RabbitMQ: a time to live
+in milliseconds), `AMQ_SCHEDULED_DELAY` (ActiveMQ).
 """
 
 from __future__ import annotations

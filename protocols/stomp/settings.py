@@ -1,8 +1,7 @@
-"""Dialect: a connector's STOMP settings, as the engine uses them.
+"""A connector's STOMP settings, as the engine uses them: syntax, limits, added headers, buffers.
 
-Names: what one client calls its destinations, and what everybody else calls them.
-
-A temporary name belongs to its connection: `/temp-queue/example` of connection 23 is
+`Names` is what one client calls its destinations, and what everybody else calls them. A temporary
+name belongs to its connection: `/temp-queue/example` of connection 23 is
 `/queue/temp.default.23.example` to others (the Apollo STOMP manual, Temporary Destinations).
 """
 

@@ -43,7 +43,7 @@ class Credit:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SubscribeHeaders:
     """A SUBSCRIBE, read."""
 
     id: str  # of the subscription in this connection
@@ -78,7 +78,7 @@ def read(
     client_id: str = "",
     selector_length_max: int = 4096,
     selector_depth_max: int = 64,
-) -> Wish:
+) -> SubscribeHeaders:
     """Read the headers; raises ProtocolError or RefusedError that names the header."""
     destination = headers["destination"]
     shown_id = headers.get("id", "")
@@ -94,7 +94,7 @@ def read(
         )
     from_seq = headers.get("from-seq")
     is_browser = _flag(headers, "browser")
-    return Wish(
+    return SubscribeHeaders(
         id=shown_id or destination,
         shown_id=shown_id,
         destination=destination,

@@ -1,8 +1,9 @@
 """Verbs: what each client frame but SEND does.
 
-One function a verb, called with the engine, the frame and its decoded headers, after
-`rules.check` found the required headers. Any BrokerError raised here ends the connection with
-an ERROR. A RECEIPT is sent when what the frame asked for is done and safe.
+One function a verb. It is called with the session, the frame and the frame's decoded headers, after
+`versions.check` found the required headers. CONNECT is called with the engine: there is no session
+yet. Any BrokerError raised here ends the connection with an ERROR. A RECEIPT is sent when what the
+frame asked for is done and safe.
 """
 
 from __future__ import annotations
@@ -26,7 +27,13 @@ from covey.protocols.stomp.heartbeat import Heartbeat
 from covey.protocols.stomp.message_frame import MessageFrames
 from covey.protocols.stomp.session import StompSession
 from covey.protocols.stomp.settings import buffer_size, full_limits, typed_name
-from covey.protocols.stomp.subscribe import AckMode, Credit, Wish, read, read_durable_name
+from covey.protocols.stomp.subscribe import (
+    AckMode,
+    Credit,
+    SubscribeHeaders,
+    read,
+    read_durable_name,
+)
 from covey.protocols.stomp.versions import Version, negotiate
 
 if TYPE_CHECKING:
@@ -125,7 +132,7 @@ def on_subscribe(session: StompSession, frame: Frame, headers: Headers) -> None:
     core = session.core
     settings = engine.settings
     limits = engine.broker.limits
-    wish = read(
+    asked = read(
         headers,
         default=Credit(settings.default_credit_count, settings.default_credit_bytes),
         socket_buffer=engine.socket_buffer,
@@ -135,69 +142,75 @@ def on_subscribe(session: StompSession, frame: Frame, headers: Headers) -> None:
     )
     places = session.names.destinations(typed_name(headers, settings), allow_patterns=True)
     is_one = len(places) == 1 and not places[0].is_pattern
-    if wish.from_seq is not None and not is_one and not wish.is_look:
+    if asked.from_seq is not None and not is_one and not asked.is_look:
         raise RefusedError("from-seq needs one destination without wildcards", "invalid")
-    if wish.trim_to:
-        if not (is_one and wish.is_browser):
+    if asked.trim_to:
+        if not (is_one and asked.is_browser):
             raise RefusedError("covey-trim-to needs browser:true and one destination", "invalid")
         authorise(core.identity, Verb.CONSUME, str(places[0]))
-    if wish.durable_name:
-        places = (_durable(session, wish, places),)
-    if wish.is_browser and any(place.kind is Kind.TOPIC for place in places):
+    if asked.durable_name:
+        places = (_durable(session, asked, places),)
+    if asked.is_browser and any(place.kind is Kind.TOPIC for place in places):
         raise RefusedError("a topic keeps nothing that could be browsed", "invalid")
-    reads_many = not (is_one or wish.durable_name)
-    subscription = _make_subscription(session, wish, reads_many=reads_many)
-    engine.broker.subscribe(core, subscription, places, engine.now, is_browser=wish.is_browser)
+    reads_many = not (is_one or asked.durable_name)
+    subscription = _make_subscription(session, asked, reads_many=reads_many)
+    engine.broker.subscribe(core, subscription, places, engine.now, is_browser=asked.is_browser)
     for consumer in subscription.consumers:
-        if wish.trim_to and isinstance(consumer.queue, Queue):
-            commands.trim(consumer.queue, wish.trim_to, engine.now)
+        if asked.trim_to and isinstance(consumer.queue, Queue):
+            commands.trim(consumer.queue, asked.trim_to, engine.now)
     _receipt_after(session, headers)
-    session.when_safe(_opener(session, subscription, wish))
+    session.when_safe(_opener(session, subscription, asked))
 
 
-def _opener(session: StompSession, subscription: Subscription, wish: Wish) -> Callable[[], None]:
+def _opener(
+    session: StompSession, subscription: Subscription, asked: SubscribeHeaders
+) -> Callable[[], None]:
     """Return what lets messages flow: after the receipt, which may wait for earlier ones."""
     engine = session.engine
 
     def open_window() -> None:
-        if session.core.subscriptions.get(wish.id) is not subscription:
+        if session.core.subscriptions.get(asked.id) is not subscription:
             return  # it has ended meanwhile
         window = subscription.window
         window.is_paused = engine.is_paused
         window.reconsider()
-        if wish.is_browser and wish.browse_ends and not subscription.consumers:
-            frames = MessageFrames(wish.shown_id, session.version)
+        if asked.is_browser and asked.browse_ends and not subscription.consumers:
+            frames = MessageFrames(asked.shown_id, session.version)
             engine.send(frames.write_notice([("browser", "end")]))
         engine.broker.wake()
 
     return open_window
 
 
-def _make_subscription(session: StompSession, wish: Wish, *, reads_many: bool) -> Subscription:
-    credit = wish.credit
-    is_automatic = wish.ack is AckMode.AUTO and not credit.is_explicit
+def _make_subscription(
+    session: StompSession, asked: SubscribeHeaders, *, reads_many: bool
+) -> Subscription:
+    credit = asked.credit
+    is_automatic = asked.ack is AckMode.AUTO and not credit.is_explicit
     window = Window(credit.count, credit.size, is_automatic=is_automatic)
     window.is_paused = True
 
     def make() -> Consumer:
-        return StompConsumer(session, wish, window, reads_many=reads_many)
+        return StompConsumer(session, asked, window, reads_many=reads_many)
 
-    subscription = Subscription(session.core, wish.id, window, make)
+    subscription = Subscription(session.core, asked.id, window, make)
     subscription.buffer_size = session.engine.buffer_size
     subscription.matches_zero = session.engine.settings.descendant_matches_zero
-    subscription.is_lasting = not (wish.is_browser and wish.browse_ends)
+    subscription.is_lasting = not (asked.is_browser and asked.browse_ends)
     return subscription
 
 
-def _durable(session: StompSession, wish: Wish, places: tuple[Destination, ...]) -> Destination:
+def _durable(
+    session: StompSession, asked: SubscribeHeaders, places: tuple[Destination, ...]
+) -> Destination:
     """Create, re-attach to, or change a durable subscription; return what to read from."""
-    name = session.names.syntax.durable(wish.durable_name)
+    name = session.names.syntax.durable(asked.durable_name)
     engine = session.engine
     broker = engine.broker
-    verb = Verb.BROWSE if wish.is_browser else Verb.CONSUME
-    broker.check_subscription(session.core, wish.id, (name,), verb)  # before anything is changed
+    verb = Verb.BROWSE if asked.is_browser else Verb.CONSUME
+    broker.check_subscription(session.core, asked.id, (name,), verb)  # before anything is changed
     topics = session.names.syntax.lasting(places)
-    broker.make_durable(session.core, name.name, topics, wish.selector, engine.now)
+    broker.make_durable(session.core, name.name, topics, asked.selector, engine.now)
     return name
 
 

@@ -9,7 +9,7 @@ from covey.protocols.stomp.subscribe import (
     UNLIMITED,
     AckMode,
     Credit,
-    Wish,
+    SubscribeHeaders,
     read,
     read_credit,
     read_durable_name,
@@ -18,13 +18,13 @@ from covey.protocols.stomp.subscribe import (
 DEFAULT = Credit(655360, 655360)
 
 
-def wish(client_id: str = "", **headers: str) -> Wish:
+def asked(client_id: str = "", **headers: str) -> SubscribeHeaders:
     given = {"id": "s", "destination": "/queue/a", **headers}
     return read(given, default=DEFAULT, socket_buffer=65536, client_id=client_id)
 
 
 def test_a_bare_subscribe_reads_everything_automatically() -> None:
-    found = wish()
+    found = asked()
     assert (found.ack, found.credit) == (AckMode.AUTO, DEFAULT)
     assert not (found.is_browser or found.is_exclusive or found.is_no_local or found.durable_name)
     assert (found.selector, found.include_seq, found.from_seq) == (None, "", None)
@@ -46,7 +46,7 @@ def test_a_client_without_an_id_is_known_by_its_destination() -> None:
     ],
 )
 def test_credit_is_count_size_and_whether_acks_raise_it(text: str, credit: Credit) -> None:
-    assert wish(credit=text).credit == credit
+    assert asked(credit=text).credit == credit
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_credit_is_count_size_and_whether_acks_raise_it(text: str, credit: Credi
     ],
 )
 def test_other_brokers_names_for_credit(name: str, value: str, credit: Credit) -> None:
-    assert wish(**{name: value}).credit == credit
+    assert asked(**{name: value}).credit == credit
 
 
 @pytest.mark.parametrize(
@@ -91,26 +91,26 @@ def test_other_brokers_names_for_credit(name: str, value: str, credit: Credit) -
 )
 def test_bad_values_are_refused(name: str, value: str) -> None:
     with pytest.raises(BrokerError):
-        wish(**{name: value})
+        asked(**{name: value})
 
 
 def test_flags_may_be_capitals_as_python_writes_them() -> None:
-    assert wish(browser="True").is_browser
-    assert not wish(browser="False").is_browser
-    assert wish(persistent="TRUE").durable_name == "s"
+    assert asked(browser="True").is_browser
+    assert not asked(browser="False").is_browser
+    assert asked(persistent="TRUE").durable_name == "s"
 
 
 def test_exclusive_has_two_names_and_does_not_go_with_browsing() -> None:
-    assert wish(exclusive="true").is_exclusive
-    assert wish(**{"activemq.exclusive": "true"}).is_exclusive
-    assert not wish(exclusive="true", browser="true").is_exclusive
+    assert asked(exclusive="true").is_exclusive
+    assert asked(**{"activemq.exclusive": "true"}).is_exclusive
+    assert not asked(exclusive="true", browser="true").is_exclusive
 
 
 def test_durable_names_of_other_brokers_carry_the_client_id() -> None:
-    assert wish(persistent="true").durable_name == "s"
-    assert wish(durable="true").durable_name == "s"
-    assert wish(**{"activemq.subscriptionName": "d"}).durable_name == "d"
-    assert wish("me", **{"activemq.subscriptionName": "d"}).durable_name == "me.d"
+    assert asked(persistent="true").durable_name == "s"
+    assert asked(durable="true").durable_name == "s"
+    assert asked(**{"activemq.subscriptionName": "d"}).durable_name == "d"
+    assert asked("me", **{"activemq.subscriptionName": "d"}).durable_name == "me.d"
     assert read_durable_name({"persistent": "false"}, "s", "me") == ""
 
 
@@ -120,7 +120,7 @@ def test_a_durable_subscription_needs_a_name() -> None:
 
 
 def test_weight_and_priority() -> None:
-    found = wish(**{"covey-weight": "500", "activemq.priority": "7"})
+    found = asked(**{"covey-weight": "500", "activemq.priority": "7"})
     assert (found.weight, found.priority) == (100, 7)
 
 
