@@ -66,6 +66,8 @@ SHORT_FILES: Final[dict[str, str]] = {
     "src/covey/cli/serve_options.py": "runs before anything is installed",
     "src/covey/cli/toml_writer.py": "a format, which two commands write",
     "src/covey/server/event_log_task.py": "one task of the server beside the broker",
+    "src/covey/worker/backoff.py": "one noun that users name in their own code",
+    "src/covey/worker/window.py": "one noun: how much a worker may hold",
     "src/covey/server/systemd.py": "a protocol of its own, to the service manager",
 }
 
@@ -73,7 +75,13 @@ SHORT_FILES: Final[dict[str, str]] = {
 NAMING_ROOMS: Final = ("config", "core", "groups", "pipeline", "protocols", "src/covey")
 
 # Two classes of one name in a room, each with its reason.
-SHARED_NAMES: Final[dict[tuple[str, str], str]] = {}
+OWN_ERRORS: Final = (
+    "the worker library stands alone: what the commands' client raises is not its own"
+)
+SHARED_NAMES: Final[dict[tuple[str, str], str]] = {
+    ("src/covey", "DeniedError"): OWN_ERRORS,
+    ("src/covey", "UnreachableError"): OWN_ERRORS,
+}
 
 # Pictures that once named classes of the core and the protocols. A class is called by the word that
 # a user or a specification has for it, and none of these is one.
