@@ -190,7 +190,7 @@ class Taker(Unowned):
         super().__init__()
         self.taken: list[tuple[Queue, Message]] = []
 
-    def fill(self, queue: Queue, message: Message) -> None:
+    def put(self, queue: Queue, message: Message) -> None:
         self.taken.append((queue, message))
 
 
