@@ -17,6 +17,8 @@ from tests.properties.mutators import mutated_talk
 from tests.properties.stage import Talk
 from tests.properties.talks import all_talks
 
+pytestmark = pytest.mark.slow  # all places and all inputs: not for the inner loop
+
 CHUNKINGS = 40  # ways to cut a talk into random chunks
 WIDE = 2000  # bytes of a step of which not every place is tried
 STRIDE = 31

@@ -8,6 +8,8 @@ from tests.properties.hearing import Hearing, understood
 from tests.properties.stage import FAULT, Talk, bytewise, cut_at, cut_by, play, whole
 from tests.properties.talks import ACKS, all_talks
 
+pytestmark = pytest.mark.slow  # all places and all inputs: not for the inner loop
+
 CHUNKINGS = 10  # ways to cut into random chunks
 WIDE = 2000  # bytes of a step of which not every place is tried
 STRIDE = 97

@@ -7,6 +7,8 @@ import pytest
 from tests.properties.builds import is_compiled
 from tests.properties.fuzz import INPUTS, SHARES, Batch, fuzz, fuzz_all
 
+pytestmark = pytest.mark.slow  # all places and all inputs: not for the inner loop
+
 PLAIN_INPUTS = 3000  # of the source: it is slower, and `scripts/test --compiled` tries many more
 SEED = 1
 
