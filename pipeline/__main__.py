@@ -15,11 +15,9 @@ Exit codes:
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import sys
 from argparse import ArgumentParser
-from pathlib import Path
 from threading import Event
 from types import FrameType
 from typing import Final
@@ -32,7 +30,8 @@ from covey import __version__
 from covey.pipeline.errors import PipelineError, one_line
 from covey.pipeline.job import Job, Task
 from covey.pipeline.jobs import archive, audit, plan, replay, skew
-from covey.pipeline.spark import LOCAL, Progress, check_master, open_session
+from covey.pipeline.places import make_out, place_of
+from covey.pipeline.spark import Progress, Wanted, add_session_options, open_session, wanted_of
 
 USAGE_ERROR: Final = 2
 INTERRUPTED: Final = 130  # as a shell says it of a command that Ctrl-C has ended
@@ -51,10 +50,10 @@ def main(argv: list[str] | None = None) -> int:
     try:
         options = parser().parse_args(argv)
         job = JOBS[options.job]
-        check_master(options.master)
+        wanted = wanted_of(options)
         job.check(options)
         make_out(options.out)
-        spark = start(options.job, options.master)
+        spark = start(options.job, wanted)
         try:
             with Progress(options.job, spark) as progress:
                 return job.run(Task(spark, options, progress))
@@ -78,46 +77,31 @@ def parser() -> ArgumentParser:
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
     for name, job in JOBS.items():
         sub = jobs.add_parser(name, help=job.help, description=job.help)
-        sub.add_argument("--input", required=True, metavar="PATH", help=job.input)
+        sub.add_argument("--input", default="", metavar="PLACE", help=job.input)
         sub.add_argument(
-            "--out", required=True, type=_out, metavar="DIR", help="for the report and its tables"
+            "--out",
+            required=True,
+            type=place_of,
+            metavar="DIR",
+            help="for the report and its tables; any file system that Spark knows",
         )
-        sub.add_argument(
-            "--master", default="", metavar="M", help=f"Spark master (default {LOCAL})"
-        )
+        add_session_options(sub)
         job.add_options(sub)
     return parser
 
 
-def _out(text: str) -> Path:
-    if "://" in text:
-        raise PipelineError(
-            f"--out {text}: a directory is meant, which on a cluster all of its machines see"
-        )
-    return Path(text)
-
-
-def make_out(out: Path) -> None:
-    """Make the directory for what a job writes, before it works for it."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise PipelineError(f"--out {out}: cannot be made: {error.strerror}") from error
-    if not os.access(out, os.W_OK | os.X_OK):
-        raise PipelineError(f"--out {out}: it cannot be written to")
-
-
-def start(job: str, master: str) -> SparkSession:
+def start(job: str, wanted: Wanted) -> SparkSession:
     """Start Spark; an interrupt waits until it has, for Java would be left behind half-started."""
     is_asked = Event()
     signal.signal(signal.SIGINT, lambda number, frame: is_asked.set())
     logging.disable()
     try:
-        spark = open_session(job, master)
+        spark = open_session(job, wanted)
     finally:
         logging.disable(logging.NOTSET)
         signal.signal(signal.SIGINT, _interrupt)
-    spark.sparkContext.setLogLevel("OFF")  # what goes wrong is said once, by us
+    if hasattr(spark, "_jvm"):  # Spark Connect's server has its own level
+        spark.sparkContext.setLogLevel(wanted.log_level or "OFF")  # what goes wrong we say once
     if is_asked.is_set():
         spark.stop()
         raise KeyboardInterrupt

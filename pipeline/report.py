@@ -23,6 +23,8 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogFormatter, MaxNLocator
 
+from covey.pipeline.places import Place, put_text
+
 STYLE: Final = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; color: #222;
        padding: 0 1rem }
@@ -34,6 +36,9 @@ h2, p, figcaption { overflow-wrap: anywhere }
 td.number { text-align: right; font-variant-numeric: tabular-nums }
 .good { color: #176b2c } .bad { color: #a61b1b } pre { background: #f5f5f5; padding: .7rem }
 svg { max-width: 100%; height: auto }
+p.lead { font-size: 18px } abbr { text-decoration: underline dotted; cursor: help }
+dl { font-size: 13px; color: #555 } dt { float: left; clear: left; min-width: 7rem }
+dd { margin-left: 8rem }
 """
 
 CELL_LENGTH: Final = 40  # characters that surely fit
@@ -58,17 +63,35 @@ class Report:
         """Say something."""
         self._parts.append(f"<p>{escape(text)}</p>")
 
+    def lead(self, text: str) -> None:
+        """Say what follows from what comes next."""
+        self._parts.append(f'<p class="lead">{escape(text)}</p>')
+
     def verdict(self, text: str, *, is_good: bool) -> None:
         """Say what the job found, in the colour of it."""
         self._parts.append(f'<p class="{"good" if is_good else "bad"}"><b>{escape(text)}</b></p>')
+
+    def terms(self, meanings: Mapping[str, str]) -> None:
+        """Explain words, each in a line."""
+        lines = "".join(
+            f"<dt>{escape(word)}</dt><dd>{escape(meaning)}</dd>"
+            for word, meaning in meanings.items()
+        )
+        self._parts.append(f"<dl>{lines}</dl>")
 
     def code(self, text: str) -> None:
         """Show something to copy."""
         self._parts.append(f"<pre>{escape(text)}</pre>")
 
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-        """Show rows under their columns' names."""
-        head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[Cell]],
+        terms: Mapping[str, str] | None = None,
+    ) -> None:
+        """Show rows under their columns' names; a term is explained when it is pointed at."""
+        known = terms or {}
+        head = "".join(_head(column, known.get(column, "")) for column in columns)
         body = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in rows)
         self._parts.append(f"<table><tr>{head}</tr>{body}</table>")
 
@@ -87,20 +110,25 @@ class Report:
             f"<figure>{svg[svg.index('<svg') :]}<figcaption>{escape(caption)}</figcaption></figure>"
         )
 
-    def write(self, path: Path) -> None:
-        """Write the page, and its pictures beside it."""
+    def write(self, out: Place, name: str) -> None:
+        """Write the page NAME.html, and its pictures beside it."""
         title = escape(self._title)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(
+        put_text(
+            out / f"{name}.html",
             f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
             f"<style>{STYLE}</style></head><body><h1>{title}</h1>"
             f"{''.join(self._parts)}</body></html>\n",
-            encoding="utf-8",
         )
-        for old in path.parent.glob(f"{path.stem}-[0-9]*.svg"):
+        for old in out.glob(f"{name}-[0-9]*.svg") if isinstance(out, Path) else ():
             old.unlink()
         for number, svg in enumerate(self._pictures, 1):
-            path.with_name(f"{path.stem}-{number}.svg").write_text(svg, encoding="utf-8")
+            put_text(out / f"{name}-{number}.svg", svg)
+
+
+def _head(column: str, meaning: str) -> str:
+    if not meaning:
+        return f"<th>{escape(column)}</th>"
+    return f'<th><abbr title="{escape(meaning)}">{escape(column)}</abbr></th>'
 
 
 def _cell(value: Cell) -> str:
@@ -136,7 +164,7 @@ class Span(NamedTuple):
     """Somebody held something from one time to another, in seconds."""
 
     row: str
-    holder: int
+    holder: int | str
     start: float
     end: float
 
@@ -166,7 +194,8 @@ def holdings(spans: Sequence[Span], axis: str = "seconds") -> Figure:
                 (rows.index(span.row) - 0.4, 0.8),
                 facecolors=colours[span.holder],
             )
-    for holder in sorted(holder for holder in colours if colours[holder] != OTHERS_COLOUR):
+    shown = [holder for holder in colours if colours[holder] != OTHERS_COLOUR]
+    for holder in sorted(shown, key=_by_name):
         axes.plot([], [], color=colours[holder], linewidth=6, label=f"consumer {holder}")
     others = list(colours.values()).count(OTHERS_COLOUR)
     if others:
@@ -178,15 +207,21 @@ def holdings(spans: Sequence[Span], axis: str = "seconds") -> Figure:
     return figure
 
 
-def _colours(spans: Sequence[Span]) -> dict[int, Colour]:
+def _colours(spans: Sequence[Span]) -> dict[int | str, Colour]:
     """Give each holder a colour of its own; those who held least share one if there are many."""
-    held: dict[int, float] = {}
+    held: dict[int | str, float] = {}
     for span in spans:
         held[span.holder] = held.get(span.holder, 0.0) + span.end - span.start
     if len(held) <= len(COLOURS):
-        return dict(zip(sorted(held), COLOURS, strict=False))
-    most = sorted(sorted(held, key=lambda holder: -held[holder])[: len(COLOURS)])
+        return dict(zip(sorted(held, key=_by_name), COLOURS, strict=False))
+    largest = sorted(held, key=lambda holder: -held[holder])[: len(COLOURS)]
+    most = sorted(largest, key=_by_name)
     return dict.fromkeys(held, OTHERS_COLOUR) | dict(zip(most, COLOURS, strict=True))
+
+
+def _by_name(holder: int | str) -> tuple[int, str]:
+    """Return by what holders are sorted: numbers first, by their value."""
+    return (holder, "") if isinstance(holder, int) else (1 << 62, holder)
 
 
 def ranked(counts: Sequence[float], slope: float, intercept: float) -> Figure:

@@ -6,8 +6,9 @@ image lacks that module. Every other Java prints a warning that it is used, whic
 off. So Java is started through a small script that leaves such arguments out. The script lies in
 the user's cache directory.
 
-Python workers run this very interpreter. Spark would else take PATH's python3, which does not know
-the packages of the virtual environment.
+Python workers run this very interpreter, unless `PYSPARK_PYTHON` or `spark.pyspark.python` names
+another. Spark would else take PATH's python3, which does not know the packages of the virtual
+environment.
 
 The progress line stands on standard error. It says what a job is doing, for how long, and how far
 it is. On a terminal the line is rewritten. Elsewhere a step is said once, and repeated only while
@@ -24,19 +25,24 @@ import subprocess
 import sys
 import threading
 import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 from hashlib import blake2s
 from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 from types import TracebackType
-from typing import Final, Self, TextIO
+from typing import Any, Final, NamedTuple, Self, TextIO
 
 from pyspark.sql import SparkSession
 
 from covey.pipeline.errors import PipelineError
 
 LOCAL: Final = "local[*]"
-MASTER: Final = re.compile(r"local(\[(\*|[1-9]\d*)(,[1-9]\d*)?\])?|(spark|k8s)://.+|yarn")
+MASTER: Final = re.compile(r"local(\[(\*|[1-9]\d*)(,[1-9]\d*)?\])?|(spark|k8s|sc)://.+|yarn")
+LOG_LEVELS: Final = ("OFF", "ERROR", "WARN", "INFO", "DEBUG")
+SHUFFLES: Final = "spark.sql.shuffle.partitions"
+WORKERS_PYTHON: Final = "spark.pyspark.python"
 JAVA_MIN: Final = 17
 VECTOR_MODULE: Final = "--add-modules=jdk.incubator.vector"
 ACTION_PACKAGE: Final = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
@@ -78,43 +84,98 @@ logger.gateway.level = error
 """
 
 
-def open_session(name: str, master: str = "") -> SparkSession:
+class Wanted(NamedTuple):
+    """What a job's options ask of Spark."""
+
+    master: str = ""
+    conf: tuple[tuple[str, str], ...] = ()
+    log_level: str = ""
+
+
+def add_session_options(parser: ArgumentParser) -> None:
+    """Add how Spark runs."""
+    parser.add_argument("--master", default="", metavar="M", help=f"Spark master (default {LOCAL})")
+    parser.add_argument(
+        "--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of Spark"
+    )
+    parser.add_argument("--driver-memory", default="", metavar="SIZE", help="as in 4g (default 2g)")
+    parser.add_argument(
+        "--log-level", default="", metavar="LEVEL", help="of Spark's log: OFF (default), WARN, ..."
+    )
+    parser.add_argument("--ui", action="store_true", help="let Spark show its page, port 4040")
+
+
+def wanted_of(options: Namespace) -> Wanted:
+    """Read how Spark is to run; raises PipelineError that names the option."""
+    if options.master and not MASTER.fullmatch(options.master):
+        raise PipelineError(
+            f"--master {options.master}: local[CORES], spark://HOST:PORT, k8s://URL, yarn or, for"
+            " Spark Connect, sc://HOST:PORT is meant"
+        )
+    conf = [text.partition("=") for text in options.conf]
+    for key, sign, _ in conf:
+        if not sign or not key:
+            raise PipelineError(f"--conf {key}: KEY=VALUE is meant")
+    settings = {key: value for key, _, value in conf}
+    if options.driver_memory:
+        if not re.fullmatch(r"\d+[kmgtKMGT]?", options.driver_memory):
+            raise PipelineError(f"--driver-memory {options.driver_memory}: a size as 4g is meant")
+        settings["spark.driver.memory"] = options.driver_memory
+    if options.ui:
+        settings["spark.ui.enabled"] = "true"
+    level = options.log_level.upper()
+    if level and level not in LOG_LEVELS:
+        raise PipelineError(f"--log-level {options.log_level}: {', '.join(LOG_LEVELS)} is meant")
+    return Wanted(options.master, tuple(settings.items()), level)
+
+
+def open_session(name: str, wanted: Wanted | str = "") -> SparkSession:
     """Start Spark, or join the one spark-submit has started."""
+    wanted = Wanted(wanted) if isinstance(wanted, str) else wanted
+    master = wanted.master
+    builder = SparkSession.Builder().appName(f"covey-pipeline {name}")
+    if master.startswith("sc://"):
+        return _configured(builder.remote(master), SETTINGS | dict(wanted.conf)).getOrCreate()
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # then its Java and master are chosen
     if not is_submitted:
         os.environ["JAVA_HOME"] = str(quiet_home(find_java()))
         master = master or LOCAL
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.Builder().appName(f"covey-pipeline {name}")
+    _choose_python(dict(wanted.conf))
     settings = dict(SETTINGS)
     if master:
         settings["spark.master"] = master
-        java = f"-Dlog4j2.configurationFile={_quiet_log()}"
+        java = "" if wanted.log_level else f"-Dlog4j2.configurationFile={_quiet_log()}"
         if master.startswith("local"):
             settings |= LOCAL_SETTINGS
             java = f"{java} {LOCAL_JAVA}"
-        settings["spark.driver.extraJavaOptions"] = java
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    if master.startswith("local"):
-        partitions = SHUFFLES_PER_CORE * parallelism(spark)
-        spark.conf.set("spark.sql.shuffle.partitions", partitions)
+        settings["spark.driver.extraJavaOptions"] = java.strip()
+    spark = _configured(builder, settings | dict(wanted.conf)).getOrCreate()
+    if master.startswith("local") and SHUFFLES not in dict(wanted.conf):
+        spark.conf.set(SHUFFLES, SHUFFLES_PER_CORE * parallelism(spark))
     return spark
 
 
-def check_master(master: str) -> None:
-    """Raise PipelineError if Spark does not know such a master; "" is our default."""
-    if master and not MASTER.fullmatch(master):
-        raise PipelineError(
-            f"--master {master}: local[CORES], spark://HOST:PORT, k8s://URL or yarn is meant"
-        )
+def _configured(builder: Any, settings: Mapping[str, str]) -> Any:
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder
+
+
+def _choose_python(conf: Mapping[str, str]) -> None:
+    """Let workers run this interpreter, unless somebody has said which.
+
+    spark-submit tells its setting `spark.pyspark.python` by the variable, too.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", conf.get(WORKERS_PYTHON, sys.executable))
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
 def parallelism(spark: SparkSession) -> int:
-    """Say how many tasks run at once."""
-    return spark.sparkContext.defaultParallelism
+    """Say how many tasks run at once; of Spark Connect's server, as its settings say."""
+    if hasattr(spark, "_jvm"):
+        return spark.sparkContext.defaultParallelism
+    said = spark.conf.get("spark.default.parallelism", "") or spark.conf.get(SHUFFLES, "8")
+    return int(said or 8)
 
 
 def find_java() -> Path:
@@ -249,6 +310,11 @@ class Progress:
         self._answers.write(f"{text}\n")
         self._answers.flush()
 
+    def note(self, text: str) -> None:
+        """Say something that a script does not wait for."""
+        self._out.write(f"{CLEAR_LINE * self._is_terminal}{self._job}: {text}\n")
+        self._out.flush()
+
     def _keep_saying(self) -> None:
         every_s = TERMINAL_EVERY_S if self._is_terminal else FILE_EVERY_S
         while not self._is_over.wait(every_s):
@@ -263,6 +329,8 @@ class Progress:
         return time.monotonic() - self._started_at
 
     def _tasks(self) -> str:
+        if not hasattr(self._spark, "_jvm"):
+            return ""  # Spark Connect does not tell
         tracker = self._spark.sparkContext.statusTracker()
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         known = [stage for stage in stages if stage is not None]

@@ -17,7 +17,7 @@ if the broker could not. `count` is how many messages it cost, where it costs me
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
@@ -65,6 +65,10 @@ class Audit(ABC):
         """Hear that a group is in trouble, or with "" for its name all groups of a queue."""
 
     @abstractmethod
+    def slow_turn(self, length_s: float, doing: str) -> None:
+        """Hear that nobody was served for too long, and what was done meanwhile."""
+
+    @abstractmethod
     def operator_action(self, action: OperatorAction) -> None:
         """Hear what somebody has changed, or was not let change."""
 
@@ -87,6 +91,9 @@ class Unheard(Audit):
     def group_trouble(self, queue: str, trouble: str, group: str) -> None:
         """Tell nobody."""
 
+    def slow_turn(self, length_s: float, doing: str) -> None:
+        """Tell nobody."""
+
     def operator_action(self, action: OperatorAction) -> None:
         """Tell nobody."""
 
@@ -100,13 +107,15 @@ FAILED: Final = "failed"
 class Cost:
     """How many messages an action has cost; None: it is not one that does."""
 
+    tell: Callable[[int | None], None]  # tells the audit that it is done, with this count
     count: int | None = None
+    is_told_later: bool = False  # whoever does it calls `tell` when all of it is done
 
 
 @contextmanager
 def on_record(audit: Audit, action: OperatorAction) -> Iterator[Cost]:
     """Tell the audit what came of what is done inside."""
-    cost = Cost()
+    cost = Cost(lambda count: audit.operator_action(replace(action, result=OK, count=count)))
     try:
         yield cost
     except BrokerError as error:
@@ -116,4 +125,5 @@ def on_record(audit: Audit, action: OperatorAction) -> Iterator[Cost]:
         reason = f"{type(error).__name__}: {error}"
         audit.operator_action(replace(action, result=FAILED, reason=reason))
         raise
-    audit.operator_action(replace(action, result=OK, count=cost.count))
+    if not cost.is_told_later:
+        cost.tell(cost.count)

@@ -6,7 +6,8 @@ nothing, an event log for the data pipeline, a trace of one queue, metrics. A qu
 listens to pays one `is None` test per event.
 
 Kinds are numbers of one byte, so that a record packs into a fixed layout. They are part of the
-event log's format, and never re-used. `SCHEMA_VERSION` rises when a kind or a field is added.
+event log's format, and never re-used. `SCHEMA_VERSION` rises when a kind or a field is added. Kinds
+from `START` on are about the log itself and what a restart found, not about traffic.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-SCHEMA_VERSION: Final = 2  # 1 knew no transactions
+SCHEMA_VERSION: Final = 3
+"""1 knew no transactions. 2 knew nothing of restarts: neither what was recovered nor which run came
+before, no size, persistence or virtual host of a message, and no deadlines."""
 
 
 class EventKind(IntEnum):
@@ -40,7 +43,7 @@ class EventKind(IntEnum):
     DRAIN_END = 15
     DRAIN_OVERDUE = 16
     REBALANCE = 17
-    JOIN = 18
+    JOIN = 18  # `group` says what may move groups to or from it: selector, priority, exclusive
     LEAVE = 19
     PARK = 20
     UNPARK = 21
@@ -49,6 +52,14 @@ class EventKind(IntEnum):
     DELETE = 24  # the queue went away with all it held
     ENLIST = 25  # its consumer has settled it in a transaction, which keeps it until its end
     DELIST = 26  # that transaction was given up: it is its consumer's again
+    DEADLINE = 27  # its consumer held it for too long; FAIL or DEAD_LETTER follows
+    LATE = 28  # a consumer settled what had been taken from it: that changed nothing
+    MOVE = 29  # an operator has put it into another queue
+    SPILL = 30  # a group left an owner that had no credit; to whom
+    START = 64  # a virtual host begins to be logged; see `EventSink.of_host`
+    RECOVER = 65  # was on the queue when the log began; of number 0: all that was there follows
+    POLICY = 66  # the queue goes by this from now on; `group` is its strategy
+    RETIRE = 67  # a consumer gets no new groups, and keeps its own until they are empty
 
 
 KIND_NAMES: Final = {int(kind): kind.name.lower().replace("_", "-") for kind in EventKind}
@@ -59,6 +70,10 @@ ASSIGN: Final = int(EventKind.ASSIGN)
 REVOKE: Final = int(EventKind.REVOKE)
 DELIVER: Final = int(EventKind.DELIVER)
 ACK: Final = int(EventKind.ACK)
+START: Final = int(EventKind.START)
+RECOVER: Final = int(EventKind.RECOVER)
+
+RECOVERED_AT_ONCE: Final = 20_000  # messages told at a start before the log must have caught up
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -68,6 +83,14 @@ class QueueEvents(ABC):
     @abstractmethod
     def record(self, kind: int, group: str, consumer: int, seq: int) -> None:
         """Take one event; 0 and "" where a field does not apply. Must not fail or wait."""
+
+    def arrive(self, kind: int, group: str, seq: int, size: int, persistent: bool) -> None:
+        """Take the event that a message is there now; `persistent` if it survives a restart."""
+        self.record(kind, group, 0, seq)
+
+    def catch_up(self) -> bool:
+        """Wait until there is room for many more, if ever; only called while a broker starts."""
+        return True
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -79,5 +102,13 @@ class EventSink(ABC):
         """Give the place for one queue's events; None if nobody wants them."""
 
     @abstractmethod
-    def of_host(self, host: str) -> EventSink:
-        """Give the sink for a virtual host other than the first."""
+    def of_host(self, host: str, before: str = "", position: int = 0) -> EventSink:
+        """Give the sink for a virtual host, which begins to be logged now.
+
+        `before` is the run that last had the host's store, `position` the last event that this run
+        knew when it last changed the store. Later events of that run are in doubt.
+        """
+
+    def hand_over(self) -> int:
+        """Make what was told safe from the end of this process; return the last event's id."""
+        return 0

@@ -11,6 +11,8 @@ reads the log.
     name     LENGTH, UTF-8
     columns  what happened, 64 bits each: kind, queue << QUEUE_SHIFT, group << GROUP_SHIFT
              the consumer, 32 bits; the sequence number, 64 bits
+             of a message that comes or is recovered: its size instead of the consumer, and
+             PERSISTENT if it survives a restart
     moments  how many events came before it in the chunk, 32 bits; the time, a double
 
 Rules of the format:
@@ -22,9 +24,15 @@ Rules of the format:
   order sent. The dictionary starts over when it is full (flag FORGET), so that neither side grows
   with the number of names ever used.
 - Event ids count 1, 2, ... without a gap, and are not packed: a chunk's first id tells all.
-- Queues of the first virtual host have their own names, those of another are `host/name`. No
-  queue's name has a slash in it, so two hosts' queues of one name are never taken for one.
+- The name of a queue is sent as three lines: its virtual host, the run before, the name that is
+  shown. Queues of the first virtual host are shown by their own names, those of another as
+  `host/name`. No queue's name has a slash in it, so two hosts' queues of one name are never taken
+  for one.
 - Patterns mean the name without the host. A queue that none of them means pays nothing.
+- Each virtual host begins with START: its `group` are the patterns, its `seq` is the position of
+  the run before. Then each queue of it tells what was on it (RECOVER).
+- What the store is given was handed to the child before (`hand_over`). So all that a restart can
+  find was told, and what the log has beyond the store's position is in doubt.
 
 Chunks go to the child through a pipe that never blocks. What the child has not taken yet waits in a
 bounded backlog. The child is a plain Python process (`covey.pipeline.event_log.writer`), with
@@ -52,7 +60,7 @@ from mypy_extensions import mypyc_attr
 
 from covey.core.clock import Clock
 from covey.core.errors import StoreError
-from covey.core.events.event import EventSink, QueueEvents
+from covey.core.events.event import START, EventSink, QueueEvents
 from covey.core.file_modes import NOT_OWNER, OWNER_ONLY, close_to_others, exposures
 from covey.core.naming.destination import Syntax
 from covey.core.naming.pattern import Pattern
@@ -66,6 +74,8 @@ QUEUE_SHIFT: Final = 8
 GROUP_SHIFT: Final = 32
 CODES: Final = ("Q", "I", "Q")  # of the columns, for `array`
 EVENT_BYTES: Final = 20
+PERSISTENT: Final = 1 << 31  # in the place of the consumer, above the size
+SIZE_MAX: Final = PERSISTENT - 1
 MOMENT_CODES: Final = ("I", "d")
 MOMENT_BYTES: Final = 12
 
@@ -73,6 +83,7 @@ EVENTS_PER_CHUNK: Final = 2048  # 41 kB: one write into the pipe, every few mill
 NAMES_MAX: Final = 65_536  # some 10 MB of dictionary with long names, on either side
 
 HOST_MARK: Final = "/"
+LINE: Final = "\n"  # between the parts of a queue's name in the log
 NEVER: Final = -1.0
 
 
@@ -86,16 +97,24 @@ class ChunkTaker(ABC):
     def take(self, chunk: bytes) -> bool:
         """Take a chunk without waiting; False if there is no room for it."""
 
+    def catch_up(self) -> bool:
+        """Wait until there is room for many more chunks, if ever; called while a broker starts."""
+        return True
+
     @abstractmethod
     def close(self) -> None:
-        """Finish with what was taken; the only call that may wait."""
+        """Finish with what was taken; may wait."""
 
 
 class EventLog(EventSink):
     """Notes the events of the queues that one of the patterns means."""
 
-    def __init__(self, taker: ChunkTaker, patterns: tuple[str, ...], clock: Clock) -> None:
+    def __init__(
+        self, taker: ChunkTaker, patterns: tuple[str, ...], clock: Clock, first_host: str = ""
+    ) -> None:
         self.taker = taker
+        self.first_host = first_host  # whose queues are shown without their host
+        self.patterns = ",".join(patterns)
         self.dropped = 0  # events in chunks that found no room
         self.names_max = NAMES_MAX
         self.edition = 1  # of the dictionary
@@ -113,15 +132,25 @@ class EventLog(EventSink):
         self._times: list[float] = []
 
     def of_queue(self, name: str) -> QueueEvents | None:
-        """Give the place for a queue's events, if a pattern means it."""
-        own_name = name.rpartition(HOST_MARK)[2]
-        if not any(pattern.matches(own_name) for pattern in self._patterns):
-            return None
-        return QueueLog(self, name)
+        """Give the place for the events of a queue of the first host, if a pattern means it."""
+        return self.place_of(self.first_host + LINE + LINE, name)
 
-    def of_host(self, host: str) -> EventSink:
-        """Give the sink for the queues of a virtual host other than the first."""
-        return HostLog(self, host)
+    def of_host(self, host: str, before: str = "", position: int = 0) -> EventSink:
+        """Give the sink for the queues of a virtual host."""
+        start = host + LINE + before + LINE
+        QueueLog(self, start).record(START, self.patterns, 0, max(0, position))
+        return HostLog(self, start if host == self.first_host else start + host + HOST_MARK)
+
+    def place_of(self, start: str, name: str) -> QueueEvents | None:
+        """Give the place for a queue's events, if a pattern means it."""
+        if not any(pattern.matches(name) for pattern in self._patterns):
+            return None
+        return QueueLog(self, start + name)
+
+    def hand_over(self) -> int:
+        """Hand over what has gathered; return the id of the last event."""
+        self.flush()
+        return self._first - 1
 
     def note(self, what: int, consumer: int, seq: int) -> None:
         """Note one event."""
@@ -205,6 +234,15 @@ class QueueLog(QueueEvents):
         self._edition = 0
         self._base = 0
 
+    def arrive(self, kind: int, group: str, seq: int, size: int, persistent: bool) -> None:
+        """Note that a message is there, how large it is and whether it survives a restart."""
+        said = min(size, SIZE_MAX)
+        self.record(kind, group, said + PERSISTENT if persistent else said, seq)
+
+    def catch_up(self) -> bool:
+        """Wait for the log's writer."""
+        return self._log.taker.catch_up()
+
     def record(self, kind: int, group: str, consumer: int, seq: int) -> None:
         """Note one event."""
         log = self._log
@@ -215,19 +253,23 @@ class QueueLog(QueueEvents):
 
 
 class HostLog(EventSink):
-    """One virtual host's way into the log, which puts the host before its queues' names."""
+    """One virtual host's way into the log, which knows what stands before its queues' names."""
 
-    def __init__(self, log: EventLog, host: str) -> None:
+    def __init__(self, log: EventLog, start: str) -> None:
         self._log = log
-        self._host = host
+        self._start = start
 
     def of_queue(self, name: str) -> QueueEvents | None:
         """Give the place for a queue's events under its full name."""
-        return self._log.of_queue(self._host + HOST_MARK + name)
+        return self._log.place_of(self._start, name)
 
-    def of_host(self, host: str) -> EventSink:
+    def of_host(self, host: str, before: str = "", position: int = 0) -> EventSink:
         """Give the sink for another host."""
-        return self._log.of_host(host)
+        return self._log.of_host(host, before, position)
+
+    def hand_over(self) -> int:
+        """Hand over what has gathered, of all hosts."""
+        return self._log.hand_over()
 
 
 def _pattern(text: str) -> Pattern:
@@ -290,6 +332,16 @@ class EventWriter(ChunkTaker):
         self._backlog_bytes += len(chunk)
         self._push()
         return True
+
+    def catch_up(self) -> bool:
+        """Wait until half of the room is free; False if the child has ended."""
+        self._push()
+        while self._backlog_bytes > self._backlog_max // 2 and not self.failure:
+            if self._has_ended(PUSH_EVERY_S):
+                self._fail()
+            else:
+                self._push()
+        return not self.failure
 
     def close(self) -> None:
         """Write the rest, end the pipe and wait for the child's last file."""
@@ -357,6 +409,7 @@ def _check(directory: Path) -> None:
 
 def _close(directory: Path) -> None:
     """Let nobody else read the log; raises StoreError if that cannot be done."""
+    # Those of its hours are behind the directory's own modes, and in years they are many.
     files = list(directory.glob(FILES))
     close_to_others(directory, files)
     found = exposures(directory, files)

@@ -1,11 +1,13 @@
 """Messages: an event log turned from events into one row a message, and into a queue's load.
 
-    messages    run, queue, group_id, seq, enqueued, delivered (first), settled, consumer,
+    messages    origin, run, queue, group_id, seq, enqueued, delivered (first), settled, consumer,
                 deliveries; times in seconds since the epoch, null where it did not happen
     service     how long a consumer worked on it: from its delivery, or from the end of the
                 consumer's message before if that was later, to its own end
 
-A message from before the log's beginning has no `enqueued`.
+A message from before the log's beginning has no `enqueued`. A message that lives over restarts is
+one row: `origin` is the first run of all that had its store one after the other, and `run` the one
+in which it was settled, or seen last. A consumer's number holds within that run.
 """
 
 from __future__ import annotations
@@ -22,17 +24,43 @@ ENDS: Final = (EventKind.ACK, EventKind.REJECT)
 SERVICE_UNKNOWN_S: Final = 0.001  # for a queue of whose messages none was ever settled
 
 
+def with_origin(events: DataFrame) -> DataFrame:
+    """Add the first run of all that had one store; of a log that does not tell it, the run."""
+    links = events.select("run", "virtual_host", "predecessor").distinct().collect()
+    before = {(row.run, row.virtual_host): row.predecessor for row in links}
+    rows = [(*key, _origin(before, *key)) for key in before]
+    schema = "run string, virtual_host string, origin string"
+    known = F.broadcast(events.sparkSession.createDataFrame(rows, schema))
+    is_same = (events.run == known.run) & events.virtual_host.eqNullSafe(known.virtual_host)
+    return events.join(known, is_same).select(events["*"], known.origin)
+
+
+def _origin(before: dict[tuple[str, str | None], str | None], run: str, host: str | None) -> str:
+    seen = {run}
+    while True:
+        earlier = before.get((run, host))
+        if not earlier or earlier in seen or (earlier, host) not in before:
+            return run
+        run = earlier
+        seen.add(run)
+
+
 def messages(events: DataFrame) -> DataFrame:
     """Return one row for each message the log knows."""
     about = events.where(
         kind_is(EventKind.ENQUEUE, EventKind.DELIVER, *ENDS, EventKind.EXPIRE, EventKind.DROP)
     )
-    return about.groupBy("run", "queue", "group_id", "seq").agg(
-        F.min(_time_of(EventKind.ENQUEUE)).alias("enqueued"),
-        F.min(_time_of(EventKind.DELIVER)).alias("delivered"),
-        F.max(_time_of(*ENDS)).alias("settled"),
-        F.max(F.when(kind_is(*ENDS), F.col("consumer"))).alias("consumer"),
-        F.count(F.when(kind_is(EventKind.DELIVER), 1)).alias("deliveries"),
+    return (
+        with_origin(about)
+        .groupBy("origin", "queue", "group_id", "seq")
+        .agg(
+            F.max_by("run", F.struct(kind_is(*ENDS), "ts")).alias("run"),
+            F.min(_time_of(EventKind.ENQUEUE)).alias("enqueued"),
+            F.min(_time_of(EventKind.DELIVER)).alias("delivered"),
+            F.max(_time_of(*ENDS)).alias("settled"),
+            F.max(F.when(kind_is(*ENDS), F.col("consumer"))).alias("consumer"),
+            F.count(F.when(kind_is(EventKind.DELIVER), 1)).alias("deliveries"),
+        )
     )
 
 
@@ -44,7 +72,10 @@ def with_service(messages: DataFrame) -> DataFrame:
         .rowsBetween(Window.unboundedPreceding, -1)
     )
     known = F.greatest(F.lit(0.0), F.col("settled") - F.greatest("delivered", before))
-    measured = messages.withColumn("known", F.when(F.col("settled").isNotNull(), known))
+    # What nobody settled is no consumer's, and would all be one task's.
+    settled = messages.where("settled is not null").withColumn("known", known)
+    others = messages.where("settled is null").withColumn("known", F.lit(None).cast("double"))
+    measured = settled.unionByName(others)
     medians = measured.groupBy("queue").agg(F.percentile_approx("known", 0.5).alias("median"))
     service = F.coalesce("known", "median", F.lit(SERVICE_UNKNOWN_S)).alias("service")
     joined = measured.join(F.broadcast(medians), "queue", "left")

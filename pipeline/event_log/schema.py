@@ -8,14 +8,23 @@
     group_id   "" for none, and where it does not apply
     consumer   its number in the queue, 0 where it does not apply
     seq        the message's number in the queue, 0 where it does not apply
+    persistent, size     of a message that comes or is recovered: whether it survives a restart
+                         there, and the bytes of its content; else null
+    virtual_host         the id of the queue's virtual host
+    predecessor          the run that had this host's store before; "" if there was none
 
-A finished file is `events-RUN-EID.parquet`, where EID is the id of its first event. The name of a
-file that is being written begins with `_`, which Spark does not see. `covey.schema` in a file's
-metadata is the version of this table and of the kinds.
+Logs of schema 2 and before lack the last four columns: they read as null.
+
+A finished file is `date=YYYY-MM-DD/hour=HH/events-RUN-EID.parquet`, where EID is the id of its
+first event, and the directories are of this event's time, UTC. The name of a file that is being
+written begins with `_`, which Spark does not see. All that a reader needs is in the columns.
+`covey.schema` in a file's metadata is the version of this table and of the kinds, so that a newer
+one is refused.
 """
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Final
 
 import pyarrow as pa
@@ -34,6 +43,10 @@ ARROW_SCHEMA: Final = pa.schema(
         ("group_id", pa.string()),
         ("consumer", pa.int64()),
         ("seq", pa.int64()),
+        ("persistent", pa.bool_()),
+        ("size", pa.int64()),
+        ("virtual_host", pa.string()),
+        ("predecessor", pa.string()),
     ],
     {VERSION_KEY: str(SCHEMA_VERSION).encode()},
 )
@@ -42,13 +55,19 @@ RANGED: Final = ["run", "eid", "ts"]  # a row group tells the first and last of 
 
 SPARK_SCHEMA: Final = (
     "run string, eid long, ts timestamp, kind byte, queue string, group_id string,"
-    " consumer long, seq long"
+    " consumer long, seq long, persistent boolean, size long, virtual_host string,"
+    " predecessor string"
 )
 
 
 def finished_name(run: str, first_eid: int) -> str:
     """Name a finished file; names sort in the order of events."""
     return f"events-{run}-{first_eid:016d}.parquet"
+
+
+def hour_name(at: float) -> str:
+    """Name the directory of files that begin at a time, in seconds since the epoch."""
+    return datetime.fromtimestamp(at, UTC).strftime("date=%Y-%m-%d/hour=%H")
 
 
 def unfinished_name(run: str, first_eid: int) -> str:

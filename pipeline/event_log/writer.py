@@ -5,9 +5,9 @@
 `covey.core.events.event_log` says how a chunk is laid out. Chunks are kept as they came until there
 are enough for a row group. Then they become one table.
 
-A file is written under a name that readers do not see. It gets its own name when its footer is on
-disk, so every file that a reader sees is whole. A file is finished when it is large enough, old
-enough, or the pipe ends.
+A file is written under a name that readers do not see. It gets its own name, in the directory of
+its hour, when its footer is on disk. So every file that a reader sees is whole. A file is finished
+when it is large enough, old enough, when its hour is over, or the pipe ends.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 import select
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -23,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from covey.core.events.event import ENQUEUE, RECOVER
 from covey.core.events.event_log import (
     CODES,
     EVENT_BYTES,
@@ -30,12 +32,21 @@ from covey.core.events.event_log import (
     GROUP_SHIFT,
     HEADER,
     LENGTH,
+    LINE,
     MAGIC,
     MOMENT_BYTES,
     MOMENT_CODES,
+    PERSISTENT,
     QUEUE_SHIFT,
+    SIZE_MAX,
 )
-from covey.pipeline.event_log.schema import ARROW_SCHEMA, RANGED, finished_name, unfinished_name
+from covey.pipeline.event_log.schema import (
+    ARROW_SCHEMA,
+    RANGED,
+    finished_name,
+    hour_name,
+    unfinished_name,
+)
 
 ROW_GROUP_EVENTS: Final = 131_072  # 4 MB as they come; smaller row groups read slower
 BYTES_PER_ROW_GUESS: Final = 8  # compressed; for the size of what is not written yet
@@ -43,7 +54,11 @@ BYTES_PER_ROW_GUESS: Final = 8  # compressed; for the size of what is not writte
 # longer to find out that it is of no use than all the rest takes, and makes files four times as
 # long.
 RISING: Final = ["eid", "ts", "seq"]
-REPEATING: Final = ["run", "kind", "queue", "group_id", "consumer"]
+REPEATING: Final = [
+    *("run", "kind", "queue", "group_id", "consumer", "size", "virtual_host", "predecessor")
+]
+ARRIVALS: Final = (ENQUEUE, RECOVER)
+HOUR_S: Final = 3600
 READ_BYTES: Final = 1 << 20
 POLL_S: Final = 1.0  # how late an idle file may be finished
 
@@ -85,16 +100,21 @@ class Writer:
         self._sink: pa.NativeFile | None = None
         self._first_eid = 0
         self._opened_at = 0.0
+        self._began = 0.0  # the time of the first event
 
     def take(self, first_eid: int, flags: int, names: bytes, events: Events, now: float) -> None:
         """Take one chunk."""
         if flags & FORGET:
             self._write_row_group()
             self._names = [""]
+        began = float(events.time[0])
+        if self._first_eid and began // HOUR_S != self._began // HOUR_S:
+            self.finish()
         self._names += _names_in(names)
         if self._first_eid == 0:
             self._first_eid = first_eid
             self._opened_at = now
+            self._began = began
         self._pending.append((first_eid, events))
         self._pending_count += len(events.seq)
         if self._pending_count >= ROW_GROUP_EVENTS:
@@ -116,8 +136,13 @@ class Writer:
         self._sink.close()
         unfinished = self.directory / unfinished_name(self.run, self._first_eid)
         _sync(unfinished)
-        unfinished.rename(self.directory / finished_name(self.run, self._first_eid))
-        _sync(self.directory)  # or the machine's end might take the name away again
+        hour = self.directory / hour_name(self._began)
+        is_new = not hour.is_dir()
+        hour.mkdir(parents=True, exist_ok=True)
+        unfinished.rename(hour / finished_name(self.run, self._first_eid))
+        # Or the machine's end might take the name away again.
+        for place in (hour, hour.parent, self.directory) if is_new else (hour,):
+            _sync(place)
         self._parquet = None
         self._sink = None
         self._first_eid = 0
@@ -149,18 +174,32 @@ class Writer:
         events = Events(*(np.concatenate(column) for column in zip(*chunks, strict=True)))
         ids = [np.arange(first, first + len(chunk.seq)) for first, chunk in self._pending]
         names = pa.array(self._names, pa.string())
+        hosts, before, queues = (pa.array(part, pa.string()) for part in _parts_of(self._names))
         microseconds = np.rint(events.time * 1e6).astype("i8")
+        kind = (events.what & KIND_MASK).astype("i1")
+        queue = pa.array(events.what >> QUEUE_SHIFT & QUEUE_MASK)
+        is_other = ~np.isin(kind, ARRIVALS)
+        number = events.consumer.astype("i8")
         columns = [
             pa.repeat(self.run, len(events.seq)),
             pa.array(np.concatenate(ids)),
             pa.array(microseconds).cast(ARROW_SCHEMA.field("ts").type),
-            pa.array((events.what & KIND_MASK).astype("i1")),
-            names.take(pa.array(events.what >> QUEUE_SHIFT & QUEUE_MASK)),
+            pa.array(kind),
+            queues.take(queue),
             names.take(pa.array(events.what >> GROUP_SHIFT)),
-            pa.array(events.consumer.astype("i8")),
+            pa.array(np.where(is_other, number, 0)),
             pa.array(events.seq.astype("i8")),
+            pa.array(number >= PERSISTENT, mask=is_other),
+            pa.array(number & SIZE_MAX, mask=is_other),
+            hosts.take(queue),
+            before.take(queue),
         ]
         return pa.Table.from_arrays(columns, schema=ARROW_SCHEMA)
+
+
+def _parts_of(names: list[str]) -> Iterable[tuple[str, ...]]:
+    """Return host, run before and shown name of each name; a group's name has none of them."""
+    return zip(*([*name.split(LINE, 2), "", ""][:3] for name in names), strict=True)
 
 
 def _sync(path: Path) -> None:

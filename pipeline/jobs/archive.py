@@ -3,7 +3,11 @@
     DIR/messages      queue=.../day=.../*.parquet; read it with Spark, which passes over files of
                       batches that were not finished (`_spark_metadata` says which count)
     DIR/checkpoint    how far it is: call the job again with the same DIR and it goes on there
+    DIR/totals.json   what is there, by queue: only new files are counted
     DIR/archive.html
+
+`--format delta` (or another that the session knows) and `--table NAME` write a table instead, which
+other programs read right while the job runs.
 
 A queue is only looked at, unless `--trim` gives up what is safely archived. A topic keeps nothing.
 So the job makes a durable subscription `archive.TOPIC` the first time, which gathers what is sent
@@ -13,6 +17,7 @@ archiving.
 
 from __future__ import annotations
 
+import json
 import signal
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
@@ -22,10 +27,11 @@ from math import inf
 from pathlib import Path
 from threading import Event
 from types import FrameType
-from typing import Final
+from typing import Any, Final
+from urllib.parse import unquote
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -35,11 +41,15 @@ from covey.pipeline.datasource.options import Address, ReadOptions, parse_addres
 from covey.pipeline.datasource.source import CoveyDataSource
 from covey.pipeline.errors import PipelineError, one_line
 from covey.pipeline.job import Job, Task
+from covey.pipeline.places import Place, put_text, url_of
 from covey.pipeline.report import Report, bars
 
 TOPIC: Final = "/topic/"
 BATCH_ROWS: Final = 200_000  # one batch's files and replay stay of a size that is quickly done
 QUEUES_SHOWN: Final = 50
+PARQUET: Final = "parquet"
+TOTALS: Final = "totals.json"
+FIGURES: Final = ("messages", "size", "first", "last", "groups")
 ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 LOOK_EVERY_S: Final = 1
 
@@ -64,7 +74,7 @@ def check(options: Namespace) -> None:
 
 def run(task: Task) -> int:
     """Archive what is there, or what comes."""
-    out: Path = task.options.out
+    out: Place = task.options.out
     address = parse_address("--input", task.options.input)
     given = given_options(task.options.option)
     trims, rows = task.options.trim, task.options.batch_rows
@@ -75,14 +85,13 @@ def run(task: Task) -> int:
     task.progress.step(f"archiving {address.destination}")
     try:
         with alone(out):
-            query = start(task.spark, options, out, task.options.every)
-            _wait(query)
+            _wait(start(task, options))
     except PySparkException as error:
         raise PipelineError(one_line(error)) from error
-    rows = sum(progress["numInputRows"] for progress in query.recentProgress)
     task.progress.step("counting")
-    total = report(task.spark, out)
-    task.progress.answer(f"archive: {rows:,} messages now, {total:,} in all, in {out / 'messages'}")
+    now, total = count_new(task)
+    target = task.options.table or out / "messages"
+    task.progress.answer(f"archive: {now:,} messages now, {total:,} in all, in {target}")
     return 0
 
 
@@ -104,8 +113,14 @@ def source_options(
 
 
 @contextmanager
-def alone(out: Path) -> Iterator[None]:
-    """Let one job at a time work in a directory: two would write one checkpoint."""
+def alone(out: Place) -> Iterator[None]:
+    """Let one job at a time work in a directory: two would write one checkpoint.
+
+    Elsewhere than on this machine there is no lock; Spark then fails the second one's batches.
+    """
+    if not isinstance(out, Path):
+        yield
+        return
     out.mkdir(parents=True, exist_ok=True)
     with (out / ".lock").open("w") as lock:  # its end frees it, however it comes
         try:
@@ -132,21 +147,23 @@ def gather(topic: str, options: ReadOptions) -> None:
         client.subscribe(topic, [("durable-subscription-name", name), ("credit", "0,0")])
 
 
-def start(
-    spark: SparkSession, options: dict[str, str], out: Path, every_s: float
-) -> StreamingQuery:
+def start(task: Task, options: dict[str, str]) -> StreamingQuery:
     """Start the stream: up to what is there now, or on and on."""
-    rows = spark.readStream.format("covey").options(**options).load()
+    out, every_s = task.options.out, task.options.every
+    rows = task.spark.readStream.format("covey").options(**options).load()
     dated = rows.withColumn("day", F.to_date(F.coalesce("ts", F.current_timestamp())))
     writer = (
-        dated.writeStream.format("parquet")
+        dated.writeStream.format(task.options.format)
         .partitionBy("queue", "day")
-        .option("path", str(out / "messages"))
-        .option("checkpointLocation", str(out / "checkpoint"))
+        .option("checkpointLocation", url_of(out / "checkpoint"))
     )
     if every_s:
-        return writer.trigger(processingTime=f"{every_s} seconds").start()
-    return writer.trigger(availableNow=True).start()
+        writer = writer.trigger(processingTime=f"{every_s} seconds")
+    else:
+        writer = writer.trigger(availableNow=True)
+    if task.options.table:
+        return writer.toTable(task.options.table)
+    return writer.option("path", url_of(out / "messages")).start()
 
 
 def _wait(query: StreamingQuery) -> None:
@@ -169,45 +186,144 @@ def _wait(query: StreamingQuery) -> None:
             signal.signal(number, handler)
 
 
-def archived(spark: SparkSession, out: Path) -> DataFrame:
+def archived(spark: SparkSession, out: Place) -> DataFrame:
     """Return everything that was ever archived into a directory."""
     place = out / "messages"
-    place.mkdir(parents=True, exist_ok=True)
-    schema = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in SCHEMA)
-    return spark.read.schema(f"{schema}, day date").parquet(str(place))
+    if isinstance(place, Path):
+        place.mkdir(parents=True, exist_ok=True)
+    return spark.read.schema(_schema()).parquet(url_of(place))
 
 
-def report(spark: SparkSession, out: Path) -> int:
-    """Write the page; return how many messages there are."""
-    found = (
-        archived(spark, out)
-        .groupBy("queue")
-        .agg(
-            F.count("*").alias("messages"),
-            F.sum(F.length("value")).alias("size"),
-            F.min("seq").alias("first"),
-            F.max("seq").alias("last"),
-            F.countDistinct("group_id").alias("groups"),
-        )
-        .orderBy(F.desc("messages"))
-        .collect()
+def _schema() -> str:
+    columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in SCHEMA)
+    return f"{columns}, day date"
+
+
+def count_new(task: Task) -> tuple[int, int]:
+    """Count what is new since the last call; return that and all there is."""
+    out = task.options.out
+    file = out / TOTALS
+    known: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    queues: dict[str, dict[str, Any]] = known.get("queues", {})
+    before = sum(one["messages"] for one in queues.values())
+    new, seen = new_rows(task, known)
+    if new is not None:
+        for row in summed(new).collect():
+            queues[row.queue] = added(queues.get(row.queue), row)
+    put_text(file, json.dumps({"queues": queues, **seen}))
+    total = sum(one["messages"] for one in queues.values())
+    show(queues, total, out, str(task.options.table or out / "messages"))
+    return total - before, total
+
+
+def new_rows(task: Task, known: dict[str, Any]) -> tuple[DataFrame | None, dict[str, Any]]:
+    """Return the rows that were not counted yet, and what to remember of them.
+
+    Of plain Parquet those are the files of batches since then, as Spark's own list of them says. Of
+    a table those are the rows above the last number of each queue.
+    """
+    spark, out, options = task.spark, task.options.out, task.options
+    if options.table or options.format != PARQUET or not isinstance(out, Path):
+        if options.table:
+            rows = spark.read.table(options.table)
+        else:
+            rows = spark.read.format(options.format).load(url_of(out / "messages"))
+        lasts = {name: one["last"] for name, one in known.get("queues", {}).items()}
+        if lasts:
+            pairs = [F.lit(item) for pair in lasts.items() for item in pair]
+            known_last = F.coalesce(F.create_map(*pairs)[F.col("queue")], F.lit(-1))
+            rows = rows.where(F.col("seq") > known_last)
+        return rows, {}
+    files, last = finished_files(out / "messages", known.get("batch", -1))
+    if not files:
+        return None, {"batch": last}
+    reader = spark.read.schema(_schema()).option("basePath", url_of(out / "messages"))
+    return reader.parquet(*files), {"batch": last}
+
+
+def finished_files(messages: Path, after: int) -> tuple[list[str], int]:
+    """Return the files of batches after one, as Spark has noted them, and the last batch.
+
+    Spark puts the notes of ten batches together in one, which repeats all before. The note of each
+    batch stays for a while besides. Where it is gone, the batch is told by what that note has and
+    the one before it has not.
+    """
+    notes = {
+        (int(note.name.removesuffix(".compact")), note.name.endswith(".compact")): note
+        for note in (messages / "_spark_metadata").glob("[0-9]*")
+    }
+    if not notes:
+        return [], after
+    last = max(number for number, _ in notes)
+    whole = max((number for number, is_whole in notes if is_whole and number <= after), default=-1)
+    base = max((number for number, is_whole in notes if is_whole), default=-1)
+    files: dict[str, None] = {}
+    if base > after:
+        files |= dict.fromkeys(_paths(notes[base, True]))
+        if whole >= 0:
+            for path in _paths(notes[whole, True]):
+                files.pop(path, None)
+        begin = whole + 1
+        for number in range(begin, after + 1):
+            note = notes.get((number, False))
+            for path in _paths(note) if note is not None else ():
+                files.pop(path, None)
+    for number in range(max(base, after) + 1, last + 1):
+        files |= dict.fromkeys(_paths(notes[number, False]))
+    return list(files), last
+
+
+def _paths(note: Path) -> list[str]:
+    return [unquote(json.loads(line)["path"]) for line in note.read_text().splitlines()[1:]]
+
+
+def summed(rows: DataFrame) -> DataFrame:
+    """Return figures of rows by queue."""
+    return rows.groupBy("queue").agg(
+        F.count("*").alias("messages"),
+        F.sum(F.length("value")).alias("size"),
+        F.min("seq").alias("first"),
+        F.max("seq").alias("last"),
+        F.approx_count_distinct("group_id").alias("groups"),
     )
+
+
+def added(known: dict[str, Any] | None, row: Row) -> dict[str, Any]:
+    """Return a queue's figures with those of new rows."""
+    if known is None:
+        return {name: row[name] for name in FIGURES}
+    return {
+        "messages": known["messages"] + row.messages,
+        "size": known["size"] + (row.size or 0),
+        "first": min(known["first"], row["first"]),
+        "last": max(known["last"], row["last"]),
+        "groups": max(known["groups"], row.groups),
+    }
+
+
+def show(queues: dict[str, dict[str, Any]], total: int, out: Place, target: str) -> None:
+    """Write the page."""
+    found = sorted(queues.items(), key=lambda item: (-item[1]["messages"], item[0]))
     page = Report("Archive")
-    page.text(f"{sum(row.messages for row in found):,} messages in {out / 'messages'}")
-    page.table(
-        ("queue", "messages", "bytes", "first number", "last number", "groups"),
-        [(row.queue, row.messages, row.size, row.first, row.last, row.groups) for row in found],
-    )
+    page.lead(f"{total:,} messages in {target}")
     if found:
         shown = found[:QUEUES_SHOWN]
-        names = [row.queue for row in shown]
-        page.figure(bars(names, [row.messages for row in shown], "messages"), "messages by queue")
-    page.write(out / "archive.html")
-    return sum(row.messages for row in found)
+        counts = [one["messages"] for _, one in shown]
+        page.figure(bars([name for name, _ in shown], counts, "messages"), "messages by queue")
+    page.table(
+        ("queue", "messages", "bytes", "first number", "last number", "groups"),
+        [(name, *(one[key] for key in FIGURES)) for name, one in found],
+        {"groups": "the most that one call has seen, estimated", "bytes": "of the bodies"},
+    )
+    page.write(out, "archive")
 
 
 def add_options(parser: ArgumentParser) -> None:
     """Add how long to go on, and what to leave behind."""
+    parser.add_argument(
+        "--format", default=PARQUET, metavar="F", help="as in delta, where the session knows it"
+    )
+    parser.add_argument("--table", default="", metavar="NAME", help="write a table of the catalog")
     parser.add_argument(
         "--trim", action="store_true", help="remove from the queue what is safely archived"
     )

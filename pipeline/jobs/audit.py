@@ -1,159 +1,381 @@
-"""audit: does an event log show that the broker kept its promises?
+"""audit: was every promise kept? Exit code 0 if so, 1 if not.
 
-The log is dealt out by group (`event_log.partition`), and each share is judged where it lands
-(`audit_judge`, by the rules of `audit_rules`). Event ids without a gap show that the log itself is
-whole. A gap is a violation too, for what it hides cannot be judged.
+    figures     one pass over the log: its runs, what is missing, which runs go on with one store
+    judging     each group's events come together in one task, in their order (`audit_judge`)
+    violations  a table with all that was found; the page shows the first with their evidence
+
+Spark sorts, and spills what memory has no room for. So a task needs the same memory for a group of
+any length. What is about a whole queue goes to every task, for each of its groups must know it.
+Messages without a group promise nothing about each other: they are spread over `PLAIN_PARTS`.
+
+With `--state` only new files are read, and the state is kept for the next call. With `--follow` the
+job goes on like this until it is interrupted, or until the first violation if asked so.
 """
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
-from collections.abc import Iterable, Iterator
-from itertools import islice
-from pathlib import Path
-from shutil import rmtree
-from typing import Final
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import partial
+from itertools import count
+from typing import Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.storagelevel import StorageLevel
 
-from covey.pipeline.event_log.partition import Dealt, Piece, Run, deal, gaps_of, pieces_of, runs_of
-from covey.pipeline.event_log.reader import check_input
+from covey.core.events.event import KIND_NAMES, EventKind
+from covey.core.events.event_log import HOST_MARK
+from covey.pipeline.errors import PipelineError
+from covey.pipeline.event_log.histories import History, LogFigures, figures_of, histories_of, placed
+from covey.pipeline.event_log.reader import (
+    add_log_options,
+    check_input,
+    find_files,
+    kind_is,
+    period_of,
+    read_files,
+    read_log,
+    read_table,
+)
 from covey.pipeline.job import Job, Task
-from covey.pipeline.jobs.audit_judge import FOUND_ARROW, Event, Proven, draw, judge, show
-from covey.pipeline.jobs.audit_rules import PROMISES
-from covey.pipeline.report import Report
+from covey.pipeline.jobs import audit_state
+from covey.pipeline.jobs.audit_judge import (
+    FOUND_SCHEMA,
+    ROW_NAMES,
+    SAVED,
+    STATE_KIND,
+    UNJUDGED,
+    Book,
+    judge_rows,
+)
+from covey.pipeline.jobs.audit_page import (
+    EVENT_SCHEMA,
+    GAP,
+    SHOWN_MAX,
+    UNJUDGED_SHOWN,
+    Proven,
+    notes_of,
+    page_of,
+    proven_of,
+    sentence_of,
+)
+from covey.pipeline.jobs.audit_rules import MESSAGE_KINDS, QUEUE_KINDS, STICKY
+from covey.pipeline.jobs.audit_sieve import QUEUE_PART
+from covey.pipeline.jobs.audit_state import State
+from covey.pipeline.places import place_of, put_text, url_of
 from covey.pipeline.spark import parallelism
 
-GAP: Final = "gap"
-JUDGED: Final = PROMISES | {GAP: "the log itself is whole"}
-
-SHARES_PER_CORE: Final = 2  # groups are not alike, and a core that is done early takes another
-EVENTS_PER_SHARE: Final = 1_000_000  # some 150 MB of a Python worker
-SHOWN_MAX: Final = 100  # violations shown with their evidence; the table has them all
-PICTURES_MAX: Final = 5  # of violations that also get a picture: each costs a tenth of a second
-
-
-def find_violations(
-    spark: SparkSession, pieces: list[Piece], runs: list[Run], directory: Path
-) -> None:
-    """Write every broken promise of a log's events, each share a file of its own."""
-    begins_whole = {run.run: run.first_eid == 1 for run in runs}
-    events = sum(run.events for run in runs)
-    shares = max(SHARES_PER_CORE * parallelism(spark), -(-events // EVENTS_PER_SHARE))
-
-    def deal_out(number: int) -> Iterator[Dealt]:
-        return deal(pieces[number], shares)
-
-    def judge_share(share: int, dealt: Iterable[Dealt]) -> Iterator[int]:
-        found = judge(dealt, begins_whole)
-        pq.write_table(found, directory / f"share-{share:05}.parquet")
-        yield found.num_rows
-
-    numbers = spark.sparkContext.parallelize(range(len(pieces)), min(len(pieces), shares))
-    dealt = numbers.flatMap(deal_out).partitionBy(shares, int)
-    dealt.mapPartitionsWithIndex(judge_share).count()
+SHARES_PER_CORE: Final = 4
+EVENTS_PER_SHARE: Final = 20_000_000  # more shares are more copies of what every one must know
+PLAIN_PARTS: Final = 64  # more than a machine has cores, few enough to be cheap
+FIRST_SLOT: Final = -(1 << 63)
+LEFT_OUT: Final = (EventKind.REVOKE, EventKind.START)
+FOLLOW_S: Final = 15.0
+TABLE: Final = ("violation", "run", "queue", "group_id", "eid", "seq", "consumer", "detail")
 
 
-def find_gaps(pieces: list[Piece]) -> pa.Table:
-    """Return the first places where events are missing, as violations."""
-    rows = [
-        {
-            "violation": GAP,
-            "run": run,
-            "queue": "",
-            "group_id": "",
-            "eid": last + 1,
-            "seq": 0,
-            "consumer": 0,
-            "detail": f"events {first} to {last} are missing",
-            "evidence": [],
-        }
-        for run, first, last in islice(gaps_of(pieces), SHOWN_MAX)
-    ]
-    return pa.Table.from_pylist(rows, FOUND_ARROW)
+class Audited(NamedTuple):
+    """What an audit has found."""
+
+    figures: LogFigures
+    histories: list[History]
+    found: DataFrame  # violations, what cannot be judged, and states, in no order
+    queue_rows: DataFrame
+
+
+def audited(
+    spark: SparkSession, events: DataFrame, state: State | None = None, kept: str = ""
+) -> Audited:
+    """Judge events; those of a state are judged already."""
+    known = state or State()
+    figures = known.merged(figures_of(events))
+    histories = histories_of(figures, known.numbers)
+    sticky = [name for name, texts in figures.policies.items() if texts <= set(STICKY)]
+    bucketed = [name for name in sticky if "hash-buckets" in figures.policies[name]]
+    rows = placed(events, histories).withColumn("name", F.substring_index("queue", HOST_MARK, -1))
+    queue_rows = rows.where(_is_about_queue(bucketed)).select(*_columns())
+    group_rows = rows.where(_is_about_group(sticky)).select(*_columns())
+    if state is not None:
+        place = place_of(kept)
+        known_rows = audit_state.queues_of(spark, place, state)
+        queue_rows = queue_rows.unionByName(known_rows, allowMissingColumns=True)
+    book = Book(
+        histories,
+        state is not None,
+        audit_state.settled(histories, known),
+        known.given,
+    )
+    shares = shares_of(spark, figures)
+    dealt = _dealt(group_rows, queue_rows, shares)
+    if state is not None:
+        saved = audit_state.groups_of(spark, place_of(kept), state)
+        dealt = dealt.unionByName(_saved_rows(saved, shares), allowMissingColumns=True)
+    ordered = (
+        dealt.repartitionById(shares, "share")
+        .sortWithinPartitions(*ROW_NAMES[:6])
+        .select(*ROW_NAMES)
+    )
+    found = ordered.mapInArrow(partial(_judge, book), FOUND_SCHEMA)
+    return Audited(figures, histories, found, queue_rows)
+
+
+def _judge(book: Book, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return judge_rows(batches, book)
+
+
+def shares_of(spark: SparkSession, figures: LogFigures) -> int:
+    """Return into how many tasks the groups are dealt out."""
+    events = sum(figures.kinds.values())
+    return max(SHARES_PER_CORE * parallelism(spark), -(-events // EVENTS_PER_SHARE))
+
+
+def _is_about_queue(bucketed: list[str]) -> Column:
+    is_about = kind_is(*QUEUE_KINDS) & ~kind_is(EventKind.START)
+    is_about |= kind_is(EventKind.RECOVER) & (F.col("seq") == 0)
+    # One group's end frees its bucket, and with it others.
+    frees_bucket = kind_is(EventKind.GROUP_CLOSE, EventKind.SPILL)
+    return is_about | frees_bucket & F.col("name").isin(bucketed)
+
+
+def _is_about_group(sticky: list[str]) -> Column:
+    others = [kind for kind in KIND_NAMES if kind not in (*MESSAGE_KINDS, *QUEUE_KINDS, *LEFT_OUT)]
+    is_message = kind_is(*MESSAGE_KINDS) & (F.col("seq") > 0)
+    return is_message | kind_is(*others) & F.col("name").isin(sticky)
+
+
+def _columns() -> list[Column | str]:
+    names = ["history", "name", "group_id", "pos", "consumer", "seq", "persistent"]
+    return [*names, F.col("kind").cast("int").alias("kind")]
+
+
+def _dealt(group_rows: DataFrame, queue_rows: DataFrame, shares: int) -> DataFrame:
+    """Return the rows with the task that gets them."""
+    is_plain = F.col("group_id") == ""
+    part = F.when(is_plain, F.pmod("seq", F.lit(PLAIN_PARTS))).otherwise(0).cast("int")
+    parted = group_rows.withColumn("part", part).withColumn("slot", _slot())
+    mine = parted.withColumn("share", F.pmod("slot", F.lit(shares)).cast("int"))
+    every = F.explode(F.sequence(F.lit(0), F.lit(shares - 1))).alias("share")
+    # The text of such an event stands elsewhere: these rows are sorted by their position alone.
+    for_all = (
+        queue_rows.withColumn("state", F.col("group_id"))
+        .withColumn("group_id", F.lit(""))
+        .select("*", F.lit(QUEUE_PART).alias("part"), F.lit(FIRST_SLOT).alias("slot"), every)
+    )
+    return mine.unionByName(for_all, allowMissingColumns=True)
+
+
+def _slot() -> Column:
+    hashed = F.xxhash64("history", "name", "group_id", "part")
+    return F.greatest(hashed, F.lit(FIRST_SLOT + 1))
+
+
+def _saved_rows(saved: DataFrame, shares: int) -> DataFrame:
+    return (
+        saved.withColumn("slot", _slot())
+        .withColumn("share", F.pmod("slot", F.lit(shares)).cast("int"))
+        .withColumn("pos", F.lit(-1).cast("long"))
+        .withColumn("kind", F.lit(STATE_KIND))
+    )
 
 
 def run(task: Task) -> int:
     """Audit a log: 0 if all promises were kept, 1 if not."""
+    if task.options.follow:
+        return follow(task)
+    if task.options.state:
+        return advance(task)
     task.progress.step("reading the log")
-    pieces = pieces_of(task.options.input)
-    runs = runs_of(pieces)
-    task.progress.step(f"judging {sum(run.events for run in runs):,} events")
-    table = task.options.out / "violations"
-    rmtree(table, ignore_errors=True)
-    table.mkdir(parents=True)
-    find_violations(task.spark, pieces, runs, table)
-    gaps = find_gaps(pieces)
-    if gaps.num_rows:
-        pq.write_table(gaps, table / "gaps.parquet")
-    counts = _counts(table)
-    report = _report(task.options.input, runs, counts, _earliest(table))
-    report.write(task.options.out / "audit.html")
-    task.progress.answer(_sentence(runs, counts))
+    events = read_log(task.spark, task.options)
+    return conclude(task, events, audited(task.spark, events))
+
+
+def advance(task: Task, *, is_quiet: bool = False) -> int:
+    """Audit what is new in a log, and keep the state."""
+    options = task.options
+    place = place_of(options.state)
+    state = audit_state.load(place)
+    events = new_events(task.spark, options, state)
+    if events is None:
+        if not is_quiet:
+            task.progress.answer(f"audit: nothing new in {options.input}")
+        return 0
+    task.progress.step("reading what is new")
+    result = audited(task.spark, events, state, options.state)
+    code = conclude(task, events, result, is_quiet=is_quiet, before=state)
+    saved = result.found.where(F.col("violation") == SAVED).select(
+        F.col("run").cast("int").alias("history"),
+        F.col("queue").alias("name"),
+        "group_id",
+        "part",
+        F.col("detail").alias("state"),
+    )
+    numbers = {one.number: one.host for one in result.histories}
+    given = placed(events, result.histories).where(kind_is(EventKind.ENQUEUE, EventKind.RECOVER))
+    highest = given.groupBy("history", F.substring_index("queue", HOST_MARK, -1)).agg(F.max("seq"))
+    known = {f"{numbers[row[0]]}/{row[1]}": row[2] + 1 for row in highest.collect()}
+    state.figures = result.figures
+    queues = audit_state.still_there(result.queue_rows)
+    audit_state.save(place, state, saved, queues, known)
+    result.found.unpersist()
+    return code
+
+
+def new_events(spark: SparkSession, options: Namespace, state: State) -> DataFrame | None:
+    """Return the events that a state does not know; None if there are none."""
+    period = period_of(options)
+    if options.table:
+        events = state.unread(period.cut(read_table(spark, options.table)))
+        return None if events.isEmpty() else events
+    files = state.new_of(find_files(spark, options.input, period))
+    if not files:
+        return None
+    events = read_files(spark, [file.path for file in files])
+    return period.cut(state.unread(events))
+
+
+def conclude(
+    task: Task,
+    events: DataFrame,
+    result: Audited,
+    *,
+    is_quiet: bool = False,
+    before: State | None = None,
+) -> int:
+    """Write the table and the page; return the exit code."""
+    spark, out = task.spark, task.options.out
+    figures = result.figures
+    judged = sum(run.events for run in figures.runs)
+    task.progress.step(f"judging {judged:,} events")
+    found = result.found.persist(StorageLevel.MEMORY_AND_DISK)
+    counted = found.groupBy("violation").count().collect()
+    counts = {row.violation: row["count"] for row in counted}
+    counts.pop(SAVED, None)
+    unjudged = counts.pop(UNJUDGED, 0)
+    if figures.gaps:
+        counts[GAP] = len(figures.gaps)
+    violations = found.where(~F.col("violation").isin(SAVED, UNJUDGED)).select(*TABLE)
+    if figures.gaps:
+        violations = violations.unionByName(gap_rows(spark, figures))
+    first = violations.orderBy("run", "eid").limit(SHOWN_MAX).collect() if counts else []
+    shown = proven_of(events, first)
+    task.progress.step("writing")
+    with_evidence(spark, violations, shown).write.mode("overwrite").parquet(
+        url_of(out / "violations")
+    )
+    strange = found.where(F.col("violation") == UNJUDGED).select(*TABLE) if unjudged else None
+    told = strange.orderBy("run", "eid").limit(UNJUDGED_SHOWN).collect() if strange else []
+    notes = notes_of(figures, result.histories, unjudged)
+    page = page_of(input_of(task.options), figures, counts, shown, notes, told)
+    page.write(out, "audit")
+    if before is None:
+        found.unpersist()
+    if not is_quiet or counts:
+        task.progress.answer(sentence_of(figures.runs, counts))
+        for note in notes:
+            task.progress.note(note)
     return 1 if counts else 0
 
 
-def _counts(table: Path) -> dict[str, int]:
-    kinds = pq.read_table(table, columns=["violation"])["violation"]
-    return {row["values"]: row["counts"] for row in pc.value_counts(kinds).to_pylist()}
+def input_of(options: Namespace) -> str:
+    """Return what was audited, for people."""
+    return f"table {options.table}" if options.table else str(options.input)
 
 
-def _earliest(table: Path) -> list[Proven]:
-    ordered = pq.read_table(table).sort_by([("run", "ascending"), ("eid", "ascending")])
-    rows = ordered.slice(0, SHOWN_MAX).to_pylist()
-    for row in rows:
-        row["evidence"] = [Event(**event) for event in row["evidence"]]
-    return [Proven(**row) for row in rows]
+def gap_rows(spark: SparkSession, figures: LogFigures) -> DataFrame:
+    """Return the first places where events are missing, as violations."""
+    rows = [
+        (GAP, gap.run, "", "", gap.last + 1, 0, 0, f"events {gap.first} to {gap.last} are missing")
+        for gap in figures.gaps
+    ]
+    schema = ", ".join(part for part in FOUND_SCHEMA.split(",") if "part int" not in part)
+    return spark.createDataFrame(rows, schema)
 
 
-def _sentence(runs: list[Run], counts: dict[str, int]) -> str:
-    judged = f"{sum(run.events for run in runs):,} events of {len(runs)} run{'s' * (len(runs) > 1)}"
-    if not counts:
-        return f"audit: {judged}: every promise was kept"
-    found = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
-    return f"audit: {judged}: BROKEN: {found}"
-
-
-def _report(place: str, runs: list[Run], counts: dict[str, int], shown: list[Proven]) -> Report:
-    report = Report("Audit of an event log")
-    report.text(f"Input: {place}")
-    report.verdict(_sentence(runs, counts), is_good=not counts)
-    report.heading("Promises")
-    promises = [(text, kind, counts.get(kind, 0)) for kind, text in JUDGED.items()]
-    report.table(("what was promised", "violation", "found"), promises)
-    report.heading("Runs")
-    report.table(
-        ("run", "first event", "last event", "events", "from", "to"),
-        [
-            (run.run, run.first_eid, run.last_eid, run.events, str(run.began), str(run.ended))
-            for run in runs
-        ],
+def with_evidence(spark: SparkSession, violations: DataFrame, shown: list[Proven]) -> DataFrame:
+    """Return the table with the evidence of those that were looked up."""
+    keys = ["violation", "run", "queue", "group_id", "eid", "seq", "consumer"]
+    rows = {proven[:7]: (*proven[:7], proven.evidence) for proven in shown if proven.evidence}
+    schema = (
+        "violation string, run string, queue string, group_id string, eid long, seq long,"
+        f" consumer long, evidence {EVENT_SCHEMA}"
     )
-    late = [run.run for run in runs if run.first_eid > 1]
-    if late:
-        report.text(
-            f"The log does not have the beginning of {', '.join(late)}: what was on the queues"
-            " then is judged from its first event on."
-        )
-    if shown:
-        report.heading(f"Violations (the first {len(shown)} of {sum(counts.values())})")
-    for number, proven in enumerate(shown):
-        show(report, proven)
-        if number < PICTURES_MAX:
-            draw(report, proven)
-    return report
+    known = F.broadcast(spark.createDataFrame(list(rows.values()), schema))
+    joined = violations.join(known, keys, "left")
+    empty = F.array().cast(EVENT_SCHEMA)
+    return joined.select(*TABLE, F.coalesce("evidence", empty).alias("evidence"))
+
+
+def follow(task: Task) -> int:
+    """Audit what is new, again and again; tell of each violation at once."""
+    options = task.options
+    code = 0
+    for number in count(1):
+        began = time.monotonic()
+        code = advance(task, is_quiet=True) or code
+        _tell_metrics(task, code)
+        if (code and options.stop_at_first) or number == options.rounds:
+            break
+        task.progress.step("waiting for new files")
+        time.sleep(max(0.0, options.follow - (time.monotonic() - began)))
+    return code
+
+
+def _tell_metrics(task: Task, code: int) -> None:
+    """Write what a Prometheus node exporter's text collector reads."""
+    state = audit_state.load(place_of(task.options.state))
+    events = sum(run.events for run in state.figures.runs)
+    ended = max((run.ended for run in state.figures.runs), default=None)
+    behind = (datetime.now(UTC) - ended.astimezone(UTC)).total_seconds() if ended else 0.0
+    text = (
+        "# TYPE covey_audit_events_total counter\n"
+        f"covey_audit_events_total {events}\n"
+        "# TYPE covey_audit_broken gauge\n"
+        f"covey_audit_broken {code}\n"
+        "# TYPE covey_audit_behind_seconds gauge\n"
+        f"covey_audit_behind_seconds {behind:.0f}\n"
+    )
+    put_text(task.options.out / "audit.prom", text)
+
+
+def check(options: Namespace) -> None:
+    """Look at the input and the options before Spark is started."""
+    check_input(options)
+    if options.follow < 0:
+        raise PipelineError(f"--follow {options.follow}: seconds above 0 are meant")
+    if options.follow and not options.state:
+        raise PipelineError("--follow: name a --state, in which it keeps how far it is")
+    if options.stop_at_first and not options.follow:
+        raise PipelineError("--stop-at-first: it goes with --follow")
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add nothing: an audit has no choices."""
+    """Add which part of the log, and whether to go on."""
+    add_log_options(parser)
+    parser.add_argument(
+        "--state", default="", metavar="DIR", help="read new files only; keep here what is known"
+    )
+    parser.add_argument(
+        "--follow",
+        type=float,
+        nargs="?",
+        const=FOLLOW_S,
+        default=0.0,
+        metavar="S",
+        help=f"go on, and look every S seconds (default {FOLLOW_S:.0f}) until interrupted",
+    )
+    parser.add_argument(
+        "--stop-at-first", action="store_true", help="end with exit code 1 at a violation"
+    )
+    parser.add_argument("--rounds", type=int, default=0, metavar="N", help="end after N looks")
 
 
 JOB: Final = Job(
     "prove from an event log that order held; exit code 1 if it did not",
     add_options,
-    check_input,
+    check,
     run,
 )

@@ -14,18 +14,22 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from covey.core.events.event import EventKind
 from covey.pipeline.errors import PipelineError
 from covey.pipeline.event_log.messages import messages, with_service
-from covey.pipeline.event_log.reader import check_input, kind_is, lasting, read_log
+from covey.pipeline.event_log.reader import (
+    add_log_options,
+    check_input,
+    kind_is,
+    lasting,
+    read_log,
+)
 from covey.pipeline.job import Job, Task, numbers_of, whole_numbers_of
 from covey.pipeline.jobs.plan_rehearsal import (
     PLAN_ARROW,
@@ -35,6 +39,7 @@ from covey.pipeline.jobs.plan_rehearsal import (
     default_policies,
     rehearse,
 )
+from covey.pipeline.places import url_of
 from covey.pipeline.report import Report, compared
 
 NOISE: Final = 0.05
@@ -46,6 +51,31 @@ PANELS: Final = {
     "moved_up": "moved: joined",
     "moved_down": "moved: left",
     "entries_max": "entries kept",
+}
+SHOWN: Final = {
+    **PANELS,
+    "moves": "moves",
+    "redelivered": "redelivered",
+    "order_lost": "order lost",
+}
+MEANINGS: Final = {
+    "makespan_s": "seconds from the first arrival until the last message was done",
+    "wait_p95_s": "one message in twenty waited longer than this for its delivery",
+    "balance": "how much more the busiest consumer did than the mean; 1 is even",
+    "moved_up": "groups that changed their consumer after one joined",
+    "moved_down": "groups that changed their consumer after one left",
+    "entries_max": "owners, buckets or ring points that the policy had to remember",
+    "moves": "changes of a group's consumer altogether",
+    "redelivered": "messages that were delivered again, since their consumer left with them",
+    "order_lost": "messages that were delivered before an earlier one of their group; must be 0",
+}
+REASONS: Final = {
+    "order_lost": "messages out of order:",
+    "makespan_s": "all is done after",
+    "wait_p95_s": "19 of 20 messages wait less than",
+    "moved_up": "groups that move when a consumer joins:",
+    "moved_down": "groups that move when a consumer leaves:",
+    "entries_max": "entries to remember:",
 }
 UNGROUPED_SHOWN: Final = 10
 QUEUES_MAX: Final = 200  # a report nobody reads; name the queues that matter instead
@@ -95,8 +125,13 @@ def run(task: Task) -> int:
         for policy, consumers, speed in product(options.policies, options.consumers, options.speed)
     ]
     task.progress.step("reading the log")
-    events = lasting(read_log(task.spark, options.input))
-    queues, ungrouped = queues_of(events)
+    events = lasting(read_log(task.spark, options))
+    queues, ungrouped, unread = queues_of(events)
+    if unread:
+        sentence = f"plan: nobody consumed, so there is nothing to go by: {_listed(unread)}"
+        task.progress.answer(sentence)
+    if unread and not queues:
+        raise PipelineError("--input: of no queue with groups a message was consumed in this log")
     if not queues:
         raise PipelineError(f"--input {options.input}: no message of a group came in this log")
     if len(queues) > QUEUES_MAX:
@@ -106,9 +141,10 @@ def run(task: Task) -> int:
     results = rehearse(arrivals_of(grouped), queues, scenarios)
     tried = [str(policy) for policy in options.policies]
     results.sort(key=lambda row: tried.index(row["policy"]))  # Spark gives them in any order
-    _write_table(results, options.out / "plan")
+    frame = task.spark.createDataFrame(pa.Table.from_pylist(results, PLAN_ARROW))
+    frame.coalesce(1).write.mode("overwrite").parquet(url_of(options.out / "plan"))
     report = Report("Plan: group policies compared")
-    report.text(f"Input: {options.input}")
+    report.text(f"Input: {options.table or options.input}")
     toml = []
     for queue in queues:
         rows = [row for row in results if row["queue"] == queue]
@@ -117,6 +153,8 @@ def run(task: Task) -> int:
         rows.sort(key=lambda row: (row["consumers"], row["speed"], places[row["policy"]]))
         toml.append(Policy.parse(ranking[0].policy).toml(queue))
         task.progress.answer(_show(report, queue, ranking, rows))
+    if unread:
+        report.text(f"Nobody consumed, so there is nothing to go by: {_listed(unread)}.")
     if ungrouped:
         sentence = f"plan: no policy is needed where no message has a group: {_listed(ungrouped)}"
         report.text(sentence)
@@ -124,27 +162,36 @@ def run(task: Task) -> int:
     text = "\n".join(dict.fromkeys(toml))  # two hosts may have a queue of one name
     report.heading("Configuration")
     report.code(text)
-    report.write(options.out / "plan.html")
+    report.write(options.out, "plan")
     task.progress.answer(f"\n{text}")
     return 0
 
 
-def queues_of(events: DataFrame) -> tuple[dict[str, int], list[str]]:
-    """Return the queues to which groups came, with how many messages, and the others, by name."""
-    arrived = events.where(kind_is(EventKind.ENQUEUE)).groupBy("queue")
-    counted = arrived.agg(F.count("*"), F.count_if(F.col("group_id") != ""))
-    rows = sorted(counted.collect())
-    return {row[0]: row[1] for row in rows if row[2]}, [row[0] for row in rows if not row[2]]
+def queues_of(events: DataFrame) -> tuple[dict[str, int], list[str], list[str]]:
+    """Return the queues to which groups came, with how many messages.
+
+    Then the names of those to which none came, and of those that nobody consumed.
+    """
+    counted = (
+        events.where(kind_is(EventKind.ENQUEUE, EventKind.DELIVER))
+        .groupBy("queue")
+        .agg(
+            F.count_if(kind_is(EventKind.ENQUEUE)),
+            F.count_if(kind_is(EventKind.ENQUEUE) & (F.col("group_id") != "")),
+            F.count_if(kind_is(EventKind.DELIVER)),
+        )
+    )
+    rows = [row for row in sorted(counted.collect()) if row[1]]
+    return (
+        {row[0]: row[1] for row in rows if row[2] and row[3]},
+        [row[0] for row in rows if not row[2]],
+        [row[0] for row in rows if row[2] and not row[3]],
+    )
 
 
 def _listed(queues: list[str]) -> str:
     more = f" and {len(queues) - UNGROUPED_SHOWN:,} more" if queues[UNGROUPED_SHOWN:] else ""
     return ", ".join(queues[:UNGROUPED_SHOWN]) + more
-
-
-def _write_table(results: list[dict[str, Any]], directory: Path) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(results, PLAN_ARROW), directory / "plan.parquet")
 
 
 def arrivals_of(events: DataFrame) -> DataFrame:
@@ -155,7 +202,7 @@ def arrivals_of(events: DataFrame) -> DataFrame:
         F.col("enqueued").alias("at"),
         "service",
         "group_id",
-        F.struct("enqueued", "run", "seq").alias("order"),
+        F.struct("enqueued", "origin", "seq").alias("order"),
     )
 
 
@@ -169,14 +216,57 @@ def _show(report: Report, queue: str, ranking: list[Standing], rows: list[dict[s
         f" order lost {means['order_lost']:.0f}, {means['entries_max']:.0f} entries"
     )
     report.heading(f"Queue {queue}")
-    report.verdict(sentence, is_good=means["order_lost"] == 0)
+    report.lead(reason_of(ranking))
+    report.verdict(sentence.removeprefix("plan: "), is_good=means["order_lost"] == 0)
     names = [one.policy for one in ranking]
     panels = {title: [one.means[name] for one in ranking] for name, title in PANELS.items()}
     report.figure(compared(names, panels), "means over all scenarios, the recommended policy first")
-    shown = ("policy", "consumers", "speed", *RESULT_FIELDS)
-    titles = [PANELS.get(name, name.replace("_s", ", s").replace("_", " ")) for name in shown]
-    report.table(titles, [[row[name] for name in shown] for row in rows])
+    for consumers, speed in dict.fromkeys((row["consumers"], row["speed"]) for row in rows):
+        mine = [row for row in rows if (row["consumers"], row["speed"]) == (consumers, speed)]
+        _show_scenario(report, mine, consumers, speed)
+    if rows[0]["windows"] > 1:
+        worst = max(row["wait_error_s"] for row in rows)
+        report.text(
+            f"The queue is long: {rows[0]['windows']} windows of it were played,"
+            f" {rows[0]['messages']:,} messages. Waits are means over them, with a standard error"
+            f" of {worst:.3g} s at most."
+        )
     return sentence
+
+
+def _show_scenario(
+    report: Report, rows: list[dict[str, Any]], consumers: int, speed: float
+) -> None:
+    """Show what can be compared: all policies, under the same load."""
+    best = standings(rows)[0].policy
+    times = "as recorded" if speed == 1 else f"{speed:g} times as fast"
+    report.text(f"With {consumers} consumers, arrivals {times}: best is {best}.")
+    report.table(
+        ("policy", *SHOWN.values()),
+        [[row["policy"], *(row[name] for name in SHOWN)] for row in rows],
+        {title: MEANINGS[name] for name, title in SHOWN.items()},
+    )
+
+
+def reason_of(ranking: list[Standing]) -> str:
+    """Say why the first is recommended: by what the next one is worse."""
+    best = ranking[0]
+    if len(ranking) == 1:
+        return f"{best.policy} is the only policy that was tried."
+    other = next((one for one in ranking[1:] if one.means != best.means), ranking[1])
+    for name, words in REASONS.items():
+        mine, theirs = best.means[name], other.means[name]
+        is_less = mine < theirs and (not name.endswith("_s") or _steps(theirs, mine) > 0)
+        if is_less:
+            return (
+                f"{best.policy} is recommended: {words} {_figure(name, mine)} instead of"
+                f" {_figure(name, theirs)} with {other.policy}, the next best."
+            )
+    return f"{best.policy} is recommended; {other.policy} would do as well."
+
+
+def _figure(name: str, value: float) -> str:
+    return f"{value:,.2f} s" if name.endswith("_s") else f"{value:,.0f}"
 
 
 def _consumers(text: str) -> list[int]:
@@ -200,6 +290,7 @@ def _policies(text: str) -> list[Policy]:
 
 def add_options(parser: ArgumentParser) -> None:
     """Add what to try."""
+    add_log_options(parser)
     parser.add_argument(
         "--policies",
         type=_policies,

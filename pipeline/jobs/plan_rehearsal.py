@@ -1,9 +1,14 @@
 """Rehearsal: recorded arrivals, played by every core through every scenario.
 
 A scenario is a policy, a number of consumers and a speed. A `SimulatedQueue` plays it with the
-broker's own strategies. A queue's arrivals and a slice of the scenarios are one Spark task. A queue
-has as many slices as its part of all messages asks for, so that every core is busy to the end.
-Arrivals are sorted once a queue and go to their tasks in one piece.
+broker's own strategies. A window of a queue's arrivals and a slice of the scenarios are one Spark
+task. A queue has as many slices as its part of all messages asks for, so that every core is busy to
+the end. Arrivals are sorted once a window and go to their tasks in pieces.
+
+A queue of very many messages is played in windows of time, each of about `WINDOW_MESSAGES`, of
+which `WINDOWS_MAX` are taken, spread over the whole time. So a task holds so many messages and no
+more. A scenario's result is the mean over its windows. How much they differ is told: `wait_error_s`
+is the standard error of the wait's 95th percentile.
 
 A policy is a group strategy with its one size, as text, as an object and as configuration:
 
@@ -18,6 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
+from math import inf, sqrt
+from statistics import stdev
 from typing import Any, Final, NamedTuple, Self
 
 import pyarrow as pa
@@ -32,7 +39,6 @@ from covey.groups import STRATEGIES, GroupStrategy, make
 from covey.groups.simulation.load import Load, Result
 from covey.groups.simulation.queue import SimulatedQueue
 from covey.pipeline.errors import PipelineError
-from covey.pipeline.event_log.partition import pack, unpack
 from covey.pipeline.spark import parallelism
 
 
@@ -82,7 +88,9 @@ class Policy:
         lines = ["[[queue]]", f'id = "{name}"', "[queue.groups]"]
         lines.append(f'strategy = "{self.settings.strategy}"')
         if self.settings.needs_header:
-            lines.append('header = "JMSXGroupID" # the one your producers send')
+            # The log does not know the header. A wrong one would take the groups away, and without
+            # one this strategy is refused, which says so.
+            lines.append('# header = "message_group"  # needed: the one that your producers send')
         lines += [f"{key} = {value}" for key, value in self._size().items()]
         return "\n".join(lines) + "\n"
 
@@ -94,14 +102,18 @@ class Policy:
 
 TASKS_PER_CORE: Final = 4  # scenarios are not alike, and a core that is done early takes another
 
-DEALT_SCHEMA: Final = "share int, packed binary"
-DEALT_ARROW: Final = pa.schema([("share", pa.int32()), ("packed", pa.binary())])
+WINDOW_MESSAGES: Final = 500_000  # some 100 MB in a task
+WINDOWS_MAX: Final = 8  # of a queue: more say the same
+DEALT_SCHEMA: Final = "share int, piece int, packed binary"
+DEALT_ARROW: Final = pa.schema(
+    [("share", pa.int32()), ("piece", pa.int32()), ("packed", pa.binary())]
+)
 
 RESULT_FIELDS: Final = tuple(field.name for field in fields(Result))
 COUNTS: Final = frozenset({"messages", "moved_up", "moved_down", "moves"}) | frozenset(
     {"redelivered", "order_lost", "entries_max"}
 )
-PLAN_ARROW: Final = pa.schema(
+PLAYED_ARROW: Final = pa.schema(
     [
         ("queue", pa.string()),
         ("policy", pa.string()),
@@ -109,6 +121,9 @@ PLAN_ARROW: Final = pa.schema(
         ("speed", pa.float64()),
         *((name, pa.int64() if name in COUNTS else pa.float64()) for name in RESULT_FIELDS),
     ]
+)
+PLAN_ARROW: Final = pa.schema(
+    [*PLAYED_ARROW, ("windows", pa.int64()), ("wait_error_s", pa.float64())]
 )
 PLAN_SCHEMA: Final = "queue string, policy string, consumers long, speed double, " + ", ".join(
     f"{name} {'long' if name in COUNTS else 'double'}" for name in RESULT_FIELDS
@@ -133,20 +148,50 @@ class Scenario:
 
 
 class Slice(NamedTuple):
-    """The part of the scenarios that one task plays with one queue's arrivals."""
+    """The part of the scenarios that one task plays with a window of one queue's arrivals."""
 
     queue: str
     part: int
     of: int
+    window: int = 0
 
 
-def slices_of(queues: dict[str, int], scenarios: int, tasks: int) -> list[Slice]:
-    """Cut all work into about so many tasks, each queue by its messages."""
-    total = sum(queues.values())
+class Part(NamedTuple):
+    """A window of one queue's arrivals: from when to when, in seconds since the epoch."""
+
+    queue: str
+    window: int
+    begin: float
+    end: float
+    messages: int
+
+
+def parts_of(arrivals: DataFrame, queues: dict[str, int]) -> list[Part]:
+    """Cut long queues into windows of time, and choose some of them."""
+    long = [queue for queue, count in queues.items() if count > WINDOW_MESSAGES]
+    found = [Part(queue, 0, -inf, inf, queues[queue]) for queue in queues if queue not in long]
+    for queue in long:
+        windows = -(-queues[queue] // WINDOW_MESSAGES)
+        ranks = [number / windows for number in range(windows + 1)]
+        of_queue = arrivals.where(F.col("queue") == queue)
+        (edges,) = of_queue.agg(F.percentile_approx("at", ranks, 10_000)).first() or ([],)
+        step = max(1.0, windows / WINDOWS_MAX)
+        chosen = sorted({int(number * step) for number in range(min(windows, WINDOWS_MAX))})
+        found += [
+            Part(queue, at, edges[at], edges[at + 1], WINDOW_MESSAGES)
+            for at in chosen
+            if edges[at] < edges[at + 1]
+        ]
+    return found
+
+
+def slices_of(parts: list[Part], scenarios: int, tasks: int) -> list[Slice]:
+    """Cut all work into about so many tasks, each window by its messages."""
+    total = sum(one.messages for one in parts)
     found = []
-    for queue, count in queues.items():
-        parts = min(scenarios, max(1, -(-tasks * count // total)))
-        found += [Slice(queue, part, parts) for part in range(parts)]
+    for one in parts:
+        count = min(scenarios, max(1, -(-tasks * one.messages // total)))
+        found += [Slice(one.queue, part, count, one.window) for part in range(count)]
     return found
 
 
@@ -154,10 +199,15 @@ def rehearse(
     arrivals: DataFrame, queues: dict[str, int], scenarios: list[Scenario]
 ) -> list[dict[str, Any]]:
     """Play every scenario with every queue's arrivals (queue, at, service, group_id, order)."""
-    tasks = TASKS_PER_CORE * parallelism(arrivals.sparkSession)
-    slices = slices_of(queues, len(scenarios), tasks)
-    numbers = [F.lit(item) for number, queue in enumerate(queues) for item in (queue, number)]
-    number = F.create_map(*numbers)[F.col("queue")].cast("int")
+    spark = arrivals.sparkSession
+    tasks = TASKS_PER_CORE * parallelism(spark)
+    parts = parts_of(arrivals, queues)
+    slices = slices_of(parts, len(scenarios), tasks)
+    rows = [(one.queue, one.window, one.begin, one.end, at) for at, one in enumerate(parts)]
+    schema = "queue string, window int, begin double, end double, number int"
+    windows = F.broadcast(spark.createDataFrame(rows, schema))
+    within = (F.col("at") >= F.col("begin")) & (F.col("at") < F.col("end"))
+    windowed = arrivals.join(windows, "queue").where(within)
 
     def deal_out(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return deal_queue(batches, slices)
@@ -166,52 +216,92 @@ def rehearse(
         return play_dealt(batches, slices, scenarios)
 
     ordered = (
-        arrivals.repartitionById(len(queues), number)
+        windowed.repartitionById(len(parts), "number")
         .sortWithinPartitions("order")
-        .select("queue", "at", "service", "group_id")
+        .select("queue", "window", "at", "service", "group_id")
     )
     dealt = ordered.mapInArrow(deal_out, DEALT_SCHEMA)
-    played = dealt.repartitionById(len(slices), "share").mapInArrow(play, PLAN_SCHEMA)
-    return [row.asDict() for row in played.collect()]
+    shared = dealt.repartitionById(len(slices), "share").sortWithinPartitions("share", "piece")
+    played = shared.mapInArrow(play, PLAN_SCHEMA)
+    return combined([row.asDict() for row in played.collect()])
+
+
+def combined(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return one row for each scenario of a queue: the mean over its windows, and its error."""
+    keys = ("queue", "policy", "consumers", "speed")
+    found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return [dict(zip(keys, key, strict=True)) | _mean(mine) for key, mine in found.items()]
+
+
+def _mean(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    means: dict[str, Any] = {}
+    for name in RESULT_FIELDS:
+        values = [row[name] for row in rows]
+        mean = sum(values) / len(values)
+        means[name] = round(mean) if name in COUNTS else mean
+    waits = [row["wait_p95_s"] for row in rows]
+    means["messages"] = sum(row["messages"] for row in rows)
+    means["order_lost"] = sum(row["order_lost"] for row in rows)
+    means["windows"] = len(rows)
+    means["wait_error_s"] = stdev(waits) / sqrt(len(waits)) if len(waits) > 1 else 0.0
+    return means
 
 
 def deal_queue(batches: Iterator[pa.RecordBatch], slices: list[Slice]) -> Iterator[pa.RecordBatch]:
-    """Yield one queue's arrivals, which is all that comes, packed for each of its slices."""
-    came = [batch for batch in batches if batch.num_rows]
-    if came:
-        table = pa.Table.from_batches(came)
-        queue = table["queue"][0].as_py()
-        packed = pack(table.select(["at", "service", "group_id"]))
+    """Yield one window's arrivals, which is all that comes, packed for each of its slices."""
+    for piece, batch in enumerate(batch for batch in batches if batch.num_rows):
+        whose = (batch.column("queue")[0].as_py(), batch.column("window")[0].as_py())
+        packed = pack(pa.Table.from_batches([batch.select(["at", "service", "group_id"])]))
         for share, one in enumerate(slices):
-            if one.queue == queue:
-                yield _dealt_row(share, packed)
+            if (one.queue, one.window) == whose:
+                yield _dealt_row(share, piece, packed)
 
 
-def _dealt_row(share: int, packed: bytes) -> pa.RecordBatch:
+def pack(table: pa.Table) -> bytes:
+    """Return a table as bytes."""
+    packed = pa.BufferOutputStream()
+    with pa.ipc.new_stream(packed, table.schema) as stream:
+        stream.write_table(table)
+    content: bytes = packed.getvalue().to_pybytes()
+    return content
+
+
+def unpack(packed: bytes) -> pa.Table:
+    """Return the table that was packed."""
+    return pa.ipc.open_stream(packed).read_all()
+
+
+def _dealt_row(share: int, piece: int, packed: bytes) -> pa.RecordBatch:
     """Return a packed table as the row that Spark moves to its share."""
-    columns = [pa.array([share], pa.int32()), pa.array([packed], pa.binary())]
+    numbers = [pa.array([number], pa.int32()) for number in (share, piece)]
+    columns = [*numbers, pa.array([packed], pa.binary())]
     return pa.RecordBatch.from_arrays(columns, schema=DEALT_ARROW)
 
 
 def play_dealt(
     batches: Iterator[pa.RecordBatch], slices: list[Slice], scenarios: list[Scenario]
 ) -> Iterator[pa.RecordBatch]:
-    """Play one queue's arrivals through one slice of the scenarios."""
+    """Play one window's arrivals through one slice of the scenarios."""
+    pieces: dict[int, list[pa.Table]] = {}
     for batch in batches:
-        for share, packed in zip(*batch.columns, strict=True):
-            queue, part, of = slices[share.as_py()]
-            table = unpack(packed.as_py())
-            load = Load(
-                pc.subtract(table["at"], table["at"][0]).to_pylist(),
-                table["service"].to_pylist(),
-                table["group_id"].to_pylist(),
-            )
-            for scenario in scenarios[part::of]:
-                row = {
-                    "queue": queue,
-                    "policy": str(scenario.policy),
-                    "consumers": scenario.consumers,
-                    "speed": scenario.speed,
-                    **asdict(scenario.play(load)),
-                }
-                yield pa.RecordBatch.from_pylist([row], PLAN_ARROW)
+        for share, _, packed in zip(*batch.columns, strict=True):
+            pieces.setdefault(share.as_py(), []).append(unpack(packed.as_py()))
+    for share, tables in pieces.items():
+        queue, part, of, _ = slices[share]
+        table = pa.concat_tables(tables)
+        load = Load(
+            pc.subtract(table["at"], table["at"][0]).to_pylist(),
+            table["service"].to_pylist(),
+            table["group_id"].to_pylist(),
+        )
+        for scenario in scenarios[part::of]:
+            row = {
+                "queue": queue,
+                "policy": str(scenario.policy),
+                "consumers": scenario.consumers,
+                "speed": scenario.speed,
+                **asdict(scenario.play(load)),
+            }
+            yield pa.RecordBatch.from_pylist([row], PLAYED_ARROW)

@@ -28,7 +28,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
-from pathlib import Path
 from typing import Final, Self
 
 import numpy as np
@@ -47,9 +46,18 @@ from covey.pipeline.datasource.client import connected
 from covey.pipeline.datasource.options import WriteOptions, parse_address, write_options
 from covey.pipeline.datasource.sink import send_rows
 from covey.pipeline.errors import PipelineError, one_line
-from covey.pipeline.event_log.reader import kind_is, log_files, read_log
+from covey.pipeline.event_log.reader import (
+    add_log_options,
+    check_input,
+    is_remote,
+    kind_is,
+    local,
+    period_of,
+    read_log,
+)
 from covey.pipeline.job import Job, Task
 from covey.pipeline.jobs.archive import archived
+from covey.pipeline.places import place_of
 from covey.pipeline.report import Report
 from covey.pipeline.spark import parallelism
 
@@ -165,8 +173,8 @@ IS_DURABLE: Final = f"(startswith(queue, '{DURABLE_PREFIX}') or startswith(queue
 
 def check(options: Namespace) -> None:
     """Look at the record and the options, and see whether the broker lets us in."""
-    if not is_archive(options.input):
-        log_files(options.input)
+    if options.table or not is_archive(options.input):
+        check_input(options)
     if not 0 <= options.speed < inf:
         raise PipelineError(f"--speed {options.speed}: 0 or a number above it is meant")
     if options.body_bytes < 0:
@@ -199,7 +207,7 @@ def run(task: Task) -> int:
     options = task.options
     write = write_options_of(options.to)
     task.progress.step("reading the record")
-    record = arrivals(task.spark, options.input, options.body_bytes)
+    record = arrivals(task.spark, options)
     left_out = 0
     if write.queue:
         record = record.withColumn("host", F.lit(""))
@@ -237,16 +245,20 @@ def send_all(
         raise PipelineError(one_line(error)) from error
 
 
-def arrivals(spark: SparkSession, place: str, body_bytes: int) -> DataFrame:
+def arrivals(spark: SparkSession, options: Namespace) -> DataFrame:
     """Return what came in, one row a message; `place` settles equal times."""
-    if is_archive(place):
-        return archived(spark, Path(place)).select(
-            (F.unix_micros("ts") / 1e6).alias("at"),
-            F.col("seq").alias("place"),
-            F.lit("").alias("host"),
-            *COLUMNS[3:],
+    if not options.table and is_archive(options.input):
+        return (
+            period_of(options)
+            .cut(archived(spark, place_of(options.input)))
+            .select(
+                (F.unix_micros("ts") / 1e6).alias("at"),
+                F.col("seq").alias("place"),
+                F.lit("").alias("host"),
+                *COLUMNS[3:],
+            )
         )
-    came = read_log(spark, place).where(kind_is(EventKind.ENQUEUE))
+    came = read_log(spark, options).where(kind_is(EventKind.ENQUEUE))
     name = F.split("queue", HOST_MARK)  # [name], or [host, name]
     return came.select(
         (F.unix_micros("ts") / 1e6).alias("at"),
@@ -255,7 +267,7 @@ def arrivals(spark: SparkSession, place: str, body_bytes: int) -> DataFrame:
         F.element_at(name, -1).alias("queue"),
         "group_id",
         F.concat_ws("-", "run", "eid").alias("message_id"),
-        F.lit(bytes(body_bytes)).alias("value"),
+        F.lit(bytes(options.body_bytes)).alias("value"),
         F.lit(None).cast("map<string,string>").alias("headers"),
     )
 
@@ -281,7 +293,7 @@ def places_of(
 
 def is_archive(place: str) -> bool:
     """Say whether `covey-pipeline archive` has written there."""
-    return (Path(place) / "messages" / "_spark_metadata").is_dir()
+    return not is_remote(place) and (local(place) / "messages").is_dir()
 
 
 def _sentence(done: list[Row], left_out: int) -> str:
@@ -298,11 +310,12 @@ def _report(options: Namespace, sentence: str, done: list[Row]) -> None:
     page.text(sentence)
     senders = [(row.rows, row.seconds, row.late_s) for row in done]
     page.table(("messages of a sender", "seconds", "late at worst, s"), senders)
-    page.write(options.out / "replay.html")
+    page.write(options.out, "replay")
 
 
 def add_options(parser: ArgumentParser) -> None:
     """Add where to, how fast, and by how many."""
+    add_log_options(parser)
     parser.add_argument(
         "--to",
         required=True,

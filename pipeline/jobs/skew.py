@@ -5,7 +5,8 @@
 | share       | a group's part of its queue's messages                                          |
 | Gini        | 0: all alike, towards 1: one has everything; of groups and of consumers         |
 | Zipf        | the slope s of messages ~ rank^-s over the groups, with the fit's R2            |
-| wait        | from enqueue to first delivery                                                  |
+| wait        | from enqueue to first delivery, also over a restart; of what was delivered      |
+| waiting     | messages that were not delivered when the log ended                             |
 | behind      | the part of the wait behind an earlier message of the same group                |
 | blocked     | how long a group had to drain or was parked                                     |
 
@@ -24,8 +25,15 @@ from pyspark.sql import functions as F
 
 from covey.core.events.event import EventKind
 from covey.pipeline.event_log.messages import messages, with_service
-from covey.pipeline.event_log.reader import check_input, kind_is, lasting, read_log
+from covey.pipeline.event_log.reader import (
+    add_log_options,
+    check_input,
+    kind_is,
+    lasting,
+    read_log,
+)
 from covey.pipeline.job import Job, Task
+from covey.pipeline.places import url_of
 from covey.pipeline.report import BARS_MAX, Report, Span, bars, holdings, ranked
 
 GROUPS_SHOWN: Final = 20
@@ -42,16 +50,18 @@ UNBLOCKS: Final = (EventKind.DRAIN_END, EventKind.UNPARK)
 def group_table(served: DataFrame, events: DataFrame) -> DataFrame:
     """Return one row for each group: how much, how long it waited, and why."""
     earlier = F.max("delivered").over(
-        Window.partitionBy("run", "queue", "group_id")
+        Window.partitionBy("origin", "queue", "group_id")
         .orderBy("seq")
         .rowsBetween(Window.unboundedPreceding, -1)
     )
     # `greatest` and `least` pass over nulls, so what is unknown must stay so by itself.
     wait = F.col("delivered") - F.col("enqueued")
     behind = F.when(earlier.isNotNull(), F.least("delivered", earlier) - F.col("enqueued"))
-    timed = served.withColumn("wait", _not_negative(wait)).withColumn(
-        "behind", F.when(F.col("group_id") != "", _not_negative(behind))
-    )
+    # Messages without a group are behind nobody: they need no order, which would be one task's.
+    is_ordered = (F.col("group_id") != "") & F.col("delivered").isNotNull()
+    ordered = served.where(is_ordered).withColumn("behind", _not_negative(behind))
+    others = served.where(~is_ordered).withColumn("behind", F.lit(None).cast("double"))
+    timed = ordered.unionByName(others).withColumn("wait", _not_negative(wait))
     groups = timed.groupBy("queue", "group_id").agg(
         F.count("*").alias("messages"),
         F.sum("service").alias("work_s"),
@@ -59,6 +69,7 @@ def group_table(served: DataFrame, events: DataFrame) -> DataFrame:
         F.sum("wait").alias("wait_s"),
         F.sum("behind").alias("behind_s"),
         F.sum(F.greatest(F.lit(0), F.col("deliveries") - 1)).alias("redeliveries"),
+        F.count_if(F.col("delivered").isNull()).alias("waiting"),
     )
     share = F.col("messages") / F.sum("messages").over(Window.partitionBy("queue"))
     return (
@@ -78,6 +89,7 @@ def group_table(served: DataFrame, events: DataFrame) -> DataFrame:
             "behind_s",
             "blocked_s",
             "redeliveries",
+            "waiting",
         )
     )
 
@@ -113,21 +125,36 @@ def consumer_table(served: DataFrame) -> DataFrame:
 
 def spans_of(served: DataFrame, queue: str, groups: list[str]) -> list[Span]:
     """Return who had each of these groups from when to when, in seconds from the first on."""
-    by_time = Window.partitionBy("run", "group_id").orderBy("delivered", "seq")
-    is_other = F.coalesce(F.lag("consumer").over(by_time) != F.col("consumer"), F.lit(True))
+    by_time = Window.partitionBy("origin", "group_id").orderBy("delivered", "seq")
+    who = F.struct("run", "consumer")
+    is_other = F.coalesce(F.lag(who).over(by_time) != who, F.lit(True))
     of_groups = served.where(
         (F.col("queue") == queue) & F.col("group_id").isin(groups) & F.col("consumer").isNotNull()
     )
     turns = of_groups.withColumn("is_other", is_other).withColumn(
         "turn", F.sum(F.col("is_other").cast("int")).over(by_time)
     )
-    held = turns.groupBy("run", "group_id", "turn", "consumer").agg(
+    held = turns.groupBy("origin", "run", "group_id", "turn", "consumer").agg(
         F.min("delivered").alias("start"), F.max("settled").alias("end")
     )
     rows = held.where("start is not null").orderBy("start").limit(SPANS_SHOWN).collect()
     first = min((row.start for row in rows), default=0.0)
-    found = [Span(row.group_id, row.consumer, row.start - first, row.end - first) for row in rows]
+    names = consumer_names(rows)
+    found = [
+        Span(row.group_id, names[row.run, row.consumer], row.start - first, row.end - first)
+        for row in rows
+    ]
     return sorted(found, key=lambda span: groups.index(span.row))
+
+
+def consumer_names(rows: Sequence[Row]) -> dict[tuple[str, int], int | str]:
+    """Name the consumers of each run; those of two runs are two, whatever their numbers."""
+    runs = list(dict.fromkeys(row.run for row in rows))
+    if len(runs) < 2:
+        return {(row.run, row.consumer): row.consumer for row in rows}
+    return {
+        (row.run, row.consumer): f"{row.consumer} of run {runs.index(row.run) + 1}" for row in rows
+    }
 
 
 def gini(values: Sequence[float]) -> float:
@@ -174,18 +201,20 @@ def run(task: Task) -> int:
     """Measure a log's skew."""
     out = task.options.out
     task.progress.step("reading the log")
-    events = lasting(read_log(task.spark, task.options.input))
+    events = lasting(read_log(task.spark, task.options))
     served = with_service(messages(events)).cache()
     task.progress.step("measuring groups")
     groups = group_table(served, events).cache()
-    groups.write.mode("overwrite").parquet(str(out / "groups"))
+    groups.write.mode("overwrite").parquet(url_of(out / "groups"))
     task.progress.step("measuring consumers")
     consumers = consumer_table(served).cache()
-    consumers.coalesce(1).write.mode("overwrite").parquet(str(out / "consumers"))
+    consumers.coalesce(1).write.mode("overwrite").parquet(url_of(out / "consumers"))
     report = Report("Skew of an event log")
-    report.text(f"Input: {task.options.input}")
+    report.text(f"Input: {task.options.table or task.options.input}")
     queues = groups.groupBy("queue").agg(
-        F.sum("messages").alias("messages"), F.count_if(F.col("group_id") != "").alias("groups")
+        F.sum("messages").alias("messages"),
+        F.count_if(F.col("group_id") != "").alias("groups"),
+        F.sum("work_s").alias("work_s"),
     )
     for queue in queues.orderBy(F.desc("messages"), "queue").limit(QUEUES_SHOWN).collect():
         of_queue = F.col("queue") == queue.queue
@@ -197,8 +226,61 @@ def run(task: Task) -> int:
         if followed and at_work:
             spans = spans_of(served, queue.queue, followed)
             report.figure(holdings(spans), "who had the hottest groups when")
-    report.write(out / "skew.html")
+    report.heading("Words")
+    report.terms(TERMS)
+    report.write(out, "skew")
     return 0
+
+
+TERMS: Final = {
+    "share": "the group's part of the queue's messages",
+    "work s": "seconds that consumers worked on the group's messages",
+    "wait p50 s": "half of its messages waited longer than this for their first delivery",
+    "p95": "one in twenty waited longer than this",
+    "p99": "one in a hundred waited longer than this",
+    "behind": "the part of the waiting that was behind an earlier message of the same group: more"
+    " consumers cannot shorten it",
+    "blocked s": "seconds in which the group had to drain or was parked",
+    "waiting": "messages that were not delivered yet when the log ended",
+    "Gini": "0: all groups, or consumers, are alike; towards 1: one has nearly everything",
+    "Zipf s": "how fast the groups get smaller by their rank: 0 not at all, 1 the second has half"
+    " of the first, the third a third; R2 says how well that fits, 1 is exactly",
+}
+
+
+def lesson_of(queue: Row, hot: list[Row], consumers: list[Row]) -> str:
+    """Say what follows from a queue's figures, for people who decide about it."""
+    total = queue.work_s or 0.0
+    if not hot:
+        return "No message has a group: any consumer may take any of them."
+    largest = max(hot, key=lambda row: row.work_s or 0.0)
+    part = (largest.work_s or 0.0) / total if total else 0.0
+    at_work = max(1, len(consumers))
+    if not consumers:
+        return f"Nobody has consumed this queue: {queue.messages:,} messages came."
+    if part > 1 / (at_work + 1):
+        useful = max(1, int(1 / part))
+        return (
+            f"{largest.group_id} is {part:.0%} of the work. A group is done by one consumer at a"
+            f" time, so all of it never takes less than {_seconds(largest.work_s)}, however many"
+            f" consumers there are: more than {useful} will not help, splitting this group would."
+        )
+    behind = sum(row.behind_s for row in hot)
+    waited = sum(row.wait_s for row in hot)
+    if waited and behind > waited / 2:
+        return (
+            f"No group is too large ({largest.group_id} is {part:.0%} of the work), but"
+            f" {behind / waited:.0%} of the waiting was behind a message of the same group: faster"
+            " work on one message helps, more consumers do not."
+        )
+    return (
+        f"No group is too large: {largest.group_id}, the largest, is {part:.0%} of the work."
+        f" {at_work} consumers had it; more of them would shorten the waiting."
+    )
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds / 60:,.0f} min" if seconds >= 600 else f"{seconds:,.1f} s"
 
 
 def _show(report: Report, queue: Row, hot: list[Row], consumers: list[Row]) -> str:
@@ -207,44 +289,23 @@ def _show(report: Report, queue: Row, hot: list[Row], consumers: list[Row]) -> s
     load = load_of([row.messages for row in consumers])
     sentence = f"skew: {queue.queue}: {queue.messages:,} messages; {spread_of(counts)}; {load}"
     report.heading(f"Queue {queue.queue}")
+    report.lead(lesson_of(queue, hot, consumers))
     report.text(sentence)
     if hot:
         shown = hot[:GROUPS_SHOWN]
-        report.table(
-            (
-                "group",
-                "messages",
-                "share",
-                "work s",
-                "wait p50 s",
-                "p95",
-                "p99",
-                "behind",
-                "blocked s",
-            ),
-            [
-                (
-                    row.group_id,
-                    row.messages,
-                    f"{row.share:.1%}",
-                    row.work_s,
-                    row.wait_p50_s,
-                    row.wait_p95_s,
-                    row.wait_p99_s,
-                    f"{row.behind_s / row.wait_s:.0%}" if row.wait_s else "",
-                    row.blocked_s,
-                )
-                for row in shown
-            ],
-        )
         report.figure(
             bars([row.group_id for row in shown], counts[: len(shown)], "messages"),
             f"the hottest {len(shown)} of {queue.groups:,} groups",
         )
+        columns = ("group", "messages", "share", "work s", "wait p50 s", "p95", "p99")
+        report.table(
+            (*columns, "behind", "blocked s", "waiting"), [_row(row) for row in shown], TERMS
+        )
         if len(counts) >= FIT_MIN:
             report.figure(ranked(counts, slope, intercept), "messages of a group by its rank")
     if consumers:
-        names = [f"{row.consumer} ({row.groups} groups)" for row in consumers]
+        named = consumer_names(consumers)
+        names = [f"{named[row.run, row.consumer]} ({row.groups} groups)" for row in consumers]
         report.figure(
             bars(names, [row.messages for row in consumers], "messages"),
             f"load per consumer, the busiest {min(BARS_MAX, len(names))} of {len(names)}",
@@ -252,8 +313,24 @@ def _show(report: Report, queue: Row, hot: list[Row], consumers: list[Row]) -> s
     return sentence
 
 
+def _row(row: Row) -> tuple[str | int | float | None, ...]:
+    return (
+        row.group_id,
+        row.messages,
+        f"{row.share:.1%}",
+        row.work_s,
+        row.wait_p50_s,
+        row.wait_p95_s,
+        row.wait_p99_s,
+        f"{row.behind_s / row.wait_s:.0%}" if row.wait_s else "",
+        row.blocked_s,
+        row.waiting,
+    )
+
+
 def add_options(parser: ArgumentParser) -> None:
-    """Add nothing: all figures are always measured."""
+    """Add which part of the log: all figures are always measured."""
+    add_log_options(parser)
 
 
 JOB: Final = Job("find hot groups, uneven load and who waits for it", add_options, check_input, run)

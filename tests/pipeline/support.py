@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from io import StringIO
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from covey.core.clock import Clock
-from covey.core.events.event import EventKind
+from covey.core.events.event import EventKind, EventSink
 from covey.core.events.event_log import ChunkTaker, EventLog
 from covey.pipeline.event_log.writer import Writer, feed
 from covey.pipeline.job import Job, Task
@@ -17,6 +17,7 @@ from covey.pipeline.spark import Progress
 
 WORDS = {
     "in": EventKind.ENQUEUE,
+    "back": EventKind.RECOVER,
     "out": EventKind.DELIVER,
     "ack": EventKind.ACK,
     "release": EventKind.RELEASE,
@@ -53,13 +54,25 @@ class Diary:
         self.clock = Clock()
         self.clock.now = 1000.0
         self.log = EventLog(taker, ("**",), self.clock)
+        self.sink: EventSink = self.log
+
+    def start(self, before: str = "", position: int = 0) -> None:
+        """Begin as a run of a broker does, behind another that had its store."""
+        self.sink = self.log.of_host("", before, position)
 
     def record(self, kind: int, queue: str, group: str, consumer: int, seq: int) -> None:
         """Note one event of a queue."""
         self.clock.now += 0.001
-        events = self.log.of_queue(queue)
+        events = self.sink.of_queue(queue)
         assert events is not None
         events.record(kind, group, consumer, seq)
+
+    def arrive(self, kind: int, queue: str, group: str, seq: int, *, persistent: bool) -> None:
+        """Note that a message came or was recovered."""
+        self.clock.now += 0.001
+        events = self.sink.of_queue(queue)
+        assert events is not None
+        events.arrive(kind, group, seq, 100, persistent)
 
     def flush(self) -> None:
         self.log.flush()
@@ -78,7 +91,10 @@ def tell(log: Diary, queue: str, group: str, story: str) -> None:
     """Record `in 1, out 1 to 7, ack 1 by 7, aside 2, leave 7, delete 0` of one group."""
     for step in story.split(","):
         word, number, *rest = step.split()
-        if word in ("join", "leave", "delete"):
+        if word in ("in", "back"):
+            is_kept = rest == ["kept"]
+            log.arrive(WORDS[word], queue, group, int(number), persistent=is_kept)
+        elif word in ("join", "leave", "delete"):
             log.record(WORDS[word], queue, "", int(number), 0)
         else:
             consumer = int(rest[1]) if rest else 0
@@ -89,5 +105,8 @@ def run_job(spark: SparkSession, job: Job, **options: object) -> tuple[int, str]
     """Run a job; give its exit code and what it said."""
     answers = StringIO()
     progress = Progress("test", spark, StringIO(), answers)
-    code = job.run(Task(spark, Namespace(**options), progress))
+    parser = ArgumentParser()
+    job.add_options(parser)
+    defaults = {one.dest: one.default for one in parser._actions}
+    code = job.run(Task(spark, Namespace(**{**defaults, **options}), progress))
     return code, answers.getvalue()

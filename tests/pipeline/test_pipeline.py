@@ -1,20 +1,28 @@
-"""The command: its jobs, and one line for what it cannot do."""
+"""The command: its jobs, and one line for what it cannot do.
+
+The installed command says what it lacks in one line, or is the job.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
 import signal
+import sys
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from covey.pipeline.__main__ import JOBS, main, make_out, start
+from covey.pipeline import command
+from covey.pipeline.__main__ import JOBS, main, start
 from covey.pipeline.errors import PipelineError
 from covey.pipeline.event_log.schema import ARROW_SCHEMA, VERSION_KEY
+from covey.pipeline.places import make_out
+from covey.pipeline.spark import Wanted
 from tests.e2e.support import BrokerProcess
 from tests.e2e.support import broker as broker
 from tests.pipeline.queues import at
@@ -84,7 +92,14 @@ def test_an_input_that_cannot_be_read_is_one_line(
         ("plan --input log --consumers 1.5", "--consumers 1.5: whole numbers above 0 are meant"),
         ("plan --input log --credit -1", "--credit -1: whole numbers above 0 are meant"),
         ("plan --input log --credit 1,2", "--credit 1,2: one number is meant"),
-        ("audit --input log --out s3://bucket/x", "--out s3://bucket/x: a directory is meant"),
+        ("audit --input log --conf spark.x", "--conf spark.x: KEY=VALUE is meant"),
+        ("audit --input log --driver-memory much", "--driver-memory much: a size as 4g is meant"),
+        ("audit --input log --log-level loud", "--log-level loud: OFF, ERROR, WARN, INFO, DEBUG"),
+        ("audit --input log --since soon", "--since soon: a time is meant"),
+        ("audit --input log --table t", "--table: give either it or --input"),
+        ("audit", "--input: name the event log, or a --table"),
+        ("audit --input log --follow", "--follow: name a --state"),
+        ("audit --input log --stop-at-first", "--stop-at-first: it goes with --follow"),
         ("audit --input log --master cluster", "--master cluster: local[CORES], spark://"),
         ("audit --input log --master local[0]", "--master local[0]: local[CORES], spark://"),
         ("replay --input log --to localhost", "--to: covey://[user"),
@@ -141,13 +156,13 @@ def test_an_interrupt_waits_until_spark_has_started_and_then_ends_it(
 ) -> None:
     spark = Started()
 
-    def open_session(job: str, master: str) -> Started:
+    def open_session(job: str, wanted: Wanted) -> Started:
         os.kill(os.getpid(), signal.SIGINT)
         return spark  # it is come to, in spite of the signal
 
     monkeypatch.setattr("covey.pipeline.__main__.open_session", open_session)
     with pytest.raises(KeyboardInterrupt):
-        start("audit", "")
+        start("audit", Wanted())
     assert spark.is_stopped
 
 
@@ -158,7 +173,7 @@ def test_an_interrupted_job_says_so_and_no_more(
     usual_signals: None,
 ) -> None:
     spark = Started()
-    monkeypatch.setattr("covey.pipeline.__main__.open_session", lambda job, master: spark)
+    monkeypatch.setattr("covey.pipeline.__main__.open_session", lambda job, wanted: spark)
 
     def interrupted(job: str, started: Started) -> None:
         os.kill(os.getpid(), signal.SIGINT)
@@ -193,3 +208,26 @@ def test_a_wrong_password_is_one_line(
         said = said_of(capsys, *job)
         assert said.startswith(f"user=admin: {at(broker)} says: login failed")
         assert "wrong@" not in said
+
+
+def test_without_the_extra_the_command_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def find(name: str) -> ModuleSpec | None:
+        return None if name in ("pyspark", "pyarrow") else ModuleSpec(name, None)
+
+    monkeypatch.setattr(command, "find_spec", find)
+    assert command.main() == 2
+    said = capsys.readouterr().err
+    assert said.startswith("covey-pipeline: pyspark, pyarrow is missing; install Covey with")
+    assert said.count("\n") == 1
+
+
+def test_with_the_extra_it_is_the_job(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["covey-pipeline", "--version"])
+    with pytest.raises(SystemExit) as left:
+        command.main()
+    assert left.value.code == 0
+    assert capsys.readouterr().out.startswith("covey ")

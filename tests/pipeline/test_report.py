@@ -12,7 +12,7 @@ from covey.pipeline.report import COLOURS, LABEL_MAX, Report, Span, bars, compar
 
 
 def page_of(report: Report, directory: Path) -> str:
-    report.write(directory / "new" / "page.html")
+    report.write(directory / "new", "page")
     return (directory / "new/page.html").read_text()
 
 
@@ -79,7 +79,7 @@ def drawn(figure: Figure, directory: Path) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         report.figure(figure, "it")
-    report.write(directory / "page.html")
+    report.write(directory, "page")
     return (directory / "page-1.svg").read_text()
 
 

@@ -34,7 +34,7 @@ def make(**limits: object) -> tuple[Broker, Heard]:
 
 def enter(broker: Broker, name: str = "ann") -> Session:
     identity = broker.users.login(name, "secret", is_loopback=False, remote=REMOTE)
-    session = broker.open(broker.hosts[0], identity, 1.0)
+    session = broker.open(broker.host, identity, 1.0)
     session.remote = REMOTE
     return session
 
@@ -92,7 +92,7 @@ def test_a_client_that_does_not_read_is_told_of_once_and_shown() -> None:
     broker.tick(111.0)
     broker.tick(111.0 + EVERY_S)
     assert heard.all == [("slow", "ann", REMOTE, 11.0)]
-    admin = Admin(broker, broker.hosts[0], broker.users.identity("root", is_loopback=True))
+    admin = Admin(broker, broker.host, broker.users.identity("root", is_loopback=True))
     assert admin.read("connection", str(session.id), 120.0)["unread_s"] == 20.0
     session.unpause()
     assert admin.read("connection", str(session.id), 120.0)["unread_s"] == 0.0
@@ -114,9 +114,9 @@ def test_who_manages_some_queues_manages_no_others_and_not_the_broker() -> None:
     rule = PermissionSettings(who=("ann",), may=("manage",), on="queue:a.**")
     broker.users.apply((ANN,), (rule,))
     ann = broker.users.identity("ann", is_loopback=True)
-    admin = Admin(broker, broker.hosts[0], ann)
+    admin = Admin(broker, broker.host, ann)
     for name in ("a.x", "b.x"):
-        broker.hosts[0].queue(name)
+        broker.host.queue(name)
     admin.purge("a.x", 1.0)
     admin.close_group("a.x", "g", 1.0)
     admin.rebalance("a.x", 1.0)
@@ -145,9 +145,9 @@ def test_who_manages_some_queues_manages_no_others_and_not_the_broker() -> None:
 
 def test_groups_in_trouble_are_told_though_nobody_traces_them() -> None:
     broker, heard = make()
-    assert broker.hosts[0].queue("q").state.audit is heard
+    assert broker.host.queue("q").state.audit is heard
     alone = Bench("lru", policy(park_after_failures=1, cache_size=1, drain_limit_s=5.0), heard)
-    alone.queue.state.events = None
+    alone.queue.state.report_to(None)
     reader = alone.join()
     alone.send_all("ab")
     alone.pump()

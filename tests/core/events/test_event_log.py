@@ -19,10 +19,15 @@ from covey.core.events.event_log import (
     LENGTH,
     MOMENT_BYTES,
     MOMENT_CODES,
+    PERSISTENT,
     QUEUE_SHIFT,
+    SIZE_MAX,
     ChunkTaker,
     EventLog,
 )
+from tests.doubles import Letter, make_directory
+
+WORK = "\n\nwork"  # no host, no run before, the name
 
 
 class Chunk(NamedTuple):
@@ -102,7 +107,7 @@ def test_an_event_is_one_record_and_a_name_is_sent_once() -> None:
         Chunk(
             0,
             1,
-            ["work", "a"],
+            [WORK, "a"],
             [(1, 1, 2, 0, 1, 12.5), (4, 1, 2, 7, 1, 12.5), (18, 1, 0, 8, 0, 12.5)],
         )
     ]
@@ -121,7 +126,7 @@ def test_ids_go_on_without_a_gap_from_chunk_to_chunk() -> None:
         (2049, 2048),
         (4097, 904),
     ]
-    assert [chunk.names for chunk in storage_state.chunks] == [["work", "a"], [], []]
+    assert [chunk.names for chunk in storage_state.chunks] == [[WORK, "a"], [], []]
 
 
 def test_events_of_a_turn_share_its_time_and_a_chunk_begins_with_one() -> None:
@@ -147,7 +152,7 @@ def test_only_queues_that_a_pattern_means_are_kept() -> None:
     for queue in ("orders.new", "orders", "bills", "bills.old", "orders.new"):
         enqueue(log, queue, "", 1)
     log.flush()
-    assert storage_state.chunks[0].names == ["orders.new", "bills"]
+    assert storage_state.chunks[0].names == ["\n\norders.new", "\n\nbills"]
     assert [record[1] for record in storage_state.chunks[0].records] == [1, 2, 1]
 
 
@@ -159,7 +164,7 @@ def test_a_chunk_without_room_leaves_a_gap_and_the_names_are_sent_again() -> Non
     storage_state.room = 1
     enqueue(log, "work", "a", 2)
     log.flush()
-    assert storage_state.chunks == [Chunk(FORGET, 2, ["work", "a"], [(1, 1, 2, 0, 2, 12.5)])]
+    assert storage_state.chunks == [Chunk(FORGET, 2, [WORK, "a"], [(1, 1, 2, 0, 2, 12.5)])]
     assert log.dropped == 1
 
 
@@ -174,7 +179,7 @@ def test_a_full_dictionary_starts_over() -> None:
     log.flush()
     work.record(EventKind.ENQUEUE, "c", 0, 2)
     log.flush()
-    assert storage_state.chunks[1] == Chunk(FORGET, 4, ["work", "c"], [(1, 1, 2, 0, 2, 12.5)])
+    assert storage_state.chunks[1] == Chunk(FORGET, 4, [WORK, "c"], [(1, 1, 2, 0, 2, 12.5)])
 
 
 def test_a_group_name_that_is_no_utf_8_is_written_in_escapes() -> None:
@@ -182,22 +187,53 @@ def test_a_group_name_that_is_no_utf_8_is_written_in_escapes() -> None:
     log = log_of(storage_state)
     enqueue(log, "work", "\ud800", 1)
     log.flush()
-    assert storage_state.chunks[0].names == ["work", "\\ud800"]
+    assert storage_state.chunks[0].names == [WORK, "\\ud800"]
 
 
 def test_queues_of_one_name_on_two_hosts_are_told_apart() -> None:
     storage_state = StorageState()
-    log = log_of(storage_state, "work.*")
+    log = EventLog(storage_state, ("work.*",), Clock(), "a")
     settings = Settings.model_validate(
         {"virtual_host": [{"id": "a", "host_names": ["a"]}, {"id": "b", "host_names": ["b"]}]}
     )
-    broker = Broker(settings)
-    broker.hosts[1].queue("work.old")
-    broker.listen(log)
+    directory = make_directory(settings)
+    directory.brokers["b"].host.queue("work.old")
+    for broker in directory.brokers.values():
+        broker.listen(log)
     for name in ("work.old", "work.new", "other"):
-        for host in broker.hosts:
+        for host in directory.hosts:
             host.queue(name).state.record(EventKind.JOIN, "", 1, 0)
     log.flush()
     (chunk,) = storage_state.chunks
-    assert chunk.names == ["work.old", "b/work.old", "work.new", "b/work.new"]
-    assert [record[1] for record in chunk.records] == [1, 2, 3, 4]
+    queues = ["a\n\nwork.old", "b\n\nb/work.old", "a\n\nwork.new", "b\n\nb/work.new"]
+    assert chunk.names[:3] == ["a\n\n", "work.*", "b\n\n"]
+    assert [record[:2] for record in chunk.records[:2]] == [(64, 1), (64, 3)]  # each host starts
+    joined = [record[1] for record in chunk.records if record[0] == EventKind.JOIN]
+    assert [chunk.names[int(place) - 1] for place in joined] == queues
+
+
+def test_a_message_that_comes_tells_its_size_and_whether_it_survives() -> None:
+    storage_state = StorageState()
+    log = log_of(storage_state)
+    work = log.of_queue("work")
+    assert work is not None
+    work.arrive(EventKind.ENQUEUE, "a", 1, 10, False)
+    work.arrive(EventKind.RECOVER, "a", 2, 5 << 31, True)
+    log.flush()
+    told = [record[3] for record in storage_state.chunks[0].records]
+    assert told == [10, PERSISTENT + SIZE_MAX]
+
+
+def test_what_is_on_a_queue_when_the_log_begins_is_told_first() -> None:
+    storage_state = StorageState()
+    broker = Broker(Settings())
+    queue = broker.host.queue("work")
+    for _ in range(3):
+        queue.enqueue(Letter(message_group="g"))
+    broker.listen(EventLog(storage_state, ("**",), Clock(), broker.host.id))
+    queue.enqueue(Letter(message_group="g"))
+    broker.commits.events.hand_over()  # type: ignore[union-attr]
+    (chunk,) = storage_state.chunks
+    told = [(int(record[0]), int(record[4])) for record in chunk.records]
+    assert told[:2] == [(64, 0), (66, 0)]  # the run starts, and the queue has its policy
+    assert told[2:] == [(65, 0), (65, 1), (65, 2), (65, 3), (1, 4)]

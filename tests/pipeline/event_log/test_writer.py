@@ -19,8 +19,12 @@ def events(log: Diary, count: int) -> None:
         log.record(EventKind.ENQUEUE, "work", f"g{seq}", 0, seq)
 
 
+def files_in(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.rglob("*") if path.is_file())
+
+
 def names_in(directory: Path) -> list[str]:
-    return sorted(path.name for path in directory.iterdir())
+    return [path.name for path in files_in(directory)]
 
 
 def test_a_file_has_its_name_only_once_it_is_whole(tmp_path: Path) -> None:
@@ -73,7 +77,7 @@ def test_a_file_is_finished_by_size_and_the_next_goes_on(tmp_path: Path) -> None
         "events-r-0000000000000001.parquet",
         "events-r-0000000000004097.parquet",
     ]
-    tables = [pq.read_table(tmp_path / name) for name in names_in(tmp_path)]
+    tables = [pq.read_table(path) for path in files_in(tmp_path)]
     assert [table.num_rows for table in tables] == [4096, 904]
     assert tables[1]["group_id"].to_pylist()[0] == "g4097"
 
@@ -85,7 +89,7 @@ def test_names_of_a_new_dictionary_do_not_mix_with_the_old(tmp_path: Path) -> No
     events(log, 5000)
     events(log, 5000)
     log.close()
-    table = pq.read_table(tmp_path / names_in(tmp_path)[0])
+    table = pq.read_table(files_in(tmp_path)[0])
     assert table["group_id"].to_pylist() == [f"g{seq}" for seq in range(1, 5001)] * 2
 
 
@@ -95,5 +99,19 @@ def test_enough_records_become_a_row_group(tmp_path: Path, monkeypatch: pytest.M
     log = Diary(direct)
     events(log, 5000)
     log.close()
-    metadata = pq.read_metadata(tmp_path / names_in(tmp_path)[0])
+    metadata = pq.read_metadata(files_in(tmp_path)[0])
     assert [metadata.row_group(index).num_rows for index in range(2)] == [4096, 904]
+
+
+def test_a_file_lies_in_the_directory_of_its_hour_and_ends_with_it(tmp_path: Path) -> None:
+    direct = Direct(tmp_path, "r", 1 << 20)
+    log = Diary(direct)
+    events(log, 2)
+    log.flush()
+    log.clock.now += 3600
+    events(log, 2)
+    log.close()
+    assert [str(path.relative_to(tmp_path).parent) for path in files_in(tmp_path)] == [
+        "date=1970-01-01/hour=00",
+        "date=1970-01-01/hour=01",
+    ]

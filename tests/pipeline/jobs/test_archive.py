@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from pyspark.sql import SparkSession
 
 import covey
 from covey.pipeline.errors import PipelineError
-from covey.pipeline.jobs.archive import JOB, alone, archived, given_options
+from covey.pipeline.jobs.archive import JOB, alone, archived, finished_files, given_options
 from tests.e2e.support import BrokerProcess
 from tests.e2e.support import broker as broker
 from tests.pipeline.queues import at, client_of, figures_of, fill
@@ -133,3 +134,44 @@ def test_two_jobs_at_once_do_not_share_a_directory(tmp_path: Path) -> None:
 def test_an_option_without_a_value_is_named() -> None:
     with pytest.raises(PipelineError, match=r"^--option failOnDataLoss: NAME=VALUE"):
         given_options(["failOnDataLoss"])
+
+
+def test_only_new_batches_are_counted_also_where_spark_has_put_notes_together(
+    tmp_path: Path,
+) -> None:
+    notes = tmp_path / "_spark_metadata"
+    notes.mkdir()
+
+    def note(name: str, *batches: int) -> None:
+        lines = [json.dumps({"path": f"file-{batch}", "action": "add"}) for batch in batches]
+        (notes / name).write_text("\n".join(["v1", *lines]))
+
+    assert finished_files(tmp_path, -1) == ([], -1)
+    for batch in range(3):
+        note(str(batch), batch)
+    assert finished_files(tmp_path, -1) == (["file-0", "file-1", "file-2"], 2)
+    assert finished_files(tmp_path, 1) == (["file-2"], 2)
+    note("3.compact", 0, 1, 2, 3)
+    note("4", 4)
+    assert finished_files(tmp_path, 1) == (["file-2", "file-3", "file-4"], 4)
+    assert finished_files(tmp_path, 3) == (["file-4"], 4)
+    for batch in range(3):
+        (notes / str(batch)).unlink()
+    note("5", 5)
+    note("7.compact", 0, 1, 2, 3, 4, 5, 6, 7)
+    assert finished_files(tmp_path, 4) == (["file-5", "file-6", "file-7"], 7)
+
+
+def test_a_hundred_batches_and_more_are_all_counted(
+    spark: SparkSession, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    fill(broker, "many", 36)
+    address = f"covey://{at(broker)}/many"
+    options = {"trim": False, "every": 0.0, "batch_rows": 3, "option": ()}
+    spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "5")
+    _, said = run_job(spark, JOB, input=address, out=tmp_path, **options)
+    assert said.startswith("archive: 36 messages now, 36 in all, in ")
+    fill(broker, "many", 4, first=37)
+    _, said = run_job(spark, JOB, input=address, out=tmp_path, **options)
+    assert said.startswith("archive: 4 messages now, 40 in all, in ")
+    assert json.loads((tmp_path / "totals.json").read_text())["queues"]["many"]["last"] == 40

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from covey.core.events.event import EventKind
-from covey.pipeline.jobs.audit_judge import Event, Sorted, held_spans, suspects
-from covey.pipeline.jobs.audit_rules import Fold, Surroundings
+from covey.pipeline.jobs.audit_fold import Fold
+from covey.pipeline.jobs.audit_page import Event, held_spans
+from covey.pipeline.jobs.audit_rules import Surroundings
+from covey.pipeline.jobs.audit_sieve import Sorted, suspects
 from covey.pipeline.report import Span
 
 E, D, A = int(EventKind.ENQUEUE), int(EventKind.DELIVER), int(EventKind.ACK)
@@ -101,13 +103,12 @@ def event(eid: int, kind: EventKind, consumer: int, seq: int) -> Event:
 
 def test_who_held_what_is_read_from_the_events_around() -> None:
     events = [
-        event(4, EventKind.ACK, 7, 1),  # held since before
+        event(4, EventKind.ACK, 7, 1),  # held since before: since when is not known
         event(5, EventKind.DELIVER, 7, 2),
         event(6, EventKind.DELIVER, 8, 3),
         event(9, EventKind.RELEASE, 7, 2),
     ]
     assert held_spans(events) == [
-        Span("message 1", 7, 4, 4),
         Span("message 2", 7, 5, 9),
         Span("message 3", 8, 6, 10),  # and still then
     ]

@@ -17,9 +17,11 @@ from covey.pipeline.errors import PipelineError
 from covey.pipeline.jobs.plan import JOB, standings
 from covey.pipeline.jobs.plan_rehearsal import (
     RESULT_FIELDS,
+    Part,
     Policy,
     Scenario,
     Slice,
+    combined,
     deal_queue,
     default_policies,
     play_dealt,
@@ -63,6 +65,7 @@ def test_a_plan_is_made_for_each_queue(spark: SparkSession, tmp_path: Path) -> N
         group = f"g{seq % 7}"
         for queue in ("orders", "bills"):
             tell(log, queue, group, f"in {seq}, out {seq} to 1, ack {seq} by 1")
+    tell(log, "unread", "g", "in 1, in 2")
     for queue in ("plain", "temp.default.3.replies", "other/temp.default.4.replies"):
         tell(log, queue, "", "in 1, out 1 to 1, ack 1 by 1")
     log.close()
@@ -78,7 +81,8 @@ def test_a_plan_is_made_for_each_queue(spark: SparkSession, tmp_path: Path) -> N
     assert {row["messages"] for row in rows} == {199}
     assert {row["order_lost"] for row in rows} == {0}
     sentences, toml = said.split("\n\n", 1)
-    *planned, last = sentences.splitlines()
+    unread, *planned, last = sentences.splitlines()
+    assert unread == "plan: nobody consumed, so there is nothing to go by: unread"
     assert [line.split(": ")[1] for line in planned] == ["bills", "orders"]
     assert last == "plan: no policy is needed where no message has a group: plain"
     assert [queue["id"] for queue in tomllib.loads(toml)["queue"]] == ["bills", "orders"]
@@ -90,11 +94,11 @@ def test_a_plan_is_made_for_each_queue(spark: SparkSession, tmp_path: Path) -> N
 
 def test_a_task_plays_its_slice_of_the_scenarios() -> None:
     batch = pa.RecordBatch.from_pydict(
-        {"queue": ["q"] * 3, "at": [5.0, 6.0, 7.0], "service": [0.5] * 3}
+        {"queue": ["q"] * 3, "window": [2] * 3, "at": [5.0, 6.0, 7.0], "service": [0.5] * 3}
         | {"group_id": ["a", "b", "a"]}
     )
     scenarios = [Scenario(Policy.parse("simple"), count, 1.0, 1) for count in (1, 2, 3)]
-    slices = [Slice("p", 0, 1), Slice("q", 0, 2), Slice("q", 1, 2)]
+    slices = [Slice("p", 0, 1), Slice("q", 0, 2, 2), Slice("q", 1, 2, 2), Slice("q", 0, 1, 1)]
     dealt = list(deal_queue(iter([batch]), slices))
     assert [row["share"][0].as_py() for row in dealt] == [1, 2]
     (played,) = play_dealt(iter(dealt[1:]), slices, scenarios)
@@ -105,9 +109,22 @@ def test_a_task_plays_its_slice_of_the_scenarios() -> None:
 
 
 def test_a_long_queue_is_cut_into_more_slices() -> None:
-    slices = slices_of({"long": 900, "short": 100}, 16, 8)
+    parts = [Part("long", 0, 0.0, 1.0, 900), Part("short", 0, 0.0, 1.0, 100)]
+    slices = slices_of(parts, 16, 8)
     assert slices == [Slice("long", part, 8) for part in range(8)] + [Slice("short", 0, 1)]
-    assert len(slices_of({"only": 5}, 3, 8)) == 3
+    assert len(slices_of([Part("only", 0, 0.0, 1.0, 5)], 3, 8)) == 3
+
+
+def test_windows_of_a_queue_become_one_row_with_its_error() -> None:
+    rows = [
+        {"queue": "q", "policy": "simple", "consumers": 2, "speed": 1.0}
+        | dict.fromkeys(RESULT_FIELDS, 1)
+        | {"wait_p95_s": wait, "messages": 10}
+        for wait in (1.0, 3.0)
+    ]
+    (row,) = combined(rows)
+    assert (row["messages"], row["wait_p95_s"], row["windows"]) == (20, 2.0, 2)
+    assert row["wait_error_s"] == pytest.approx(1.0)
 
 
 # A policy's text, its strategy and its configuration are the same thing.
@@ -132,7 +149,8 @@ def test_the_strategy_is_the_brokers_own_with_its_size() -> None:
 @pytest.mark.parametrize("text", default_policies().split(","))
 def test_the_toml_loads_to_the_policy(text: str) -> None:
     policy = Policy.parse(text)
-    settings = Settings.model_validate(tomllib.loads(policy.toml('a."b"\\c')))
+    toml = policy.toml('a."b"\\c').replace("# header", "header")  # as its reader must
+    settings = Settings.model_validate(tomllib.loads(toml))
     assert settings.queues[0].id == 'a."b"\\c'
     plain = settings.queues[0].groups.model_copy(update={"header": None})
     assert plain == policy.settings
@@ -141,7 +159,7 @@ def test_the_toml_loads_to_the_policy(text: str) -> None:
 def test_the_toml_of_a_shared_policy_names_the_header_it_needs_and_no_host() -> None:
     assert Policy.parse("shared").toml("b/work") == (
         '[[queue]]\nid = "work"\n[queue.groups]\nstrategy = "shared"\n'
-        'header = "JMSXGroupID" # the one your producers send\n'
+        '# header = "message_group"  # needed: the one that your producers send\n'
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -89,7 +90,43 @@ def test_a_group_s_holders_follow_each_other(spark: SparkSession, tmp_path: Path
     tell(log, "q", "a", "out 3 to 8, ack 3 by 8")
     tell(log, "q", "b", "in 4, out 4 to 7, ack 4 by 7")
     log.close()
-    spans = spans_of(messages(read_log(spark, str(tmp_path / "log"))), "q", ["b", "a"])
+    spans = spans_of(
+        messages(read_log(spark, Namespace(input=str(tmp_path / "log")))), "q", ["b", "a"]
+    )
     assert [(span.row, span.holder) for span in spans] == [("b", 7), ("a", 7), ("a", 8)]
     times = [round(1000 * time) for span in spans for time in (span.start, span.end)]
     assert times == [7, 8, 0, 3, 4, 5]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_what_waits_is_no_part_of_the_wait_and_a_restart_counts_nothing_twice(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = log_in(tmp_path / "log", "r1")
+    log.start()
+    for seq in range(1, 11):
+        tell(log, "q", "g", f"in {seq} kept")
+    log.clock.now += 1.0
+    tell(log, "q", "g", "out 1 to 1, ack 1 by 1")
+    log.close()
+    log = log_in(tmp_path / "log", "r2")
+    log.clock.now += 5.0
+    log.start("r1", 13)
+    tell(log, "q", "", "back 0 kept")
+    for seq in range(2, 11):
+        tell(log, "q", "g", f"back {seq} kept")
+    tell(log, "q", "g", "out 2 to 1, ack 2 by 1")
+    log.close()
+    _, said = run_job(spark, JOB, input=str(tmp_path / "log"), out=tmp_path / "out")
+    assert "skew: q: 10 messages" in said
+    (row,) = pq.read_table(tmp_path / "out/groups").to_pylist()
+    assert (row["messages"], row["waiting"]) == (10, 8)
+    assert row["wait_s"] == pytest.approx(6.0, abs=0.1)  # 1 s, and 5 s over the restart
+    assert 0 < row["behind_s"] <= row["wait_s"]
+    consumers = pq.read_table(tmp_path / "out/consumers").to_pylist()
+    assert sorted((one["run"], one["consumer"]) for one in consumers) == [("r1", 1), ("r2", 1)]
+    page = (tmp_path / "out/skew.html").read_text()
+    assert "g is 100% of the work" in page
+    assert "1 of run 2" in page

@@ -1,0 +1,359 @@
+"""Histories: the runs of a log, what is missing of them, and which runs go on with one store.
+
+A run is one start of one process, with one sequence of event ids. It may serve several virtual
+hosts. Each virtual host has a store, which outlives the run: another run goes on with it, maybe of
+another process. So a history is the chain of runs that had the store of one virtual host, as the
+column `predecessor` links them. All events of a history have one order: their `position`, which is
+the event id with the number of the run above it (`RUN_BITS`).
+
+All of this is known from a small table (`figures_of`), which Spark makes of the log in one pass:
+for each run, host and block of event ids how many there are, the sum of the ids and that of their
+squares. A block in which ids are missing, or there twice, is the only one that is looked into.
+
+Logs of schema 2 and before know no predecessor: each run is a history of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from covey.core.events.event import KIND_NAMES, EventKind
+from covey.core.events.event_log import HOST_MARK
+from covey.pipeline.errors import PipelineError
+from covey.pipeline.event_log.reader import kind_is
+
+BLOCK_BITS: Final = 20  # ids of a block: few enough to be looked at by the driver
+RUN_BITS: Final = 40  # event ids of a run, below its number in a position
+GAPS_MAX: Final = 100_000  # more are as one: nothing can be judged between the first and the last
+
+
+class Run(NamedTuple):
+    """What a log has of one start of the broker."""
+
+    run: str
+    events: int
+    first_eid: int
+    last_eid: int
+    began: datetime
+    ended: datetime
+
+
+class Gap(NamedTuple):
+    """Events of a run that are missing."""
+
+    run: str
+    first: int
+    last: int
+
+
+class Chapter(NamedTuple):
+    """The part of a history that is one run."""
+
+    run: str
+    base: int  # the position before its first event
+    last_eid: int
+    begins_whole: bool  # the log has its first event
+    is_told: bool  # it says what it has recovered, and by which patterns it logs
+    follows: bool  # the chapter before is the run that had the store before
+    is_cut: bool  # of that run, events are missing which the store knows
+    doubt_from: int  # the position beyond which the store had not heard of it; -1: not known
+    patterns: str
+
+
+class History(NamedTuple):
+    """The runs that had the store of one virtual host, in their order."""
+
+    number: int
+    host: str
+    prefix: str  # what stands before the names of its queues
+    chapters: tuple[Chapter, ...]
+    gaps: tuple[int, ...]  # positions before which events are missing, ascending
+
+    def place_of(self, position: int) -> tuple[str, int]:
+        """Return run and event id of a position."""
+        found = self.chapters[0]
+        for chapter in self.chapters:
+            if chapter.base < position:
+                found = chapter
+        return found.run, position - found.base
+
+
+class Start(NamedTuple):
+    """What a run says of a virtual host when it begins to log it."""
+
+    run: str
+    host: str
+    predecessor: str
+    patterns: str
+    position: int
+
+
+class LogFigures(NamedTuple):
+    """What is known of a log without looking at its messages."""
+
+    runs: list[Run]
+    gaps: list[Gap]
+    doubled: int  # event ids that two different events have
+    kinds: dict[int, int]
+    starts: list[Start]
+    policies: dict[str, set[str]]
+    """By the name of a queue: the strategies that it went by."""
+    hosts: dict[tuple[str, str], tuple[str, bool]]
+    """By run and host: the predecessor, and whether queues are shown with their host."""
+
+    @property
+    def unknown(self) -> int:
+        """How many events are of kinds that this version does not know."""
+        return sum(count for kind, count in self.kinds.items() if kind not in KIND_NAMES)
+
+
+def figures_of(events: DataFrame) -> LogFigures:
+    """Sum up a log; raises PipelineError if files of it are there twice."""
+    block = F.shiftright("eid", BLOCK_BITS)
+    inside = F.col("eid") - F.shiftleft(block, BLOCK_BITS)
+    policy = F.struct(F.substring_index("queue", HOST_MARK, -1).alias("name"), "group_id")
+    rows = (
+        events.groupBy(
+            "run", F.col("virtual_host").alias("host"), "predecessor", block.alias("block"), "kind"
+        )
+        .agg(
+            F.count("*").alias("events"),
+            F.min("eid").alias("first"),
+            F.max("eid").alias("last"),
+            F.sum(inside).alias("total"),
+            F.sum(inside * inside).alias("squares"),
+            F.min("ts").alias("began"),
+            F.max("ts").alias("ended"),
+            F.max(F.instr("queue", HOST_MARK) > 0).alias("is_prefixed"),
+            F.collect_set(F.when(kind_is(EventKind.POLICY), policy)).alias("policies"),
+        )
+        .collect()
+    )
+    runs = sorted(_runs(rows), key=lambda run: (run.began, run.run))
+    broken = list(_broken_blocks(rows, runs))
+    gaps, doubled = _look_into(events, broken)
+    gaps += _missing_blocks(rows)
+    told = events.where(kind_is(EventKind.START)).select(
+        "run", "virtual_host", "predecessor", "group_id", "seq"
+    )
+    starts = [Start(*row) for row in told.collect()]
+    hosts = {(row.run, row.host): (row.predecessor, False) for row in rows if row.host is not None}
+    hosts |= {(row.run, row.host): (row.predecessor, True) for row in rows if row.is_prefixed}
+    kinds: dict[int, int] = {}
+    policies: dict[str, set[str]] = {}
+    for row in rows:
+        kinds[row.kind] = kinds.get(row.kind, 0) + row.events
+        for one in row.policies:
+            policies.setdefault(one.name, set()).add(one.group_id)
+    return LogFigures(runs, _in_order(gaps), doubled, kinds, starts, policies, hosts)
+
+
+def _runs(rows: list[Row]) -> Iterator[Run]:
+    for name in {row.run for row in rows}:
+        mine = [row for row in rows if row.run == name]
+        yield Run(
+            name,
+            sum(row.events for row in mine),
+            min(row["first"] for row in mine),
+            max(row["last"] for row in mine),
+            min(row.began for row in mine),
+            max(row.ended for row in mine),
+        )
+
+
+def _blocks(rows: list[Row]) -> dict[tuple[str, int], list[int]]:
+    """Return count, first, last, sum and sum of squares of each block."""
+    found: dict[tuple[str, int], list[int]] = {}
+    for row in rows:
+        count, total, squares = row.events, row.total, row.squares
+        known = found.get((row.run, row.block))
+        if known is None:
+            found[row.run, row.block] = [count, row["first"], row["last"], total, squares]
+        else:
+            known[0] += count
+            known[1] = min(known[1], row["first"])
+            known[2] = max(known[2], row["last"])
+            known[3] += total
+            known[4] += squares
+    return found
+
+
+def _broken_blocks(rows: list[Row], runs: list[Run]) -> Iterator[tuple[str, int]]:
+    """Yield the blocks in which ids are missing or doubled."""
+    for (run, block), (count, first, last, total, squares) in _blocks(rows).items():
+        begin = block << BLOCK_BITS
+        low, high = first - begin, last - begin
+        wanted = (high - low + 1, _sum(high) - _sum(low - 1), _squares(high) - _squares(low - 1))
+        if (count, total, squares) != wanted:
+            yield run, block
+
+
+def _sum(number: int) -> int:
+    return number * (number + 1) // 2
+
+
+def _squares(number: int) -> int:
+    return number * (number + 1) * (2 * number + 1) // 6
+
+
+def _missing_blocks(rows: list[Row]) -> list[Gap]:
+    """Return what is missing between blocks."""
+    before: dict[str, int] = {}
+    gaps = []
+    for (run, _), (_, first, last, _, _) in sorted(_blocks(rows).items()):
+        if first > before.get(run, first - 1) + 1:
+            gaps.append(Gap(run, before[run] + 1, first - 1))
+        before[run] = last
+    return gaps
+
+
+def _look_into(events: DataFrame, broken: list[tuple[str, int]]) -> tuple[list[Gap], int]:
+    """Return what is missing inside these blocks, and how many ids two events have."""
+    gaps: list[Gap] = []
+    doubled = 0
+    for run, block in broken:
+        begin = block << BLOCK_BITS
+        mine = events.where(
+            (F.col("run") == run) & F.col("eid").between(begin, begin + (1 << BLOCK_BITS) - 1)
+        )
+        same = mine.groupBy("eid").agg(
+            F.count("*").alias("n"), F.countDistinct("kind", "queue", "group_id", "seq").alias("m")
+        )
+        found = same.select("eid", "n", "m").toArrow()
+        if any(n > m for n, m in zip(*(found[name].to_pylist() for name in "nm"), strict=True)):
+            raise PipelineError(f"--input: it has events of run {run} twice; is a file copied?")
+        doubled += int(np.count_nonzero(found["n"].to_numpy() > 1))
+        eids = np.sort(found["eid"].to_numpy())
+        gaps += [
+            Gap(run, int(eids[at]) + 1, int(eids[at + 1]) - 1)
+            for at in np.flatnonzero(np.diff(eids) > 1)
+        ]
+    return gaps, doubled
+
+
+def _in_order(gaps: list[Gap]) -> list[Gap]:
+    ordered = sorted(gaps)
+    if len(ordered) <= GAPS_MAX:
+        return ordered
+    by_run: dict[str, Gap] = {}
+    for gap in ordered:
+        known = by_run.get(gap.run, gap)
+        by_run[gap.run] = Gap(gap.run, known.first, gap.last)
+    return sorted(by_run.values())
+
+
+class Numbers(NamedTuple):
+    """The numbers of runs and histories, which stay the same from audit to audit."""
+
+    runs: dict[str, int]
+    histories: dict[str, int]
+
+
+def histories_of(figures: LogFigures, known: Numbers | None = None) -> list[History]:
+    """Chain the runs of each virtual host; what is new gets the next numbers."""
+    numbers, names = known or Numbers({}, {})
+    for run in _in_time(figures):
+        numbers.setdefault(run.run, len(numbers) + 1)
+    bases = {name: number << RUN_BITS for name, number in numbers.items()}
+    runs = {run.run: run for run in figures.runs}
+    starts = {(start.run, start.host): start for start in figures.starts}
+    found: list[History] = []
+    for chain in _chains(figures, bases):
+        chapters = tuple(_chapters(chain, runs, bases, starts))
+        members = {name for name, _ in chain}
+        gaps = [bases[gap.run] + gap.last for gap in figures.gaps if gap.run in members]
+        host = chain[0][1]
+        is_prefixed = any(figures.hosts.get(key, ("", False))[1] for key in chain)
+        prefix = host + HOST_MARK if is_prefixed else ""
+        number = names.setdefault(HOST_MARK.join(chain[0]), len(names))
+        found.append(History(number, host, prefix, chapters, tuple(sorted(gaps))))
+    return sorted(found)
+
+
+def _in_time(figures: LogFigures) -> list[Run]:
+    """Return the runs in their order: a predecessor first, whatever the clocks said."""
+    runs = {run.run: run for run in figures.runs}
+    before: dict[str, set[str]] = {}
+    for (name, _), (predecessor, _) in figures.hosts.items():
+        before.setdefault(name, set()).add(predecessor)
+    done: dict[str, Run] = {}
+
+    def add(name: str, under_way: frozenset[str]) -> None:
+        if name in runs and name not in done and name not in under_way:
+            for earlier in sorted(before.get(name, ())):
+                add(earlier, under_way | {name})
+            done[name] = runs[name]
+
+    for run in figures.runs:
+        add(run.run, frozenset())
+    return list(done.values())
+
+
+Key = tuple[str, str]  # run and host
+
+
+def _chains(figures: LogFigures, bases: dict[str, int]) -> Iterator[list[Key]]:
+    """Yield the runs of each history; a store that two runs took over goes on with the first."""
+    following: dict[Key, Key] = {}
+    keys = sorted(figures.hosts, key=lambda key: (bases[key[0]], key[1]))
+    for run, host in keys:
+        predecessor = (figures.hosts[run, host][0], host)
+        if predecessor in figures.hosts and predecessor[0] != run:
+            following.setdefault(predecessor, (run, host))
+    followers = set(following.values())
+    known = {run for run, _ in keys}
+    yield from ([(run.run, "")] for run in figures.runs if run.run not in known)
+    for key in keys:
+        if key not in followers:
+            chain = [key]
+            while chain[-1] in following:
+                chain.append(following[chain[-1]])
+            yield chain
+
+
+def _chapters(
+    chain: list[Key], runs: dict[str, Run], bases: dict[str, int], starts: dict[Key, Start]
+) -> Iterable[Chapter]:
+    for at, key in enumerate(chain):
+        run = runs[key[0]]
+        start = starts.get(key)
+        after = starts.get(chain[at + 1]) if at + 1 < len(chain) else None
+        before = runs[chain[at - 1][0]] if at else None
+        yield Chapter(
+            run.run,
+            bases[run.run],
+            run.last_eid,
+            run.first_eid == 1,
+            start is not None and run.first_eid == 1,
+            before is not None,
+            before is not None and (start is None or start.position > before.last_eid),
+            -1 if after is None else bases[run.run] + after.position,
+            "" if start is None else start.patterns,
+        )
+
+
+def unlogged(figures: LogFigures) -> list[str]:
+    """Return the runs before which there was one that is not in the log."""
+    known = {run.run for run in figures.runs}
+    missing = {before for before, _ in figures.hosts.values() if before and before not in known}
+    return sorted(missing)
+
+
+def placed(events: DataFrame, histories: list[History]) -> DataFrame:
+    """Return events with the number of their history and their position in it."""
+    rows: list[tuple[Any, ...]] = [
+        (chapter.run, history.host, history.number, chapter.base)
+        for history in histories
+        for chapter in history.chapters
+    ]
+    schema = "run string, host string, history int, base long"
+    known = events.sparkSession.createDataFrame(rows, schema)
+    host = F.coalesce("virtual_host", F.lit(""))
+    joined = events.withColumn("host", host).join(F.broadcast(known), ["run", "host"])
+    return joined.withColumn("pos", F.col("base") + F.col("eid")).drop("host", "base")

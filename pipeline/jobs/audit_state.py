@@ -1,0 +1,217 @@
+"""State: what an audit keeps for the next one, so that each file of a log is read once.
+
+    STATE/state.json      the runs as far as they were read, what they said of themselves, and
+                          the highest number of each queue
+    STATE/groups-N/       one row for each group that has something unsettled
+    STATE/queues-N/       who is on each queue, and its policy
+
+The state is as large as the backlog, not as the log. `state.json` is written last and names the
+other two, so an audit that was killed leaves the state before it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from covey.core.events.event import EventKind
+from covey.pipeline.errors import PipelineError
+from covey.pipeline.event_log.histories import (
+    RUN_BITS,
+    Gap,
+    History,
+    LogFigures,
+    Numbers,
+    Run,
+    Start,
+)
+from covey.pipeline.event_log.reader import LogFile
+from covey.pipeline.places import Place, put_text, url_of
+
+FILE: Final = "state.json"
+VERSION: Final = 1
+GROUPS: Final = "history int, name string, group_id string, part int, state string"
+QUEUES: Final = (
+    "history int, name string, group_id string, pos long, kind int, consumer long, seq long"
+)
+PRESENT: Final = (EventKind.JOIN, EventKind.POLICY)
+
+
+@dataclass
+class State:
+    """What earlier audits of a log have seen."""
+
+    number: int = 0
+    figures: LogFigures = field(default_factory=lambda: LogFigures([], [], 0, {}, [], {}, {}))
+    numbers: Numbers = field(default_factory=lambda: Numbers({}, {}))
+    given: dict[str, int] = field(default_factory=dict)  # by host/queue: numbers are below it
+
+    def ends(self) -> dict[str, int]:
+        """Return the last event that was read of each run."""
+        return {run.run: run.last_eid for run in self.figures.runs}
+
+    def new_of(self, files: list[LogFile]) -> list[LogFile]:
+        """Return the files that have events which were not read yet."""
+        ends = self.ends()
+        return [
+            file for file in files if max(file.first_eid, file.last_eid) > ends.get(file.run, 0)
+        ]
+
+    def unread(self, events: DataFrame) -> DataFrame:
+        """Return the events that were not read yet."""
+        ends = self.ends()
+        if not ends:
+            return events
+        pairs = [F.lit(item) for pair in ends.items() for item in pair]
+        known = F.coalesce(F.create_map(*pairs)[F.col("run")], F.lit(0))
+        return events.where(F.col("eid") > known)
+
+    def merged(self, new: LogFigures) -> LogFigures:
+        """Return what is known with what is new."""
+        runs = {run.run: run for run in self.figures.runs}
+        gaps = list(new.gaps)
+        for run in new.runs:
+            known = runs.get(run.run)
+            if known is None:
+                runs[run.run] = run
+                continue
+            if run.first_eid > known.last_eid + 1:
+                gaps.append(Gap(run.run, known.last_eid + 1, run.first_eid - 1))
+            events = known.events + run.events
+            ends = (known.first_eid, run.last_eid, known.began, run.ended)
+            runs[run.run] = Run(run.run, events, *ends)
+        kinds = dict(self.figures.kinds)
+        for kind, count in new.kinds.items():
+            kinds[kind] = kinds.get(kind, 0) + count
+        policies = {name: set(texts) for name, texts in self.figures.policies.items()}
+        for name, texts in new.policies.items():
+            policies.setdefault(name, set()).update(texts)
+        return LogFigures(
+            list(runs.values()),
+            sorted(gaps),
+            self.figures.doubled + new.doubled,
+            kinds,
+            [*self.figures.starts, *new.starts],
+            policies,
+            {**self.figures.hosts, **new.hosts},
+        )
+
+    def text(self) -> str:
+        """Return it as JSON."""
+        known = self.figures
+        return json.dumps(
+            {
+                "version": VERSION,
+                "number": self.number,
+                "runs": [
+                    (*run[:4], run.began.isoformat(), run.ended.isoformat()) for run in known.runs
+                ],
+                "doubled": known.doubled,
+                "kinds": known.kinds,
+                "starts": known.starts,
+                "policies": {name: sorted(texts) for name, texts in known.policies.items()},
+                "hosts": [[*key, *value] for key, value in known.hosts.items()],
+                "numbers": self.numbers,
+                "given": self.given,
+            }
+        )
+
+
+def load(place: Place) -> State:
+    """Return the state that is kept at a place; an empty one if there is none."""
+    file = place / FILE
+    if not file.exists():
+        return State()
+    try:
+        saved: dict[str, Any] = json.loads(file.read_text())
+        if saved["version"] != VERSION:
+            raise PipelineError(f"--state {place}: it is of another Covey; name a new directory")
+        times = datetime.fromisoformat
+        runs = [Run(*run[:4], *map(times, run[4:])) for run in saved["runs"]]
+        figures = LogFigures(
+            runs,
+            [],
+            saved["doubled"],
+            {int(kind): count for kind, count in saved["kinds"].items()},
+            [Start(*start) for start in saved["starts"]],
+            {name: set(texts) for name, texts in saved["policies"].items()},
+            {(run, host): (before, shown) for run, host, before, shown in saved["hosts"]},
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise PipelineError(f"--state {place}: {FILE} cannot be read: {error}") from error
+    return State(saved["number"], figures, Numbers(*saved["numbers"]), saved["given"])
+
+
+def save(
+    place: Place, state: State, groups: DataFrame, queues: DataFrame, given: dict[str, int]
+) -> None:
+    """Keep the next state, and then let go of the one before."""
+    state.number += 1
+    groups.write.mode("overwrite").parquet(url_of(place / f"groups-{state.number}"))
+    queues.write.mode("overwrite").parquet(url_of(place / f"queues-{state.number}"))
+    state.given |= {name: max(at, state.given.get(name, 0)) for name, at in given.items()}
+    put_text(place / FILE, state.text())
+
+
+def groups_of(spark: SparkSession, place: Place, state: State) -> DataFrame:
+    """Return the groups that had something unsettled."""
+    if not state.number:
+        return spark.createDataFrame([], GROUPS)
+    return spark.read.schema(GROUPS).parquet(url_of(place / f"groups-{state.number}"))
+
+
+def queues_of(spark: SparkSession, place: Place, state: State) -> DataFrame:
+    """Return who was on the queues."""
+    if not state.number:
+        return spark.createDataFrame([], QUEUES)
+    return spark.read.schema(QUEUES).parquet(url_of(place / f"queues-{state.number}"))
+
+
+def still_there(queue_rows: DataFrame) -> DataFrame:
+    """Return of what is about whole queues that which the next audit must know.
+
+    Consumers that have not left, and each policy. Of those that have left, the last call knew.
+    """
+    here = queue_rows.where(F.col("kind").isin(*map(int, (*PRESENT, EventKind.LEAVE))))
+    run = F.shiftright("pos", RUN_BITS)
+    joined = (
+        here.where(F.col("kind") != int(EventKind.POLICY))
+        .groupBy("history", "name", "consumer", run.alias("run"))
+        .agg(F.max_by(F.struct("group_id", "pos", "kind", "seq"), "pos").alias("last"))
+        .where(F.col("last.kind") == int(EventKind.JOIN))
+        .select("history", "name", "last.group_id", "last.pos", "last.kind", "consumer", "last.seq")
+    )
+    policies = (
+        here.where(F.col("kind") == int(EventKind.POLICY))
+        .groupBy("history", "name", "group_id")
+        .agg(F.max("pos").alias("pos"))
+        .select(
+            "history", "name", "group_id", "pos", F.lit(int(EventKind.POLICY)).alias("kind"),
+            F.lit(0).cast("long").alias("consumer"), F.lit(0).cast("long").alias("seq"),
+        )
+    )  # fmt: skip
+    return joined.unionByName(policies)
+
+
+def settled(histories: list[History], state: State) -> dict[int, int]:
+    """Return for each history the position up to which the last call had read.
+
+    What was pending then, and still is, will not come any more: one call is the time it gets.
+    """
+    ends = state.ends()
+    return {
+        history.number: max(
+            (
+                chapter.base + ends[chapter.run]
+                for chapter in history.chapters
+                if chapter.run in ends
+            ),
+            default=0,
+        )
+        for history in histories
+    }

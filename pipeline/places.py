@@ -1,0 +1,114 @@
+"""Places: where a job writes, on this machine or on any file system that Spark knows.
+
+A place is a `Path`, or a `RemotePlace` that can do as much of one as a job needs. Tables are
+written by Spark's own writers. Pages and other small files go through Hadoop's file systems in
+Spark's Java, so a place needs no second set of credentials.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+from covey.pipeline.errors import PipelineError
+
+SCHEME_MARK: Final = ":/"
+
+
+class RemotePlace:
+    """A directory or a file on a file system of Spark's."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+
+    def __truediv__(self, name: str) -> RemotePlace:
+        return RemotePlace(f"{self.url}/{name}")
+
+    def __str__(self) -> str:
+        return self.url
+
+    @property
+    def name(self) -> str:
+        """Return the last part."""
+        return self.url.rpartition("/")[2]
+
+    def write_text(self, text: str) -> None:
+        """Write a file, in place of one that is there."""
+        system, path = self._system()
+        stream = system.create(path, True)
+        try:
+            stream.write(text.encode())
+        finally:
+            stream.close()
+
+    def read_text(self) -> str:
+        """Read a file."""
+        jvm = _jvm()
+        system, path = self._system()
+        stream = system.open(path)
+        try:
+            content: bytes = jvm.org.apache.commons.io.IOUtils.toByteArray(stream)
+            return content.decode()
+        finally:
+            stream.close()
+
+    def exists(self) -> bool:
+        """Say whether there is something."""
+        system, path = self._system()
+        return bool(system.exists(path))
+
+    def _system(self) -> tuple[Any, Any]:
+        jvm = _jvm()
+        path = jvm.org.apache.hadoop.fs.Path(self.url)
+        spark = SparkSession.getActiveSession()
+        assert spark is not None
+        return path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()), path
+
+
+Place = Path | RemotePlace
+
+
+def place_of(text: str) -> Place:
+    """Return the place that a text means."""
+    if text.startswith("file:"):
+        return Path("/" + text.removeprefix("file:").lstrip("/"))
+    return RemotePlace(text) if SCHEME_MARK in text else Path(text)
+
+
+def url_of(place: Place) -> str:
+    """Return how Spark writes a place, whatever its own default file system is."""
+    return str(place) if isinstance(place, RemotePlace) else f"file://{place.resolve()}"
+
+
+def make_out(out: Place) -> None:
+    """Make the directory for what a job writes, before it works for it."""
+    if isinstance(out, RemotePlace):
+        return  # Spark makes it, and nothing is known of it before Spark is there
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PipelineError(f"--out {out}: cannot be made: {error.strerror}") from error
+    if not os.access(out, os.W_OK | os.X_OK):
+        raise PipelineError(f"--out {out}: it cannot be written to")
+
+
+def put_text(place: Place, text: str) -> None:
+    """Write a small file; one on this machine is there whole or not at all."""
+    if isinstance(place, RemotePlace):
+        place.write_text(text)
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    fresh = place.with_name(f".{place.name}.{os.getpid()}")
+    fresh.write_text(text, encoding="utf-8")
+    fresh.replace(place)
+
+
+def _jvm() -> Any:
+    spark = SparkSession.getActiveSession()
+    jvm = getattr(spark, "_jvm", None)
+    if jvm is None:
+        raise PipelineError("--out: under Spark Connect a directory of this machine is meant")
+    return jvm
