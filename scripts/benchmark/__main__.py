@@ -19,7 +19,7 @@ from scripts.benchmark.peers import PEERS, cores
 from scripts.benchmark.process import StartError
 from scripts.benchmark.result import Result
 from scripts.benchmark.runner import Runner
-from scripts.benchmark.workloads import backlog, balance, dispatch, memory
+from scripts.benchmark.workloads import backlog, balance, dispatch, growth, memory, pace, turns
 from scripts.benchmark.workloads.workloads import NAMES, Case, cases
 
 SINK_CASES = ("queue", "individual", "topic")
@@ -72,8 +72,15 @@ def _run(arguments: argparse.Namespace) -> list[Result]:
         results += memory.measure(contenders, _say)
     if "backlog" in names:
         results += backlog.measure(builds, arguments.scale, _say)
+    if "turns" in names:
+        results += turns.measure(builds, arguments.scale, _say)
+    if "pace" in names:
+        settings = (arguments.repetitions, arguments.scale, _say, arguments.picture)
+        results += pace.measure(contenders, *settings)
+    if "growth" in names:
+        results += growth.measure(contenders, arguments.scale, _say)
     if "balance" in names:
-        results += balance.measure(_say, arguments.picture)
+        results += balance.measure(_say, None if "pace" in names else arguments.picture)
     if "pipeline" in names:
         results += _pipeline(builds, arguments)
     return results

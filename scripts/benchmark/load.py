@@ -14,6 +14,7 @@ group that moves from one to another can be checked. `sink` shows what this cost
 from __future__ import annotations
 
 import json
+import resource
 import select
 import signal
 import sys
@@ -27,6 +28,7 @@ from scripts.benchmark.wire.link import IncompleteError, Job, Link
 from scripts.benchmark.wire.stomp import StompLink
 
 CHUNK = 64  # messages handed to the socket at a time
+FILES_BESIDE = 64  # files besides the connections
 STALLED_S = 30.0  # nothing arrived for this long: the run has failed
 UNDER_WAY = 1000  # messages after which an endless load says that it runs
 UNDER_WAY_LINE = "under way\n"
@@ -52,8 +54,9 @@ class Load:
         self.consumers: list[Link] = [PROTOCOLS[job.receiver](job) for _ in range(job.consumers)]
         for consumer in self.consumers:
             consumer.subscribe(job)
-        self.producer: Link = PROTOCOLS[job.sender](job)
-        self.frames = self.producer.sends(job)
+        self.producers: list[Link] = [PROTOCOLS[job.sender](job) for _ in range(job.producers)]
+        self.frames = self.producers[0].sends(job)
+        self.turn = 0  # of the producers: whose it is
         self.fan = job.consumers if job.is_fan_out else 1
         self.count = sys.maxsize if job.is_endless else job.count
         # Fewer at once are not worth a system call, while the window allows more.
@@ -88,7 +91,7 @@ class Load:
         times = []
         for frame in self.frames:
             start = time.perf_counter()
-            self.producer.socket.sendall(frame)
+            self.producers[0].socket.sendall(frame)
             frames = b""
             while not frames:
                 frames = consumer.read()
@@ -97,7 +100,7 @@ class Load:
         return times
 
     def _move(self) -> None:
-        links = [self.producer, *self.consumers]
+        links = [*self.producers, *self.consumers]
         poll = select.epoll()
         numbers = {link.socket.fileno(): place for place, link in enumerate(links)}
         for link in links:
@@ -121,8 +124,13 @@ class Load:
 
     def _send_on(self) -> None:
         """Keep the window full; a socket that is full is left alone until it says so."""
-        producer = self.producer
-        while not producer.unsent and self.sent < self.count:
+        full = 0
+        while self.sent < self.count and full < len(self.producers):
+            self.turn = (self.turn + 1) % len(self.producers)
+            producer = self.producers[self.turn]
+            if producer.unsent:
+                full += 1
+                continue
             done = self.confirmed if self.job.is_confirmed else self.received // self.fan
             free = min(self.job.window - (self.sent - done), self.count - self.sent)
             allowed = min(CHUNK, free, producer.room - self.sent)
@@ -139,10 +147,10 @@ class Load:
         try:
             while True:
                 frames = link.read()
-                if place == 0:
+                if place < len(self.producers):
                     self.confirmed += link.confirmations(frames)
                 else:
-                    self._note(place - 1, link, frames)
+                    self._note(place - len(self.producers), link, frames)
         except BlockingIOError:
             return
 
@@ -165,16 +173,33 @@ class Load:
                 own = [frames for number, frames in self.arrived if number == place]
                 wire.check(own, job.count, job.groups)
             return
-        is_ordered = job.consumers == 1 or (job.groups > 0 and job.keeps_groups)
+        is_ordered = job.consumers == job.producers == 1 or (job.groups > 0 and job.keeps_groups)
         arrived = [frames for _, frames in self.arrived]
         wire.check(arrived, job.count, job.groups, is_ordered=is_ordered)
+
+
+def _make(job: Job) -> Load:
+    """Return the load that does the job; a job with a rate is an open loop."""
+    if not job.rate:
+        return Load(job)
+    from scripts.benchmark.paced import PacedLoad
+
+    return PacedLoad(job)
+
+
+def _allow_files(count: int) -> None:
+    """Let this process have a socket for each connection, if the system does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < count:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(count, hard), hard))
 
 
 def main() -> int:
     """Do the job on standard input, write its outcome to standard output."""
     job = Job(**json.load(sys.stdin))
+    _allow_files(job.producers + job.consumers + FILES_BESIDE)
     try:
-        load = Load(job)
+        load = _make(job)
 
         def stop(_number: int, _frame: FrameType | None) -> None:
             load.stop()

@@ -5,8 +5,9 @@ Standard library only, here and in what is imported: `--help` prints before anyt
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, HelpFormatter
 from pathlib import Path
+from textwrap import wrap
 from typing import Final
 
 from scripts.benchmark.peers import PEERS
@@ -15,10 +16,19 @@ from scripts.benchmark.workloads.workloads import NAMES
 REPETITIONS: Final = 5
 
 
+class WholeWords(HelpFormatter):
+    """Breaks no line within a workload's name."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return wrap(text, width, break_on_hyphens=False)
+
+
 def parser() -> ArgumentParser:
     """Return what reads the command line."""
     made = ArgumentParser(
-        prog="scripts/bench", description="Measure Covey, and its peers beside it."
+        prog="scripts/bench",
+        description="Measure Covey, and its peers beside it.",
+        formatter_class=WholeWords,
     )
     made.add_argument(
         "workloads", nargs="*", metavar="workload", help=f"of {', '.join(NAMES)}; default all"
@@ -44,7 +54,9 @@ def parser() -> ArgumentParser:
         help="put the figures of an earlier run (--json) into the report, too",
     )
     made.add_argument("--report", type=Path, metavar="FILE.md", help="write the page and a plot")
-    made.add_argument("--picture", type=Path, metavar="FILE.svg", help="draw what `balance` found")
+    made.add_argument(
+        "--picture", type=Path, metavar="FILE.svg", help="draw what `pace` or `balance` found"
+    )
     return made
 
 

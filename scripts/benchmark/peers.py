@@ -8,7 +8,8 @@
     coilmq     from PyPI; stalls with more than a few messages in flight, and its MESSAGE frames
                carry no `ack`, so nothing can be acknowledged one by one
 
-All of them run untuned otherwise: a tuned one may be faster.
+and those of `java_peers`: artemis, activemq6. All of them run untuned otherwise: a tuned one may be
+faster.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from scripts.benchmark.contender import Contender, environment_path
+from scripts.benchmark.java_peers import ActiveMQ6, Artemis
 from scripts.benchmark.process import Process, free_port, scratch_directory
 
 RABBITMQ_PROGRAM: Final = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
@@ -140,7 +142,7 @@ def _coilmq() -> str:
 
 
 PEERS: Final[dict[str, type[Contender]]] = {
-    peer.name: peer for peer in (RabbitMQ, ActiveMQ, CoilMQ)
+    peer.name: peer for peer in (Artemis, ActiveMQ6, RabbitMQ, ActiveMQ, CoilMQ)
 }
 
 

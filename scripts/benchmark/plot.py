@@ -66,6 +66,41 @@ def curves(lines: Mapping[str, Sequence[float]], steps: Sequence[int], across: s
     return _page(parts, CURVES_HEIGHT)
 
 
+def tails(results: Sequence[Result]) -> str:
+    """Draw for each result the times from p50 to p99.9, logarithmic, named at its end."""
+    steps = ("p50", "p90", "p99", "p99.9")
+    lines = {
+        f"{result.contender}, {result.case.split(' of ')[0].removeprefix('pace, ')}": [
+            result.median,
+            *(result.notes[name] for name in ("p90_us", "p99_us", "p999_us")),
+        ]
+        for result in results
+    }
+    lowest = 10 ** floor(log10(min(min(values) for values in lines.values())))
+    highest = max(max(values) for values in lines.values())
+    height = CURVES_HEIGHT * 2
+    step = (WIDTH - LABEL_WIDTH - MARGIN) // (len(steps) - 1)
+    floor_y = height - MARGIN
+    up = (floor_y - MARGIN) / log10(max(10.0, highest / lowest))
+    parts = [_text(8, MARGIN // 2, f"us, logarithmic, from {lowest:.0f} at the bottom")]
+    parts += [_text(MARGIN + step * i, floor_y + 20, name) for i, name in enumerate(steps)]
+    contenders = list(dict.fromkeys(result.contender for result in results))
+    ends = []
+    for result, (name, values) in zip(results, lines.items(), strict=True):
+        colour = COLOURS[contenders.index(result.contender) % len(COLOURS)]
+        heights = [round(floor_y - up * log10(value / lowest)) for value in values]
+        places = " ".join(f"{MARGIN + step * i},{y}" for i, y in enumerate(heights))
+        parts.append(
+            f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="2"/>'
+        )
+        ends.append((heights[-1], f"{name}: {figure(values[-1])}", colour))
+    taken = height
+    for y, name, colour in sorted(ends, reverse=True):  # names never on top of each other
+        taken = min(y + 4, taken - 14)
+        parts.append(_text(MARGIN + step * (len(steps) - 1) + 8, taken, name, colour))
+    return _page(parts, height)
+
+
 def _page(parts: list[str], height: int) -> str:
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}"'

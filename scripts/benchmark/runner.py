@@ -124,7 +124,7 @@ class Runner:
             port=process.port,
             amqp_port=process.amqp_port,
             destination=destination,
-            count=max(100, int(workload.count * self.scale)),
+            count=max(workload.count_min, int(workload.count * self.scale)),
             size=case.size,
             host=contender.host,
             user=contender.user,

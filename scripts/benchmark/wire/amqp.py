@@ -142,8 +142,9 @@ class AmqpLink(Link):
         frames, place = self._expect(amqp.SASL_OUTCOME)
         if amqp.fields(frames, place, 1) != [0]:
             raise IncompleteError("the broker refused the login")
+        name = f"bench-{self.socket.getsockname()[1]}"  # no two may share one, some brokers say
         opening = amqp.described(
-            amqp.OPEN, amqp.string("bench"), amqp.string(job.host), amqp.uint(FRAME_SIZE_MAX)
+            amqp.OPEN, amqp.string(name), amqp.string(job.host), amqp.uint(FRAME_SIZE_MAX)
         )
         self.socket.sendall(amqp.AMQP_HEADER + amqp.frame(opening))
         self._expect_header()

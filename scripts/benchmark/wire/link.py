@@ -34,6 +34,7 @@ class Job:
     password: str = "password"
     sender: str = "stomp"
     receiver: str = "stomp"
+    producers: int = 1  # of STOMP; what they send is dealt out to them
     consumers: int = 1
     ack: str = "auto"  # in AMQP's words: sent settled
     is_persistent: bool = False
@@ -44,6 +45,7 @@ class Job:
     window: int = 20_000
     credit: int = 0
     is_ping_pong: bool = False
+    rate: float = 0.0  # messages a second, each at its time, whatever the broker does (`paced`)
     is_endless: bool = False  # until told to stop, unchecked: a load beside the measured one
 
 

@@ -12,6 +12,7 @@ class StompLink(Link):
     def __init__(self, job: Job) -> None:
         super().__init__(job.port)
         self.acks = job.ack != "auto"
+        self._pieces: list[bytes] = []  # of a frame that is not complete yet
         self.ask(wire.login(job.host, job.user, job.password), b"CONNECTED")
 
     def subscribe(self, job: Job) -> None:
@@ -25,11 +26,15 @@ class StompLink(Link):
         return wire.send_frames(job.destination, job.count, job.size, job.groups, header)
 
     def read(self) -> bytes:
-        """Cut behind the last NUL."""
+        """Cut behind the last NUL; pieces of a large message are joined once."""
         data = self.receive()
         cut = data.rfind(b"\0") + 1
-        self.tail = data[cut:]
-        return data[:cut]
+        if not cut:
+            self._pieces.append(data)
+            return b""
+        frames = b"".join([*self._pieces, data[:cut]]) if self._pieces else data[:cut]
+        self._pieces = [data[cut:]] if cut < len(data) else []
+        return frames
 
     def deliveries(self, frames: bytes) -> int:
         """Count frames: a consumer gets nothing but messages."""

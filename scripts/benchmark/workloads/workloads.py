@@ -4,7 +4,7 @@ A flow is a `Job` of the generator; its figure is deliveries per second, or the 
 trip. With `beside`, another load without an end saturates the same broker meanwhile. Counters are
 chosen so that one repetition takes about a second on Covey; `--scale` changes them all. Each
 repetition uses a destination of its own, so that nothing is left over from the one before. A
-workload of another sort (`dispatch`, `memory`, `backlog`, `balance`) has a module of its own.
+workload of another sort (`dispatch`, `memory`, `pace`, `growth`) has a module of its own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-SIZES: Final = (128, 1024)
+KIB: Final = 1024
+SIZES: Final = (128, KIB)
 CREDIT: Final = 1000  # messages a consumer may hold, as the peers' own defaults
 FAN_OUT_WINDOW: Final = 2000  # each of them is ten deliveries
 GROUPS: Final = 1000
@@ -39,6 +40,7 @@ class Workload:
     is_for_peers: bool = True
     sizes: tuple[int, ...] = SIZES
     beside: Mapping[str, Any] | None = None  # the job of the load that saturates the broker
+    count_min: int = 100  # messages, however small the scale
     needs: str = "stomp"  # the protocol a contender must speak besides STOMP
 
     @property
@@ -67,6 +69,8 @@ _DURABLE: Final = {
     "is_confirmed": True,
     "window": DURABLE_WINDOW,
 }
+_AMQP: Final = {"sender": "amqp", "receiver": "amqp", "ack": "each", "is_confirmed": True}
+_AMQP_DURABLE: Final = {**_AMQP, "is_persistent": True}
 _INDIVIDUAL: Final = {"consumers": 4, "ack": "client-individual", "credit": CREDIT}
 
 # `flows` has one of GROUPS_FLOW for each strategy.
@@ -82,7 +86,7 @@ TABLE: Final = (
     Workload(
         "topic",
         "1 producer, 10 subscribers, auto",
-        "/topic/bench.plain",
+        "/topic/bench.topic",
         {"consumers": 10, "is_fan_out": True, "window": FAN_OUT_WINDOW},
         20_000,
     ),
@@ -109,6 +113,74 @@ TABLE: Final = (
         sizes=(DURABLE_SIZE,),
     ),
     Workload(
+        "durable-1",
+        "the same, 1 in flight",
+        "/queue/bench.durable",
+        {**_DURABLE, "window": 1},
+        1_000,
+        sizes=(DURABLE_SIZE,),
+    ),
+    Workload(
+        "durable-5000",
+        "the same, 5,000 in flight",
+        "/queue/bench.durable",
+        {**_DURABLE, "window": 5000},
+        30_000,
+        sizes=(DURABLE_SIZE,),
+    ),
+    Workload(
+        "amqp-durable-1",
+        "AMQP 1.0, durable, accepted on both sides, 1 in flight",
+        "/queue/bench.amqp",
+        {**_AMQP_DURABLE, "window": 1},
+        1_000,
+        sizes=(DURABLE_SIZE,),
+        needs="amqp",
+    ),
+    Workload(
+        "amqp-durable-100",
+        "the same, 100 in flight",
+        "/queue/bench.amqp",
+        {**_AMQP_DURABLE, "window": 100},
+        20_000,
+        sizes=(DURABLE_SIZE,),
+        needs="amqp",
+    ),
+    Workload(
+        "amqp-durable",
+        "the same, 5,000 in flight",
+        "/queue/bench.amqp",
+        {**_AMQP_DURABLE, "window": 5000},
+        30_000,
+        sizes=(DURABLE_SIZE,),
+        needs="amqp",
+    ),
+    Workload(
+        "connections",
+        "500 producers, 500 consumers, one queue, auto",
+        "/queue/bench.plain",
+        {"producers": 500, "consumers": 500},
+        50_000,
+        sizes=(AMQP_SIZE,),
+    ),
+    Workload(
+        "large",
+        "messages of 100 KiB, 20 in flight, 1 producer, 1 consumer, auto",
+        "/queue/bench.plain",
+        {"window": 20},
+        2_000,
+        sizes=(100 * KIB,),
+    ),
+    Workload(
+        "huge",
+        "messages of 10 MiB, 2 in flight, 1 producer, 1 consumer, auto",
+        "/queue/bench.plain",
+        {"window": 2},
+        20,
+        sizes=(10 * KIB * KIB,),
+        count_min=5,
+    ),
+    Workload(
         "durable-beside",
         "the same while a queue of non-persistent messages saturates the broker",
         "/queue/bench.durable",
@@ -121,7 +193,7 @@ TABLE: Final = (
         "amqp",
         "AMQP 1.0, 1 producer, 1 consumer, each message accepted on both sides",
         "/queue/bench.amqp",
-        {"sender": "amqp", "receiver": "amqp", "ack": "each", "is_confirmed": True},
+        _AMQP,
         40_000,
         sizes=(AMQP_SIZE,),
         needs="amqp",
@@ -150,6 +222,9 @@ OTHERS: Final = {
     "dispatch": "the core alone: a step against a backlog of 10^2 to 10^6 with all groups blocked",
     "memory": "bytes of an idle connection and of a queued message of 1 KiB",
     "backlog": "a million persistent messages of 1 KiB in groups: fill, kill, restart, drain",
+    "turns": "the longest wait of a second client while somebody asks for something big",
+    "pace": "latency of an open loop at 10, 50 and 90 % of the highest rate: p50 to p99.9",
+    "growth": "10^3 to 10^6 queues, groups and subscriptions: time and bytes of each",
     "balance": "the heaviest consumer against a fair share, by strategy, for 2 to 64 consumers",
     "pipeline": "audit and plan on Spark by size, partitions and cores; the event log's cost",
 }

@@ -1,12 +1,19 @@
-"""The table of workloads against the generator and the strategies it is made for."""
+"""The table of workloads against the generator and the strategies it is made for.
+
+The measure of balance, on the two ends of it.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 from scripts.benchmark.contender import policy
+from scripts.benchmark.result import Result
 from scripts.benchmark.wire.link import Job
+from scripts.benchmark.workloads.balance import CONSUMERS, heaviest, table
+from scripts.benchmark.workloads.dispatch import bench_session
 from scripts.benchmark.workloads.workloads import Workload, cases, flows, strategies
 
 from covey.config.load import load
@@ -35,3 +42,16 @@ def test_the_policies_are_a_configuration_the_broker_takes(tmp_path: Path) -> No
     config.write_text("".join(policy(strategy) for strategy in strategies()))
     settings = load(config, {}, {}).settings
     assert [queue.groups.strategy for queue in settings.queues] == strategies()
+
+
+def test_groups_given_out_by_load_are_even() -> None:
+    assert heaviest(bench_session(), "simple", 4, Random(1)) == 1.0
+
+
+def test_a_ring_is_not_quite_even() -> None:
+    assert 1.0 < heaviest(bench_session(), "consistent-hash", 4, Random(1)) < 1.5
+
+
+def test_the_table_has_a_row_for_each_strategy_with_mean_and_worst() -> None:
+    results = [Result("balance", "simple", "times", [1.0, 1.5]) for _ in CONSUMERS]
+    assert table(results)[2].startswith("| `simple` | 1.25 (1.50) |")

@@ -1,12 +1,27 @@
-"""Figures and ratios, and the page they become."""
+"""What the benchmark asks for, measures and writes down.
+
+Figures and ratios, and the page they become.
+
+What is asked of a workload, by build.
+
+What a newcomer asks first is answered at once, before anything is set up.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from scripts.benchmark import report
+from scripts.benchmark.goals import GOALS, verdict
+from scripts.benchmark.options import parser
 from scripts.benchmark.result import Result, figure, percentile, ratio
+from scripts.benchmark.workloads.workloads import NAMES, OTHERS, cases, flows
+
+from covey.pipeline.__main__ import JOBS
 
 
 def result(contender: str, *values: float, unit: str = "deliveries/s") -> Result:
@@ -74,3 +89,65 @@ def test_what_a_person_wrote_on_the_page_stays(tmp_path: Path) -> None:
     text = page.read_text()
     assert "`scripts/bench second`" in text and "scripts/bench first" not in text
     assert text.count("The peer was\nasleep.\n\n## Workloads") == 1
+
+
+@pytest.mark.parametrize(
+    ("case", "contender", "ratio", "text"),
+    [
+        ("queue, 128 B", "covey", 2.1, "2: reached"),
+        ("queue, 128 B", "covey compiled", 3.9, "4: missed"),
+        ("queue, 1024 B", "covey", 1.0, ""),
+        ("durable, 1024 B", "covey compiled", 3.0, "3: reached"),
+        ("durable-beside, 1024 B", "covey", 0.0, "5,000/s: missed"),
+        ("latency, 128 B", "covey compiled", 1.5, "1.4: reached"),
+    ],
+)
+def test_a_goal_depends_on_the_build(case: str, contender: str, ratio: float, text: str) -> None:
+    assert verdict(Result(case, contender, "deliveries/s", [4_999.0]), ratio) == text
+
+
+def test_every_goal_is_of_a_case_that_is_measured() -> None:
+    names = [case.name for case in cases([flow.name for flow in flows()])]
+    for goal in GOALS:
+        assert any(name.startswith(goal.case) for name in names) or (
+            goal.case.partition(",")[0] in OTHERS
+        )
+
+
+SCRIPTS = Path(__file__).parents[3] / "scripts"
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Path:
+    """A checkout in which nothing was ever run, and nothing could be installed."""
+    shutil.copytree(SCRIPTS, tmp_path / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+def said(checkout: Path, *command: str) -> str:
+    bare = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [checkout / "scripts" / command[0], *command[1:]],
+        env=bare,
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    assert [path.name for path in checkout.iterdir()] == ["scripts"]  # nothing was set up
+    return done.stdout
+
+
+@pytest.mark.parametrize("words", ["--help", "queue --peers coilmq -h"])
+def test_bench_names_its_workloads_and_options(fresh: Path, words: str) -> None:
+    text = " ".join(said(fresh, "bench", *words.split()).split())
+    assert ", ".join(NAMES) in text
+    options = [name for action in parser()._actions for name in action.option_strings]
+    assert [name for name in options if name not in text] == []
+
+
+@pytest.mark.parametrize("words", ["", "-h", "--help"])
+def test_pipeline_names_its_jobs(fresh: Path, words: str) -> None:
+    text = said(fresh, "pipeline", *words.split())
+    assert [name for name in JOBS if f"\n  {name} " not in text] == []

@@ -1,0 +1,278 @@
+"""Turns: how long anybody has to wait while somebody else asks for something big.
+
+One client sends a message with a receipt every 5 ms, from a process of its own. Another does the
+big things, one after the other: subscriptions to very many queues, purges, lists, a reload. The
+figure of each is the longest time that the first client waited for a receipt meanwhile; the note
+says how long the big thing took. At full size there are 50,000 queues, 100,000 retained messages
+and a backlog of 1,000,000; `--scale` takes a part of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import multiprocessing
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from typing import Final
+
+from scripts.benchmark.contender import Covey
+from scripts.benchmark.process import Process, free_port
+from scripts.benchmark.result import Result
+from scripts.benchmark.wire.link import IncompleteError, Job
+from scripts.benchmark.wire.stomp import StompLink
+
+QUEUES: Final = 50_000
+TOPICS: Final = 100_000
+MESSAGES: Final = 1_000_000
+UNSETTLED: Final = 90_000
+OPERATIONS: Final = 100_000
+PING_EVERY_S: Final = 0.005
+UNIT: Final = "ms"
+LIMITS: Final = {"COVEY_BROKER__TX_OPERATIONS_MAX": "200000", "COVEY_BROKER__TX_BYTES_MAX": "1G"}
+Say = Callable[[str], None]
+
+
+def measure(builds: Sequence[Covey], scale: float, say: Say) -> list[Result]:
+    """Measure each build on a process of its own."""
+    results: list[Result] = []
+    for build in builds:
+        port = free_port()
+        options = (*build.options, "--http", f"127.0.0.1:{port}")
+        process = Covey(build.name, build.package, options, {**build.settings, **LIMITS}).start()
+        try:
+            results += Table(process, port, scale, build.name, say).run()
+        except (OSError, IncompleteError) as error:
+            results.append(Result("turns", build.name, UNIT, failure=str(error)))
+            say(f"turns {build.name} failed: {error}")
+        finally:
+            process.stop()
+    return results
+
+
+class Table:
+    """The big things, one after the other."""
+
+    def __init__(self, process: Process, http: int, scale: float, name: str, say: Say) -> None:
+        self.process = process
+        self.http = http
+        self.scale = scale
+        self.name = name
+        self.say = say
+        self.results: list[Result] = []
+        self.job = Job(port=process.port, destination="", count=0, size=16)
+
+    def run(self) -> list[Result]:
+        """Do all of them; return the longest waits."""
+        self._backlog()
+        self._unsettled()
+        self._transactions()
+        self._queues()
+        self._retained()
+        return self.results
+
+    def _count(self, full: int) -> int:
+        return max(100, int(full * self.scale))
+
+    @contextmanager
+    def _watched(self, case: str) -> Iterator[None]:
+        """Measure what another client sees of what is done inside."""
+        ours, theirs = multiprocessing.Pipe()
+        pinger = multiprocessing.Process(target=ping, args=(self.process.port, theirs), daemon=True)
+        pinger.start()
+        ours.recv()
+        began = time.perf_counter()
+        try:
+            yield
+            took_s = time.perf_counter() - began
+            time.sleep(0.2)  # what follows from it is part of it
+        finally:
+            ours.send("stop")
+        longest_s, count = ours.recv()
+        pinger.join()
+        result = Result(f"turns: {case}", self.name, UNIT, [longest_s * 1000])
+        result.notes = {"took_s": took_s, "pings": count}
+        self.results.append(result)
+        shown = f"longest wait {longest_s * 1000:7.1f} ms, took {took_s:6.2f} s, {count} pings"
+        self.say(f"{result.case:<52} {self.name:<16} {shown}")
+
+    # What is measured.
+
+    def _backlog(self) -> None:
+        count = self._count(MESSAGES)
+        with self._watched(f"{count:,} persistent messages sent"):
+            self._fill("/queue/long", count, b"persistent:true\n")
+        link = self._link()
+        with self._watched(f"SUBSCRIBE, a selector nothing matches, {count:,} messages"):
+            link.ask(subscribe("/queue/long", b"selector:colour='red'\n"), b"RECEIPT")
+            time.sleep(2.0)
+        link.socket.close()
+        with self._watched(f"purge of {count:,} persistent messages"):
+            self._http("POST", "/api/v1/queues/long/purge")
+        self._fill("/queue/gone", count // 5, b"")
+        with self._watched(f"DELETE of a queue with {count // 5:,}"):
+            self._http("DELETE", "/api/v1/queues/gone")
+
+    def _unsettled(self) -> None:
+        count = self._count(UNSETTLED)
+        for case in ("one cumulative ACK of", "disconnect with unsettled"):
+            self._fill("/queue/held", count, b"")
+            link = self._link()
+            link.socket.sendall(subscribe("/queue/held", b"ack:client\ncredit:200000,0\n"))
+            last = _take(link, count)
+            with self._watched(f"{case} {count:,}"):
+                if case.startswith("one"):
+                    link.socket.sendall(b"ACK\nid:" + last + b"\nreceipt:a\n\n\0")
+                    _until(link, b"RECEIPT")
+                else:
+                    link.socket.close()
+                    time.sleep(1.0)
+        self._http("POST", "/api/v1/queues/held/purge")
+
+    def _transactions(self) -> None:
+        for count in (self._count(OPERATIONS // 10), self._count(OPERATIONS)):
+            link = self._link()
+            link.socket.sendall(b"BEGIN\ntransaction:t\n\n\0")
+            head = b"SEND\ndestination:/queue/committed\ntransaction:t\npersistent:true\n\n"
+            for start in range(0, count, 1000):
+                link.socket.sendall((head + b"body\0") * min(1000, count - start))
+            link.ask(b"SUBSCRIBE\ndestination:/queue/none\nid:0\nreceipt:x\n\n\0", b"RECEIPT")
+            with self._watched(f"COMMIT of {count:,}"):
+                link.ask(b"COMMIT\ntransaction:t\nreceipt:c\n\n\0", b"RECEIPT")
+            link.socket.close()
+
+    def _queues(self) -> None:
+        count = self._count(QUEUES)
+        link = self._link()
+        with self._watched(f"{count:,} queues made"):
+            for start in range(0, count, 1000):
+                stop = min(start + 1000, count)
+                frames = [_send(b"/queue/many.%d" % number) for number in range(start, stop)]
+                link.socket.sendall(b"".join(frames))
+            link.ask(_send(b"/queue/last", b"receipt:r\n"), b"RECEIPT")
+        with self._watched(f"SUBSCRIBE to {count:,} queues"):
+            link.socket.sendall(subscribe("/queue/many.**", b"credit:1,0\nack:client\n"))
+            _until(link, b"RECEIPT")
+        with self._watched(f"UNSUBSCRIBE from {count:,} queues"):
+            link.socket.sendall(b"UNSUBSCRIBE\nid:1\nreceipt:u\n\n\0")
+            _until(link, b"RECEIPT")
+        with self._watched(f"a browser of {count:,} queues"):
+            link.socket.sendall(subscribe("/queue/many.**", b"browser:true\n"))
+            _until(link, b"browser:end")
+        with self._watched(f"disconnect from {count:,} queues"):
+            link.socket.close()
+            time.sleep(1.0)
+        paths = ("/api/v1/queues?limit=1000", f"/api/v1/queues?limit=1000&offset={count - 1000}")
+        for path in (*paths, "/metrics", "/metrics/queues", "/metrics/groups", "/"):
+            with self._watched(f"GET {path}"):
+                self._http("GET", path)
+        with self._watched("SIGHUP, nothing changed"):
+            self._reload("")
+        with self._watched("SIGHUP, the policy of ** changed"):
+            self._reload('\n[[queue]]\nid = "**"\nnak_limit = 7\n')
+
+    def _retained(self) -> None:
+        count = self._count(TOPICS)
+        link = self._link()
+        with self._watched(f"{count:,} retained messages set"):
+            for start in range(0, count, 1000):
+                stop = min(start + 1000, count)
+                names = [b"/topic/kept.%d" % number for number in range(start, stop)]
+                link.socket.sendall(b"".join([_send(name, b"retain:set\n") for name in names]))
+            link.ask(_send(b"/queue/last", b"receipt:r\n"), b"RECEIPT")
+        with self._watched(f"SUBSCRIBE to {count:,} retained messages"):
+            link.socket.sendall(subscribe("/topic/kept.**", b""))
+            _take(link, count)
+        link.socket.close()
+
+    # How it is done.
+
+    def _link(self) -> StompLink:
+        link = StompLink(self.job)
+        link.socket.settimeout(600.0)
+        return link
+
+    def _fill(self, destination: str, count: int, header: bytes) -> None:
+        link = self._link()
+        frame = _send(destination.encode(), header)
+        for start in range(0, count, 1000):
+            link.socket.sendall(frame * min(1000, count - start))
+        link.ask(_send(b"/queue/last", b"receipt:r\n"), b"RECEIPT")
+        link.socket.close()
+
+    def _http(self, method: str, path: str) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=600)
+        login = base64.b64encode(b"admin:password").decode()
+        connection.request(method, path, headers={"Authorization": f"Basic {login}"})
+        connection.getresponse().read()
+        connection.close()
+
+    def _reload(self, more: str) -> None:
+        config = self.process.directory / "bench.toml"
+        config.write_text(config.read_text() + more)
+        before = self.process.log.read_text().count("reloaded")
+        os.kill(self.process.child.pid, signal.SIGHUP)
+        deadline = time.monotonic() + 120
+        while self.process.log.read_text().count("reloaded") == before:
+            if time.monotonic() > deadline:
+                raise IncompleteError("the configuration was not read again")
+            time.sleep(0.02)
+
+
+def ping(port: int, told: Connection) -> None:
+    """Send with a receipt every 5 ms until told to stop; tell the longest wait."""
+    link = StompLink(Job(port=port, destination="", count=0, size=16))
+    link.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    frame = _send(b"/topic/ping", b"receipt:p\n")
+    link.ask(frame, b"RECEIPT")
+    told.send("ready")
+    longest_s, count = 0.0, 0
+    while not told.poll():
+        began = time.perf_counter()
+        link.ask(frame, b"RECEIPT")
+        longest_s = max(longest_s, time.perf_counter() - began)
+        count += 1
+        time.sleep(PING_EVERY_S)
+    told.send((longest_s, count))
+
+
+def subscribe(destination: str, more: bytes) -> bytes:
+    """Write a SUBSCRIBE that asks for a receipt."""
+    head = b"SUBSCRIBE\nid:1\nreceipt:s\ndestination:" + destination.encode()
+    return head + b"\n" + more + b"\n\0"
+
+
+def _send(destination: bytes, header: bytes = b"") -> bytes:
+    return b"SEND\ndestination:" + destination + b"\n" + header + b"\nbody\0"
+
+
+def _until(link: StompLink, word: bytes) -> None:
+    """Read until a word comes."""
+    tail = b""
+    while word not in tail:
+        more = link.socket.recv(1 << 20)
+        if not more:
+            raise IncompleteError(f"the broker closed before {word!r}: {tail[-200:]!r}")
+        tail = tail[-100:] + more
+
+
+def _take(link: StompLink, count: int) -> bytes:
+    """Read so many messages; return what acknowledges the last."""
+    found, tail, last = 0, b"", b""
+    while found < count:
+        more = link.socket.recv(1 << 20)
+        if not more:
+            raise IncompleteError(f"the broker closed after {found} messages: {tail[-200:]!r}")
+        tail += more
+        cut = tail.rfind(b"\0") + 1
+        found += tail.count(b"MESSAGE\n", 0, cut)
+        at = tail.rfind(b"\nack:", 0, cut)
+        if at >= 0:
+            last = tail[at + 5 : tail.index(b"\n", at + 5)]
+        tail = tail[cut:]
+    return last
