@@ -2,27 +2,106 @@
 
 Read `store` first: the interface of every store, with its records; `listener` is what a store tells
 the core. `commits` is what goes to the store and what can be seen once it is there. `overload`
-makes producers wait for disk and memory. `ledger` tells the store of queues and durable
-subscriptions. `paging` moves bodies out and in. `memory` keeps nothing, `sqlite/` keeps files.
-`open_store` makes the store that the settings ask for. Imports `queue` and what is below it.
+makes producers wait for disk and memory. `ledger` tells the store of queues, durable subscriptions
+and named records. `paging` moves bodies out and in.
+
+Every durable store gathers `changes` on the loop's thread (`threaded`) and gives them to its engine
+on a thread of its own (`writer`); `packing` writes messages as bytes. `memory` keeps nothing,
+`sqlite/` keeps files, `postgres/` keeps rows in a
+server. `STORES` is the registry of stores, and `open_store` opens that of a virtual
+host, of the kind that the settings ask for. Imports `queue` and what is below it.
 """
 
 from __future__ import annotations
 
-from covey.config.settings import StoreSettings
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from covey.config.settings import Settings, StoreSettings
+from covey.core.errors import StoreError
 from covey.core.storage.memory import MemoryStore
+from covey.core.storage.sqlite.layout import close_root, directory_of, move_in
 from covey.core.storage.sqlite.store import SqliteStore
-from covey.core.storage.sqlite.writer import Notify
 from covey.core.storage.store import MessageStore
+from covey.core.storage.writer import Notify
 
-__all__ = ["open_store"]
+Say = Callable[[str], None]
+Clock = Callable[[], float]
+
+__all__ = ["STORES", "StoreKind", "open_store", "prepare_stores"]
 
 
-def open_store(settings: StoreSettings, notify: Notify) -> MessageStore:
-    """Open the store; `notify` runs a callable on the loop's thread, from any other.
+class StoreKind(NamedTuple):
+    """One kind of store: how the settings name it, and how that of a virtual host is opened."""
 
-    Raises StoreError if it cannot serve: in use, damaged, of a newer release.
+    name: str
+    open: Callable[[Settings, str, Notify, Say, Clock], MessageStore]
+
+
+def _open_sqlite(
+    settings: Settings, space: str, notify: Notify, say: Say, clock: Clock
+) -> MessageStore:
+    path = str(directory_of(settings.store.path, space))
+    return SqliteStore(settings.store.model_copy(update={"path": path}), notify)
+
+
+def _open_postgres(
+    settings: Settings, space: str, notify: Notify, say: Say, clock: Clock
+) -> MessageStore:
+    try:
+        from covey.core.storage.postgres.store import PostgresStore
+    except ImportError as error:
+        raise StoreError(
+            f"store.kind is postgres, which needs the extra covey[cluster] ({error}):"
+            " scripts/setup cluster, or pip install 'covey[cluster]'"
+        ) from error
+    return PostgresStore(settings.store, settings.cluster, space, notify, say, clock)
+
+
+STORES: Final = {
+    kind.name: kind
+    for kind in (
+        StoreKind("memory", lambda *given: MemoryStore()),
+        StoreKind("sqlite", _open_sqlite),
+        StoreKind("postgres", _open_postgres),
+    )
+}
+
+
+def open_store(
+    settings: Settings,
+    space: str,
+    notify: Notify,
+    say: Say | None = None,
+    clock: Clock | None = None,
+) -> MessageStore:
+    """Open the store of a virtual host.
+
+    `notify` runs a callable on the loop's thread, from any other. `say` is told, in a line each,
+    what is worth a line in the log: what was found, and who is waited for. `clock` is
+    the monotonic one, for a store whose right to write ends by itself. Raises StoreError if the
+    store cannot serve: in use, damaged, of a newer release.
     """
-    if settings.kind == "memory":
-        return MemoryStore()
-    return SqliteStore(settings, notify)
+    return STORES[settings.store.kind].open(
+        settings, space, notify, say or _nobody, clock or _stopped
+    )
+
+
+def prepare_stores(settings: StoreSettings, first: str) -> tuple[list[str], list[str]]:
+    """Bring the data directory in order, before a store is opened there.
+
+    Returns what was moved to its place there, and what is open to other users. Raises StoreError if
+    it cannot be used. `first` is the id of the first virtual host.
+    """
+    if settings.kind != "sqlite":
+        return [], []
+    return move_in(settings, first), close_root(settings)
+
+
+def _nobody(line: str) -> None:
+    """Tell nobody."""
+
+
+def _stopped() -> float:
+    """Stand still: a store in a test needs no time."""
+    return 0.0

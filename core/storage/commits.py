@@ -20,21 +20,31 @@ but is never early. After a failure of the store nothing is ever promised again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from covey.config.settings import Settings, StoreSettings
+from covey.core.clock import Clock
+from covey.core.events.event import EventSink
 from covey.core.model.entry import KEPT, SPILLED, Entry
 from covey.core.model.message import Message
 from covey.core.queue.discipline import FIRST_ID, IDS_MAX, Duplicates
 from covey.core.queue.queue import Queue
 from covey.core.storage.ledger import Ledger
 from covey.core.storage.listener import StoreListener
-from covey.core.storage.overload import MESSAGE_COST, Overload
-from covey.core.storage.paging import Decoder, Pager
-from covey.core.storage.store import BodyRecord, MessageStore
+from covey.core.storage.overload import MESSAGE_COST, Overload, Unwritten
+from covey.core.storage.paging import BodiesInMemory, Decoder, Pager
+from covey.core.storage.store import BodyRecord, MessageStore, NamedRecord
 
 if TYPE_CHECKING:
+    from covey.core.queue.timers import Waiting
     from covey.core.session import Session
+
+EVENTS: Final = "event-log"  # the kind of named record that says which run had the store
+RUN: Final = "run"  # its key; the value is the run and the last event it told before a change
+NOT_LOGGED: Final = "(not logged)"  # behind the name of a run that tells nothing, or no more
+
+
+STUCK_S: Final = 1.0  # how long a batch may be under way to a store that others share
 
 
 class Promises:
@@ -116,10 +126,12 @@ class Promises:
 class Batch:
     """The changes of one turn."""
 
-    __slots__ = ("entries", "reserved", "size", "spilled", "spilled_size")
+    __slots__ = ("entries", "handed_at", "reserved", "size", "spilled", "spilled_size")
 
     def __init__(self) -> None:
+        self.handed_at = 0.0  # when the store got it
         self.size = 0  # as `Overload` counts it
+        self.handed_at = 0.0  # when it was given to the store
         self.spilled_size = 0
         self.entries: list[tuple[Queue, Entry]] = []
         self.spilled: list[tuple[Queue, Entry]] = []
@@ -135,19 +147,32 @@ class Commits(StoreListener):
         settings: Settings,
         decoders: Mapping[str, Decoder],
         wake: Callable[[], None],
+        clock: Clock,
+        unwritten: Unwritten | None = None,
+        bodies: BodiesInMemory | None = None,
     ) -> None:
-        """Begin with nothing; `wake` asks for another turn."""
+        """Begin with nothing; `wake` asks for another turn.
+
+        What all stores of the process have to write, and have in memory, is counted together.
+        """
+        self._clock = clock
+        self.slowest_s = 0.0  # the longest commit since somebody set this to 0
         self.store = store
         self.wake = wake
-        self.overload = Overload(settings.store.unwritten_max)
+        self.overload = Overload(settings.store.unwritten_max, unwritten)
         self.promises = Promises()
         self.is_durable = store.is_durable
         self.ledger = Ledger(store, self._promise)
         # Without a store nothing is ever put out of memory.
-        self.pager = Pager(self, settings.broker, decoders) if store.is_durable else None
+        self.pager: Pager | None = None
+        if store.is_durable:
+            self.pager = Pager(self, settings.broker, decoders, bodies or BodiesInMemory())
         self.batch = Batch()
         self.has_changes = False
         self.in_flight: dict[int, Batch] = {}
+        self.events: EventSink | None = None
+        self.run = ""
+        self.position = 0  # the last event that the store has heard of
         store.listen(self)
 
     def keeps(self, queue: Queue, message: Message) -> bool:
@@ -188,14 +213,11 @@ class Commits(StoreListener):
             self.overload.add(message.size)
             self._promise()
 
-    def give_up(self, queue: Queue) -> int:
-        """Forget everything that waits for its time on a queue; return how much that was."""
-        gone = queue.timers.delayed.clear()
-        for waiting in gone:
-            if waiting.is_kept and queue.storage_state.number:
-                self.store.delete(queue.storage_state.number, waiting.place)
-                self._promise()
-        return len(gone)
+    def given_up(self, queue: Queue, waiting: Waiting) -> None:
+        """Forget a delayed message on disk, too."""
+        if waiting.is_kept and queue.storage_state.number:
+            self.store.delete(queue.storage_state.number, waiting.place)
+            self._promise()
 
     def remember(self, queue: Queue, message: Message, duplicates: Duplicates) -> None:
         """Remember a message's id, in the store if the message is kept there."""
@@ -258,19 +280,58 @@ class Commits(StoreListener):
         """Return True if something is to be handed to the store."""
         return self.has_changes or self.ledger.has_changes
 
-    def flush(self) -> None:
+    def is_suspended(self, now: float) -> bool:
+        """Return True if nothing should be delivered now: another broker may have the messages.
+
+        That is so when the store's lease may be over, and when a batch has been under way for a
+        second: what is settled meanwhile reaches no disk, and would come again from the next owner.
+        """
+        valid_until = self.store.valid_until()
+        if not valid_until:
+            return False
+        for batch in self.in_flight.values():  # the oldest is the first
+            return now > valid_until or now > batch.handed_at + STUCK_S
+        return now > valid_until
+
+    def flush(self, now: float = 0.0) -> None:
         """Hand the turn's changes to the store; called when there are some."""
         ledger = self.ledger
         self.has_changes = ledger.has_changes = False
         batch, self.batch = self.batch, Batch()
         batch.reserved, ledger.reserved = ledger.reserved, []
+        batch.handed_at = now
+        if self.events is not None:
+            self._note_position(self.events)
         ticket = self.promises.hand_over()
+        batch.handed_at = self._clock.now
         self.in_flight[ticket] = batch
         self.store.flush(ticket)
+
+    def _note_position(self, events: EventSink) -> None:
+        """Tell the event log before the store: a restart finds nothing that was not told."""
+        position = events.hand_over()
+        if self.is_durable and position > self.position:
+            self.position = position
+            self.store.put(NamedRecord("", EVENTS, RUN, f"{self.run} {position}"))
+
+    def watched(self, run: str, events: EventSink | None) -> tuple[str, int]:
+        """Hear who logs what happens from now on, and as which run.
+
+        Return the run that had this store before, and its position; "" if that is not known.
+        """
+        known = self.ledger.records_of("", EVENTS).get(RUN, "")
+        before, _, position = known.rpartition(" ")
+        if events is None and self.is_durable and (known or self.position):
+            self.ledger.put("", EVENTS, RUN, f"{run} {NOT_LOGGED} 0")
+        self.run = run
+        self.events = events
+        self.position = 0
+        return before, int(position or 0)
 
     def finished(self, ticket: int, error: Exception | None) -> None:
         """Hear from the store: let the batch be seen, or keep silent for ever."""
         batch = self.in_flight.pop(ticket)
+        self.slowest_s = max(self.slowest_s, self._clock.now - batch.handed_at)
         if error is not None or self.promises.failure is not None:
             self.fail(error)
             return
@@ -292,6 +353,10 @@ class Commits(StoreListener):
         """Hear that the store can promise nothing any more."""
         self.promises.fail(error)
         self.wake()
+
+    def lost(self, error: Exception) -> None:
+        """Hear from the store that it failed while no batch was under way."""
+        self.fail(error)
 
     def allow(self, settings: StoreSettings) -> None:
         """Let other limits of the store hold."""

@@ -10,9 +10,13 @@ A queue that was swept away keeps its row, with its next number and nothing else
 the store. The number of a temporary queue, or of a name that is forgotten, is free for another:
 there are two million of them, and connections come and go for years.
 
+A virtual host may keep small things under a name (`put`, `take_away`, `records_of`): each feature
+has a kind of its own and says what key and value mean. They are in memory, too, so a feature reads
+them back whenever it is ready. Without a durable store they last as long as the process.
+
 A promise is what somebody may rely on after a restart: a declared queue, a durable subscription,
-the end of either. A receipt waits for it. The row of any other queue, and its blocks, are no
-promise.
+a named record, the end of any. A receipt waits for it. The row of any other queue, and its blocks,
+are no promise.
 """
 
 from __future__ import annotations
@@ -21,7 +25,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from covey.core.naming.destination import TEMPORARY_ROOT, Syntax
-from covey.core.storage.store import DURABLE, FIRST_QUEUE, QUEUE, DurableRecord, QueueRecord
+from covey.core.storage.store import (
+    DURABLE,
+    FIRST_QUEUE,
+    QUEUE,
+    DurableRecord,
+    NamedRecord,
+    QueueRecord,
+)
 
 if TYPE_CHECKING:
     from covey.core.host.subscription import Durable
@@ -50,6 +61,7 @@ class Ledger:
         self._next_number = FIRST_QUEUE
         self._free: list[int] = []  # numbers below that one which are in use no more
         self._bound: dict[tuple[str, str], DurableRecord] = {}
+        self._records: dict[tuple[str, str], dict[str, str]] = {}  # by host and kind, then by key
 
     def recall(self, record: QueueRecord) -> None:
         """Hear of a queue's number at a restart."""
@@ -66,6 +78,28 @@ class Ledger:
     def recall_durable(self, record: DurableRecord) -> None:
         """Hear what a durable subscription was at a restart."""
         self._bound[record.host, record.name] = record
+
+    def recall_record(self, record: NamedRecord) -> None:
+        """Hear of a named record at a restart."""
+        self._records.setdefault((record.host, record.kind), {})[record.key] = record.value
+
+    def records_of(self, host: str, kind: str) -> dict[str, str]:
+        """Return a copy of a host's named records of a kind: values by key."""
+        return dict(self._records.get((host, kind), {}))
+
+    def put(self, host: str, kind: str, key: str, value: str) -> None:
+        """Remember a named record; whoever asked for it is answered when it is safe."""
+        self._records.setdefault((host, kind), {})[key] = value
+        if self.store.is_durable:
+            self.store.put(NamedRecord(host, kind, key, value))
+            self.promise()
+
+    def take_away(self, host: str, kind: str, key: str) -> None:
+        """Forget a named record, if there is one; answered when that is safe."""
+        self._records.get((host, kind), {}).pop(key, None)
+        if self.store.is_durable:
+            self.store.remove(host, kind, key)
+            self.promise()
 
     def open(self, host: str, kind: str, queue: Queue) -> None:
         """Give a queue its number, and its first block."""

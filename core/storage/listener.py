@@ -9,6 +9,7 @@ asks for anything. All calls are made on the loop's own thread.
 |----------|-------------------------------------------|------------------------------------------|
 | finished | a batch is on disk                        | shows its messages, sends its receipts   |
 | finished | with an error: nothing can be written     | promises nothing any more; this is final |
+| lost     | the same, while no batch was under way    | the same                                 |
 | paged    | bodies were read that were asked for      | gives them to their entries              |
 | pressed  | the disk is full, or ("") has room again  | lets producers wait, or go on            |
 
@@ -35,6 +36,10 @@ class StoreListener(ABC):
         """Hear that a batch is on disk, or that nothing will be any more."""
 
     @abstractmethod
+    def lost(self, error: Exception) -> None:
+        """Hear that nothing can be written any more, while no batch was under way."""
+
+    @abstractmethod
     def paged(self, ticket: int, bodies: list[BodyRecord], error: Exception | None) -> None:
         """Take the bodies that were asked for."""
 
@@ -49,6 +54,10 @@ class NobodyYet(StoreListener):
     def finished(self, ticket: int, error: Exception | None) -> None:
         """Nothing was handed over."""
         raise AssertionError("the store reported a batch before anybody listened")
+
+    def lost(self, error: Exception) -> None:
+        """Nobody could act on it."""
+        raise AssertionError(f"the store failed before anybody listened: {error}")
 
     def paged(self, ticket: int, bodies: list[BodyRecord], error: Exception | None) -> None:
         """Nothing was asked for."""

@@ -11,6 +11,7 @@ from covey.core.storage.store import (
     IdRecord,
     MessageRecord,
     MessageStore,
+    NamedRecord,
     Place,
     QueueRecord,
 )
@@ -26,6 +27,10 @@ class MemoryStore(MessageStore):
         return []
 
     def durables(self) -> list[DurableRecord]:
+        """Find nothing."""
+        return []
+
+    def records(self) -> list[NamedRecord]:
         """Find nothing."""
         return []
 
@@ -80,6 +85,12 @@ class MemoryStore(MessageStore):
         """Remember nothing."""
 
     def unbind(self, host: str, name: str) -> None:
+        """Forget nothing."""
+
+    def put(self, record: NamedRecord) -> None:
+        """Remember nothing."""
+
+    def remove(self, host: str, kind: str, key: str) -> None:
         """Forget nothing."""
 
     def allow(self, settings: StoreSettings) -> None:

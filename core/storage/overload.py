@@ -14,6 +14,9 @@ A producer that finds a gate shut waits there with its message (`core.publishing
 message is not taken, so it does not help to connect anew for each message. When a gate opens, those
 who wait there try again, and may find another gate shut. Nobody waits for memory while no queue
 holds a message: waiting would free nothing.
+
+Each broker has its gates. What is on its way to the disk is counted for all stores of the process
+together (`Unwritten`), so the limit holds however many virtual hosts there are.
 """
 
 from __future__ import annotations
@@ -46,10 +49,22 @@ class Gate:
             self._opened.append(self)
 
 
+class Unwritten:
+    """Bytes on their way to the disk, of all stores of the process together."""
+
+    __slots__ = ("overloads", "persistent", "spilled")
+
+    def __init__(self) -> None:
+        self.persistent = 0
+        self.spilled = 0
+        self.overloads: list[Overload] = []  # whose producers may wait for them
+
+
 class Overload:
     """Why producers wait."""
 
     __slots__ = (
+        "_together",
         "behind",
         "disk",
         "is_shut",
@@ -61,7 +76,10 @@ class Overload:
         "unwritten_max",
     )
 
-    def __init__(self, unwritten_max: int) -> None:
+    def __init__(self, unwritten_max: int, together: Unwritten | None = None) -> None:
+        """Let everybody in; `together` is what all stores of the process have to write."""
+        self._together = together or Unwritten()
+        self._together.overloads.append(self)
         self.is_shut = False  # looked at for each message
         self.unwritten = 0  # bytes of persistent messages on their way to the disk
         self.spilling_bytes = 0  # bytes of others that go there since memory has no room
@@ -114,26 +132,38 @@ class Overload:
     def add(self, size: int) -> None:
         """Count a persistent message that is to be written."""
         self.unwritten += size + MESSAGE_COST
-        if self.unwritten > self.unwritten_max:
+        self._together.persistent += size + MESSAGE_COST
+        if self._together.persistent > self.unwritten_max:
             self._measure()
 
     def spill(self, size: int) -> None:
         """Count a body that is to leave memory."""
         self.spilling_bytes += size + MESSAGE_COST
-        if self.spilling_bytes > self.unwritten_max:
+        self._together.spilled += size + MESSAGE_COST
+        if self._together.spilled > self.unwritten_max:
             self._measure()
 
     def written(self, persistent: int, spilled: int) -> None:
         """Hear that so much is on the disk now, with what each message costs."""
         self.unwritten -= persistent
         self.spilling_bytes -= spilled
-        if self.behind.reason or self.spilling.reason:
-            self._measure()
+        together = self._together
+        together.persistent -= persistent
+        together.spilled -= spilled
+        for overload in together.overloads:
+            if overload.behind.reason or overload.spilling.reason:
+                overload._measure()
+
+    def leave(self) -> None:
+        """Count nothing any more: this store has ended."""
+        self.written(self.unwritten, self.spilling_bytes)
+        self._together.overloads.remove(self)
 
     def _measure(self) -> None:
         late = f"the disk is behind: more than {human_size(self.unwritten_max)} are to be written"
-        self.behind.set(late if self.unwritten > self.unwritten_max else "")
-        self.spilling.set(late if self.spilling_bytes > self.unwritten_max else "")
+        together = self._together
+        self.behind.set(late if together.persistent > self.unwritten_max else "")
+        self.spilling.set(late if together.spilled > self.unwritten_max else "")
         self._look()
 
     def _look(self) -> None:

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Final
 from covey.config.settings import BrokerSettings
 from covey.core.dispatch.browsing import ReadAhead
 from covey.core.dispatch.lane import Lane
+from covey.core.dispatch.level import NOTHING
 from covey.core.errors import BrokerError
 from covey.core.events.event import EventKind
 from covey.core.model.consumer import Consumer
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
 # Not Final, so that a test of the compiled pager can make it small.
 PAGE_MESSAGES = 512  # read at a time: larger ones hold up the commits behind them
+INDEX_PAGES_AHEAD: Final = 8  # of 256 numbers each, looked through at a time
 PAGE_BYTES: Final = 512 * 1024  # the same in bytes; a page holds one message at least
 LANES_PER_PAGE: Final = 256  # so that each gets more than one message ahead, if there is room
 
@@ -117,9 +119,14 @@ def ahead_of(queue: Queue, browser: Consumer, read_ahead: ReadAhead) -> list[Ent
 
 
 def _want_ungrouped(queue: Queue, page: BodyBatch, *, is_over: bool) -> None:
-    views = [view for view in queue.state.views if view.members]
-    for level in [level for view in views for level in view.levels()]:
+    state = queue.state
+    views = [view for view in state.views if view.members]
+    for rank, level in [pair for view in views for pair in enumerate(view.levels())]:
         todo = level.todo
+        pages = INDEX_PAGES_AHEAD
+        while pages and level.unread != NOTHING and len(todo) < 2 * PAGE_MESSAGES:
+            level.read_on(state.index, rank)
+            pages -= 1
         if not todo:
             continue
         ahead = todo[min(len(todo) - 1, PAGE_MESSAGES // 2)]
@@ -157,17 +164,30 @@ LOADED_MIN = 2 * PAGE_MESSAGES  # stay whatever the window says, or reading woul
 Decoder = Callable[[bytes, bytes], Message]
 
 
+class BodiesInMemory:
+    """Bytes of bodies in memory, of all brokers of the process together."""
+
+    __slots__ = ("total",)
+
+    def __init__(self) -> None:
+        self.total = 0
+
+
 class Pager:
-    """Bodies of all queues, in memory and out of it."""
+    """Bodies of all queues of one broker, in memory and out of it."""
 
     def __init__(
-        self, commits: Commits, limits: BrokerSettings, decoders: Mapping[str, Decoder]
+        self,
+        commits: Commits,
+        limits: BrokerSettings,
+        decoders: Mapping[str, Decoder],
+        bodies: BodiesInMemory,
     ) -> None:
         self.commits = commits
         self.window_queue = limits.memory_window_queue
         self.window_total = limits.memory_window_total
         self.decoders = decoders
-        self.total = 0  # bytes of bodies in memory
+        self.bodies = bodies
         self.damages: list[str] = []
         self._ticket = 0
         self._asked: dict[int, _Asked] = {}
@@ -184,7 +204,10 @@ class Pager:
     def arrived(self, queue: Queue, entry: Entry) -> None:
         """Hear of a new entry; if there is no room for it, it goes once the pump has run."""
         # `_is_over` by hand: asked for each message.
-        if queue.storage_state.resident > self.window_queue or self.total > self.window_total:
+        if (
+            queue.storage_state.resident > self.window_queue
+            or self.bodies.total > self.window_total
+        ):
             self._fresh.append((queue, entry))
             self._fresh_size += entry.size
 
@@ -206,7 +229,7 @@ class Pager:
         """Look after a queue whose pump has run: count, put out, read ahead."""
         storage_state = queue.storage_state
         resident = storage_state.resident if storage_state.number else 0  # 0: the queue was deleted
-        self.total += resident - storage_state.counted
+        self.bodies.total += resident - storage_state.counted
         storage_state.counted = resident
         if storage_state.loaded:
             self._trim_loaded(queue)
@@ -222,10 +245,13 @@ class Pager:
         storage_state.resident += size
         if storage_state.number:
             storage_state.counted += size
-            self.total += size
+            self.bodies.total += size
 
     def _is_over(self, queue: Queue) -> bool:
-        return queue.storage_state.resident > self.window_queue or self.total > self.window_total
+        return (
+            queue.storage_state.resident > self.window_queue
+            or self.bodies.total > self.window_total
+        )
 
     def put_out(self, queue: Queue, entry: Entry) -> None:
         """Let a body go that is on the disk, unless somebody needs it in memory."""

@@ -1,9 +1,13 @@
+# Compiled by mypyc: see setup.py.
 """MessageStore: where persistent messages survive the process.
 
 Nothing in the core waits for a disk. The core issues changes as it works. At the end of a turn it
 calls `flush(ticket)`. Once everything issued before is on stable storage, the store tells its
 listener (`core.storage.listener`). Bodies are asked for by `page(ticket, places)`, and come the
 same way.
+
+Every change is a record (`core.storage.changes`), and each store writes records in its own way. A
+store is registered in `core.storage`, and `tests/core/storage/contract` says what any store does.
 
 A batch is atomic: changes issued between two flushes are on disk all or not at all. This is what
 makes a transaction one. The store knows a queue by a number, since two virtual hosts may each have
@@ -16,7 +20,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
@@ -33,8 +36,7 @@ DURABLE: Final = "durable"  # the queue behind a durable subscription
 Place = tuple[int, int]  # the queue's number, the message's
 
 
-@dataclass(frozen=True, slots=True)
-class QueueRecord:
+class QueueRecord(NamedTuple):
     """A queue as a restart finds it.
 
     `next_seq` is above every number ever given there. One that is not live was swept away and
@@ -52,8 +54,7 @@ class QueueRecord:
     dropped_to: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class DurableRecord:
+class DurableRecord(NamedTuple):
     """A durable subscription: the destinations it hears, as written by the default syntax.
 
     `not_from` is the client whose own messages it does not take, "" for none.
@@ -64,6 +65,18 @@ class DurableRecord:
     destinations: tuple[str, ...]
     selector: str
     not_from: str = ""
+
+
+class NamedRecord(NamedTuple):
+    """Something small that a virtual host keeps: of a kind, under a key, a text such as JSON.
+
+    Each kind belongs to one feature, which says what the key and the value mean.
+    """
+
+    host: str
+    kind: str
+    key: str
+    value: str
 
 
 class MessageRecord(NamedTuple):
@@ -125,6 +138,10 @@ class MessageStore(ABC):
         """Return every durable subscription."""
 
     @abstractmethod
+    def records(self) -> list[NamedRecord]:
+        """Return every named record."""
+
+    @abstractmethod
     def messages(self) -> Iterator[MessageRecord]:
         """Walk all messages, queue by queue, ascending."""
 
@@ -133,6 +150,13 @@ class MessageStore(ABC):
         """Walk all remembered message ids, queue by queue, ascending."""
 
     # Changes, gathered until the next flush.
+
+    def valid_until(self) -> float:
+        """Until when nobody else can have what is stored, by the monotonic clock; 0: for ever."""
+        return 0.0
+
+    def renew(self) -> None:  # noqa: B027 - most stores have nothing to renew
+        """Keep the right to write, if it ends by itself; the server asks every second."""
 
     @abstractmethod
     def append(self, queue: int, seq: int, group: str, message: Message) -> None:
@@ -193,6 +217,14 @@ class MessageStore(ABC):
     @abstractmethod
     def unbind(self, host: str, name: str) -> None:
         """Forget a durable subscription; its queue is forgotten by `forget`."""
+
+    @abstractmethod
+    def put(self, record: NamedRecord) -> None:
+        """Remember a named record, in place of the one that has its name."""
+
+    @abstractmethod
+    def remove(self, host: str, kind: str, key: str) -> None:
+        """Forget a named record."""
 
     # Work.
 

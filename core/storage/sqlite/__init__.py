@@ -1,7 +1,9 @@
-"""SQLite: the embedded store, one database file in the data directory.
+"""SQLite: the embedded store, a journal and a database in the data directory.
 
-Read `store` first (the loop's side), then `changes` (what is gathered for a commit), `writer`
-(the thread that commits) and `journal` (what the last commits wrote, before it is folded into
-the tables). `reader` gives a restart its records, `schema` has the tables, `database` the file
-and its lock, `salvage` what can be done for a damaged one. Imports `storage.store` and `errors`.
+Read `store` first (what a restart finds), then `engine` (what the store's thread does), `journal`
+(what was committed, before it is worth a place in the tables), `segments` (its files) and
+`statements` (changes as SQL). `replay` and `reader` give a restart its records, `schema` has the
+tables, `database` the files and their lock, `layout` the directories. `confirmed` and `evidence`
+know what was promised, `salvage` does what can be done for a damaged file, `journal_rows` is the
+journal of earlier formats. Imports the other files of `storage`, and `errors`.
 """

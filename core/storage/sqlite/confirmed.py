@@ -1,11 +1,10 @@
 """Confirmed: up to which batch the store has promised something, kept apart from the database.
 
-SQLite ends its write-ahead log at the first frame that is not as it should be. It cannot tell a
-tail that a crash tore, of which nothing was promised, from damage further up: then everything
-behind is gone without a word. So every batch has a running number, which is in the database
-(`core.storage.sqlite.journal`), and the last ones are noted here when they are safe, each with how
-many messages it brought. A start compares the two: what is noted and not in the database is
-missing.
+Every batch has a running number, which is in the journal (`core.storage.sqlite.journal`). What is
+missing between two batches is known by their numbers. But the journal alone cannot tell a last
+batch that a crash tore, of which nothing was promised, from one that was confirmed and damaged or
+cut off later. So the last batches are noted here when they are safe, each with how many messages it
+brought. A start compares the two: what is noted and not in the journal is missing.
 
 A note goes into a file that is mapped into memory: no call of the system, no wait. It outlives the
 process at once, and a power loss some seconds later, or after the next checkpoint. It is made when
@@ -13,7 +12,7 @@ the batch is on the disk, so it never promises too much: after a power loss it m
 
     slot `number % SLOTS`: number, messages, checksum
 
-See docs/decisions/013-what-was-confirmed.md.
+See docs/decisions/013-what-was-confirmed.md and 014-journal-of-our-own.md.
 """
 
 from __future__ import annotations
@@ -80,16 +79,13 @@ class Confirmed:
             self._map.close()
             self._map = None
 
-    def missing(self, found: int) -> str:
-        """Say what the last run promised and a database up to batch `found` has not; "": nothing.
+    def told(self, first: int, last: int) -> str:
+        """Say that batches cannot be found, and how many messages came with them.
 
         Nobody's name is in it.
         """
-        if found >= self.newest:
-            return ""
-        first, last = found + 1, self.newest
-        lost = [count for number, count in self.batches.items() if number > found]
-        least = "" if len(lost) == last - found else "at least "
+        lost = [count for number, count in self.batches.items() if first <= number <= last]
+        least = "" if len(lost) == last - first + 1 else "at least "
         batches = f"batch {last}" if first == last else f"batches {first} to {last}"
         return (
             f"{batches} of the store, confirmed before the last end, cannot be found:"

@@ -1,7 +1,8 @@
 """Database: a data directory in use, with the SQLite file that everything is in.
 
     lock         held while a broker uses the directory
-    covey.db     everything that survives: WAL, synchronous=FULL
+    covey.db     tables: everything that survives and is not in the journal alone
+    journal-*    what was committed last, in segments (`core.storage.sqlite.segments`)
     confirmed    up to which batch something was promised (`core.storage.sqlite.confirmed`)
     scratch.db   bodies of non-persistent messages that memory has no room for; dropped at start
 
@@ -9,7 +10,8 @@ All of it is the broker's own user's alone (`file_modes`); where that cannot be,
 refused unless it is allowed.
 
 Opening it brings it in order: a damaged file is salvaged, what the last run left in its journal is
-folded into the tables, what was promised and is not there is told. A file that is gone, or empty,
+folded into the tables, what was promised and is not there is told. So everything that survives is
+in the tables once it is open. A file that is gone, or empty,
 beside others of its store is not made anew: the start is refused. Whatever is wrong beyond that is
 a StoreError that names the file.
 
@@ -25,19 +27,30 @@ import fcntl
 import os
 import re
 import sqlite3
+from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Final
 
+from covey.config.record import human_size
 from covey.core.errors import StoreError
 from covey.core.file_modes import OWNER_ONLY, close_to_others, exposures, private_files
-from covey.core.storage.sqlite.changes import Changes, carry_out
 from covey.core.storage.sqlite.confirmed import Confirmed
 from covey.core.storage.sqlite.evidence import refuse_vanished, set_aside
-from covey.core.storage.sqlite.journal import Journal, replay
-from covey.core.storage.sqlite.reader import check_schema
+from covey.core.storage.sqlite.journal import Journal
+from covey.core.storage.sqlite.journal_rows import fold_rows
+from covey.core.storage.sqlite.reader import check_schema, read_folded
+from covey.core.storage.sqlite.replay import Replay
 from covey.core.storage.sqlite.salvage import CHECK, finish_salvage, salvage
-from covey.core.storage.sqlite.schema import SCRATCH, is_damage, is_passing, prepare
+from covey.core.storage.sqlite.schema import (
+    FOLDED,
+    SCRATCH,
+    fold_mark,
+    is_damage,
+    is_passing,
+    prepare,
+)
+from covey.core.storage.sqlite.statements import carry_out
 
 LOCK_FILE: Final = "lock"
 
@@ -76,8 +89,11 @@ BUSY_MS: Final = 2000  # patience with a person who looks into the file
 LOG_BYTES: Final = 64 * 1024 * 1024
 """What is left of a write-ahead log that had to grow: behind a commit of that size, or beside a
 reader, such as a backup, that kept it from being used again."""
+JOURNAL_SHARE: Final = 4  # a small disk gets a small journal: a quarter of what is free
+START_ROWS: Final = 4096  # messages brought into the tables by one transaction of a start
+START_BYTES: Final = 1024 * 1024
 OURS: Final = re.compile(
-    r"lock|confirmed|scratch\.db(-.*)?"
+    r"lock|confirmed|scratch\.db(-.*)?|journal-[0-9]{8,}-[0-9a-f]{16}(\.damaged)?"
     r"|covey\.db(-wal|-shm|-journal|\.check|\.salvaging.*|\.salvaged.*|\.damaged-\d+.*)?"
 )
 
@@ -97,18 +113,18 @@ class Database:
         self.file = directory / FILE
         self.damages: list[str] = []  # texts, with their places
         self.losses: list[str] = []  # those of them that nobody's name is in
-        self.journal = Journal(journal_size)
-        self._found = 0  # up to which batch the database is complete
-        self._journal_size = journal_size
-        _make_directory(directory)
+        self._is_upgraded = False  # from a format that had its journal in a table
+        make_directory(directory)
         self._lock = DirectoryLock(directory)
+        self._journal_size = _journal_size(directory, journal_size)
+        self.journal = Journal(directory, self._journal_size)
         self.exposed: list[str] = []  # what others may read or change
         try:
             if not allow_open_files:
                 close_to_others(directory, _ours(directory))
             self.exposed = exposures(directory, _ours(directory))
             if self.exposed and not allow_open_files:
-                raise _too_open(directory, self.exposed)
+                raise too_open(directory, self.exposed)
             with nullcontext() if allow_open_files else private_files():
                 self.connection = self._open(directory / SCRATCH_FILE, factory)
         except (sqlite3.Error, OSError, ValueError, StoreError) as error:
@@ -128,7 +144,7 @@ class Database:
         finish_salvage(path)
         self.confirmed = Confirmed(path.parent)
         refuse_vanished(path, scratch, self.confirmed)
-        kept = set_aside(path, self.confirmed.newest)
+        kept = set_aside(path)
         check = path.with_name(FILE + CHECK)
         connection = _connect(path, factory)
         try:
@@ -141,12 +157,12 @@ class Database:
                 _tune(connection)
                 prepare(connection, str(path), whole=True)
                 self._replay(connection)
-            self._tell_missing(kept)
             check.unlink(missing_ok=True)
             self.confirmed.open()
             _attach_scratch(connection, scratch)
             check_schema(connection)
         except BaseException:
+            self.journal.close()
             connection.close()
             raise
         return connection
@@ -161,32 +177,68 @@ class Database:
                 raise
             return [str(error)]  # a file that was cut short does not even say what is in it
 
-    def _tell_missing(self, kept: str) -> None:
-        """Tell what was promised and is not there."""
-        missing = self.confirmed.missing(self._found)
-        if missing:
-            self.losses.append(missing)
-            self.damages.append(f"{missing}; {kept}" if kept else missing)
-
     def _replay(self, connection: sqlite3.Connection) -> list[str]:
-        """Fold the last run's journal into the tables; return the damage that is in its way."""
+        """Fold what the last run left in its journal; return the damage that is in the way."""
         try:
-            self.journal = replay(connection, self._journal_size, self.damages)
-            self._found = self.journal.number
-            if self._found < self.confirmed.newest:
-                self.journal.is_torn = True  # what is left may be of different times
-                self.journal.skip(self.confirmed.newest)
-            carry_out(connection, self.journal.fold(Changes()))
-            self.journal.written()
+            had_rows = fold_rows(connection, self.damages)
+            self._is_upgraded = self._is_upgraded or had_rows
+            folded = read_folded(connection)
+            replay = Replay(
+                self.file.parent,
+                self._journal_size,
+                folded,
+                self.confirmed,
+                is_new=self._is_upgraded,
+            )
+            self.journal = replay.journal
+            for _ in fold_all(connection, self.journal):
+                pass
+            connection.execute("pragma wal_checkpoint(truncate)").fetchone()
         except sqlite3.DatabaseError as error:
             if connection.in_transaction:
                 connection.execute("rollback")
+            self.journal.close()
             if is_damage(error):
                 return [str(error)]
-            if not is_passing(error):
-                raise
-            # A full disk is no reason not to serve: the journal is used as it is.
+            if is_passing(error):
+                raise StoreError(
+                    f"{self.file}: there is no room to bring the journal into the tables: {error};"
+                    f" free {human_size(2 * self._journal_size)} on its disk, and start again"
+                ) from error
+            raise
+        self._tell_missing(replay)
+        self.journal.release(self.journal.number)
+        self.journal.remove_unused()
         return []
+
+    def _tell_missing(self, replay: Replay) -> None:
+        """Tell what was promised and is not there."""
+        losses = replay.losses()
+        kept = replay.set_damaged_aside()
+        self.losses += losses
+        self.damages += ["; ".join([loss, *kept]) for loss in losses]
+
+
+def fold_all(connection: sqlite3.Connection, journal: Journal) -> Iterator[int]:
+    """Bring everything into the tables; yield the last batch of each segment that is done."""
+    fold = journal.next_fold(START_ROWS, START_BYTES, everything=True)
+    while fold is not None:
+        carry_out(connection, fold.statements)
+        journal.written(fold)
+        if fold.is_last and fold.segment is not None:
+            yield fold.segment.last
+        fold = journal.next_fold(START_ROWS, START_BYTES, everything=True)
+    if journal.number > read_folded(connection):
+        connection.execute(FOLDED, fold_mark(journal.number))
+
+
+def _journal_size(directory: Path, wanted: int) -> int:
+    """Return the journal's size: as wanted, but no more than its share of what is free."""
+    try:
+        disk = os.statvfs(directory)
+    except OSError:
+        return wanted
+    return min(wanted, disk.f_bavail * disk.f_frsize // JOURNAL_SHARE)
 
 
 def _way_on(error: Exception) -> str:
@@ -239,7 +291,8 @@ def _ours(directory: Path) -> list[Path]:
     return [path for path in directory.iterdir() if OURS.fullmatch(path.name)]
 
 
-def _too_open(directory: Path, exposed: list[str]) -> StoreError:
+def too_open(directory: Path, exposed: list[str]) -> StoreError:
+    """Make the error that says what is open, and what to do."""
     return StoreError(
         f"data directory {directory} is open to others, and the broker may not change that:"
         f" {'; '.join(exposed)}. Make it the broker's own user's, or let path name a directory"
@@ -247,7 +300,7 @@ def _too_open(directory: Path, exposed: list[str]) -> StoreError:
     )
 
 
-def _make_directory(directory: Path) -> None:
+def make_directory(directory: Path) -> None:
     """Make the directory, its owner's alone, and make sure that a power loss leaves its name."""
     try:
         missing = [each for each in (directory, *directory.parents) if not each.exists()]

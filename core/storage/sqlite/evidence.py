@@ -3,15 +3,14 @@
 SQLite makes a database that is gone anew, and takes a write-ahead log for what it can read of it.
 Both may be right, and both may lose what was promised; so the files are asked first.
 
-A log that lacks batches that were promised is kept under another name for whoever repairs it. If
-a checkpoint had brought more into the database than can be read of the log, the log is left out:
-what is left of it would put old pages over newer ones.
+What the log loses is in the journal still. But if a checkpoint had brought more into the database
+than can be read of the log, the log is left out, and kept under another name: what is left of it
+would put old pages over newer ones.
 """
 
 from __future__ import annotations
 
 import shlex
-import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -19,12 +18,12 @@ from typing import Final
 
 from covey.core.errors import StoreError
 from covey.core.storage.sqlite.confirmed import Confirmed
-from covey.core.storage.sqlite.journal import PLACE, PLACE_SIZE
+from covey.core.storage.sqlite.reader import read_folded
 from covey.core.storage.sqlite.salvage import beside, kept_name, sync
+from covey.core.storage.sqlite.segments import segment_files
 
 LOG: Final = "-wal"
 SHARED_MEMORY: Final = "-shm"
-LAST_BATCH: Final = "select max(number), (select deletions from journal where number = 0)"
 
 
 def refuse_vanished(path: Path, scratch: Path, confirmed: Confirmed) -> None:
@@ -36,6 +35,7 @@ def refuse_vanished(path: Path, scratch: Path, confirmed: Confirmed) -> None:
     log = beside(path, LOG)
     others += [log] if log.exists() and log.stat().st_size else []
     others += [scratch] if scratch.exists() else []
+    others += [segment for _, _, segment in segment_files(path.parent)]
     if not others:
         return
     what = "is empty" if is_there else "is gone"
@@ -47,35 +47,25 @@ def refuse_vanished(path: Path, scratch: Path, confirmed: Confirmed) -> None:
     )
 
 
-def set_aside(path: Path, promised: int) -> str:
-    """Keep a log that lacks batches that were promised; say where it is kept, "" if it is not."""
+def set_aside(path: Path) -> str:
+    """Leave a log out that would put old pages over newer ones; say where it is kept, "" if not."""
     log = beside(path, LOG)
-    if not promised or not log.exists() or not log.stat().st_size:
+    if not log.exists() or not log.stat().st_size:
         return ""
-    with_log = _last_batch(path, "mode=ro")
-    if with_log >= promised:
+    if _folded(path, "mode=ro&immutable=1") <= _folded(path, "mode=ro"):
         return ""
     kept = beside(kept_name(path), LOG)
-    if _last_batch(path, "mode=ro&immutable=1") > with_log:
-        log.rename(kept)
-        beside(path, SHARED_MEMORY).unlink(missing_ok=True)
-        sync(path.parent)
-    else:
-        try:
-            shutil.copyfile(log, kept)
-        except OSError as error:
-            kept.unlink(missing_ok=True)
-            return f"there was no room to keep {log.name}: {error.strerror}"
-    return f"{log.name} is kept as {kept.name}"
+    log.rename(kept)
+    beside(path, SHARED_MEMORY).unlink(missing_ok=True)
+    sync(path.parent)
+    return f"{log.name} is older than {path.name} and is kept as {kept.name}"
 
 
-def _last_batch(path: Path, how: str) -> int:
-    """Return up to which batch a database is complete, opened so that nothing changes; -1: none."""
+def _folded(path: Path, how: str) -> int:
+    """Return up to which batch the tables know everything, opened so that nothing changes."""
     uri = f"{path.absolute().as_uri()}?{how}"
     try:
         with closing(sqlite3.connect(uri, uri=True)) as connection:
-            number, mark = connection.execute(f"{LAST_BATCH} from journal").fetchone()
+            return read_folded(connection)
     except (sqlite3.Error, TypeError):
         return -1
-    marked = PLACE.unpack(mark)[0] if isinstance(mark, bytes) and len(mark) == PLACE_SIZE else 0
-    return max(number if isinstance(number, int) else 0, marked)

@@ -1,281 +1,358 @@
 # Compiled by mypyc: see setup.py.
-"""Journal: what the last commits wrote, before it is worth a place in the tables.
+"""Journal: what was committed, before it is worth a place in the tables.
 
-Most messages are settled milliseconds after they came. So a commit writes *one* row here, all its
-arrivals packed into one blob and all that was settled into another: a third of the work of two rows
-for each message and their removal. When the journal is full, the tables get what is still alive, in
-the same transaction that empties it (a *fold*). Rules:
+Most messages are settled milliseconds after they came. So a commit appends *one* batch to a file
+(`core.storage.sqlite.segments`), whatever is in it. Messages that are settled before their segment
+is old never see the tables. When the journal is nearly full, the oldest segment is *folded*: what
+is alive in it goes to the tables, a little at a time, between two commits. Rules:
 
-- What is in the journal alone is in memory, too (`waiting`): bodies are read from there.
-- A batch that names rows of the tables (moves, retry counts, a queue emptied), or that is as large
-  as the journal, folds first and goes to the tables itself, in one transaction.
-- While a backlog grows, or messages are held for long, most would be written twice. So after a fold
-  of mostly living ones batches go to the tables at once for a while.
-- A restart replays the rows in their order, and folds if there is room for that. A row whose
-  checksum is wrong is reported and stays on the disk; the others count.
-- Batches are numbered, for ever. A row has its batch's number; a batch that has no row, and a fold,
-  write the last number into row 0 (`MARK`). So the database says up to which batch it is complete
-  (`core.storage.sqlite.confirmed`).
-
-An arrival in a blob: `RECORD`, then its kind, group, head and body; a settled message: its place.
+- A segment is folded as if it were one batch: first queues are emptied, then its living messages
+  come, then moves, retry counts, ids and definitions. The last step also writes up to which batch
+  the tables know everything (`FOLDED`).
+- A step may be repeated after a crash, so a message that is there is replaced. For the same reason
+  a replay deletes from the tables whatever its batches settled.
+- A segment is used again only when the tables are on the disk (a checkpoint): their own log is
+  flushed by nothing else, and whatever it loses is still here.
+- What is settled and in the tables (`gone`) leaves them with the next step.
+- A message that was moved is still under its old place until its segment is folded (`moved`). No
+  message is moved twice.
+- Batches are numbered, for ever, without a gap. So what is missing is known by its number, in the
+  middle of a segment and between two (`core.storage.sqlite.confirmed` knows the last number).
 """
 
 from __future__ import annotations
 
 import json
-import sqlite3
-import struct
-from collections.abc import Iterator
-from heapq import merge
+import os
+from collections import deque
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
 from typing import Final
 from zlib import crc32
 
-from covey.core.storage.sqlite.changes import DELETE, Arrival, Changes, Statement, insert, without
-from covey.core.storage.sqlite.schema import BODIES, MESSAGES, SEQ_BITS, SEQ_MASK, message_sum
-from covey.core.storage.store import DAMAGES_MAX, BodyRecord, MessageRecord
+from covey.core.storage.changes import Changes, add_rest, packed_rest, without
+from covey.core.storage.packing import (
+    HEADER_SIZE,
+    RECORD,
+    SEQ_BITS,
+    SEQ_MASK,
+    Arrival,
+    ids_of,
+    message_sum,
+    packed_at,
+    packed_batch,
+    packed_ids,
+    packed_places,
+    places_of,
+    unpack_at,
+)
+from covey.core.storage.sqlite.schema import BODIES, FOLDED, MESSAGES, fold_mark
+from covey.core.storage.sqlite.segments import (
+    READ_SIZE,
+    Segment,
+    Written,
+    meaning,
+    new_name,
+)
+from covey.core.storage.sqlite.statements import (
+    DELETE,
+    Statement,
+    emptyings,
+    insert,
+    others,
+    renumberings,
+)
+from covey.core.storage.store import BodyRecord
 
-ROWS_MAX: Final = 4096  # messages put into the tables by one fold, which takes 20 ms
-GONE_MAX: Final = 256  # and taken out of them: a backlog's readers wait meanwhile
-DIRECT: Final = 7  # journals' worth of messages that go to the tables when most of one outlived it
+SEGMENTS: Final = 8  # that the journal's size is divided into
+SEGMENT_MIN: Final = 4096
+IN_USE_MAX: Final = SEGMENTS - 2  # then the oldest is folded; the others wait for a checkpoint
+FOLD_ROWS: Final = 256  # messages put into the tables by one step, or fewer of so many bytes
+FOLD_BYTES: Final = 256 * 1024
+GONE_MAX: Final = 256  # and taken out of them; a backlog's readers wait meanwhile
 
-# Place, size, expiry, time due, priority; the lengths of kind, group, head and body.
-RECORD: Final = struct.Struct(">qqqqBBIII")
-PLACE: Final = struct.Struct(">q")
-PLACE_SIZE: Final = PLACE.size
 
-NAMES: Final = "select number, name from queues"
-ADD: Final = "insert into journal values (?, ?, ?, ?)"
-MARK: Final = "insert or replace into journal values (0, x'', ?, ?)"
-MARK_ROW: Final = 0
-REMOVE: Final = "delete from journal where number in (select value from json_each(?))"
-# As blobs: a damaged row may say that they are something else.
-ROWS: Final = """
-    select number, cast(arrivals as blob), cast(deletions as blob), crc from journal order by number
-"""
+class Fold:
+    """One step: what the tables are told, and of what."""
+
+    __slots__ = ("gone", "is_last", "places", "segment", "size", "statements")
+
+    def __init__(self) -> None:
+        self.segment: Segment | None = None
+        self.places: list[int] = []  # of its messages
+        self.gone = 0
+        self.size = 0  # bytes of its messages
+        self.is_last = False  # its segment is done
+        self.statements: list[Statement] = []
 
 
 class Journal:
-    """The rows of the journal, as far as the tables do not know what they say."""
+    """The segments in use, the next one, and what the tables do not know yet."""
 
-    __slots__ = (
-        "_direct",
-        "_is_folding",
-        "_numbers",
-        "_size",
-        "bytes_max",
-        "folded",
-        "gone",
-        "is_torn",
-        "number",
-        "waiting",
-    )
-
-    def __init__(self, bytes_max: int) -> None:
-        self.bytes_max = bytes_max
-        self._is_folding = False
-        self._direct = 0  # bytes of messages that still go to the tables at once
-        self.folded = 0  # bytes of messages that the last batch took to the tables
+    def __init__(self, directory: Path, size: int) -> None:
+        """Begin with no segment; they are of an eighth of the size each."""
+        self.directory = directory
+        self.segment_size = max(SEGMENT_MIN, size // SEGMENTS)
         self.number = 0  # of the last batch
-        self._numbers: list[int] = []  # of the rows
-        self._size = 0  # bytes of messages in these rows, settled ones too
-        self.waiting: dict[int, Arrival] = {}  # alive and not in the tables yet, by place
+        self.segments: deque[Segment] = deque()  # oldest first; the last one is being written
+        self.folded: deque[Segment] = deque()  # in the tables, which are not on the disk yet
+        self.free: list[Segment] = []  # to be used again
+        self.next: Segment | None = None  # made ready
+        self.index = 0  # of the newest segment
         self.gone: list[int] = []  # settled and in the tables still
-        self.is_torn = False  # rows of the tables that salvage could read may be in here, too
+        self.moved: dict[int, int] = {}  # old places by new ones
+        self.is_replaying = False
 
-    def take(self, changes: Changes) -> list[Statement]:
-        """Return what makes a batch durable, in one transaction; `written` is to follow."""
+    # Batches.
+
+    def commit(self, changes: Changes) -> bool:
+        """Write a batch; return False if there is nothing in it that is to survive."""
+        arrivals, deletions = changes.arrivals, changes.deletions
+        has_rest = changes.names_rows or changes.is_lasting
+        if not (arrivals or deletions or has_rest):
+            return False
+        segment = self._open_segment(changes.size)
+        offsets: dict[int, int] = {}
+        parts = [
+            packed_at(arrivals, segment.end + HEADER_SIZE, offsets),
+            packed_places(deletions),
+            packed_ids(changes.ids) if changes.ids else b"",
+            packed_rest(changes) if has_rest else b"",
+        ]
+        number = self.number + 1
+        batch = packed_batch(segment.mark, number, len(arrivals), parts)
+        segment.write(batch, number, self.segment_size)
+        self.number = number
+        self._count(segment, changes, offsets)
+        return True
+
+    def _count(self, segment: Segment, changes: Changes, offsets: dict[int, int]) -> None:
+        """Keep in mind what a batch of a segment changed."""
         if changes.emptied:
             self._drop(changes.emptied)
-        self._count(changes.arrivals, changes.deletions)
-        self.folded = 0
-        self._is_folding = False  # a fold may have failed
-        size = self._size + changes.size
-        is_full = size > self.bytes_max or len(self.waiting) > ROWS_MAX or len(self.gone) > GONE_MAX
-        if self._direct > 0 or is_full or changes.names_rows:
-            self.number += 1
-            found = self.fold(changes)
-            if self._direct > 0:
-                self._direct -= changes.size
-            elif size > self.bytes_max and 2 * self.folded > size:
-                self._direct = DIRECT * self.bytes_max
-            return found
-        found = changes.others()
-        if changes.arrivals or changes.deletions:
-            self.number += 1
-            found.insert(0, (ADD, self._row(changes)))
-            self._size = size
-        elif changes.is_lasting:
-            self.number += 1
-            found.append(self._mark())
-        return found
+        segment.waiting.update(offsets)
+        if changes.moves:
+            for old, new in changes.moves.items():
+                self.moved[new] = old
+        for place in changes.deletions:
+            self._settle(place)
+        if changes.names_rows or changes.is_lasting:
+            segment.rest.add(changes.rest())
 
-    def fold(self, changes: Changes) -> list[Statement]:
-        """Return what puts everything into the tables; the batch has been counted before."""
-        found = changes.emptyings()
-        if self.is_torn:
-            found.append((DELETE, (json.dumps(list(self.waiting)),)))
-        self.folded = _fill_tables(found, self.waiting)
-        found += changes.renumberings()
-        if self.gone:
-            found.append((DELETE, (json.dumps(self.gone),)))
-        found += changes.others()
-        if self._numbers:
-            found.append((REMOVE, (json.dumps(self._numbers),)))
-        if found or self.is_torn:
-            found.append(self._mark())
-        self._is_folding = True
-        return found
-
-    def written(self) -> None:
-        """Hear that what was last returned is on the disk."""
-        if self._is_folding:
-            self._numbers, self._size, self.waiting, self.gone = [], 0, {}, []
-            self._is_folding = self.is_torn = False
-
-    def bodies(self, places: list[int]) -> list[BodyRecord]:
-        """Return those of the bodies asked for that are here."""
-        waiting = self.waiting
-        here = [place for place in places if place in waiting]
-        return [
-            BodyRecord(place >> SEQ_BITS, place & SEQ_MASK, *waiting[place][5:]) for place in here
-        ]
-
-    def messages(self, rows: Iterator[MessageRecord]) -> Iterator[MessageRecord]:
-        """Walk all messages: those of the tables that are not settled, and those that are here."""
-        if not (self.waiting or self.gone):
-            return rows
-        outdated = {*self.gone, *self.waiting}
-        kept = (row for row in rows if row.queue << SEQ_BITS | row.seq not in outdated)
-        return merge(kept, sorted([_record(place, each) for place, each in self.waiting.items()]))
-
-    def recall(self, number: int, arrivals: bytes, deletions: bytes) -> None:
-        """Count a row that a restart finds; raises ValueError if it makes no sense."""
-        self._count(unpacked(arrivals), places_of(deletions))
-        self._size += len(arrivals)
-        self._numbers.append(number)
-        self.skip(number)
-
-    def skip(self, number: int) -> None:
-        """Go on behind a batch."""
-        self.number = max(self.number, number)
-
-    def _count(self, arrivals: dict[int, Arrival], deletions: list[int]) -> None:
-        waiting = self.waiting
-        waiting.update(arrivals)
-        for place in deletions:
-            if waiting.pop(place, None) is None:
-                self.gone.append(place)
+    def _settle(self, place: int) -> None:
+        if self.moved:
+            place = self.moved.pop(place, place)
+        for segment in reversed(self.segments):
+            if place in segment.waiting:
+                del segment.waiting[place]
+                if not self.is_replaying:
+                    return
+                break
+        self.gone.append(place)
 
     def _drop(self, queues: set[int]) -> None:
         """Leave out what is of queues that are emptied."""
-        self.waiting = without(queues, self.waiting)
+        for segment in self.segments:
+            segment.waiting = without(queues, segment.waiting)
         self.gone = [place for place in self.gone if place >> SEQ_BITS not in queues]
+        self.moved = without(queues, self.moved)
 
-    def _mark(self) -> Statement:
-        """Return what says up to which batch the tables know everything."""
-        number = PLACE.pack(self.number)
-        return MARK, (number, crc32(number))
+    # Bodies.
 
-    def _row(self, changes: Changes) -> tuple[int, bytes, bytes, int]:
-        number = self.number
-        self._numbers.append(number)
-        arrivals = packed(changes.arrivals)
-        deletions = struct.pack(f">{len(changes.deletions)}q", *changes.deletions)
-        return number, arrivals, deletions, crc32(deletions, crc32(arrivals))
+    def bodies(self, places: list[int]) -> list[BodyRecord]:
+        """Return those of the bodies asked for that are here."""
+        found: list[BodyRecord] = []
+        for place in places:
+            known_as = self.moved.get(place, place)
+            for segment in self.segments:
+                at = segment.waiting.get(known_as)
+                if at is not None:
+                    kind, head, body = _read(segment, at)[5:]
+                    found.append(BodyRecord(place >> SEQ_BITS, place & SEQ_MASK, kind, head, body))
+        return found
 
+    def places_in_tables(self, places: list[int]) -> dict[int, int]:
+        """Return under which place the tables have what is asked for: the place wanted, by it."""
+        return {self.moved.get(place, place): place for place in places}
 
-def replay(connection: sqlite3.Connection, bytes_max: int, damages: list[str]) -> Journal:
-    """Return the journal that the last run left; rows that cannot be replayed are noted."""
-    journal = Journal(bytes_max)
-    for number, arrivals, deletions, crc in connection.execute(ROWS).fetchall():
-        cause = "its checksum is wrong"
-        if crc32(deletions, crc32(arrivals)) == crc:
-            if number == MARK_ROW and len(deletions) == PLACE_SIZE:
-                journal.skip(PLACE.unpack(deletions)[0])
-                continue
-            try:
-                journal.recall(number, arrivals, deletions)
-                continue
-            except ValueError as error:
-                cause = str(error)
-        journal.skip(number)
-        if len(damages) < DAMAGES_MAX:
-            held = _held(arrivals, dict(connection.execute(NAMES).fetchall()))
-            damages.append(f"row {number} of the journal cannot be replayed: {cause}; {held}")
-    journal.is_torn = bool(damages)
-    return journal
+    # Folds.
 
+    @property
+    def is_full(self) -> bool:
+        """Return True if the oldest segment is to be folded."""
+        return len(self.segments) >= IN_USE_MAX
 
-def packed(arrivals: dict[int, Arrival]) -> bytes:
-    """Write arrivals as one blob."""
-    parts: list[bytes] = []
-    pack = RECORD.pack
-    for place, arrival in arrivals.items():
-        group, size, expires_ms, priority, due_ms, kind, head, body = arrival
-        name = group.encode()
-        known_as = kind.encode()
-        lengths = (len(known_as), len(name), len(head), len(body))
-        parts.append(pack(place, size, expires_ms, due_ms, priority, *lengths))
-        parts += (known_as, name, head, body)
-    return b"".join(parts)
+    def next_fold(self, rows: int, size: int, *, everything: bool = False) -> Fold | None:
+        """Return the next step, of at most so many messages and bytes; None if none is due.
 
+        `everything` folds the segment that is being written, too.
+        """
+        fold = Fold()
+        fold.gone = min(len(self.gone), max(GONE_MAX, rows))
+        if self.segments and (self.is_full or everything):
+            self._fold_segment(fold, self.segments[0], rows, size)
+        elif len(self.gone) < GONE_MAX and not (everything and self.gone):
+            return None
+        else:
+            _delete(fold.statements, self.gone[: fold.gone])
+        return fold
 
-def unpacked(blob: bytes) -> dict[int, Arrival]:
-    """Read arrivals back; raises ValueError if the blob holds anything else."""
-    arrivals: dict[int, Arrival] = {}
-    at = 0
-    while at < len(blob):
+    def written(self, fold: Fold) -> None:
+        """Hear that the tables know what a step told them."""
+        del self.gone[: fold.gone]
+        segment = fold.segment
+        if segment is None:
+            return
+        segment.is_begun = True
+        for place in fold.places:
+            del segment.waiting[place]
+        if fold.is_last:
+            self.segments.popleft()
+            self.folded.append(segment)
+            for new in segment.rest.moves.values():
+                self.moved.pop(new, None)
+
+    def _fold_segment(self, fold: Fold, segment: Segment, rows: int, size: int) -> None:
+        fold.segment = segment
+        statements = fold.statements
+        if not segment.is_begun:
+            statements += emptyings(segment.rest)
+        left = len(segment.waiting)
+        living: dict[int, Arrival] = {}
+        for place, at in islice(segment.waiting.items(), rows):
+            arrival = living[place] = _read(segment, at)
+            fold.size += len(arrival[6]) + len(arrival[7])
+            if fold.size >= size:
+                break
+        fold.places = list(living)
+        fold.is_last = len(living) == left
+        if fold.is_last:
+            fold.gone = len(self.gone)  # before anything is moved to a place that is gone
+        _delete(statements, self.gone[: fold.gone])
+        fill_tables(statements, living)
+        if fold.is_last:
+            statements += renumberings(segment.rest)
+            statements += others(segment.rest)
+            if segment.last:
+                statements.append((FOLDED, fold_mark(segment.last)))
+
+    # Files.
+
+    def prepare(self) -> None:
+        """Make the next segment ready, once it is near."""
+        if self.next is None and self.segments:
+            if self.segments[len(self.segments) - 1].end * 2 > self.segment_size:
+                self.next = self._new_segment()
+
+    def release(self, number: int) -> None:
+        """Hear that the tables are on the disk, up to a batch; what they know is not needed."""
+        while self.folded and self.folded[0].last <= number:
+            segment = self.folded.popleft()
+            if len(self.free) < SEGMENTS // 2:
+                segment.shorten(self.segment_size)
+                self.free.append(segment)
+            else:
+                segment.close()
+                segment.path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Let go of all files."""
+        last = [] if self.next is None else [self.next]
+        for segment in [*self.segments, *self.folded, *self.free, *last]:
+            segment.close()
+        self.segments.clear()
+        self.folded.clear()
+        self.free.clear()
+        self.next = None
+
+    def remove_unused(self) -> None:
+        """Delete the files that hold nothing."""
+        unused, self.free = self.free, []
+        if self.next is not None:
+            unused.append(self.next)
+            self.next = None
+        for segment in unused:
+            segment.close()
+            segment.path.unlink(missing_ok=True)
+
+    def _open_segment(self, size: int) -> Segment:
+        """Return the segment for a batch of about this size."""
+        if self.segments:
+            segment = self.segments[len(self.segments) - 1]
+            if segment.end == 0 or segment.end + size <= self.segment_size:
+                return segment
+        segment = self._new_segment() if self.next is None else self.next
+        self.next = None
+        self.segments.append(segment)
+        return segment
+
+    def _new_segment(self) -> Segment:
+        """Return an empty segment whose name a power loss leaves."""
+        path, mark = new_name(self.directory, self.index + 1)
         try:
-            place, size, expires_ms, due_ms, priority, *lengths = RECORD.unpack_from(blob, at)
-        except struct.error as error:
-            raise ValueError(f"byte {at}: {error}") from error
-        at += RECORD.size
-        parts = []
-        for length in lengths:
-            parts.append(blob[at : at + length])
-            at += length
-        kind, group, head, body = parts
-        arrivals[place] = (
-            *(group.decode(), size, expires_ms, priority, due_ms),
-            *(kind.decode(), head, body),
-        )
-    if at > len(blob):
-        raise ValueError(f"its last message ends at byte {at}, and it has {len(blob)}")
-    return arrivals
+            if self.free:
+                segment = self.free.pop()
+                segment.rename(path, self.index + 1, mark)
+            else:
+                segment = Segment(path, self.index + 1, mark)
+            descriptor = os.open(self.directory, os.O_RDONLY)
+            os.fsync(descriptor)
+            os.close(descriptor)
+        except OSError as error:
+            raise meaning(error, path) from error
+        self.index += 1
+        return segment
+
+    # A restart.
+
+    def recall(self, segment: Segment, batches: Iterable[Written]) -> None:
+        """Count the batches that a restart finds in a segment; ValueError if one makes no sense."""
+        self.is_replaying = True
+        self.segments.append(segment)
+        for batch in batches:
+            changes = Changes()
+            offsets: dict[int, int] = {}
+            unpack_at(batch.arrivals, batch.at, changes.arrivals, offsets)
+            changes.deletions = places_of(batch.settled)
+            changes.ids = ids_of(batch.ids)
+            add_rest(changes, batch.rest)
+            self._count(segment, changes, offsets)
+            segment.last = batch.number
+            self.number = max(self.number, batch.number)
+        self.is_replaying = False
 
 
-def _held(blob: bytes, names: dict[int, str]) -> str:
-    """Say what a damaged row held, as far as it can be read: what no queue has is no message."""
-    seqs: dict[int, list[int]] = {}
-    at = 0
-    while at + RECORD.size <= len(blob):
-        place, _, _, _, _, *lengths = RECORD.unpack_from(blob, at)
-        if place >> SEQ_BITS in names:
-            seqs.setdefault(place >> SEQ_BITS, []).append(place & SEQ_MASK)
-        at += RECORD.size + sum(lengths)
-    parts = [
-        f"{len(found)} messages from {min(found)} to {max(found)} of queue {names[queue]}"
-        for queue, found in seqs.items()
-    ]
-    return f"it held, as far as it can be read, {', '.join(parts) or 'no message of any queue'}"
+def _read(segment: Segment, at: int) -> Arrival:
+    """Return the message at an offset of a segment."""
+    blob = segment.read(at, READ_SIZE)
+    _, size, expires_ms, due_ms, priority, kinds, names, heads, bodies = RECORD.unpack_from(blob)
+    start = RECORD.size
+    length = start + kinds + names + heads + bodies
+    if length > len(blob):
+        blob = segment.read(at, length)
+    middle = start + kinds
+    end = middle + names
+    body = end + heads
+    return (
+        blob[middle:end].decode(),
+        size,
+        expires_ms,
+        priority,
+        due_ms,
+        blob[start:middle].decode(),
+        blob[end:body],
+        blob[body : body + bodies],
+    )
 
 
-def places_of(blob: bytes) -> list[int]:
-    """Read the places of settled messages back; raises ValueError if the blob was cut."""
-    if len(blob) % PLACE_SIZE:
-        raise ValueError(f"{len(blob)} bytes of places")
-    return list(struct.unpack(f">{len(blob) // PLACE_SIZE}q", blob))
+def _delete(found: list[Statement], places: list[int]) -> None:
+    if places:
+        found.append((DELETE, (json.dumps(places),)))
 
 
-def _record(place: int, arrival: Arrival) -> MessageRecord:
-    group, size, expires_ms, priority, due_ms, _, _, _ = arrival
-    queue, seq = place >> SEQ_BITS, place & SEQ_MASK
-    return MessageRecord(queue, seq, group, 0, size, priority, expires_ms, due_ms)
-
-
-def _fill_tables(found: list[Statement], arrivals: dict[int, Arrival]) -> int:
-    """Add what inserts messages; return how many bytes they have."""
-    filled = 0
+def fill_tables(found: list[Statement], arrivals: dict[int, Arrival]) -> None:
+    """Add what inserts messages."""
     messages: list[int | str | bytes | None] = []
     bodies: list[int | str | bytes | None] = []
     for place, arrival in arrivals.items():
@@ -283,7 +360,5 @@ def _fill_tables(found: list[Statement], arrivals: dict[int, Arrival]) -> int:
         crc = message_sum(group.encode(), size, expires_ms, priority, due_ms)
         messages += (place, group, 0, size, expires_ms, priority, due_ms, crc)
         bodies += (place, kind, head, body, crc32(body, crc32(head)))
-        filled += len(head) + len(body)
     insert(found, "messages", MESSAGES, messages)
     insert(found, "bodies", BODIES, bodies)
-    return filled

@@ -21,13 +21,15 @@ from collections.abc import Iterator
 from typing import Final
 from zlib import crc32
 
-from covey.core.storage.sqlite.schema import SEQ_BITS, SEQ_MASK, message_sum, row_sum
+from covey.core.storage.packing import SEQ_BITS, SEQ_MASK, message_sum, row_sum
+from covey.core.storage.sqlite.schema import fold_mark
 from covey.core.storage.store import (
     DAMAGES_MAX,
     BodyRecord,
     DurableRecord,
     IdRecord,
     MessageRecord,
+    NamedRecord,
     QueueRecord,
 )
 
@@ -41,6 +43,10 @@ DURABLES: Final = """
     select cast(host as blob), cast(name as blob), cast(destinations as blob),
         cast(selector as blob), crc
     from durables
+"""
+RECORDS: Final = """
+    select cast(host as blob), cast(kind as blob), cast(key as blob), cast(value as blob), crc
+    from records
 """
 MESSAGES: Final = """
     select id >> ?, id & ?, cast(grp as blob), cast(deliveries as integer),
@@ -81,7 +87,7 @@ RANGE: Final = (
 
 def check_schema(connection: sqlite3.Connection) -> None:
     """Raise sqlite3.Error if the tables are not what they are called: the first page is damaged."""
-    for query in (QUEUES, DURABLES, "delete from messages where id in (1, 2)"):
+    for query in (QUEUES, DURABLES, RECORDS, "delete from messages where id in (1, 2)"):
         connection.execute(f"explain {query}")
     for query in (MESSAGES, IDS, RANGE):
         connection.execute(f"explain {query}", (SEQ_BITS, SEQ_MASK))
@@ -116,6 +122,26 @@ def read_durables(connection: sqlite3.Connection, damages: list[str]) -> list[Du
         else:
             _note(damages, f"durable subscription, perhaps called {name}")
     return durables
+
+
+def read_records(connection: sqlite3.Connection, damages: list[str]) -> list[NamedRecord]:
+    """Return every named record; those that are damaged are noted instead."""
+    records: list[NamedRecord] = []
+    for *columns, crc in connection.execute(RECORDS).fetchall():
+        texts = _texts(*columns)
+        if crc == row_sum(*texts):
+            records.append(NamedRecord._make(texts))
+        else:
+            _note(damages, f"a record of kind {texts[1]}, perhaps called {texts[2]}")
+    return records
+
+
+def read_folded(connection: sqlite3.Connection) -> int:
+    """Return up to which batch of the journal the tables know everything; 0 if they do not say."""
+    row = connection.execute("select value, crc from marks where name = 'folded'").fetchone()
+    if row is None or row != fold_mark(row[0]):
+        return 0
+    return int(row[0])
 
 
 def read_messages(connection: sqlite3.Connection, damages: list[str]) -> Iterator[MessageRecord]:

@@ -22,7 +22,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from covey.core.storage.sqlite.schema import APPLICATION_ID, SEQ_BITS, SEQ_MASK, create
+from covey.core.storage.packing import SEQ_BITS, SEQ_MASK
+from covey.core.storage.sqlite.schema import APPLICATION_ID, JOURNAL, create
 
 SALVAGING: Final = ".salvaging"
 SALVAGED: Final = ".salvaged"
@@ -32,6 +33,11 @@ CHECK: Final = ".check"
 KEY_MAX: Final = 2**63 - 1  # of SQLite's row numbers
 ROWS_PER_COMMIT: Final = 10_000  # a copy is made again after a crash: only memory counts
 KEYS: Final = {"queues": "number", "ids": "place", "messages": "id", "journal": "number"}
+SMALL: Final = {
+    "durables": "durable subscriptions",
+    "records": "named records",
+    "marks": "marks of the journal",
+}
 BODY: Final = "select * from bodies where id = ?"
 
 Row = tuple[int | str | bytes, ...]
@@ -89,8 +95,11 @@ class _Copy:
 
     def run(self) -> list[str]:
         """Copy everything; return what could not be read."""
+        if _columns(self.source, "journal"):
+            self.target.execute(JOURNAL)  # of an earlier format: the start that follows folds it
         self.target.execute("begin")
-        self._copy_durables()
+        for table, what in SMALL.items():
+            self._copy_small(table, what)
         for table in KEYS:
             columns = _columns(self.source, table)
             for count, row in enumerate(self._rows(table, columns), start=1):
@@ -105,13 +114,16 @@ class _Copy:
         self._report_gap()
         return self.lost
 
-    def _copy_durables(self) -> None:
-        columns = _columns(self.source, "durables")
+    def _copy_small(self, table: str, what: str) -> None:
+        """Copy a table that has no number for a key, as far as it can be read."""
+        columns = _columns(self.source, table)
+        if not columns:
+            return  # an older format had no such table
         try:
-            for row in self.source.execute("select * from durables"):
-                self._insert("durables", columns, row)
+            for row in self.source.execute(f"select * from {table}"):
+                self._insert(table, columns, row)
         except sqlite3.DatabaseError as error:
-            self.lost.append(f"some durable subscriptions cannot be read: {error}")
+            self.lost.append(f"some {what} cannot be read: {error}")
 
     def _copy_body(self, place: int) -> bool:
         try:

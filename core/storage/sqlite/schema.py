@@ -2,10 +2,11 @@
 
     queues     one row per queue, swept ones too (they keep their next number)
     durables   durable subscriptions
+    records    named records of a virtual host, of any kind
     messages   one row per message, small: this is what a restart walks
     ids        digests of the message ids that queues remember, to know a duplicate
     bodies     head and body as the protocol encoded them, with a checksum
-    journal    the last commits, one row each: what they say is in no other table yet
+    marks      up to which batch of the journal the tables know everything
 
 SQLite finds a damaged page by its structure, not by what the rows on it say. So every row that a
 restart reads has a checksum of what it was made with (`row_sum`): all but its key and what is
@@ -13,8 +14,8 @@ counted in it. It is null in rows that were made before format 7, which are beli
 
 `durables.destinations` is JSON: a list, or a map where a subscription has more to it (no-local).
 
-`messages.id` is a place: the queue's number in the upper bits, the sequence number in the lower
-`SEQ_BITS`. So places of a queue are neighbours in order, and no further index is needed.
+`messages.id` is a place (`core.storage.packing`): places of a queue are neighbours in order, so no
+further index is needed.
 
 `FORMAT` is SQLite's `user_version`. A newer format is refused, an older one is upgraded step by
 step in one transaction; every format of a release stays in `UPGRADES` for ever.
@@ -25,29 +26,21 @@ Failure: what an error of SQLite means: damage, something that passes, or the en
 from __future__ import annotations
 
 import sqlite3
-from struct import Struct
 from typing import Final
 from zlib import crc32
 
 from covey.core.errors import StoreError
 
 APPLICATION_ID: Final = 0x436F7679  # "Covy": another program's database is not ours to touch
-FORMAT: Final = 7
+FORMAT: Final = 9
 SQLITE_MIN: Final = (3, 38, 0)  # json_each is built in since then
-
-SEQ_BITS: Final = 42  # the upper half is for messages that wait for their time (core.queue.timers)
-QUEUES_MAX: Final = 1 << (63 - SEQ_BITS)  # about two million queues in one store
-SEQ_MASK: Final = (1 << SEQ_BITS) - 1
-
-MESSAGE_NUMBERS: Final = Struct(">qqqq")
-SEPARATOR: Final = "\x1f"  # between the values that a checksum is made of
 
 CHECK_ALL_BYTES: Final = 256 * 1024 * 1024
 """Up to this size the whole file is checked at start; beyond it the check of a page read back
 must do for bodies, since reading gigabytes would keep the clients waiting."""
 
 # What a restart walks, and since which format there is such a table.
-WALKED: Final = {"queues": 1, "durables": 1, "messages": 1, "journal": 6}
+WALKED: Final = {"queues": 1, "durables": 1, "messages": 1, "records": 8, "marks": 9}
 
 MESSAGES: Final = 8  # columns of the two tables that a message has a row in
 BODIES: Final = 5
@@ -85,12 +78,26 @@ create trigger depart after delete on messages begin
 end;
 """
 
+RECORDS: Final = """
+create table records (
+    host text not null, kind text not null, key text not null, value text not null,
+    crc integer not null, primary key (host, kind, key)
+) without rowid;
+"""
+
+# Formats 6 to 8 had their journal in a table; a start folds it and drops it (`journal_rows`).
 JOURNAL: Final = """
 create table journal (
     number integer primary key, arrivals blob not null, deletions blob not null,
     crc integer not null
 );
 """
+
+MARKS: Final = """
+create table marks (name text primary key, value integer not null, crc integer not null)
+without rowid;
+"""
+FOLDED: Final = "insert or replace into marks values ('folded', ?, ?)"
 
 UPGRADES: Final = {
     1: """
@@ -107,11 +114,14 @@ UPGRADES: Final = {
         alter table durables add column crc integer;
         alter table messages add column crc integer;
     """,
+    7: RECORDS,
+    8: MARKS,
 }
 """From which format: what makes it the next one. Format 1 had neither priorities nor delays,
 format 2 remembered no message ids, format 3 not what a queue had dropped. Up to format 5 messages
 came through a view, which format 4 could not delete by; since then they come through a journal.
-Up to format 6 only bodies and the journal had checksums."""
+Up to format 6 only bodies and the journal had checksums; format 7 had no named records, and format
+8 had its journal in a table."""
 
 SCRATCH: Final = """
 create table scratch.spilled (
@@ -121,26 +131,16 @@ create table scratch.spilled (
 """
 
 
-def place_of(queue: int, seq: int) -> int:
-    """Return the key of a message."""
-    return queue << SEQ_BITS | seq
-
-
-def row_sum(*texts: str) -> int:
-    """Return the checksum of a row that was made with these texts."""
-    return crc32(SEPARATOR.join(texts).encode())
-
-
-def message_sum(group: bytes, size: int, expires_ms: int, priority: int, due_ms: int) -> int:
-    """Return the same for a row of `messages`: there may be millions, and a start looks at all."""
-    return crc32(MESSAGE_NUMBERS.pack(size, expires_ms, priority, due_ms), crc32(group))
+def fold_mark(number: int) -> tuple[int, int]:
+    """Return the values of `FOLDED`: the tables know everything up to this batch."""
+    return number, crc32(str(number).encode())
 
 
 def create(connection: sqlite3.Connection) -> None:
     """Make the tables of an empty database."""
     connection.execute("pragma journal_mode = wal")
-    connection.execute("pragma synchronous = full")
-    _run(connection, TABLES + IDS + DEPARTURE + JOURNAL)
+    connection.execute("pragma synchronous = normal")
+    _run(connection, TABLES + IDS + DEPARTURE + RECORDS + MARKS)
 
 
 def prepare(connection: sqlite3.Connection, name: str, *, whole: bool) -> list[str]:
@@ -162,7 +162,7 @@ def prepare(connection: sqlite3.Connection, name: str, *, whole: bool) -> list[s
         raise StoreError(f"{name} has format {found}, this release knows formats up to {FORMAT}")
     # Only now: this writes into the file, and what is not ours stays as it is.
     connection.execute("pragma journal_mode = wal")
-    connection.execute("pragma synchronous = full")
+    connection.execute("pragma synchronous = normal")
     damages = _check(connection, found, whole=whole)
     if not damages and found < FORMAT:
         _run(connection, "".join(UPGRADES[step] for step in range(found, FORMAT)))

@@ -116,7 +116,7 @@ def test_transaction_is_one_batch_with_its_settlements(tmp_path: Path) -> None:
     transaction = house.broker.transactions.begin(house.session, "t")
     for name in ("out", "audit"):
         transaction.send((Destination(Kind.QUEUE, name),), Note(b"answer"))
-    transaction.settle(reader.entries[0], Outcome.ACCEPTED)
+    transaction.settle(reader.entries[0], Outcome.ACCEPTED, 1.0)
     house.broker.transactions.commit(
         house.session, "t", 0.0, lambda: house.receipts.append("committed")
     )

@@ -10,9 +10,11 @@ import pytest
 
 from covey.config.queues import QueueSettings
 from covey.config.settings import Settings
+from covey.core.broker.broker import Broker
 from covey.core.host import queue_factory as numbers
 from covey.core.management.admin import Admin
 from covey.core.management.reload import reconfigure
+from covey.core.storage.memory import MemoryStore
 from tests.core.storage.sqlite.support import ADMIN, House, Note, bodies, small_windows
 
 BODY = b"x" * 100
@@ -81,6 +83,7 @@ def test_numbers_of_queues_that_ended_for_good_are_used_again(
         house.rest()
     house.send("e", b"y")
     house.rest()
+    house = house.restart()
     assert max(record.number for record in house.store.queues()) < 5
     house = house.restart()
     assert list(house.host.queues) == ["e"]
@@ -93,7 +96,7 @@ def test_a_temporary_queue_keeps_nothing_whatever_its_policy_becomes(tmp_path: P
     name = f"temp.default.{house.session.id}.x"
     policy = QueueSettings(id="**", nak_limit=3)
     house.send(name, b"x")
-    reconfigure(house.broker, Settings(queue=(policy,)), house.now)
+    reconfigure([house.broker], Settings(queue=(policy,)), house.now)
     house.send(name, b"y")
     house.rest()
     assert house.queue(name).settings.nak_limit == 3
@@ -117,3 +120,32 @@ def test_deleted_queue_leaves_nothing_in_the_scratch_file(tmp_path: Path, name: 
     house.store.close()
     with closing(sqlite3.connect(tmp_path / "scratch.db")) as scratch:
         assert scratch.execute("select count(*) from spilled").fetchone() == (0,)
+
+
+def test_named_records_come_back_and_whoever_made_them_is_answered_when_they_are_safe(
+    tmp_path: Path,
+) -> None:
+    house = House(tmp_path)
+    ledger = house.broker.commits.ledger
+    ledger.put("default", "kind", "a", "1")
+    ledger.put("default", "kind", "b", "2")
+    ledger.take_away("default", "kind", "b")
+    ledger.put("default", "pause", "a", "3")
+    house.broker.promises.after(house.session, lambda: house.receipts.append("safe"))
+    assert house.receipts == []
+    house.rest()
+    assert house.receipts == ["safe"]
+    ledger = house.restart().broker.commits.ledger
+    assert ledger.records_of("default", "kind") == {"a": "1"}
+    assert ledger.records_of("default", "pause") == {"a": "3"}
+    assert ledger.records_of("other", "kind") == {}
+
+
+def test_without_a_store_named_records_last_as_long_as_the_process() -> None:
+    broker = Broker(Settings(), MemoryStore(), {})
+    session = broker.open(broker.host, ADMIN, 0.0)
+    answered: list[str] = []
+    broker.commits.ledger.put("default", "park", "a", "1")
+    broker.promises.after(session, lambda: answered.append("at once"))
+    assert answered == ["at once"]
+    assert broker.commits.ledger.records_of("default", "park") == {"a": "1"}

@@ -187,7 +187,7 @@ def test_a_transaction_that_only_settles_waits_for_no_alarm(tmp_path: Path) -> N
     house.rest()
     house.broker.commits.pressed("the disk is full")
     transaction = house.broker.transactions.begin(house.session, "t")
-    transaction.settle(reader.entries[0], Outcome.ACCEPTED)
+    transaction.settle(reader.entries[0], Outcome.ACCEPTED, 1.0)
     house.broker.transactions.commit(house.session, "t", 0.0, lambda: house.receipts.append("t"))
     house.rest()
     assert house.receipts == ["t"] and not house.session.is_blocked

@@ -73,7 +73,7 @@ def check_counts(house: House) -> None:
     assert storage_state.resident == resident(house)
     assert storage_state.out == sum(entry.message is None for entry in entries)
     assert house.broker.commits.pager is not None
-    assert house.broker.commits.pager.total == storage_state.resident
+    assert house.broker.commits.pager.bodies.total == storage_state.resident
 
 
 @pytest.mark.parametrize("groups", [0, 1, 3])
@@ -326,7 +326,7 @@ def test_deleted_queue_no_longer_counts(tmp_path: Path) -> None:
     house.host.delete_queue("a", "deleted")
     house.rest()
     assert house.broker.commits.pager is not None
-    assert house.broker.commits.pager.total == 0
+    assert house.broker.commits.pager.bodies.total == 0
     house.store.close()
 
 

@@ -11,8 +11,7 @@ QUEUES = (1, 2, 3)
 
 
 def main(directory: Path) -> None:
-    bench = Bench(directory)
-    bench.store._database.journal.bytes_max = 50_000  # so that a short life folds it several times
+    bench = Bench(directory, journal_size=200_000)  # so that a short life folds it several times
     places = bench.numbers()
     number = max((seq for _, seq in places), default=0)
     while True:

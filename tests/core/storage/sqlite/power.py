@@ -2,7 +2,7 @@
 
 The model is SQLite's own for its crash tests, and ALICE's: what was synced is there; of what was
 written since, any subset of 512-byte sectors may be, in any order; a truncation may be or not; a
-file that is new or was deleted is so for sure only once its directory was synced.
+file that is new, was deleted or has another name is so for sure only once its directory was synced.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 
 SECTOR = 512
-NOT_KEPT = ("scratch.db", "lock")  # a start makes these anew
+NOT_KEPT = ("scratch.db", "lock", "confirmed")  # a start makes these anew
 SHARED_MEMORY = "-shm"  # an index over the log, made anew from it
 
 Change = tuple[int, bytes | None]  # bytes at a place; None: the file's new length
@@ -55,6 +55,7 @@ class Disk:
         # Made or deleted, and the directory was not synced since: there, or not.
         self.unsure: set[str] = set()
         self.deleted: set[str] = set()
+        self.renamed: dict[str, str] = {}  # old names by new ones: one of both is there
 
     def take(self, deed: Deed) -> None:
         """Be told something."""
@@ -67,12 +68,18 @@ class Disk:
         elif deed.what == "unlink" and is_known:
             self.unsure.add(deed.name)
             self.deleted.add(deed.name)
+        elif deed.what == "rename":
+            old, _, new = deed.name.partition("/")
+            self.sure[new], self.pending[new] = self.sure.pop(old), self.pending.pop(old)
+            self.renamed[new] = self.renamed.pop(old, old)
+            self.unsure.discard(old)
         elif deed.what == "write":
             self.pending[deed.name].append((deed.at, deed.data))
         elif deed.what == "truncate":
             self.pending[deed.name].append((deed.length, None))
         elif deed.what == "sync" and deed.name == ".":
             self.unsure.clear()
+            self.renamed.clear()
             for name in self.deleted:
                 del self.sure[name], self.pending[name]
             self.deleted.clear()
@@ -84,14 +91,17 @@ class Disk:
     def lose_power(self, chance: Random, folder: Path) -> None:
         """Write one of the states the disk may be in into a folder."""
         share = chance.choice((0.0, 0.1, 0.5, 0.9, 1.0))
-        for name, sure in self.sure.items():
+        for each, sure in self.sure.items():
+            name = each
             if name in self.unsure and chance.random() < 0.5:
                 continue
             content = bytearray(sure)
-            for change in self.pending[name]:
+            for change in self.pending[each]:
                 for part in _parts(change):
                     if chance.random() < share:
                         _apply(content, part)
+            if name in self.renamed and chance.random() < 0.5:
+                name = self.renamed[name]
             (folder / name).write_bytes(content)
 
 

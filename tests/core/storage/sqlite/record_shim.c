@@ -7,7 +7,9 @@
  *     truncate NAME LENGTH
  *     sync NAME            of the directory itself: "sync ."
  *     unlink NAME
+ *     rename NAME/NEW-NAME
  *
+ * A write to a file that was opened with O_DSYNC is followed by its sync, once it has returned.
  * One thread at a time is enough for the process that is recorded, but costs nothing to keep. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -26,6 +28,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char names[FILES_MAX][NAME_MAX + 1]; /* by descriptor; "" is a file of no interest */
+static int is_flushed[FILES_MAX]; /* opened with O_DSYNC */
 static FILE *log_file;
 
 static const char *name_in_directory(const char *path)
@@ -63,6 +66,7 @@ static int opened(int descriptor, const char *path, int flags)
     const char *name = name_in_directory(path);
     if (descriptor >= 0 && descriptor < FILES_MAX) {
         names[descriptor][0] = '\0';
+        is_flushed[descriptor] = (flags & O_DSYNC) == O_DSYNC;
         if (name != NULL) {
             snprintf(names[descriptor], sizeof names[descriptor], "%s", name);
             if ((flags & O_ACCMODE) != O_RDONLY)
@@ -102,6 +106,13 @@ int close(int descriptor)
     return NEXT(close)(descriptor);
 }
 
+static ssize_t written(int descriptor, ssize_t result)
+{
+    if (name_of(descriptor) != NULL && is_flushed[descriptor] && result >= 0)
+        record("sync", name_of(descriptor), 0, 0, NULL);
+    return result;
+}
+
 ssize_t write(int descriptor, const void *bytes, size_t length)
 {
     const char *name = name_of(descriptor);
@@ -115,7 +126,7 @@ ssize_t pwrite(int descriptor, const void *bytes, size_t length, off_t at)
     const char *name = name_of(descriptor);
     if (name != NULL)
         record("write", name, at, (long long)length, bytes);
-    return NEXT(pwrite)(descriptor, bytes, length, at);
+    return written(descriptor, NEXT(pwrite)(descriptor, bytes, length, at));
 }
 
 ssize_t pwrite64(int descriptor, const void *bytes, size_t length, off64_t at)
@@ -123,7 +134,7 @@ ssize_t pwrite64(int descriptor, const void *bytes, size_t length, off64_t at)
     const char *name = name_of(descriptor);
     if (name != NULL)
         record("write", name, at, (long long)length, bytes);
-    return NEXT(pwrite64)(descriptor, bytes, length, at);
+    return written(descriptor, NEXT(pwrite64)(descriptor, bytes, length, at));
 }
 
 int ftruncate(int descriptor, off_t length)
@@ -164,4 +175,20 @@ int unlink(const char *path)
     if (name != NULL)
         record("unlink", name, 0, 0, NULL);
     return NEXT(unlink)(path);
+}
+
+int rename(const char *path, const char *to)
+{
+    const char *name = name_in_directory(path), *new_name = name_in_directory(to);
+    if (name != NULL && new_name != NULL) {
+        pthread_mutex_lock(&lock);
+        for (int descriptor = 0; descriptor < FILES_MAX; descriptor++)
+            if (strcmp(names[descriptor], name) == 0)
+                snprintf(names[descriptor], sizeof names[descriptor], "%s", new_name);
+        pthread_mutex_unlock(&lock);
+        char both[2 * NAME_MAX + 2];
+        snprintf(both, sizeof both, "%s/%s", name, new_name);
+        record("rename", both, 0, 0, NULL);
+    }
+    return NEXT(rename)(path, to);
 }

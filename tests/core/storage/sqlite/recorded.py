@@ -10,8 +10,9 @@ import os
 import sys
 from pathlib import Path
 
-from covey.core.storage.sqlite import writer
-from tests.core.storage.sqlite.support import Bench, Note, queue_record
+from covey.core.storage.sqlite import engine
+from tests.core.storage.bench import queue_record
+from tests.core.storage.sqlite.support import Bench, Note
 
 PROMISED = "promised"
 QUEUES = (1, 2, 3)
@@ -24,9 +25,8 @@ def body_of(queue: int, number: int) -> bytes:
 
 
 def main(directory: Path, batches: int) -> None:
-    writer.CHECKPOINT_BYTES = 150_000  # type: ignore[misc]  # so that a short run has several; and folds
-    bench = Bench(directory)
-    bench.store._database.journal.bytes_max = 20_000
+    engine.CHECKPOINT_BYTES = 20_000  # type: ignore[misc]  # so that a short run has several
+    bench = Bench(directory, journal_size=64 * 1024)  # and uses segments again
     promised = os.open(directory / PROMISED, os.O_CREAT | os.O_WRONLY)
     for queue in QUEUES:
         bench.store.define(queue_record(queue, f"q{queue}"))

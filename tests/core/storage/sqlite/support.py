@@ -1,31 +1,28 @@
-"""A store on a table: reports wait until the test takes them, as a loop would, without a loop.
+"""A SQLite store on a table.
 
 `Bench` is the store alone, `House` a whole broker on top of one.
 """
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
-from queue import Empty, SimpleQueue
 
 from covey.config.settings import BrokerSettings, Settings, StoreSettings
 from covey.core.broker.broker import Broker
 from covey.core.model.consumer import Window
 from covey.core.model.entry import Entry, Outcome
-from covey.core.model.message import Message, Neutral
+from covey.core.model.message import Message, Neutral, Origin
 from covey.core.naming.destination import Destination, Kind
 from covey.core.queue.queue import Queue
 from covey.core.security.users import Identity, Principal
 from covey.core.selector import Value
-from covey.core.storage.listener import StoreListener
 from covey.core.storage.sqlite.store import SqliteStore
-from covey.core.storage.store import QUEUE, BodyRecord, QueueRecord
+from tests.core.storage.bench import Loop, StoreBench
 from tests.core.support import Reader
 
 ADMIN = Identity("admin", (Principal("role", "admin"),))
-PATIENCE_S = 20  # how long a test waits for the store's thread before it fails
 
 
 class Note(Message):
@@ -58,38 +55,11 @@ class Note(Message):
         note.expires_ms = int(expires_ms)
         return note
 
-    def as_dead_letter(self, reason: str) -> Message:
+    def as_dead_letter(self, reason: str, origin: Origin | None = None) -> Message:
         return Note(self.body, self.group, persistent=self.persistent)
 
 
-class Loop:
-    """Calls made from another thread, run when the test says so."""
-
-    def __init__(self) -> None:
-        self.calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
-
-    def notify(self, call: Callable[[], None]) -> None:
-        self.calls.put(call)
-
-    def turn(self) -> None:
-        """Wait for the next call and run it."""
-        self.calls.get(timeout=PATIENCE_S)()
-
-    def until(self, is_done: Callable[[], bool]) -> None:
-        """Run calls until something is true; fails if none comes any more."""
-        while not is_done():
-            self.turn()
-
-    def is_idle(self) -> bool:
-        """Say whether nothing was reported that nobody took."""
-        try:
-            self.calls.put(self.calls.get_nowait())
-        except Empty:
-            return True
-        return False
-
-
-class Bench(StoreListener):
+class Bench(StoreBench[SqliteStore]):
     """A SQLite store in a directory, and what it reported."""
 
     def __init__(
@@ -97,52 +67,21 @@ class Bench(StoreListener):
         directory: Path,
         factory: type[sqlite3.Connection] = sqlite3.Connection,
         disk_free_min: int = 0,
+        journal_size: int = 64 * 1024 * 1024,
     ) -> None:
-        self.loop = Loop()
         settings = StoreSettings(
-            kind="sqlite", path=str(directory), disk_free_min=disk_free_min, disk_free_percent=0
+            kind="sqlite",
+            path=str(directory),
+            disk_free_min=disk_free_min,
+            disk_free_percent=0,
+            journal_size=journal_size,
         )
-        self.store = SqliteStore(settings, self.loop.notify, factory)
-        self.done: dict[int, Exception | None] = {}
-        self.pages: dict[int, list[BodyRecord]] = {}
-        self.page_error: Exception | None = None
-        self.pressures: list[str] = []
-        self.ticket = 0
-        self.store.listen(self)
+        super().__init__(lambda notify: SqliteStore(settings, notify, factory))
 
-    def finished(self, ticket: int, error: Exception | None) -> None:
-        self.done[ticket] = error
-
-    def pressed(self, reason: str) -> None:
-        self.pressures.append(reason)
-
-    def paged(self, ticket: int, bodies: list[BodyRecord], error: Exception | None) -> None:
-        self.pages[ticket] = bodies
-        self.page_error = error
-
-    def flush(self) -> Exception | None:
-        """Flush, and wait until it is reported."""
-        self.ticket += 1
-        ticket = self.ticket
-        self.store.flush(ticket)
-        self.loop.until(lambda: ticket in self.done)
-        return self.done[ticket]
-
-    def until_unpressed(self) -> None:
-        """Wait until producers may go on."""
-        self.loop.until(lambda: self.pressures[-1:] == [""])
-
-    def page(self, *places: tuple[int, int]) -> list[BodyRecord]:
-        """Ask for bodies, and wait for them."""
-        self.ticket += 1
-        ticket = self.ticket
-        self.store.page(ticket, list(places))
-        self.loop.until(lambda: ticket in self.pages)
-        return self.pages[ticket]
-
-    def numbers(self) -> list[tuple[int, int]]:
-        """Return the places of all messages."""
-        return [(record.queue, record.seq) for record in self.store.messages()]
+    @property
+    def batch(self) -> int:
+        """Return the number of the last batch."""
+        return self.store._database.journal.number
 
 
 class House:
@@ -162,7 +101,7 @@ class House:
         )
         self.store = SqliteStore(stored, self.loop.notify, factory)
         self.broker = Broker(self.settings, self.store, {Note.kind: Note.restore})
-        self.host = self.broker.hosts[0]
+        self.host = self.broker.host
         self.session = self.broker.open(self.host, ADMIN, 0.0)
         self.receipts: list[str] = []
         self.now = 0.0
@@ -215,5 +154,25 @@ def small_windows(queue: int, total: int) -> Settings:
     return Settings(broker=BrokerSettings(memory_window_queue=queue, memory_window_total=total))
 
 
-def queue_record(number: int, name: str = "a", next_seq: int = 1) -> QueueRecord:
-    return QueueRecord(number, "default", QUEUE, name, next_seq, True, "")
+def snapshot(directory: Path, copy: Path) -> Path:
+    """Copy the files of a running store, as a kill would leave them: all of one moment.
+
+    The store's thread may be tidying up; then the copy is made again.
+    """
+    while True:
+        before = _seen(directory)
+        shutil.rmtree(copy, ignore_errors=True)
+        try:
+            shutil.copytree(directory, copy)
+        except shutil.Error:
+            continue  # a segment has got another name
+        if _seen(directory) == before:
+            return copy
+
+
+def _seen(directory: Path) -> list[tuple[str, int, int]]:
+    try:
+        found = [(path.name, path.stat()) for path in sorted(directory.iterdir())]
+    except FileNotFoundError:
+        return []
+    return [(name, each.st_size, each.st_mtime_ns) for name, each in found]

@@ -184,3 +184,20 @@ def test_scratch_file_of_an_earlier_run_is_dropped(tmp_path: Path) -> None:
     (count,) = database.connection.execute("select count(*) from scratch.sqlite_master").fetchone()
     assert count
     closed(database)
+
+
+def test_second_broker_on_the_directory_is_refused_with_the_first_ones_process(
+    tmp_path: Path,
+) -> None:
+    bench = Bench(tmp_path)
+    with pytest.raises(StoreError, match=r"in use by another broker \(process \d+\)"):
+        Bench(tmp_path)
+    bench.store.append(1, 1, "", Note(b"the first one goes on"))
+    assert bench.flush() is None
+    bench.store.close()
+
+
+def test_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match=r"data directory .*file/data cannot be made"):
+        Bench(tmp_path / "file" / "data")

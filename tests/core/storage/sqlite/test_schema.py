@@ -73,7 +73,7 @@ def test_store_of_every_format_is_upgraded_and_goes_on(
     with closing(sqlite3.connect(tmp_path / "covey.db")) as upgraded:
         tables = upgraded.execute("select name from sqlite_master where type in ('table', 'view')")
         assert sorted(name for (name,) in tables) == [
-            *("bodies", "durables", "ids", "journal", "messages", "queues")
+            *("bodies", "durables", "ids", "marks", "messages", "queues", "records")
         ]
         assert upgraded.execute("pragma user_version").fetchone() == (FORMAT,)
     bench = Bench(tmp_path)

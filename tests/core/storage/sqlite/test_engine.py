@@ -1,7 +1,8 @@
-"""The writer: faults at every statement, a full disk, a killed process."""
+"""The engine: faults at every write and statement, a full disk, a killed process."""
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import subprocess
@@ -14,12 +15,23 @@ import pytest
 
 from covey.core.errors import StoreError
 from covey.core.queue.timers import PLACE
-from covey.core.storage.sqlite import database, writer
-from tests.core.storage.sqlite.faults import DISK_FULL, FSYNC_FAILED, Plan, failing
+from covey.core.storage import writer
+from covey.core.storage.sqlite import engine
+from covey.core.storage.sqlite.journal import SEGMENT_MIN, SEGMENTS
+from covey.core.storage.sqlite.segments import segment_files
+from tests.core.storage.bench import queue_record
+from tests.core.storage.sqlite.faults import (
+    DISK_FULL,
+    FSYNC_FAILED,
+    Plan,
+    WritePlan,
+    failing,
+)
 from tests.core.storage.sqlite.killed import QUEUES
-from tests.core.storage.sqlite.support import Bench, House, Note, queue_record
+from tests.core.storage.sqlite.support import Bench, House, Note
 
 ROOT = Path(__file__).parents[4]
+SMALL = SEGMENTS * SEGMENT_MIN
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +84,34 @@ STEPS = [
 
 
 @pytest.mark.parametrize("is_done_first", [False, True], ids=["not done", "done, but reported"])
-def test_failing_sync_at_any_statement_ends_all_promises_and_leaves_a_whole_store(
+def test_failing_flush_at_any_write_ends_all_promises_and_leaves_a_whole_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_done_first: bool
+) -> None:
+    for nth in count(1):
+        directory = tmp_path / str(nth)
+        plan = WritePlan(nth, errno.EIO, is_done_first=is_done_first)
+        with monkeypatch.context() as patch:
+            plan.install(patch)
+            bench = Bench(directory, journal_size=SMALL)
+            plan.is_armed = True
+            ended = batches(bench)
+            plan.is_armed = False
+            bench.store.close()
+        good = next((at for at, error in enumerate(ended) if error), len(ended))
+        assert all(isinstance(error, StoreError) for error in ended[good:]), (
+            "once a commit failed, no later one may succeed"
+        )
+        assert contents(directory) in STEPS[good : good + 2]
+        if plan.failures == 0:
+            assert ended == [None] * 4
+            assert nth > 4
+            return
+        assert good < 4
+        assert "injected into write" in str(ended[good])
+
+
+@pytest.mark.parametrize("is_done_first", [False, True], ids=["not done", "done, but reported"])
+def test_failing_statement_of_a_fold_ends_all_promises_and_leaves_a_whole_store(
     tmp_path: Path, is_done_first: bool
 ) -> None:
     for nth in count(1):
@@ -82,19 +121,50 @@ def test_failing_sync_at_any_statement_ends_all_promises_and_leaves_a_whole_stor
         bench = Bench(directory, failing(plan))
         plan.is_armed = True
         ended = batches(bench)
+        bench.store.close()  # folds everything
         plan.is_armed = False
-        bench.store.close()
         good = next((at for at, error in enumerate(ended) if error), len(ended))
-        assert all(isinstance(error, StoreError) for error in ended[good:]), (
-            "once a commit failed, no later one may succeed"
-        )
+        assert good >= 3, "only the last batch, with a spilled body, has a statement of its own"
         assert contents(directory) in STEPS[good : good + 2]
         if plan.failures == 0:
-            assert ended == [None] * 4
-            assert nth > 12
+            assert nth > 8
             return
-        assert good < 4
-        assert "injected into statement" in str(ended[good])
+
+
+def test_a_fold_that_fails_while_nothing_is_under_way_is_told(tmp_path: Path) -> None:
+    plan = Plan(1, FSYNC_FAILED, start="delete from messages")
+    plan.is_armed = False
+    bench = Bench(tmp_path, failing(plan), journal_size=SMALL)
+    plan.is_armed = True
+    for seq in range(1, 400):
+        bench.store.delete(1, seq)  # of the tables, for all that the journal knows
+    # By itself, or with the batch before it, if that was not told of yet.
+    failure = bench.flush()
+    bench.loop.until(lambda: bool(failure or bench.failure))
+    assert "cannot be put in its place: injected" in str(failure or bench.failure)
+    bench.store.append(1, 1, "", Note(b"x"))
+    assert isinstance(bench.flush(), StoreError)
+    bench.store.close()
+
+
+def test_full_disk_at_any_write_is_waited_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for nth in count(1):
+        directory = tmp_path / str(nth)
+        plan = WritePlan(nth, errno.ENOSPC, times=3)
+        with monkeypatch.context() as patch:
+            plan.install(patch)
+            bench = Bench(directory, journal_size=SMALL)
+            plan.is_armed = True
+            assert batches(bench) == [None] * 4
+            plan.is_armed = False
+            if plan.failures == 3:
+                bench.until_unpressed()
+            bench.store.close()
+        assert contents(directory) == STEPS[4]
+        if plan.failures == 0:
+            return
 
 
 def test_full_disk_at_any_statement_is_waited_out(tmp_path: Path) -> None:
@@ -102,12 +172,9 @@ def test_full_disk_at_any_statement_is_waited_out(tmp_path: Path) -> None:
         directory = tmp_path / str(nth)
         plan = Plan(nth, DISK_FULL, times=3)
         plan.is_armed = False
-        bench = Bench(directory, failing(plan))
+        bench = Bench(directory, failing(plan), journal_size=SMALL)
         plan.is_armed = True
         assert batches(bench) == [None] * 4
-        plan.is_armed = False
-        if plan.failures == 3:
-            bench.until_unpressed()
         bench.store.close()
         assert contents(directory) == STEPS[4]
         if plan.failures == 0:
@@ -156,16 +223,19 @@ def test_a_mistake_of_ours_is_final_too_and_not_silent(tmp_path: Path) -> None:
     assert contents(tmp_path) == STEPS[0]
 
 
-def test_database_that_may_not_grow_holds_up_the_batch_until_it_may(tmp_path: Path) -> None:
+def test_disk_that_is_full_holds_up_the_batch_until_it_has_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = WritePlan(1, errno.ENOSPC, times=1000)
+    plan.install(monkeypatch)
     bench = Bench(tmp_path)
-    connection = bench.store._connection
-    connection.execute("pragma max_page_count = 20")
+    plan.is_armed = True
     bench.store.append(1, 1, "", Note(b"x" * 200_000))
     bench.store.flush(1)
     bench.loop.until(lambda: bool(bench.pressures))
-    assert bench.pressures == ["the store cannot be written: database or disk is full"]
+    assert "the store cannot be written: journal-" in bench.pressures[0]
     assert bench.done == {}
-    connection.execute("pragma max_page_count = 100000")
+    plan.is_armed = False
     bench.loop.until(lambda: bench.done == {1: None} and bench.pressures[1:] == [""])
     assert bench.numbers() == [(1, 1)]
     bench.store.close()
@@ -186,20 +256,27 @@ def test_low_disk_is_noticed_at_start_and_its_end_too(
     bench.store.close()
 
 
-def test_close_gives_up_a_batch_that_cannot_be_written(tmp_path: Path) -> None:
+def test_close_gives_up_a_batch_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = WritePlan(1, errno.ENOSPC, times=1000)
+    plan.install(monkeypatch)
     bench = Bench(tmp_path)
-    bench.store._connection.execute("pragma max_page_count = 20")
+    plan.is_armed = True
     bench.store.append(1, 1, "", Note(b"x" * 200_000))
     bench.store.flush(1)
     bench.loop.until(lambda: bool(bench.pressures))
     bench.store.close()
+    plan.is_armed = False
     assert contents(tmp_path) == STEPS[0]
 
 
-def test_after_a_failure_the_broker_sends_no_receipt_and_shows_no_message(tmp_path: Path) -> None:
-    plan = Plan(1, FSYNC_FAILED)
-    plan.is_armed = False
-    house = House(tmp_path, factory=failing(plan))
+def test_after_a_failure_the_broker_sends_no_receipt_and_shows_no_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = WritePlan(1, errno.EIO)
+    plan.install(monkeypatch)
+    house = House(tmp_path)
     reader = house.reader("a")
     house.send("a", b"1", receipt="good")
     house.rest()
@@ -217,47 +294,31 @@ def test_after_a_failure_the_broker_sends_no_receipt_and_shows_no_message(tmp_pa
     house.store.close()
 
 
-def test_batches_that_meet_are_one_commit(tmp_path: Path) -> None:
-    plan = Plan(1, DISK_FULL, times=1)
-    plan.is_armed = False
-    bench = Bench(tmp_path, failing(plan))
+def test_batches_that_meet_are_one_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = WritePlan(1, errno.ENOSPC)
+    plan.install(monkeypatch)
+    bench = Bench(tmp_path)
     plan.is_armed = True
     for seq in range(1, 101):
         bench.store.append(1, seq, "", Note(b"x"))
         bench.store.flush(seq)
     bench.loop.until(lambda: len(bench.done) == 100)
     assert list(bench.done) == list(range(1, 101))
-    assert plan.count < 100
+    assert bench.batch < 100
     bench.store.close()
 
 
-def test_checkpoint_keeps_the_log_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "CHECKPOINT_BYTES", 100_000)
-    bench = Bench(tmp_path)
-    for seq in range(1, 101):
-        bench.store.append(1, seq, "", Note(b"x" * 20_000))
-        bench.flush()
-    assert (tmp_path / "covey.db-wal").stat().st_size < 500_000
-    bench.store.close()
-
-
-def test_log_of_a_large_deletion_is_put_in_its_place_at_once(
+def test_log_of_the_tables_and_files_of_the_journal_stay_few_and_short(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "CHECKPOINT_BYTES", 1_000_000)
-    monkeypatch.setattr(database, "LOG_BYTES", 100_000)
-    bench = Bench(tmp_path)
-    for seq in range(1, 3000):
-        bench.store.append(1, seq, "", Note(b"x" * 1000))
-    bench.flush()
-    for seq in range(1, 3000):
-        bench.store.delete(1, seq)
-    bench.flush()
-    log = tmp_path / "covey.db-wal"
-    assert log.stat().st_size > 1_000_000
-    bench.store.append(1, 5000, "", Note(b"x"))
-    bench.flush()
-    assert log.stat().st_size <= 100_000
+    monkeypatch.setattr(engine, "CHECKPOINT_BYTES", 100_000)
+    bench = Bench(tmp_path, journal_size=400_000)
+    for seq in range(1, 1001):
+        bench.store.append(1, seq, "", Note(b"x" * 5000))
+        assert bench.flush() is None
+    assert (tmp_path / "covey.db-wal").stat().st_size < 2_000_000
+    assert sum(path.stat().st_size for _, _, path in segment_files(tmp_path)) < 1_500_000
+    assert len(bench.numbers()) == 1000
     bench.store.close()
 
 

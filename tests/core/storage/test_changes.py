@@ -1,49 +1,10 @@
-"""Batches as statements: few of them, and the order in which they are written."""
+"""Batches: what they hold when they meet, and what an emptied queue takes along."""
 
 from __future__ import annotations
 
-import sqlite3
-
-import pytest
-
-from covey.core.storage.sqlite.changes import (
-    GRAIN,
-    ROWS_PER_STATEMENT,
-    Changes,
-    Statement,
-    carry_out,
-    insert,
-)
-from covey.core.storage.sqlite.schema import place_of
+from covey.core.storage.changes import Changes
+from covey.core.storage.packing import place_of
 from tests.core.storage.sqlite.support import Note
-
-
-@pytest.mark.parametrize("count", [1, GRAIN, GRAIN + 1, ROWS_PER_STATEMENT, 1000])
-def test_rows_are_inserted_by_few_statements_of_few_lengths(
-    connection: sqlite3.Connection, count: int
-) -> None:
-    changes = Changes()
-    for place in range(count):
-        changes.ids[place] = b"digest"
-    statements = changes.others()
-    assert len(statements) <= count // ROWS_PER_STATEMENT + 2
-    carry_out(connection, statements)
-    assert connection.execute("select count(*) from ids").fetchone() == (count,)
-    lengths = {text.count("(") for text, _ in statements}
-    assert all(length <= GRAIN or length % GRAIN == 0 for length in lengths)
-
-
-def test_statements_are_all_carried_out_or_none(connection: sqlite3.Connection) -> None:
-    statements: list[Statement] = [
-        ("insert into ids values (1, 'x')", ()),
-        ("insert into nowhere values (1)", ()),
-    ]
-    with pytest.raises(sqlite3.OperationalError):
-        carry_out(connection, statements)
-    connection.execute("rollback")
-    assert connection.execute("select count(*) from ids").fetchone() == (0,)
-    carry_out(connection, [])
-    assert not connection.in_transaction
 
 
 def test_a_batch_that_names_rows_says_so() -> None:
@@ -88,9 +49,3 @@ def test_ids_forgotten_are_not_written() -> None:
     later.forget_ids(1, 2)
     changes.add(later)
     assert list(changes.ids) == [place_of(1, 2), place_of(2, 1)]
-
-
-def test_nothing_to_insert_is_no_statement() -> None:
-    found: list[Statement] = []
-    insert(found, "ids", 2, [])
-    assert found == []

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from covey.config.settings import StoreSettings
-from covey.core.storage.sqlite.writer import Disk
+from covey.core.storage.sqlite.engine import Disk
 from tests.core.storage.sqlite.support import Bench
 
 BLOCK = 4096

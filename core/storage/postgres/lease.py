@@ -1,0 +1,242 @@
+"""Lease: the right to write one virtual host, as a row in PostgreSQL; and its fence.
+
+`epoch` counts owners, `tail` counts commits. Every commit compares and sets them in the same
+transaction as what it writes:
+
+    update covey_spaces set tail = tail + 1, expires = clock_timestamp() + lease
+    where number = S and epoch = E and tail = N
+
+A take-over is `epoch + 1`. It waits for a commit that is under way, for both lock the row; a commit
+that comes later changes no row, and that owner's time is over (`FencedError`). So nothing that was
+frozen or cut off can confirm anything any more, and no promise rests on a clock. `select .. where
+exists` and `for key share` would not do: docs/decisions/040 has the race.
+
+Rules:
+- All times are the database's. `valid_until` alone is our own monotonic clock: until then nobody
+  else can have taken over. It is counted from *before* the renewal was sent, and ends early.
+- Renewals go over the connection of the commits, and only when the event loop asks. So a loop, a
+  thread or a database that hangs ends in a take-over.
+- When a connection breaks during a commit, nobody knows whether it was done. The next connection
+  asks: another epoch: over; `tail` is one more: it was done; the same: it was not. Anything else
+  means that the database has lost commits, which is told loudly and ends the store.
+- Where several statements make a commit, the fence is the last of them, together with COMMIT: an
+  owner that freezes in between holds no lock on the row, and the server ends its transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Event
+from typing import Final
+
+import psycopg
+
+from covey.core.errors import StoreBusyError, StoreError
+from covey.core.storage.postgres.schema import Connection
+
+TAKE: Final = """
+    update covey_spaces set epoch = epoch + 1, owner = %s, incarnation = %s,
+        expires = clock_timestamp() + make_interval(secs => %s)
+    where id = %s and (owner is null or expires < clock_timestamp())
+    returning number, epoch, tail
+"""
+HOLD: Final = """
+    update covey_spaces set tail = tail + 1, expires = clock_timestamp() + make_interval(secs => %s)
+    where number = %s and epoch = %s and tail = %s
+"""
+FENCE: Final = f"with held as ({HOLD} returning 1) select 1 / count(*) from held"
+ROW: Final = (
+    f"with held as ({HOLD} returning 1)"
+    " insert into covey_journal select %s, %s, %s, %s, %s, %s from held"
+)
+RENEW: Final = """
+    update covey_spaces set expires = clock_timestamp() + make_interval(secs => %s)
+    where number = %s and epoch = %s
+"""
+LEAVE: Final = """
+    update covey_spaces set owner = null, expires = '-infinity' where number = %s and epoch = %s
+"""
+OWNER: Final = """
+    select owner, extract(epoch from expires - clock_timestamp()) from covey_spaces where id = %s
+"""
+ASK: Final = "select epoch, tail from covey_spaces where number = %s and not pg_is_in_recovery()"
+
+RENEW_SHARE: Final = 5  # renewed when this part of the lease has passed
+VALID_SHARE: Final = 0.8  # of the lease: until then nobody else has it, by our own clock
+CONNECT_TIMEOUT_S: Final = 3
+RECONNECT_PAUSE_S: Final = 0.2
+
+
+class FencedError(StoreError):
+    """Another broker has the virtual host."""
+
+
+class Lease:
+    """One virtual host's row, and the connection that everything of it is written by."""
+
+    def __init__(
+        self,
+        dsn: str,
+        space: str,
+        node: str,
+        incarnation: str,
+        lease_s: float,
+        clock: Callable[[], float],
+    ) -> None:
+        """Connect; `clock` is the monotonic one that the broker's turns go by."""
+        self.space = space
+        self.clock = clock
+        self.lease_s = lease_s
+        self.number = 0
+        self.epoch = 0
+        self.tail = 0
+        self.valid_until = 0.0
+        self.reconnects = 0
+        self._dsn = dsn
+        self._node = node
+        self._incarnation = incarnation
+        self._renewed = 0.0
+        self._is_in_doubt = False  # whether the last commit was done
+        self.connection = connect(dsn, lease_s)
+
+    def try_take(self) -> str:
+        """Take the lease; return "", or who has it."""
+        self.connection.execute(
+            "insert into covey_spaces (id) values (%s) on conflict do nothing", (self.space,)
+        )
+        sent = self.clock()
+        given = (self._node, self._incarnation, self.lease_s, self.space)
+        row = self.connection.execute(TAKE, given).fetchone()
+        if row is None:
+            owner = self.connection.execute(OWNER, (self.space,)).fetchone()
+            return "another broker" if owner is None or owner[0] is None else str(owner[0])
+        self.number, self.epoch, self.tail = row
+        self._extend(sent)
+        return ""
+
+    @property
+    def hold(self) -> tuple[float, int, int, int]:
+        """Return the parameters of HOLD, and so of FENCE."""
+        return (self.lease_s, self.number, self.epoch, self.tail)
+
+    def fenced(self) -> FencedError:
+        """Make the error that ends an owner."""
+        return FencedError(f"virtual host {self.space}: epoch {self.epoch} is over, another has it")
+
+    def settle(self) -> bool:
+        """Have a sound connection; return True if a commit that was in doubt was done.
+
+        Raises StoreBusyError while the database cannot be reached, FencedError when all is over.
+        """
+        if not self.connection.closed and not self._is_in_doubt:
+            return False
+        try:
+            if not self.connection.closed:
+                self.connection.close()
+            self.connection = connect(self._dsn, self.lease_s)
+            row = self.connection.execute(ASK, (self.number,)).fetchone()
+        except psycopg.Error as error:
+            pause(RECONNECT_PAUSE_S)
+            raise StoreBusyError(f"the database does not answer: {one_line(error)}") from error
+        if row is None:
+            self.connection.close()
+            pause(RECONNECT_PAUSE_S)
+            raise StoreBusyError("the database is a standby now")
+        self.reconnects += 1
+        epoch, tail = row
+        if epoch != self.epoch:
+            raise self.fenced()
+        was_in_doubt, self._is_in_doubt = self._is_in_doubt, False
+        if tail == self.tail:
+            return False
+        if was_in_doubt and tail == self.tail + 1:
+            self.tail = tail
+            return True
+        raise StoreError(
+            f"virtual host {self.space}: the database has commit {tail}, {self.tail} was confirmed:"
+            " it has lost commits, as a standby that is not synchronous does"
+        )
+
+    def committed(self, sent: float) -> None:
+        """Hear that a commit, begun at that time, was done."""
+        self.tail += 1
+        self._extend(sent)
+
+    def doubt(self, error: psycopg.Error) -> Exception:
+        """Return what an error of a commit means; whether it was done is asked before the next."""
+        if isinstance(error, psycopg.errors.DivisionByZero):
+            return self.fenced()
+        if self.connection.closed or self.connection.broken:
+            self._is_in_doubt = True
+            return StoreBusyError(f"the database does not answer: {one_line(error)}")
+        if is_passing(error):
+            return StoreBusyError(one_line(error))
+        return StoreError(one_line(error))
+
+    def renew(self) -> None:
+        """Keep the lease while nothing is to be committed; the loop asks for it."""
+        if self.clock() < self._renewed + self.lease_s / RENEW_SHARE:
+            return
+        if self.settle():
+            return
+        sent = self.clock()
+        try:
+            count = self.connection.execute(RENEW, (self.lease_s, self.number, self.epoch)).rowcount
+        except psycopg.Error as error:
+            if self.connection.closed or self.connection.broken or is_passing(error):
+                raise StoreBusyError(f"the database does not answer: {one_line(error)}") from error
+            raise StoreError(one_line(error)) from error
+        if count != 1:
+            raise self.fenced()
+        self._extend(sent)
+
+    def leave(self) -> None:
+        """Let another broker have it at once."""
+        if not self.connection.closed:
+            self.connection.execute(LEAVE, (self.number, self.epoch))
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self.valid_until = 0.0
+        self.connection.close()
+
+    def _extend(self, sent: float) -> None:
+        self._renewed = sent
+        self.valid_until = sent + self.lease_s * VALID_SHARE
+
+
+def connect(dsn: str, lease_s: float) -> Connection:
+    """Open a connection as the store needs it."""
+    wait_ms = int(lease_s * 1000)
+    connection: Connection = psycopg.connect(
+        dsn,
+        autocommit=True,
+        prepare_threshold=1,
+        connect_timeout=CONNECT_TIMEOUT_S,
+        application_name="covey",
+        keepalives_idle=2,
+        keepalives_interval=1,
+        keepalives_count=3,
+        tcp_user_timeout=max(1000, wait_ms // 2),
+    )
+    # Never cancel a commit that waits for its standby: it could be seen, and not be safe.
+    connection.execute("set statement_timeout = 0")
+    connection.execute("set synchronous_commit = on")
+    connection.execute(f"set idle_in_transaction_session_timeout = {wait_ms}")
+    return connection
+
+
+def pause(seconds: float) -> None:
+    """Let time pass on this thread."""
+    Event().wait(seconds)
+
+
+def is_passing(error: psycopg.Error) -> bool:
+    """Say whether the same may work later: no room, too many connections, a lock, a shutdown."""
+    state = error.sqlstate or ""
+    return state[:2] in ("40", "53", "55", "57") or state == "25006"
+
+
+def one_line(error: Exception) -> str:
+    """Return an error's text without its line breaks."""
+    return " ".join(str(error).split()) or type(error).__name__

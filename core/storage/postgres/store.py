@@ -1,0 +1,252 @@
+"""PostgresStore: a virtual host's messages in PostgreSQL.
+
+Opening it takes the lease of the virtual host (`core.storage.postgres.lease`). If another broker
+has the lease, the start waits until that one leaves it or has not renewed it for `lease_s`: so a
+second broker with the same configuration stands by, and serves when the first one is gone. It has
+no port open meanwhile, and clients that know both addresses find who serves.
+
+A server that is about to start is waited for as well. What waiting cannot mend ends the start with
+one line: a wrong password, a database that is not there, tables of a newer release.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+from zlib import crc32
+
+import psycopg
+
+from covey.config.settings import ClusterSettings, StoreSettings
+from covey.core.errors import StoreError
+from covey.core.storage.packing import SEQ_BITS, SEQ_MASK, places_of, unpacked
+from covey.core.storage.postgres.engine import PostgresEngine
+from covey.core.storage.postgres.lease import Lease, one_line, pause
+from covey.core.storage.postgres.schema import look_at_server, prepare
+from covey.core.storage.store import (
+    DAMAGES_MAX,
+    DurableRecord,
+    IdRecord,
+    MessageRecord,
+    NamedRecord,
+    QueueRecord,
+)
+from covey.core.storage.threaded import ThreadedStore
+from covey.core.storage.writer import Notify
+
+PIECE: Final = 20_000  # messages read at a time at a start; the lease is renewed in between
+WAIT_S: Final = 0.5  # between two tries to have the lease, or the server
+# What libpq says, in no code, of a server that may answer later.
+PASSING: Final = (
+    *("refused", "starting up", "timeout", "timed out", "shutting down", "too many", "no route"),
+    *("recovery", "closed"),
+)
+HOPELESS: Final = ("28", "3D", "3F", "42")  # classes of errors that no waiting mends
+INCARNATION: Final = secrets.token_hex(8)  # tells this process apart from another of its name
+
+Say = Callable[[str], None]
+Clock = Callable[[], float]
+
+
+class PostgresStore(ThreadedStore):
+    """Persistent messages that outlive this machine."""
+
+    def __init__(
+        self,
+        settings: StoreSettings,
+        cluster: ClusterSettings,
+        space: str,
+        notify: Notify,
+        say: Say,
+        clock: Clock,
+    ) -> None:
+        """Have the lease, and read what the last owner left in the journal.
+
+        `say` is told, in a line each, what the server is and who is waited for. `clock` is the
+        monotonic one.
+        """
+        damages: list[str] = []
+        lease = _connected(settings, cluster, space, say, clock)
+        try:
+            _take(lease, say)
+            engine = PostgresEngine(lease, settings.journal_size, damages)
+            _replay(lease, engine, damages)
+        except BaseException:
+            lease.close()
+            raise
+        self._lease = lease
+        self._engine = engine
+        super().__init__(f"PostgreSQL, virtual host {space}", engine, notify)
+        self.damages = damages
+
+    def valid_until(self) -> float:
+        """Until when nobody else can have the virtual host, by the monotonic clock."""
+        return self._lease.valid_until
+
+    def renew(self) -> None:
+        """Keep the lease; asked by the event loop, so that a loop that hangs loses it."""
+        self._writer.look()
+
+    def queues(self) -> list[QueueRecord]:
+        """Return every queue, swept ones included."""
+        rows = self._rows(
+            "select number, host, kind, name, next_seq, is_live, settings, dropped_to"
+            " from covey_queues where space = %s order by number"
+        )
+        return [
+            QueueRecord(number, host, kind, _text(name), *rest)
+            for number, host, kind, name, *rest in rows
+        ]
+
+    def durables(self) -> list[DurableRecord]:
+        """Return every durable subscription."""
+        rows = self._rows(
+            "select host, name, destinations, selector, not_from from covey_durables"
+            " where space = %s order by host, name"
+        )
+        return [
+            DurableRecord(
+                host, _text(name), tuple(json.loads(heard)), _text(selector), _text(not_from)
+            )
+            for host, name, heard, selector, not_from in rows
+        ]
+
+    def records(self) -> list[NamedRecord]:
+        """Return every named record."""
+        rows = self._rows("select host, kind, key, value from covey_records where space = %s")
+        return [
+            NamedRecord(host, kind, _text(key), _text(value)) for host, kind, key, value in rows
+        ]
+
+    def messages(self) -> Iterator[MessageRecord]:
+        """Walk all messages, queue by queue, ascending."""
+        return self._engine.messages(self._table())
+
+    def _table(self) -> Iterator[MessageRecord]:
+        """Walk the table in pieces; the lease is renewed in between, so a long walk keeps it."""
+        last = -1
+        while True:
+            rows = self._rows(
+                "select id, grp, deliveries, size, priority, expires_ms, due_ms"
+                f" from covey_messages where space = %s and id > {last} order by id limit {PIECE}"
+            )
+            for place, group, *rest in rows:
+                yield MessageRecord(place >> SEQ_BITS, place & SEQ_MASK, _text(group), *rest)
+            if len(rows) < PIECE:
+                return
+            last = rows[-1][0]
+            self._lease.renew()
+
+    def ids(self) -> Iterator[IdRecord]:
+        """Walk all remembered message ids, queue by queue, ascending."""
+        for place, digest in self._rows(
+            "select place, digest from covey_ids where space = %s order by place"
+        ):
+            yield IdRecord(place >> SEQ_BITS, place & SEQ_MASK, digest)
+
+    def _rows(self, query: str) -> list[tuple[Any, ...]]:
+        try:
+            with self._lease.connection.cursor(binary=True) as cursor:
+                return cursor.execute(query, (self._lease.number,)).fetchall()
+        except psycopg.Error as error:
+            raise StoreError(f"PostgreSQL cannot be read: {one_line(error)}") from error
+
+
+def _connected(
+    settings: StoreSettings, cluster: ClusterSettings, space: str, say: Say, clock: Clock
+) -> Lease:
+    """Connect, and see that the server can be trusted; waits for one that does not answer."""
+    is_told = False
+    while True:
+        try:
+            lease = Lease(settings.dsn, space, cluster.name, INCARNATION, cluster.lease_s, clock)
+            break
+        except psycopg.Error as error:
+            if (error.sqlstate or "")[:2] in HOPELESS or not _may_pass(error):
+                raise _refused(settings.dsn, error) from error
+            if not is_told:
+                say(f"waiting for PostgreSQL: {one_line(error)}")
+            is_told = True
+            pause(WAIT_S)
+    try:
+        _check_server(lease, settings, say)
+    except psycopg.Error as error:
+        lease.close()
+        raise _refused(settings.dsn, error) from error
+    except StoreError:
+        lease.close()
+        raise
+    return lease
+
+
+def _check_server(lease: Lease, settings: StoreSettings, say: Say) -> None:
+    found, unsafe = look_at_server(lease.connection)
+    say(found)
+    if unsafe and not settings.allow_unsafe:
+        raise StoreError(
+            f"{found}: {'; '.join(unsafe)}. allow_unsafe = true in [store] goes on nevertheless"
+        )
+    for reason in unsafe:
+        say(f"unsafe, and allowed: {reason}")
+    prepare(lease.connection)
+
+
+def _take(lease: Lease, say: Say) -> None:
+    """Have the lease; waits for an owner that renews it."""
+    owner = ""
+    while True:
+        try:
+            found = lease.try_take()
+        except psycopg.Error as error:
+            raise StoreError(f"the lease cannot be taken: {one_line(error)}") from error
+        if not found:
+            return
+        if found != owner:
+            say(f"virtual host {lease.space} is served by {found}; standing by")
+        owner = found
+        pause(min(WAIT_S, lease.lease_s / 10))
+
+
+def _replay(lease: Lease, engine: PostgresEngine, damages: list[str]) -> None:
+    """Put what the last owner left in the journal into the tables: the first fenced commit."""
+    try:
+        with lease.connection.cursor(binary=True) as cursor:
+            rows = cursor.execute(
+                "select number, arrivals, deletions, crc from covey_journal where space = %s"
+                " order by number",
+                (lease.number,),
+            ).fetchall()
+        for number, arrivals, deletions, crc in rows:
+            if crc32(deletions, crc32(arrivals)) == crc:
+                engine.recall(unpacked(arrivals), places_of(deletions))
+            elif len(damages) < DAMAGES_MAX:
+                damages.append(f"row {number} of the journal: its checksum is wrong")
+        engine.fold()
+    except psycopg.Error as error:
+        raise StoreError(f"the journal cannot be replayed: {one_line(error)}") from error
+
+
+def _may_pass(error: psycopg.Error) -> bool:
+    """Say whether a connection may be had later: nobody listens yet, or the server starts."""
+    text = str(error).lower()
+    return any(word in text for word in PASSING)
+
+
+def _refused(dsn: str, error: psycopg.Error) -> StoreError:
+    return StoreError(f"PostgreSQL ({_place(dsn)}): {one_line(error)}")
+
+
+def _place(dsn: str) -> str:
+    """Name the server, and nothing secret."""
+    try:
+        parts = psycopg.conninfo.conninfo_to_dict(dsn)
+    except psycopg.Error:
+        return "dsn"
+    shown = {name: parts[name] for name in ("host", "port", "dbname") if parts.get(name)}
+    return " ".join([f"{name}={value}" for name, value in shown.items()]) or "dsn"
+
+
+def _text(data: bytes) -> str:
+    return bytes(data).decode("utf-8", "surrogatepass")

@@ -1,0 +1,95 @@
+"""Replay: what a start finds in the journal's files, and what is missing there.
+
+Batches are numbered without a gap. So whatever was confirmed and cannot be found is known by its
+numbers: behind what the tables know, between two batches, and up to the last number that was noted
+as confirmed (`core.storage.sqlite.confirmed`). A last batch that was cut and not confirmed is no
+loss: a crash tore it, and nobody was promised anything.
+
+If a whole segment is not there, the start is refused, for its file may be found again. Who goes on
+without it removes the notes of what was confirmed. A segment that is damaged is kept beside the
+others under another name.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from covey.core.errors import StoreError
+from covey.core.storage.sqlite.confirmed import Confirmed
+from covey.core.storage.sqlite.journal import Journal
+from covey.core.storage.sqlite.segments import Scan, Segment, segment_files
+
+DAMAGED = ".damaged"
+
+
+class Replay:
+    """The journal that the last run left."""
+
+    def __init__(
+        self, directory: Path, size: int, folded: int, confirmed: Confirmed, *, is_new: bool
+    ) -> None:
+        """Read all segments; the tables know everything up to batch `folded`.
+
+        `is_new` says that the store had no such files so far, so none can be gone.
+        """
+        self.journal = Journal(directory, size)
+        self.journal.number = folded
+        self.gaps: list[tuple[int, int]] = []  # first and last batch of each
+        self.damaged: list[Segment] = []
+        self._confirmed = confirmed
+        self._folded = folded
+        self._last = folded  # batch that was found
+        files = segment_files(directory)
+        if not files and not is_new and confirmed.newest > folded:
+            raise self._vanished(f"all segments of the journal in {directory} are gone")
+        newest = 0  # index of the last segment that a batch was found in
+        try:
+            for index, mark, path in files:
+                self.journal.index = index
+                if self._take(Segment(path, index, mark), newest):
+                    newest = index
+        except BaseException:
+            self.journal.close()
+            raise
+        if confirmed.newest > self._last:
+            self.gaps.append((self._last + 1, confirmed.newest))
+            self.damaged += list(self.journal.segments)[-1:]
+            self.journal.number = confirmed.newest
+
+    def _take(self, segment: Segment, newest: int) -> bool:
+        """Take a segment in; return True if it has a batch that the tables do not know."""
+        scan = Scan(segment.content(), segment.mark)
+        fresh = [batch for batch in scan.batches if batch.number > self._folded]
+        for batch in fresh:
+            if batch.number > self._last + 1:
+                is_first = batch is scan.batches[0] and not scan.damages
+                if is_first and self._confirmed.newest and segment.index != newest + 1:
+                    name = segment.path.name
+                    raise self._vanished(f"the segment of the journal before {name} is gone")
+                self.gaps.append((self._last + 1, batch.number - 1))
+                self.damaged.append(segment)
+            self._last = batch.number
+        self.journal.recall(segment, fresh)
+        return bool(fresh)
+
+    def _vanished(self, what: str) -> StoreError:
+        way_on = shlex.join(["rm", str(self._confirmed.path)])
+        return StoreError(
+            f"{what}, and it held batches that were confirmed: put it back, or go on without what"
+            f" it held: {way_on}"
+        )
+
+    def losses(self) -> list[str]:
+        """Say what is missing, without any names."""
+        return [self._confirmed.told(first, last) for first, last in self.gaps]
+
+    def set_damaged_aside(self) -> list[str]:
+        """Keep damaged segments for whoever repairs them; return where. All is folded by then."""
+        kept = []
+        for segment in dict.fromkeys(self.damaged):
+            if segment.path.exists():
+                target = segment.path.with_name(segment.path.name + DAMAGED)
+                segment.path.rename(target)
+                kept.append(f"{segment.path.name} is kept as {target.name}")
+        return kept

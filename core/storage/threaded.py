@@ -1,0 +1,139 @@
+# Compiled by mypyc: see setup.py.
+"""ThreadedStore: the loop's side of every durable store.
+
+Changes are gathered here as records and handed to the `Writer` thread by `flush`, which gives them
+to the store's engine. A store of a new kind is an engine, and a subclass that reads what a restart
+finds. A thread and not a child process: docs/decisions/010-store-thread.md has the figures.
+"""
+
+from __future__ import annotations
+
+from mypy_extensions import mypyc_attr
+
+from covey.config.settings import StoreSettings
+from covey.core.errors import StoreError
+from covey.core.model.message import Message
+from covey.core.storage.changes import Changes, Forget, Remove, Reserve, Unbind
+from covey.core.storage.packing import QUEUES_MAX, SEQ_BITS, place_of
+from covey.core.storage.store import (
+    DurableRecord,
+    MessageStore,
+    NamedRecord,
+    Place,
+    QueueRecord,
+)
+from covey.core.storage.writer import BodyRead, Engine, Notify, Writer
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ThreadedStore(MessageStore):
+    """Gathers changes for its engine, and passes on what the engine's thread reports."""
+
+    def __init__(self, name: str, engine: Engine, notify: Notify) -> None:
+        """Start the thread; errors begin with the store's `name`."""
+        super().__init__()
+        self._changes = Changes()
+        self._writer = Writer(name, engine, notify, self._tell)
+
+    def append(self, queue: int, seq: int, group: str, message: Message) -> None:
+        """Keep a message at its number."""
+        self._changes.arrive(queue << SEQ_BITS | seq, group, message)
+
+    def delete(self, queue: int, seq: int) -> None:
+        """Forget a message that was settled."""
+        self._changes.deletions.append(queue << SEQ_BITS | seq)
+
+    def move(self, queue: int, seq: int, to: int) -> None:
+        """Give a message another number in its queue."""
+        self._changes.moves[place_of(queue, seq)] = place_of(queue, to)
+
+    def remember(self, queue: int, number: int, digest: bytes) -> None:
+        """Remember a message id."""
+        self._changes.ids[place_of(queue, number)] = digest
+
+    def forget_ids(self, queue: int, below: int) -> None:
+        """Forget a queue's message ids below a number."""
+        self._changes.forget_ids(queue, below)
+
+    def count_retry(self, queue: int, seq: int, deliveries: int) -> None:
+        """Remember how often a message was delivered and came back."""
+        self._changes.retries[place_of(queue, seq)] = deliveries
+
+    def spill(self, queue: int, seq: int, message: Message) -> None:
+        """Keep a body in the scratch file."""
+        self._changes.spill(place_of(queue, seq), message)
+
+    def unspill(self, queue: int, seq: int) -> None:
+        """Forget a spilled body."""
+        self._changes.unspills.append(place_of(queue, seq))
+
+    def define(self, record: QueueRecord) -> None:
+        """Remember a queue, or what changed about it."""
+        if record.number >= QUEUES_MAX:
+            raise StoreError(f"queue {record.name}: the store has given {QUEUES_MAX} queue numbers")
+        self._changes.definitions.append(record)
+
+    def reserve(self, queue: int, next_seq: int) -> None:
+        """Never again give a number below this one in that queue."""
+        self._changes.definitions.append(Reserve(queue, next_seq))
+
+    def note_dropped(self, queue: int, dropped_to: int) -> None:
+        """Remember up to which number messages went without being settled."""
+        self._changes.drops[queue] = dropped_to
+
+    def forget(self, queue: int) -> None:
+        """Forget a queue with all its messages."""
+        self.empty(queue)
+        self._changes.definitions.append(Forget(queue))
+
+    def empty(self, queue: int) -> None:
+        """Forget all messages and message ids of a queue, and keep the queue."""
+        self._changes.empty(queue)
+
+    def bind(self, record: DurableRecord) -> None:
+        """Remember a durable subscription, or what it hears now."""
+        self._changes.definitions.append(record)
+
+    def unbind(self, host: str, name: str) -> None:
+        """Forget a durable subscription; its queue is forgotten by `forget`."""
+        self._changes.definitions.append(Unbind(host, name))
+
+    def put(self, record: NamedRecord) -> None:
+        """Remember a named record, in place of the one that has its name."""
+        self._changes.definitions.append(record)
+
+    def remove(self, host: str, kind: str, key: str) -> None:
+        """Forget a named record."""
+        self._changes.definitions.append(Remove(host, kind, key))
+
+    def allow(self, settings: StoreSettings) -> None:
+        """Let other limits hold from now on; what is short is looked at at once."""
+        self._writer.look()
+
+    def flush(self, ticket: int) -> None:
+        """Hand over everything issued so far; the listener hears of it later."""
+        changes, self._changes = self._changes, Changes()
+        changes.tickets.append(ticket)
+        self._writer.submit(changes)
+
+    def page(self, ticket: int, places: list[Place]) -> None:
+        """Read bodies back; the listener gets them later."""
+        self._writer.ask(BodyRead(ticket, [place_of(queue, seq) for queue, seq in places]))
+
+    def close(self) -> None:
+        """Finish what was handed over and let go of the disk."""
+        self._writer.close()
+
+    def _tell(self) -> None:
+        """Pass the thread's report on, on the loop's thread."""
+        report = self._writer.take_report()
+        if report is None:
+            return
+        for ticket in report.tickets:
+            self.listener.finished(ticket, report.error)
+        for page in report.pages:
+            self.listener.paged(page.ticket, page.bodies, report.error)
+        if report.error is not None and not report.tickets and not report.pages:
+            self.listener.lost(report.error)
+        if report.pressure is not None:
+            self.listener.pressed(report.pressure)

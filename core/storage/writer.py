@@ -1,0 +1,287 @@
+# Compiled by mypyc: see setup.py.
+"""Writer: the one thread of a durable store, and what it asks of the store's engine.
+
+Group commit: the thread commits what has gathered while the last commit ran, and never waits to
+gather. Reads of bodies go between two commits. Everything the thread has to say goes through
+`notify`, which runs a callable on the loop's own thread. What is to be told waits in one report, so
+a busy loop is asked only once.
+
+An engine (`Engine`) writes and reads. What its errors mean for a commit:
+
+| error           | answer                                                                       |
+|-----------------|------------------------------------------------------------------------------|
+| StoreBusyError  | the batch is tried again until it works; producers wait meanwhile            |
+| anything else   | final. A failed flush must not be tried again: the system has dropped what   |
+|                 | it could not write, and would call the next flush a success                  |
+
+Final means that whoever waits hears of it, and so does whoever comes later. No error ends the
+thread without a word, our own mistakes included: the broker would wait for ever.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from threading import Condition, Thread
+
+from mypy_extensions import mypyc_attr
+
+from covey.core.errors import StoreBusyError, StoreError
+from covey.core.storage.changes import Changes
+from covey.core.storage.store import BodyRecord
+
+# Not Final, so that a test of the compiled writer can make it small.
+RETRY_S = 0.5  # how often an engine that cannot write is asked again
+
+Notify = Callable[[Callable[[], None]], None]
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Engine(ABC):
+    """What keeps a store's changes; all calls are made on the store's thread."""
+
+    @abstractmethod
+    def commit(self, changes: Changes) -> None:
+        """Make a batch durable, all of it or nothing."""
+
+    @abstractmethod
+    def read(self, places: list[int]) -> list[BodyRecord]:
+        """Return the bodies at these places; those that are missing or damaged are left out."""
+
+    @abstractmethod
+    def tidy(self) -> bool:
+        """Do a little of what can wait, no longer than a commit takes; return True if more waits.
+
+        Called after commits and reads, and again while nothing else is to be done.
+        """
+
+    @abstractmethod
+    def shortage(self) -> str:
+        """Say why nothing should be written now, "" if it can be; asked after each commit."""
+
+    @abstractmethod
+    def look(self) -> None:
+        """Look again at what `shortage` tells: a limit has changed, or time has passed."""
+
+    @abstractmethod
+    def make_room(self) -> None:
+        """Give back what can be given back; called while something is short."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Bring everything in order at the end, as far as that can be done."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of files and connections; called last, on the loop's thread."""
+
+
+class BodyRead:
+    """Bodies somebody wants, and then the bodies."""
+
+    __slots__ = ("bodies", "places", "ticket")
+
+    def __init__(self, ticket: int, places: list[int]) -> None:
+        self.ticket = ticket
+        self.places = places
+        self.bodies: list[BodyRecord] = []
+
+
+class Report:
+    """What the thread has done since the loop last asked."""
+
+    __slots__ = ("error", "pages", "pressure", "tickets")
+
+    def __init__(self) -> None:
+        self.tickets: list[int] = []
+        self.pages: list[BodyRead] = []
+        self.pressure: str | None = None  # None: nothing new
+        self.error: StoreError | None = None
+
+
+class Writer:
+    """Changes and page requests in, reports out."""
+
+    def __init__(self, name: str, engine: Engine, notify: Notify, tell: Callable[[], None]) -> None:
+        """Start the thread of the store called `name`; `tell` is to fetch a report."""
+        self._name = name
+        self._engine = engine
+        self._notify = notify
+        self._tell = tell
+        self._awake = Condition()
+        self._changes: Changes | None = None
+        self._pages: list[BodyRead] = []
+        self._report: Report | None = None
+        self._is_closing = False
+        self._is_look_due = False
+        self._has_more = False  # to tidy
+        self._error: StoreError | None = None
+        self._pressure = ""
+        # Not `_thread`: the compiled name would be a word of C.
+        self._worker = Thread(target=self._run, name="covey-store", daemon=True)
+        self._worker.start()
+
+    # The loop's side.
+
+    def submit(self, changes: Changes) -> None:
+        """Have a batch written; those that meet on the way become one commit."""
+        with self._awake:
+            if self._changes is None:
+                self._changes = changes
+            else:
+                self._changes.add(changes)
+            self._awake.notify()
+
+    def ask(self, page: BodyRead) -> None:
+        """Have bodies read."""
+        with self._awake:
+            self._pages.append(page)
+            self._awake.notify()
+
+    def look(self) -> None:
+        """Have the engine look again at what may be short."""
+        with self._awake:
+            self._is_look_due = True
+            self._awake.notify()
+
+    def take_report(self) -> Report | None:
+        """Return what was done since the last time, None if nothing."""
+        with self._awake:
+            report, self._report = self._report, None
+        return report
+
+    def close(self) -> None:
+        """Finish what was handed over, and end. A batch that cannot be written is given up."""
+        with self._awake:
+            self._is_closing = True
+            self._awake.notify()
+        self._worker.join()
+        self._engine.close()
+
+    # The thread's side.
+
+    def _run(self) -> None:
+        self._look()
+        while self._wait():
+            with self._awake:
+                changes, self._changes = self._changes, None
+                pages, self._pages = self._pages, []
+            if changes is not None:
+                self._commit(changes)
+            for page in pages:
+                self._read(page)
+            self._tidy()
+            if self._pressure:
+                self._do("room cannot be made", self._engine.make_room)
+            if self._pressure or self._is_look_due:
+                self._look()
+        self._do("it cannot be brought in order", self._engine.finish)
+
+    def _wait(self) -> bool:
+        with self._awake:
+            while self._changes is None and not self._pages and not self._is_look_due:
+                if self._is_closing:
+                    return False
+                if self._has_more:
+                    return True
+                if not self._awake.wait(RETRY_S if self._pressure else None):
+                    return True  # time to look again
+        return True
+
+    def _commit(self, changes: Changes) -> None:
+        while self._error is None:
+            try:
+                self._engine.commit(changes)
+            except StoreBusyError as error:
+                if not self._is_closing:
+                    self._wait_for_room(error)
+                    continue
+                self._fail(f"commit failed: {error}")
+            except StoreError as error:
+                self._fail(f"commit failed: {error}")
+            except Exception as error:
+                self._fail(f"commit failed: {error!r}")
+            break
+        with self._awake:
+            report = self._reporting()
+            report.tickets += changes.tickets
+            report.error = self._error
+        if self._error is None:
+            self._press(self._engine.shortage())
+
+    def _wait_for_room(self, error: StoreBusyError) -> None:
+        """Wait before a batch is tried again; consumers go on meanwhile, as far as they can."""
+        self._press(f"the store cannot be written: {error}")
+        with self._awake:
+            if not self._is_closing:
+                self._awake.wait(RETRY_S)
+            pages, self._pages = self._pages, []
+        for page in pages:
+            self._read(page)
+
+    def _read(self, page: BodyRead) -> None:
+        if self._error is None:
+            try:
+                page.bodies = self._engine.read(page.places)
+            except StoreBusyError:
+                self.ask(page)
+                return
+            except Exception as error:
+                self._fail(f"a page could not be read: {error}")
+        with self._awake:
+            report = self._reporting()
+            report.pages.append(page)
+            report.error = self._error
+
+    def _tidy(self) -> None:
+        self._has_more = False
+        if self._error is None:
+            try:
+                self._has_more = self._engine.tidy()
+            except StoreBusyError:
+                pass  # a later batch, or the next start, does it
+            except Exception as error:
+                self._lose(f"what was written cannot be put in its place: {error}")
+
+    def _do(self, failure: str, action: Callable[[], None]) -> None:
+        """Do what no batch waits for; what cannot be done now is left."""
+        if self._error is None:
+            try:
+                action()
+            except StoreBusyError:
+                pass
+            except Exception as error:
+                self._lose(f"{failure}: {error}")
+
+    def _look(self) -> None:
+        self._is_look_due = False
+        self._do("it cannot be looked at", self._engine.look)
+        if self._error is None:
+            self._press(self._engine.shortage())
+
+    def _press(self, reason: str) -> None:
+        if reason == self._pressure:
+            return
+        self._pressure = reason
+        with self._awake:
+            self._reporting().pressure = reason
+
+    def _lose(self, text: str) -> None:
+        """Fail while no batch is under way."""
+        self._fail(text)
+        with self._awake:
+            self._reporting().error = self._error
+
+    def _fail(self, text: str) -> None:
+        if self._error is None:
+            self._error = StoreError(f"{self._name}: {text}")
+
+    def _reporting(self) -> Report:
+        """Return the report being filled; the first entry asks the loop to fetch it."""
+        if self._report is None:
+            self._report = Report()
+            try:
+                self._notify(self._tell)
+            except RuntimeError:
+                pass  # the loop has ended, so nobody is left to hear it; close() finishes the rest
+        return self._report
