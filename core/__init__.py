@@ -6,6 +6,7 @@ bottom up, which is also the order to read them in:
     naming/      texts of destinations and patterns, and which policy a name gets
     selector/    SQL conditions on messages
     events/      what happened, as records for whoever listens
+    jobs/        long work, done in portions beside everything else
     security/    users, passwords, permissions, the throttle on failed logins
     model/       the three nouns that every protocol meets: message, entry, consumer
     dispatch/    one queue's dispatch: lanes, the gate, who gets what next

@@ -4,6 +4,7 @@
     ├── ProtocolError    the peer broke the wire protocol: its connection ends
     ├── RefusedError     the broker says no: a limit, a permission, a missing or wrong name
     └── StoreError       the disk failed us: nothing that depends on it may be promised
+        └── StoreBusyError   not just now: there is no room, or somebody else is at it
 
 Each error carries a sentence for people and a stable `code` for machines. A protocol front end
 maps codes to its own words in one table (a STOMP ERROR header, an AMQP condition) and never
@@ -51,7 +52,8 @@ class RefusedError(BrokerError):
     """The request is well formed, and the answer is no.
 
     Codes in use: invalid (a value makes no sense), not-found, exists, denied (permission or
-    password), limit (a documented maximum), full (a queue's quota), conflict (in use).
+    password), limit (a documented maximum), full (a queue's quota), conflict (in use),
+    unavailable (a virtual host that nobody serves now).
     """
 
     code = "refused"
@@ -61,3 +63,7 @@ class StoreError(BrokerError):
     """The store could not do what it must before a promise leaves the broker."""
 
     code = "store-failed"
+
+
+class StoreBusyError(StoreError):
+    """The store cannot write just now, and may later: the same is tried again."""

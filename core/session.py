@@ -4,8 +4,9 @@
 Subscriptions, unsettled deliveries (through their consumers), open transactions, temporary
 destinations. `Broker.drop` returns all of it to its place when the connection goes.
 
-A session is blocked while one of its messages waits for room. Its protocol must not hand in
-further work then (`is_blocked`). Its `Client` is told when the protocol may go on.
+A session is blocked while one of its messages waits for room. It is working while a job of its own
+is under way whose result its next frame may see (`core.jobs`). In both cases its protocol must not
+hand in further work (`must_wait`). Its `Client` is told when the protocol may go on.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ class Session:
         self.blocked_since = 0.0
         self.is_block_told = False  # to the audit, since it waits for long
         self.blocks = 0  # how often it had to wait
+        self.working = 0  # jobs of its own that its next frame waits for
         self.patience_s = 0.0  # how long a message may wait before the connection ends; 0: for ever
         self.paused_since = 0.0  # its peer does not read; 0: it does
         self.is_slow = False  # and has been told of
@@ -89,8 +91,23 @@ class Session:
 
     @property
     def is_blocked(self) -> bool:
-        """Return True if the protocol must wait before handing in more."""
+        """Return True if one of its messages waits for room."""
         return self.blocked > 0
+
+    @property
+    def must_wait(self) -> bool:
+        """Return True if the protocol must wait before handing in more."""
+        return self.blocked > 0 or self.working > 0
+
+    def begin_work(self) -> None:
+        """Note that a job is under way which the next frame waits for."""
+        self.working += 1
+
+    def end_work(self) -> None:
+        """Note that it is over; the last one lets the protocol go on."""
+        self.working -= 1
+        if self.working == 0 and self.client is not None:
+            self.client.resume()
 
     def block(self, why: str, now: float) -> None:
         """Note that a piece of work waits."""

@@ -11,7 +11,7 @@ memory follows the living entries and the work stays O(1) per entry.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from mypy_extensions import mypyc_attr
@@ -48,10 +48,24 @@ class OwnerMap(GroupStrategy):
         self.bind(group, consumer)
         return NO_GROUPS
 
+    def remembered(self) -> Iterable[tuple[str, int]]:
+        """Walk all entries, of consumers that have left, too."""
+        return self.owners.items()
+
+    def hand(self, unit: str, consumer: int) -> None:
+        """Write another owner."""
+        self.bind(unit, consumer)
+
     def joined(self, consumer: int, weight: int) -> bool:
         """Count the consumer as there; it owns nothing yet, so no lane need be asked."""
         self.loads.setdefault(consumer, 0)
         return False
+
+    def rejoined(self, consumer: int, weight: int) -> bool:
+        """Drop what it once owned, which is dead, before its number lives again."""
+        if consumer not in self.loads:
+            self.compact()
+        return self.joined(consumer, weight)
 
     def left(self, consumer: int) -> None:
         """Count the consumer as gone; its entries die when they are next read."""

@@ -23,7 +23,7 @@ Life of a group: `opened` (first message there), `took`, `drained` (nothing unse
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
@@ -62,6 +62,10 @@ class GroupStrategy(ABC):
     """Whether `delivered` must be called for each message of a group."""
     wants_drained: ClassVar[bool] = True
     """Whether `drained` must be called, whenever nothing of a group is unsettled any more."""
+    is_sticky: ClassVar[bool] = False
+    """Whether owners are remembered, so that a rebalance can give groups to others."""
+    moves_in_units: ClassVar[bool] = False
+    """Whether several groups may have to move together (`unit_of`)."""
     is_bounded: ClassVar[bool] = False
     """Whether it may have to forget groups for lack of room (`evictions`, `over_size`)."""
 
@@ -73,9 +77,28 @@ class GroupStrategy(ABC):
     def took(self, group: str, consumer: int) -> Sequence[str]:
         """Record that a free group went to the consumer; give other groups to be asked again."""
 
+    def unit_of(self, group: str) -> str:
+        """Give what stands for the group and all that have the same owner as it."""
+        return group
+
+    def remembered(self) -> Iterable[tuple[str, int]]:
+        """Walk the units that have an owner, and who that is, be they on the queue or not."""
+        return ()
+
+    def hand(self, unit: str, consumer: int) -> None:  # noqa: B027 - optional, see the class
+        """Give a unit to another consumer."""
+
+    def spill(self, group: str, consumer: int) -> None:
+        """Give a group that has messages, none of them out, to another consumer."""
+        self.hand(self.unit_of(group), consumer)
+
     @abstractmethod
     def joined(self, consumer: int, weight: int) -> bool:
         """Learn of a consumer; True asks for all lanes to be asked again."""
+
+    def rejoined(self, consumer: int, weight: int) -> bool:
+        """Take back a consumer that has left, under its old number; it owns nothing."""
+        return self.joined(consumer, weight)
 
     @abstractmethod
     def left(self, consumer: int) -> None:

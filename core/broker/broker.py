@@ -1,5 +1,5 @@
 # Compiled by mypyc: see setup.py.
-"""Broker: what a protocol may ask of the core.
+"""Broker: what a protocol may ask of the core, for one virtual host.
 
     open / drop             a connection comes and goes
     publishing              a message to one or many destinations, all or nothing
@@ -7,6 +7,7 @@
     settle                  through the entry's own source (`core.host.subscription.settle`)
     transactions            begun, committed, aborted; named by the client
     run                     at the end of every batch of events: deliver what can be delivered
+    go_on                   once a turn of the event loop: a portion of the jobs, and `run`
 
 Nothing here waits. Work that finds no room waits and is done later, in order; the session is
 blocked meanwhile and its protocol stops reading. `now` is a monotonic time in seconds; only
@@ -22,32 +23,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from covey.config.settings import Settings
+from covey.config.settings import BrokerSettings, Settings
 from covey.core.broker.recovery import recover
 from covey.core.broker.rounds import EVERY_S, Rounds
+from covey.core.broker.shared import Shared
 from covey.core.broker.trace import Traces
 from covey.core.broker.turns import Turns
-from covey.core.clock import Clock
 from covey.core.errors import RefusedError
-from covey.core.events.audit import Audit, Unheard
+from covey.core.events.audit import Audit
 from covey.core.events.event import EventSink
 from covey.core.host.access import (
     check_connection,
+    check_patterns,
     check_reading,
     check_subscription,
     make_durable,
     renew_durable,
 )
+from covey.core.host.attachment import Disconnect, Subscribe, Unsubscribe
 from covey.core.host.subscription import Durable, Subscription
-from covey.core.host.temporary import check_made, delete_temporaries
+from covey.core.host.temporary import check_made
 from covey.core.host.virtual_host import VirtualHost
+from covey.core.jobs.job import JobKeeper, Jobs, Steps
 from covey.core.naming.destination import Destination
 from covey.core.naming.policies import Policies
 from covey.core.publishing.arrivals import Arrivals
 from covey.core.publishing.publishing import Publishing
 from covey.core.publishing.transactions import Transactions
-from covey.core.security.throttle import throttle_of
-from covey.core.security.users import Identity, Users, Verb
+from covey.core.publishing.transfer import Bury, Group
+from covey.core.queue.acceptance import Acceptance
+from covey.core.security.users import Identity, Verb
 from covey.core.selector import Selector
 from covey.core.session import Client, Session
 from covey.core.storage.commits import Commits
@@ -93,6 +98,24 @@ class Claims:
             self._kept.discard(name)
 
 
+class Keeper(JobKeeper):
+    """Whose changes a portion of a job has made, and who does the next."""
+
+    def __init__(self, commits: Commits, wake: Callable[[], None]) -> None:
+        self._commits = commits
+        self._wake = wake
+
+    def claim(self, session: Session, *, is_over: bool) -> None:
+        """Let the session's answers wait for this turn's changes, and for those before."""
+        if is_over:
+            self._commits.follow()
+        self._commits.promises.claim(session)
+
+    def wake(self) -> None:
+        """Ask the server for another turn."""
+        self._wake()
+
+
 class Broker:
     """The core's front door."""
 
@@ -103,37 +126,41 @@ class Broker:
         decoders: Mapping[str, Decoder] | None = None,
         audit: Audit | None = None,
         wake: Callable[[], None] | None = None,
+        stopwatch: Callable[[], float] | None = None,
+        shared: Shared | None = None,
+        space: str = "",
     ) -> None:
-        """Put the core together, and bring back what the store holds.
+        """Put the core together for one virtual host, and bring back what its store holds.
 
         `decoders` read a stored message back, one for each `Message.kind`; `audit` hears of
         denials, failed logins, slow consumers and groups in trouble; `wake` asks the server for
-        another `run` soon.
+        another `go_on` soon; `stopwatch` runs within a turn and bounds portions of jobs. `shared`
+        is what it has in common with other brokers of the process. `space` is the id of its virtual
+        host, the first one if it is not given.
         """
         self.wake: Callable[[], None] = wake or _nothing
         self.settings = settings
         self.limits = settings.broker
-        self.audit = audit or Unheard()
-        self.clock = Clock()
-        self.users = Users(
-            settings.users,
-            settings.permissions,
-            throttle=throttle_of(settings.broker),
-            clock=self.clock,
-            audit=self.audit,
-        )
-        self.commits = Commits(store or MemoryStore(), settings, decoders or {}, self.wake)
+        self.shared = shared or Shared(settings, audit, stopwatch)
+        self.audit = self.shared.audit
+        self.clock = self.shared.clock
+        self.users = self.shared.users
+        kept = store or MemoryStore()
+        counts = (self.shared.unwritten, self.shared.bodies)
+        self.commits = Commits(kept, settings, decoders or {}, self.wake, self.clock, *counts)
         self.promises = self.commits.promises
+        self.turn_lengths = self.shared.turn_lengths
+        self.jobs = Jobs(self.clock, Keeper(self.commits, self.wake), self.shared.stopwatch)
+        self.allow(self.limits)
         arrivals = Arrivals(self.commits, self.clock, self.limits)
         self.sessions: dict[int, Session] = {}
         self.publishing = Publishing(self.commits, arrivals, settings.broker.id, self.sessions)
-        self.transactions = Transactions(self.publishing, self.clock, self.limits)
-        self.hosts: list[VirtualHost] = []
-        self.turns = Turns(self.clock, self.commits, self.publishing, self.hosts, self.audit)
+        self.transactions = Transactions(self.publishing, self.clock, self.limits, self.jobs)
+        hosts: list[VirtualHost] = []
+        self.turns = Turns(self.shared, self.commits, self.publishing, hosts)
         self.rounds = Rounds(self)
         self.claims = Claims()
         self.traces = Traces(self.clock)
-        self.session_numbers = 0
         self.blocks_gone = 0  # how often producers that are gone had to wait
         self.internal_errors = 0  # exceptions that nobody foresaw; whoever catches one logs it
         self.instance = "covey"  # names this run in message ids; the server makes it unique
@@ -141,10 +168,12 @@ class Broker:
         policies = Policies(settings)
         is_durable = self.commits.is_durable
         ledger = self.commits.ledger if is_durable else None
-        for entry in settings.virtual_hosts:
-            self.hosts.append(VirtualHost(entry, policies, self.clock, self.turns, ledger))
+        entry = settings.virtual_host(space)
+        self.host = VirtualHost(entry, policies, self.clock, self.turns, ledger, self.jobs)
+        hosts.append(self.host)
         if is_durable:
-            recover(self.hosts, self.commits)
+            recover(hosts, self.commits)
+        self.shared.brokers.append(self)
 
     @property
     def damages(self) -> list[str]:
@@ -152,27 +181,30 @@ class Broker:
         pager = self.commits.pager
         return [*self.commits.store.damages, *(pager.damages if pager is not None else [])]
 
+    def allow(self, limits: BrokerSettings) -> None:
+        """Let other limits hold from now on."""
+        self.limits = limits
+        self.turn_lengths.slow_s = limits.slow_turn_ms / 1000
+        self.jobs.allow(limits.work_portion, limits.work_portion_ms, limits.session_work_max)
+
     # Connections.
 
     def host_named(self, name: str | None) -> VirtualHost:
-        """Return the virtual host a client asks for; the first one if it names none."""
-        if name is None:
-            return self.hosts[0]
-        for host in self.hosts:
-            if name.lower() in host.host_names:
-                return host
+        """Return the virtual host if a client that asks for this name means it."""
+        if name is None or name.lower() in self.host.host_names:
+            return self.host
         raise RefusedError(f"no virtual host has the host name {name}", "not-found")
 
     def open(
         self, host: VirtualHost, identity: Identity, now: float, client: Client | None = None
     ) -> Session:
         """Let a connection in that has logged in; its protocol's side of it is the client."""
-        check_connection(self.sessions.values(), identity, self.limits)
+        shared = self.shared
+        check_connection(shared.sessions.values(), identity, self.limits)
         self.turn(now)
-        self.session_numbers += 1
-        session = Session(self.session_numbers, host, identity, self.run_mark, client)
+        session = Session(shared.new_session_number(), host, identity, self.run_mark, client)
         session.connected_at = now
-        self.sessions[session.id] = session
+        self.sessions[session.id] = shared.sessions[session.id] = session
         return session
 
     def drop(self, session: Session, now: float) -> None:
@@ -183,12 +215,20 @@ class Broker:
         self.blocks_gone += session.blocks
         self.turn(now)
         del self.sessions[session.id]
+        self.shared.sessions.pop(session.id, None)
         self.publishing.waiting_work.forget(session)
-        self.transactions.abort_all(session, now)
-        for subscription in list(session.subscriptions.values()):
-            session.host.unsubscribe(subscription, counted=True)
-        session.subscriptions.clear()
-        delete_temporaries(session)
+        for subscription in session.subscriptions.values():
+            subscription.window.is_paused = True  # it gets nothing more, whatever is under way
+        self._end_jobs(session, lambda: self.jobs.begin(Disconnect(session)))
+
+    def _end_jobs(self, session: Session, then: Callable[[], None]) -> None:
+        """Stop what a session that is gone has asked for, but for what always ends once begun."""
+        for job in self.jobs.of(session):
+            if job.outlives_session:
+                job.then(lambda: self._end_jobs(session, then))
+                return
+            self.jobs.stop(job)
+        then()
 
     # Subscriptions.
 
@@ -200,20 +240,28 @@ class Broker:
         now: float,
         *,
         is_browser: bool = False,
-    ) -> None:
-        """Let a session read from these destinations under the subscription's name."""
+        is_waited_for: bool = False,
+    ) -> Subscribe:
+        """Let a session read from these destinations under the subscription's name.
+
+        The job is over when it reads from all of them.
+        """
         self.turn(now)
         subscription.verb = Verb.BROWSE if is_browser else Verb.CONSUME
         self.check_subscription(session, subscription.name, destinations, subscription.verb)
         for destination in destinations:
             check_made(session, destination)
+        check_patterns(session.host.patterns, destinations, self.limits)
+        job = Subscribe(subscription, destinations)
+        if job.total > self.limits.work_portion:
+            self.jobs.check(session, job.total)
         session.subscriptions[subscription.name] = subscription
         try:
-            for destination in destinations:
-                session.host.subscribe(subscription, destination)
+            self.jobs.begin(job, is_waited_for=is_waited_for)
         except RefusedError:
             self.unsubscribe(session, subscription.name, now)
             raise
+        return job
 
     def make_durable(
         self,
@@ -245,13 +293,33 @@ class Broker:
         self.commits.follow()
         return durable
 
-    def unsubscribe(self, session: Session, name: str, now: float, *, counted: bool = True) -> None:
-        """End a subscription; what it held returns."""
+    def unsubscribe(
+        self,
+        session: Session,
+        name: str,
+        now: float,
+        *,
+        counted: bool = True,
+        is_waited_for: bool = False,
+        after: Steps | None = None,
+    ) -> Unsubscribe:
+        """End a subscription; what it held returns. The job is over when all of it has.
+
+        `after` are steps of the protocol's own, done last.
+        """
         subscription = session.subscriptions.pop(name, None)
         if subscription is None:
             raise RefusedError(f"there is no subscription {name}", "not-found")
         self.turn(now)
-        session.host.unsubscribe(subscription, counted=counted)
+        for job in self.jobs.of(session):
+            if isinstance(job, Subscribe) and job.subscription is subscription:
+                self.jobs.stop(job)
+            elif isinstance(job, Acceptance):
+                self.jobs.complete(job)  # what was accepted does not come again
+        self.publishing.fan_out(now)  # it hears what was published before
+        leave = Unsubscribe(subscription, counted=counted, after=after)
+        self.jobs.begin(leave, is_waited_for=is_waited_for)
+        return leave
 
     def check_subscription(
         self, session: Session, name: str, destinations: tuple[Destination, ...], verb: Verb
@@ -277,6 +345,11 @@ class Broker:
         """Tell everybody what time it is; done before each batch of events."""
         self.clock.turn(now)
 
+    def begin_turn(self, now: float, doing: str) -> None:
+        """Begin a batch of events: tell the time, and measure from here to the end of `run`."""
+        self.clock.turn(now)
+        self.turn_lengths.begin(doing)
+
     def run(self, now: float, session: Session | None = None) -> None:
         """Deliver what can be delivered, and hand the turn's changes to the store.
 
@@ -286,24 +359,49 @@ class Broker:
             self.promises.claim(session)
         if now != self.clock.now:
             self.turn(now)
-        if self.turns.run(self.limits.dispatch_budget):
+        is_more = self.turns.run(self.limits.dispatch_budget)
+        if self.turns.dying:
+            self._bury_rests()
+            is_more = True
+        # What a client did may be what a job that rests has waited for.
+        if is_more or self.jobs.is_busy or (session is not None and self.jobs.is_any):
             self.wake()
+        self.turn_lengths.end()
+
+    def _bury_rests(self) -> None:
+        """Send the rest of groups after their messages that have died."""
+        dying, self.turns.dying = self.turns.dying, []
+        for queue, group, reason in dying:
+            rest = Group(queue, group, is_seized=True)
+            count = 0 if rest.lane is None else rest.lane.count
+            self.jobs.begin(Bury(rest, None, count, reason))
+
+    def go_on(self, now: float) -> None:
+        """Do a portion of the jobs, and what follows from it; called once a turn of the loop."""
+        self.begin_turn(now, "deliveries")
+        if self.jobs.is_any:
+            self.jobs.run()
+            self.turn_lengths.doing = self.jobs.last_done
+        self.run(now)
 
     def tick(self, now: float) -> float:
         """Do what is due by time alone; return when to be called again."""
-        self.turn(now)
+        self.begin_turn(now, "what is due by time")
         deadline = self.turns.mark_due(now + EVERY_S)
         self.rounds.make(now)
         self.publishing.give_up_late(now)
         if self.turns.is_due:
             self.run(now)
+        if self.jobs.is_any:
+            self.wake()
+        self.turn_lengths.end()
         return deadline
 
     def listen(self, events: EventSink | None) -> None:
         """Send the events of all queues, present and future, to a sink."""
-        for host in self.hosts:
-            is_other = host is not self.hosts[0]
-            host.report_to(events.of_host(host.id) if events is not None and is_other else events)
+        before, position = self.commits.watched(self.instance, events)
+        sink = None if events is None else events.of_host(self.host.id, before, position)
+        self.host.report_to(sink)
         self.traces.resume()
 
 

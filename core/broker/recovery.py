@@ -34,6 +34,10 @@ def recover(hosts: list[VirtualHost], commits: Commits) -> int:
     was_collecting = gc.isenabled()
     gc.disable()
     try:
+        for record in commits.store.records():
+            commits.ledger.recall_record(record)
+        for host in hosts:
+            host.queue_factory.parked.recall()
         records = commits.store.queues()
         queues = _recover_queues(hosts, commits, records)
         _recover_durables(hosts, commits)

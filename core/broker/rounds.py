@@ -73,8 +73,7 @@ class Rounds:
             return
         self._last = now
         broker = self._broker
-        for host in broker.hosts:
-            host.sweep()
+        broker.host.sweep()
         broker.traces.sweep(broker.limits.trace_idle_s, now)
         sessions = list(broker.sessions.values())
         look_for_slow(sessions, broker.limits, broker.audit, now)
@@ -86,9 +85,7 @@ class Rounds:
         broker = self._broker
         limits = broker.limits
         allowed = limits.memory_limit * limits.memory_alarm_percent // 100
-        is_any = any(
-            queue.state.index.count for host in broker.hosts for queue in host.all_queues()
-        )
+        is_any = broker.shared.holds_messages
         broker.commits.overload.weigh(used, allowed if is_any else 0)
 
     def weigh_again(self) -> None:

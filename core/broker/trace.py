@@ -61,6 +61,13 @@ class Trace(QueueEvents):
         if self._log is not None:
             self._log.record(kind, group, consumer, seq)
 
+    def arrive(self, kind: int, group: str, seq: int, size: int, persistent: bool) -> None:
+        """Keep that a message came, and pass all of it on."""
+        self.last += 1
+        self._ring.append((self.last, self._clock.wall_ms, kind, seq, group, 0))
+        if self._log is not None:
+            self._log.arrive(kind, group, seq, size, persistent)
+
     def watch(self, state: DispatchState) -> None:
         """Stand between a queue and its event log, unless it does so already."""
         if state.events is not self:

@@ -15,9 +15,13 @@ they ask of the store and of the ways in.
 
 from __future__ import annotations
 
-from covey.core.clock import Clock
-from covey.core.events.audit import Audit
+from collections import deque
+from typing import Final
+
+from covey.core.broker.shared import Shared
+from covey.core.dispatch.state import ParkRecord
 from covey.core.host.virtual_host import VirtualHost
+from covey.core.model.consumer import Window
 from covey.core.model.entry import Entry
 from covey.core.model.message import Message
 from covey.core.publishing.publishing import Publishing
@@ -26,25 +30,25 @@ from covey.core.queue.queue import Queue
 from covey.core.queue.timers import Waiting
 from covey.core.storage.commits import Commits
 
+PUMPING_S: Final = 0.01  # of one turn: the queues that are left have theirs in the next
+
 
 class Turns(QueueOwner):
     """The queues that have something to do, and what they ask of the broker meanwhile."""
 
     def __init__(
-        self,
-        clock: Clock,
-        commits: Commits,
-        publishing: Publishing,
-        hosts: list[VirtualHost],
-        audit: Audit,
+        self, shared: Shared, commits: Commits, publishing: Publishing, hosts: list[VirtualHost]
     ) -> None:
         """Begin with no queue; the broker fills `hosts`."""
-        super().__init__(audit)
+        super().__init__(shared.audit)
         self._pager = commits.pager
-        self._dirty: list[Queue] = []
+        self._dirty: deque[Queue] = deque()  # the one that has waited longest is first
+        self._opened: list[Window] = []  # those that have more consumers to tell
+        self._stopwatch = shared.stopwatch  # runs within a turn
         self._timed: set[Queue] = set()
         self._hosts = hosts
-        self._clock = clock
+        self.dying: list[tuple[Queue, str, str]] = []  # groups whose rest follows a dead message
+        self._clock = shared.clock
         self._commits = commits
         self._publishing = publishing
 
@@ -56,39 +60,63 @@ class Turns(QueueOwner):
     @property
     def is_due(self) -> bool:
         """Return True if there is something to do."""
-        return bool(self._dirty or self._publishing.waiting_work.is_due or self._commits.is_due)
+        return bool(
+            self._dirty
+            or self._opened
+            or self._publishing.waiting_work.is_due
+            or self._commits.is_due
+        )
 
     def run(self, budget: int) -> bool:
         """Deliver what can be delivered and hand the changes over; True: there is more to do."""
+        now = self._clock.now
+        if self._commits.is_suspended(now):
+            if self._commits.is_due:
+                self._commits.flush(now)
+            return False  # the queues stay dirty, and are looked at with the next tick
         unfinished: list[Queue] = []
         waiting_work = self._publishing.waiting_work
-        self._pump(budget, unfinished)
-        while waiting_work.is_due:
-            self._publishing.retry()
-            self._pump(budget, unfinished)
+        deadline = 0.0 if self._stopwatch is None else self._stopwatch() + PUMPING_S
+        has_time = self._pump(budget, unfinished, deadline)
+        while has_time and (self._opened or waiting_work.is_due):
+            opened, self._opened = self._opened, []
+            for window in opened:
+                window.reconsider()
+            if waiting_work.is_due:
+                self._publishing.retry()
+            has_time = self._pump(budget, unfinished, deadline)
         for queue in unfinished:
             queue.mark()
         if self._pager is not None:
             self._pager.trim()
         if self._commits.has_changes or self._commits.ledger.has_changes:
-            self._commits.flush()
-        return bool(unfinished)
+            self._commits.flush(now)
+        return bool(unfinished or self._dirty or self._opened)
 
-    def _pump(self, budget: int, unfinished: list[Queue]) -> None:
-        """Pump every queue that something happened to; those that need more turns are listed."""
+    def _pump(self, budget: int, unfinished: list[Queue], deadline: float) -> bool:
+        """Pump the queues that something happened to; those that need more turns are listed.
+
+        Return False if the time for it is over: what is left is dirty in the next turn, too.
+        """
         now = self._clock.now
         wall_ms = self._clock.wall_ms
         if self._publishing.fanned is not None:
             self._publishing.fan_out(now)
         dirty = self._dirty
+        host = self._hosts[0]
         while dirty:
-            queue = dirty.pop()
+            queue = dirty.popleft()
+            if host.outdated and queue in host.outdated:
+                host.renew(queue)
             if queue.pump(now, wall_ms, budget):
                 unfinished.append(queue)
             elif queue.next_deadline(now, wall_ms):
                 self._timed.add(queue)
             if self._pager is not None:
                 self._pager.serve(queue)
+            if self._stopwatch is not None and dirty and self._stopwatch() >= deadline:
+                return False
+        return True
 
     def mark_due(self, latest: float) -> float:
         """Mark the queues whose time has come; return when the next one's comes, or `latest`."""
@@ -119,11 +147,21 @@ class Turns(QueueOwner):
         """Count a failed delivery in the store."""
         self._commits.retried(queue, entry)
 
-    def dead_letter(self, queue: Queue, message: Message, reason: str) -> None:
+    def dead_letter(self, queue: Queue, entry: Entry, reason: str) -> None:
         """Put a dead message into its dead-letter queue; nothing if its own queue has ended."""
         host = next((host for host in self._hosts if host.has(queue)), None)
         if host is not None:
-            self._publishing.dead_letter(host, queue, message, reason)
+            self._publishing.dead_letter(host, queue, entry, reason)
+
+    def rest_dies(self, queue: Queue, group: str, reason: str) -> None:
+        """Take a note: the broker begins the work between dispatches."""
+        self.dying.append((queue, group, reason))
+
+    def parked(self, queue: Queue, group: str, record: ParkRecord) -> None:
+        """Remember a parked group in the store."""
+        host = next((host for host in self._hosts if host.has(queue)), None)
+        if host is not None:
+            host.queue_factory.parked.park(queue.name, group, record)
 
     def freed(self, queue: Queue) -> None:
         """Try the work that waits for room in the queue, between dispatches."""
@@ -136,3 +174,11 @@ class Turns(QueueOwner):
     def put(self, queue: Queue, message: Message) -> None:
         """Put a message of a topic into the queue, as its quota allows."""
         self._publishing.arrivals.put(queue, message)
+
+    def opened(self, window: Window) -> None:
+        """Let a window tell the next of its consumers after this pump."""
+        self._opened.append(window)
+
+    def given_up(self, queue: Queue, waiting: Waiting) -> None:
+        """Delete a delayed message from the store."""
+        self._commits.given_up(queue, waiting)

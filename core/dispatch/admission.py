@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from covey.core.dispatch.lane import Lane
+from covey.core.dispatch.lane import SEIZED, Lane
 from covey.core.dispatch.state import DispatchState
 from covey.core.dispatch.view import View
 from covey.core.events.event import EventKind
@@ -81,7 +81,7 @@ class Admission:
         """
         state = self.state
         head = lane.find_head(state.index)
-        if state.rules.is_selector_strict:
+        if state.rules.is_selector_strict or lane.hold_until == SEIZED:
             return head
         for _ in range(ASIDE_PORTION):
             if head is None or head.state != PENDING or head.message is None:
@@ -114,7 +114,7 @@ class Admission:
             consumer.id
             for consumer in state.consumers.values()
             # One without a view has left and is only waited for.
-            if consumer.view is None or consumer.view in refusing
+            if consumer.view is None or consumer.view in refusing or consumer.is_overdue
         ]
         named = state.strategy.owner(lane.name, frozenset(skip))
         if named:
@@ -123,7 +123,7 @@ class Admission:
 
     def _may_go_on(self, holder: Consumer | None, head: Entry) -> bool:
         """Return True if one that was lent what it holds of a group may take the next, too."""
-        if holder is None or holder.view is None or holder.is_retiring:
+        if holder is None or holder.view is None or holder.is_retiring or holder.is_overdue:
             return False
         return self.admits(holder.view, head)
 

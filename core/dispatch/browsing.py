@@ -62,11 +62,15 @@ class ReadAhead:
 def browse(state: DispatchState, browser: Consumer) -> None:
     """Copy on to a browser while it has credit and the state's budget lasts."""
     index = state.index
-    while state.budget > 0 and browser.is_willing():
+    while state.budget > 0:
+        if not browser.is_willing():
+            browser.window.stall(browser)
+            return
         entry = index.at_or_after(browser.cursor)
         if entry is None:
             if browser.browse_ends:
                 browser.browse_ends = False
+                browser.window.browsing -= 1
                 state.browsers.remove(browser)
                 browser.browse_ended()
             return

@@ -23,12 +23,13 @@ from typing import Final
 
 from covey.core.dispatch.browsing import browse
 from covey.core.dispatch.lane import READY, Lane
+from covey.core.dispatch.level import NOTHING
 from covey.core.dispatch.membership import Membership
 from covey.core.dispatch.placement import Placement
 from covey.core.dispatch.state import DispatchState
 from covey.core.dispatch.ungrouped import Ungrouped
 from covey.core.dispatch.view import View
-from covey.core.events.event import DELIVER, EventKind
+from covey.core.events.event import EventKind
 from covey.core.model.consumer import Consumer
 from covey.core.model.entry import ACQUIRED, FIRST, Entry
 
@@ -56,8 +57,25 @@ class Dispatch:
     def offer(self, consumer: Consumer) -> None:
         """Give a consumer that can take something its places in the lines."""
         view = consumer.view
-        if view is None or not consumer.is_willing():
+        if view is None:
             return
+        if not consumer.is_willing():
+            consumer.window.stall(consumer)
+            return
+        self._give_places(view, consumer)
+        self.state.show_best(consumer)
+
+    def admit(self, consumer: Consumer) -> None:
+        """Give a new consumer its places, be its window open or not.
+
+        It loses them again when there is a message that it cannot take. So of the many queues that
+        a wide subscription reads, those without a message have nothing to do when it opens.
+        """
+        if consumer.view is not None:
+            self._give_places(consumer.view, consumer)
+            self.state.show_best(consumer)
+
+    def _give_places(self, view: View, consumer: Consumer) -> None:
         if not consumer.is_retiring:
             if consumer.places[0] == 0:
                 self._join_lane_line(view, consumer)
@@ -67,7 +85,6 @@ class Dispatch:
                     consumer.served = max(consumer.served, view.ungrouped_line.floor)
                 self.place += 1
                 view.ungrouped_line.push(consumer, consumer.served, consumer.id, self.place)
-        self.state.show_best(consumer)
 
     def reline(self, consumer: Consumer) -> None:
         """Move a consumer up the lane line: it owns fewer groups than before."""
@@ -80,6 +97,10 @@ class Dispatch:
         state.budget = budget
         if state.stale:
             self._ask_stale()
+        if state.lightened:
+            lightened, state.lightened = state.lightened, {}
+            for consumer in lightened:
+                self.reline(consumer)
         if state.browsers:
             self._show_first()
         view = state.default_view
@@ -88,7 +109,7 @@ class Dispatch:
                 goes_on = self._step()
             elif not state.hot:
                 goes_on = self._pump_ungrouped(view)
-            elif view.todo or view.back or view.lower:
+            elif view.todo or view.back or view.lower or view.unread != NOTHING:
                 goes_on = self._step()
             else:
                 goes_on = self._pump_hot(view)
@@ -97,6 +118,8 @@ class Dispatch:
         if state.budget > 0:
             for browser in list(state.browsers):
                 browse(state, browser)
+        if state.is_unread and not state.has_selectors and view.is_read:
+            state.is_unread = False
         return state.budget <= 0 or bool(state.stale)
 
     def _show_first(self) -> None:
@@ -135,7 +158,7 @@ class Dispatch:
         """Deliver ungrouped entries of the only view, the common case in one tight loop."""
         line = view.ungrouped_line
         state = self.state
-        while state.budget > 0 and (view.todo or view.back or view.lower):
+        while state.budget > 0 and (view.todo or view.back or view.lower or view.unread != NOTHING):
             consumer = line.best()
             if consumer is None:
                 return False
@@ -165,7 +188,7 @@ class Dispatch:
             target = entry.lane.target
             assert target is not None
             self._deliver_head(entry, target)
-            if view.free or view.todo:
+            if view.free or view.todo or view.unread != NOTHING:
                 return True
         return False
 
@@ -178,12 +201,12 @@ class Dispatch:
         for view in state.views:
             if not view.members:
                 continue
-            consumer = view.lane_line.best() if view.free else None
+            consumer = self._best_owner(view) if view.free else None
             if consumer is not None:
                 entry = view.best_free(state.index)
                 if entry is not None and _is_better(entry, consumer, best, taker):
                     best, taker, source = entry, consumer, view
-            has_ungrouped = view.todo or view.back or view.lower
+            has_ungrouped = view.todo or view.back or view.lower or view.unread != NOTHING
             consumer = view.ungrouped_line.best() if has_ungrouped else None
             if consumer is not None:
                 entry = self.ungrouped.best(view)
@@ -281,8 +304,8 @@ class Dispatch:
             window.size -= entry.size
         consumer.delivered += 1
         state = self.state
-        if state.events is not None:
-            state.record(DELIVER, entry.lane.name, consumer.id, entry.seq)
+        if state.is_watched:
+            state.handed_over(entry, consumer)
         if consumer.is_presettled:
             consumer.deliver(entry)
             queue = consumer.queue
@@ -292,10 +315,29 @@ class Dispatch:
             consumer.unsettled[entry.seq] = entry
             consumer.deliver(entry)
 
+    def _best_owner(self, view: View) -> Consumer | None:
+        """Return whose turn it is to get a group that nobody owns.
+
+        A consumer that got groups back which it had owned before has more than its place says.
+        """
+        line = view.lane_line
+        consumer = line.best()
+        if not self.state.strategy.is_sticky or self.state.rules.counts_idle:
+            return consumer
+        while consumer is not None and consumer.line_load != len(consumer.lanes):
+            self._join_lane_line(view, consumer)
+            consumer = line.best()
+        return consumer
+
     def _join_lane_line(self, view: View, consumer: Consumer) -> None:
         self.place += 1
-        load = self.state.strategy.load(consumer.id) / consumer.weight
-        view.lane_line.push(consumer, load, consumer.last_assigned, self.place)
+        state = self.state
+        if state.rules.counts_idle or not state.strategy.is_sticky:
+            load = state.strategy.load(consumer.id)
+        else:
+            load = len(consumer.lanes)
+            consumer.line_load = load
+        view.lane_line.push(consumer, load / consumer.weight, consumer.last_assigned, self.place)
 
     def _tell_evictions(self) -> None:
         state = self.state

@@ -86,6 +86,25 @@ class Index:
             at += 1
         return None
 
+    def page_from(self, seq: int) -> tuple[list[Entry], int]:
+        """Return the entries of the next page that has some at `seq` or above.
+
+        With them comes the number to go on from, -1 if these were the last.
+        """
+        at = bisect_left(self._order, seq >> PAGE_BITS)
+        while at < len(self._order):
+            number = self._order[at]
+            at += 1
+            page = self._pages.get(number)
+            if page is None or not page.live:
+                continue
+            first = seq & PAGE_MASK if number == seq >> PAGE_BITS else 0
+            found = [entry for entry in page.places[first:] if entry is not None]
+            if found:
+                is_last = at >= len(self._order)
+                return found, -1 if is_last else (number + 1) << PAGE_BITS
+        return [], -1
+
     def __iter__(self) -> Iterator[Entry]:
         """Walk all entries in order. The index must not change meanwhile."""
         for number in self._order:
@@ -94,6 +113,15 @@ class Index:
                 for entry in page.places:
                     if entry is not None:
                         yield entry
+
+    def take_page(self) -> list[Entry]:
+        """Take the entries of one page out, the newest first; none if there are no more."""
+        while self._order:
+            page = self._pages.pop(self._order.pop(), None)
+            if page is not None and page.live:
+                self.count -= page.live
+                return [entry for entry in page.places if entry is not None]
+        return []
 
     def _new_page(self, number: int) -> IndexPage:
         newest = self._order[-1] if self._order else -1

@@ -43,6 +43,7 @@ HELD: Final = 4
 
 WHERE_NAMES: Final = ("idle", "open", "ready", "draining", "held")
 PARKED: Final = "parked"  # why a lane waits that was set aside
+SEIZED: Final = 1e18  # held until this time: an operator's command works on it
 
 
 class Lane:
@@ -145,6 +146,20 @@ class Lane:
                 self.last = None
         elif self.back is not None:
             heappop(self.back)
+
+    def clear(self) -> None:
+        """Let go of all entries: the queue is gone."""
+        self.first = self.last = self.head = None
+        self.back = None
+
+    def first_living(self) -> Entry | None:
+        """Return the first of the line that is not gone, dropping dead places before it."""
+        entry = self.first
+        while entry is not None and entry.state > STORING:
+            self.pop(entry)
+            self.dead = max(0, self.dead - 1)
+            entry = self.first
+        return entry
 
     def relink(self) -> None:
         """Drop every dead entry of the FIFO at once: done when most of it is dead."""

@@ -6,6 +6,9 @@ the highest first. A message is taken from the first level that has one. Within 
 that of the sequence numbers, for returned messages too.
 
     todo    entries this view has not looked at yet, in order
+    unread  the number from which on the index has entries that come behind those in `todo`;
+            NOTHING if all are there. After a change of views everything is to be looked at anew,
+            and a backlog may be long: it is read a page at a time, as far as somebody wants it
     cursor  the highest number looked at; never moves back (a returned message below it goes
             into `back`, which is tested again, so nothing is skipped and nothing seen twice)
 """
@@ -13,7 +16,6 @@ that of the sequence numbers, for returned messages too.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from heapq import heapify, heappop
 from typing import TYPE_CHECKING, Final
 
@@ -22,23 +24,36 @@ from covey.core.model.entry import GONE, PENDING, Entry
 if TYPE_CHECKING:
     from covey.core.dispatch.index import Index
 
+NOTHING: Final = -1  # of the index is unread
 MIDDLE: Final = 5  # AMQP 0-10, which Qpid's priorities follow, shares out 0..9 around it
 
 
 class Level:
     """One view's way through the ungrouped entries of one priority."""
 
-    __slots__ = ("back", "checked", "cursor", "todo")
+    __slots__ = ("back", "checked", "cursor", "todo", "unread")
 
     def __init__(self) -> None:
         self.todo: deque[Entry] = deque()
         self.cursor = 0
         self.checked: Entry | None = None  # the head of `todo`, once it was found to match
         self.back: list[int] = []
+        self.unread = NOTHING
 
     def is_waiting(self) -> bool:
-        """Return True if the next one could go but for its body, which is being read."""
-        return bool(self.todo) and self.todo[0].state == PENDING
+        """Return True if the next one could go but for its body, or has yet to be found."""
+        if not self.todo:
+            return self.unread != NOTHING
+        return self.todo[0].state == PENDING
+
+    def read_on(self, index: Index, rank: int) -> int:
+        """Put the next page of the index behind `todo`; return how many entries it had."""
+        entries, self.unread = index.page_from(self.unread)
+        for entry in entries:
+            lane = entry.lane
+            if not lane.is_grouped and lane.rank == rank and entry.state != GONE:
+                self.todo.append(entry)
+        return len(entries)
 
     def first_usable(self) -> Entry | None:
         """Return the next one if it can go and nothing came back; nobody may have a selector."""
@@ -67,9 +82,10 @@ class Level:
         self.back = [entry.seq for entry in found if entry is not None and entry.state == PENDING]
         heapify(self.back)
 
-    def restart(self, entries: Iterable[Entry]) -> None:
-        """Look at these entries anew: the set of views changed."""
-        self.todo = deque(entries)
+    def restart(self, unread: int) -> None:
+        """Look at all entries from a number on anew: the set of views changed."""
+        self.todo = deque()
+        self.unread = unread
         self.cursor = 0
         self.checked = None
         self.back = []

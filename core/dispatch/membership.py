@@ -8,6 +8,10 @@ The order of steps in `leave` matters, and nothing is dispatched in between:
 3. Its lanes are unbound.
 4. Each touched lane is resolved.
 
+A consumer that held a message for too long (`core.dispatch.deadlines`) is suspended. For the
+strategy it has left, so its groups go elsewhere as each of them drains. It is still there, with
+what else it holds. It joins the strategy again as soon as it settles something.
+
 A new distinct selector costs O(backlog): every view looks at the ungrouped entries again, and every
 lane is asked again. That work goes through `stale` and the pump's budget in portions.
 
@@ -26,7 +30,10 @@ whose return is waited for, do not.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from covey.core.dispatch.lane import Lane
+from covey.core.dispatch.level import NOTHING
 from covey.core.dispatch.placement import Placement
 from covey.core.dispatch.rules import GroupRules
 from covey.core.dispatch.state import DispatchState
@@ -34,7 +41,7 @@ from covey.core.dispatch.view import View
 from covey.core.errors import RefusedError
 from covey.core.events.event import EventKind
 from covey.core.model.consumer import Consumer
-from covey.core.model.entry import ASIDE, GONE, PENDING, Entry
+from covey.core.model.entry import ASIDE, PENDING, Entry
 
 
 class Membership:
@@ -51,9 +58,10 @@ class Membership:
         """Take a consumer in: its view, the strategy, then the lanes this may move."""
         state = self.state
         self._enter_view(consumer)
+        self._give_deadline(consumer)
         state.consumers[consumer.id] = consumer
         consumer.joined_at = state.now
-        state.record(EventKind.JOIN, "", consumer.id, 0)
+        state.record(EventKind.JOIN, _asks_for(consumer), consumer.id, 0)
         if state.strategy.joined(consumer.id, consumer.weight):
             self.ask_all()
         before = self._absent_like(consumer)
@@ -63,11 +71,13 @@ class Membership:
     def leave(self, consumer: Consumer) -> list[Entry]:
         """Let a consumer go; return its unsettled entries, which are the caller's to put back."""
         state = self.state
-        consumer.is_gone = True
-        returned = sorted(consumer.unsettled.values(), key=_by_number)
+        consumer.is_gone = consumer.is_barred = True
+        state.deadlines.left(consumer)
+        returned = [consumer.unsettled[seq] for seq in sorted(consumer.unsettled)]
         consumer.unsettled.clear()
         state.record(EventKind.LEAVE, "", consumer.id, 0)
-        if state.rules.sticky_return_s and consumer.client_id and not consumer.is_retiring:
+        returns = not consumer.is_retiring and not consumer.is_overdue
+        if state.rules.sticky_return_s and consumer.client_id and returns:
             self.absent.append(consumer)
             self.absent_until[consumer.id] = state.now + state.rules.sticky_return_s
             self._leave_view(consumer)
@@ -75,33 +85,59 @@ class Membership:
         self._forget(consumer)
         return returned
 
-    def settle_lanes(self, consumer: Consumer, returned: list[Entry]) -> None:
+    def settling_lanes(self, consumer: Consumer, touched: dict[Lane, None]) -> Iterator[int]:
         """Resolve what the leaver owned or held, once its entries are back in their lanes."""
         placement = self.placement
-        touched = dict.fromkeys(entry.lane for entry in returned if entry.lane.is_grouped)
         for lane in touched:
             # Only a lane that really held its messages is drained now.
             if lane.unsettled == 0:
                 lane.holder = None
                 if lane.owner is consumer and self.state.strategy.drained(lane.name):
                     placement.bind(lane, None)
+            yield 1
         for lane in list(consumer.lanes):
             touched[lane] = None
             if consumer.id not in self.absent_until:
                 placement.bind(lane, None)
+            yield 1
         for lane in touched:
-            placement.resolve(lane)
+            if self.state.lanes.get(lane.name) is lane:
+                placement.resolve(lane)
+            yield 1
         if self.state.has_selectors:
             self.ask_all()  # a lane draining towards the leaver, or lent to it, is in no list
 
     def retire(self, consumer: Consumer) -> None:
         """Give the consumer no new groups; what it owns stays until it is empty."""
         consumer.is_retiring = True
+        self.state.record(EventKind.RETIRE, "", consumer.id, 0)
         self.state.strategy.left(consumer.id)
         consumer.places = [0, 0]
         if consumer.is_exclusive:
             self.views_changed()  # what it will not take any more falls to the others
         self.ask_all()
+
+    def suspend(self, consumer: Consumer) -> None:
+        """Give a consumer nothing, and its groups to others as they drain."""
+        state = self.state
+        consumer.is_overdue = consumer.is_barred = True
+        state.strategy.left(consumer.id)
+        consumer.places = [0, 0]
+        if consumer.is_exclusive:
+            self.views_changed()  # what only it could take falls to the others
+        elif state.has_selectors:
+            self.ask_all()  # a lane that was lent to it is in no list
+        else:
+            state.stale.extend(consumer.lanes)
+
+    def resume(self, consumer: Consumer) -> None:
+        """Let a consumer that was suspended take part again."""
+        state = self.state
+        consumer.is_overdue = consumer.is_barred = False
+        if consumer.is_exclusive:
+            self.views_changed()
+        if not consumer.is_retiring and state.strategy.rejoined(consumer.id, consumer.weight):
+            self.ask_all()
 
     def end_absences(self) -> None:
         """Let go of those who did not return in time."""
@@ -111,13 +147,18 @@ class Membership:
                 self.absent.remove(consumer)
                 del self.absent_until[consumer.id]
                 self._forget(consumer)
-                self.settle_lanes(consumer, [])
+                for _ in self.settling_lanes(consumer, {}):
+                    pass
 
     def follow(self, rules: GroupRules) -> None:
         """Go by other rules: what held a group may hold it no more."""
         state = self.state
         before = state.rules
         state.rules = rules
+        if rules.delivery_deadline_s != before.delivery_deadline_s:
+            for consumer in state.consumers.values():
+                self._give_deadline(consumer)
+                state.deadlines.restart(consumer, state.now)
         if rules.is_selector_strict != before.is_selector_strict:
             self.views_changed()  # what was set aside holds its group, or the other way round
         elif rules != before:
@@ -138,6 +179,14 @@ class Membership:
             if lane.owner is not None:  # else it is asked once there is a head to give out
                 self.placement.ask(lane)
             self.placement.resolve(lane)
+
+    def _give_deadline(self, consumer: Consumer) -> None:
+        """Let a consumer hold a message for as long as it asked for, or as its queue says."""
+        asked = consumer.deadline_asked
+        deadline_s = self.state.rules.delivery_deadline_s if asked < 0 else asked
+        consumer.deadline_s = 0.0 if consumer.is_presettled else deadline_s
+        if consumer.deadline_s:
+            self.state.watch()
 
     def _forget(self, consumer: Consumer) -> None:
         self.state.consumers.pop(consumer.id, None)
@@ -211,12 +260,12 @@ class Membership:
         """Show everything to everybody again: what was tested was tested for other views."""
         state = self.state
         state.has_selectors = len(state.views) > 1
+        state.is_unread = state.index.count > 0
         exclusive = [view for view in state.views if _is_exclusive(view)]
         exclusive.sort(key=_by_preference)
         self.placement.admission.exclusives = exclusive
-        ungrouped = [entry for entry in state.index if _is_open_ungrouped(entry)]
         for view in state.views:
-            view.restart_all(ungrouped)
+            view.restart_all(0 if state.is_unread else NOTHING)
             view.free.clear()
         state.hot.clear()  # each lane is listed again when it is asked: nothing goes by old views
         for consumer in state.consumers.values():
@@ -239,22 +288,15 @@ class Membership:
         self.placement.resolve(lane)
 
 
-def _by_number(entry: Entry) -> int:
-    return entry.seq
-
-
 def _is_exclusive(view: View) -> bool:
-    return view.exclusive is not None and not view.exclusive.is_retiring
+    consumer = view.exclusive
+    return consumer is not None and not consumer.is_retiring and not consumer.is_overdue
 
 
 def _by_preference(view: View) -> tuple[int, int]:
     consumer = view.exclusive
     assert consumer is not None
     return (-consumer.priority, consumer.id)
-
-
-def _is_open_ungrouped(entry: Entry) -> bool:
-    return not entry.lane.is_grouped and entry.state != GONE
 
 
 class Start:
@@ -297,3 +339,13 @@ class Start:
     def _present(self) -> int:
         state = self.state
         return len(state.consumers) - len(self.membership.absent) + len(state.browsers)
+
+
+def _asks_for(consumer: Consumer) -> str:
+    """Say what of a consumer may move groups between others and itself."""
+    asked = "" if consumer.selector is None else "selector"
+    if consumer.priority:
+        asked += " priority"
+    if consumer.is_exclusive:
+        asked += " exclusive"
+    return asked.strip()

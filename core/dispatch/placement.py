@@ -20,7 +20,7 @@ from heapq import heappush
 from typing import Final
 
 from covey.core.dispatch.admission import Admission
-from covey.core.dispatch.lane import DRAINING, HELD, IDLE, OPEN, PARKED, READY, Lane
+from covey.core.dispatch.lane import DRAINING, HELD, IDLE, OPEN, PARKED, READY, SEIZED, Lane
 from covey.core.dispatch.state import DispatchState
 from covey.core.events.event import ASSIGN, REVOKE, EventKind
 from covey.core.model.consumer import Consumer
@@ -123,7 +123,7 @@ class Placement:
         """Ask the strategy whose group this is, and bind it. Does not resolve."""
         state = self.state
         owner = lane.owner
-        if owner is not None and owner.is_retiring and not owner.is_gone:
+        if owner is not None and owner.is_retiring and not owner.is_barred:
             return  # a retiring consumer keeps what it has until it is empty
         named = state.strategy.owner(lane.name)
         asked = state.consumers.get(named) if named else None
@@ -139,6 +139,8 @@ class Placement:
             return
         if owner is not None:
             owner.lanes.discard(lane)
+            if len(owner.lanes) < owner.line_load:
+                state.lightened[owner] = None
             if state.events is not None:
                 state.record(REVOKE, lane.name, owner.id, 0)
             if owner.wants_revoked and not owner.is_gone:
@@ -150,6 +152,21 @@ class Placement:
             lane.owned_since = state.now
             if state.events is not None:
                 state.record(ASSIGN, lane.name, consumer.id, 0)
+
+    def seize(self, lane: Lane) -> None:
+        """Hand out nothing of a lane until it is released: a command works on it."""
+        lane.hold_until = SEIZED
+        self.resolve(lane)
+
+    def is_seized(self, lane: Lane) -> bool:
+        """Return True if a command works on the lane."""
+        return lane.hold_until == SEIZED
+
+    def release(self, lane: Lane) -> None:
+        """Let a lane go on, if it is still there."""
+        lane.hold_until = 0.0
+        if self.state.lanes.get(lane.name) is lane:
+            self.resolve(lane)
 
     def dropped(self, entry: Entry) -> None:
         """Called when a pending entry is gone without having been delivered."""
@@ -202,6 +219,8 @@ class Placement:
             return "its next message is being written to the store"
         if head.message is None:
             return UNREAD
+        if lane.hold_until == SEIZED:
+            return "an operator's command works on its messages"
         if lane.hold_until > self.state.now:
             return "waiting before the next try of a failed message"
         if rules.unsettled_max and lane.unsettled >= rules.unsettled_max:
@@ -243,6 +262,8 @@ class Placement:
             # owner gets no notice.
             owner.lanes.discard(lane)
             lane.owner = None
+            if len(owner.lanes) < owner.line_load:
+                state.lightened[owner] = None
             if state.events is not None:
                 state.record(REVOKE, lane.name, owner.id, 0)
         if lane.is_parked and lane.name in state.parked:

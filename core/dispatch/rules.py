@@ -23,6 +23,12 @@ class GroupRules:
     consumers_before_dispatch: int = 0
     time_before_dispatch_s: float = 0.0
     forget_idle_s: float = 0.0
+    rebalance_after_s: float = 0.0  # of itself, after a consumer has joined; 0 = never
+    rebalance_rate: int = 100  # groups a second
+    spill_after_s: float = 0.0  # a group leaves an owner that has no credit; 0 = never
+    counts_idle: bool = False  # a consumer's share has groups without messages in it
+    delivery_deadline_s: float = 0.0  # longest time a consumer holds a message; 0 = no limit
+    ends_late_connections: bool = False  # whoever holds one for longer is disconnected
     is_selector_strict: bool = False  # a head no selector admits blocks its group
     is_round_robin: bool = True
     tells_first: bool = True  # mark the first message of each ownership
@@ -39,6 +45,12 @@ def rules_of(settings: QueueSettings) -> GroupRules:
         consumers_before_dispatch=groups.consumers_before_dispatch,
         time_before_dispatch_s=groups.time_before_dispatch_ms / 1000,
         forget_idle_s=groups.forget_idle_s,
+        rebalance_after_s=groups.rebalance_after_s,
+        rebalance_rate=groups.rebalance_rate,
+        spill_after_s=groups.spill_after_ms / 1000,
+        counts_idle=groups.count_idle_groups,
+        delivery_deadline_s=settings.delivery_deadline_s,
+        ends_late_connections=settings.deadline_action == "disconnect",
         is_selector_strict=groups.selector_order == "strict",
         is_round_robin=settings.round_robin,
         tells_first=groups.first_for_consumer,

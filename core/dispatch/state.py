@@ -17,22 +17,36 @@ target can. Of the heads that a willing consumer kept, the oldest is in `hot`.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Final
 
+from covey.core.dispatch.deadlines import Deadlines
 from covey.core.dispatch.index import Index
 from covey.core.dispatch.lane import OPEN, READY, Lane
 from covey.core.dispatch.level import Level
 from covey.core.dispatch.rules import GroupRules
 from covey.core.dispatch.view import View
 from covey.core.events.audit import Audit
-from covey.core.events.event import KIND_NAMES, EventKind, QueueEvents
+from covey.core.events.event import DELIVER, KIND_NAMES, EventKind, QueueEvents
 from covey.core.model.consumer import Consumer
 from covey.core.model.entry import Entry
 from covey.groups.strategy import GroupStrategy
 
 VOID_SPARED: Final = 64  # void places in a heap that are not worth a rebuild
 INTRODUCED_MAX: Final = 8192  # then all are forgotten, and some told twice: under 1 MB
+
+
+@dataclass(frozen=True, slots=True)
+class ParkRecord:
+    """Who parked a group, when, in milliseconds since the epoch, and why."""
+
+    by: str = ""
+    at_ms: int = 0
+    why: str = ""
+
+
+NOT_SAID: Final = ParkRecord()
 
 
 class DispatchState:
@@ -44,11 +58,15 @@ class DispatchState:
         self.rules = rules
         self.use(strategy)
         self.events: QueueEvents | None = None
+        self.deadlines = Deadlines()
+        self.has_deadlines = False  # some consumer has one, or had
+        self.is_watched = False  # events or deadlines want to hear of each delivery
         self.now = 0.0
         self.wall_ms = 0  # the time of day, which expiry is told in
         self.index = Index()
         self.lanes: dict[str, Lane] = {}
-        self.parked: set[str] = set()  # groups an operator parked: they wait though empty
+        # Groups that were parked by command: they wait though empty.
+        self.parked: dict[str, ParkRecord] = {}
         self.unread: dict[Lane, None] = {}  # lanes whose head has its body in the store
         self.ungrouped = Lane("", is_grouped=False)
         self.levels = [self.ungrouped]  # a priority queue has one for each, highest first
@@ -59,8 +77,11 @@ class DispatchState:
         self.hot: list[int] = []  # heads of READY lanes that are not kept by their target
         self.stale: deque[Lane] = deque()  # lanes to ask the strategy about again
         self.has_selectors = False  # any view but the default one
+        self.is_unread = False  # views have yet to find entries in the index (`level.unread`)
         self.holds: list[tuple[float, int, Lane]] = []  # heap: lanes to look at again at a time
         self.hold_count = 0
+        self.spills: list[tuple[float, int]] = []  # heap: heads that wait for their owner's credit
+        self.lightened: dict[Consumer, None] = {}  # have fewer groups than their place says
         self.budget = 0  # steps left in this pump
 
     def use(self, strategy: GroupStrategy) -> None:
@@ -87,6 +108,18 @@ class DispatchState:
     def report_to(self, events: QueueEvents | None) -> None:
         """Send events to a sink from now on; None: to nobody."""
         self.events = events
+        self.is_watched = self.has_deadlines or events is not None
+
+    def watch(self) -> None:
+        """Time deliveries from now on: a consumer has a deadline."""
+        self.has_deadlines = self.is_watched = True
+
+    def handed_over(self, entry: Entry, consumer: Consumer) -> None:
+        """Note a delivery, for the events and for its deadline."""
+        if self.events is not None:
+            self.events.record(DELIVER, entry.lane.name, consumer.id, entry.seq)
+        if consumer.deadline_s:
+            self.deadlines.delivered(consumer, entry.seq, self.now)
 
     def record(self, kind: int, group: str, consumer: int, seq: int) -> None:
         """Report an event, if anybody listens."""
@@ -122,6 +155,8 @@ class DispatchState:
             if self._is_ready(consumer, seq):
                 heappush(self.hot, seq)
                 return
+        if ready:
+            consumer.window.stall(consumer)
 
     def list_free(self, view: View, seq: int) -> None:
         """Note the head of an open lane for one view."""
@@ -162,12 +197,12 @@ class DispatchState:
             return heappop(self.holds)[2]
         return None
 
-    def set_parked(self, group: str, *, parked: bool) -> None:
-        """Note that an operator parked a group, or let it go on."""
-        if parked:
-            self.parked.add(group)
+    def set_parked(self, group: str, record: ParkRecord | None) -> None:
+        """Note that a group was parked by command, or (None) let go on."""
+        if record is not None:
+            self.parked[group] = record
         else:
-            self.parked.discard(group)
+            self.parked.pop(group, None)
 
     def take_unread(self, lane: Lane) -> None:
         """Note that the body of a lane's head is being read."""
@@ -182,9 +217,27 @@ class DispatchState:
         if browser in self.browsers:
             self.browsers.remove(browser)
 
+    def await_credit(self, seq: int) -> None:
+        """Look at a head again whose owner has no credit, when it has waited long enough."""
+        heappush(self.spills, (self.now + self.rules.spill_after_s, seq))
+
+    def take_spill(self) -> int:
+        """Return the number of a head that has waited long enough, each once; 0: no more."""
+        if self.spills and self.spills[0][0] <= self.now:
+            return heappop(self.spills)[1]
+        return 0
+
+    def spill(self, group: str, consumer: int) -> None:
+        """Give a group to another consumer, under a ring until it is empty."""
+        self.strategy.spill(group, consumer)
+        self.wants_presence = True  # the strategy has to hear of its end
+
     def _keep_ready(self, consumer: Consumer, seq: int) -> None:
         ready = consumer.ready
         heappush(ready, seq)
+        consumer.window.stall(consumer)
+        if self.rules.spill_after_s:
+            self.await_credit(seq)
         # Any lane may be lent to it where selectors are in play, else only its own are here.
         living = len(self.lanes) if self.has_selectors else len(consumer.lanes)
         if len(ready) > 2 * living + VOID_SPARED:

@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from typing import Final
 
 from covey.core.dispatch.admission import Admission
-from covey.core.dispatch.level import Level
+from covey.core.dispatch.level import NOTHING, Level
 from covey.core.dispatch.state import DispatchState
 from covey.core.dispatch.view import View
 from covey.core.model.entry import PENDING, STORING, Entry
@@ -35,7 +35,9 @@ class Ungrouped:
         rank = entry.lane.rank
         for view in self.state.views:
             if view.members:
-                view.level(rank).todo.append(entry)
+                level = view.level(rank)
+                if level.unread == NOTHING:
+                    level.todo.append(entry)  # else it is found when the index is read on
         self.trim()
 
     def trim(self) -> None:
@@ -76,6 +78,9 @@ class Ungrouped:
         else:
             heappop(level.back)
 
+    def _rank_of(self, view: View, level: Level) -> int:
+        return 0 if level is view else view.lower.index(level) + 1
+
     def _best_lower(self, view: View) -> Entry | None:
         """Return the next one of a priority queue whose highest level has none."""
         above: Level = view
@@ -93,7 +98,14 @@ class Ungrouped:
         state = self.state
         todo = level.todo
         entry: Entry | None = None
-        while todo:
+        while todo or level.unread != NOTHING:
+            if not todo:
+                found = level.read_on(state.index, self._rank_of(view, level))
+                if not todo:
+                    state.budget -= 1 + found // 8  # a look costs far less than a test does
+                    if state.budget <= 0:
+                        break
+                continue
             first = todo[0]
             if first.state == PENDING and first.message is not None:
                 if not state.has_selectors or level.checked is first:

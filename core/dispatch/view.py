@@ -30,7 +30,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, Final
 
 from covey.core.dispatch.lane import OPEN
-from covey.core.dispatch.level import Level
+from covey.core.dispatch.level import NOTHING, Level
 from covey.core.model.entry import Entry
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ class Line:
                 if consumer.is_willing():
                     return consumer
                 consumer.places[self.slot] = 0
+                consumer.window.stall(consumer)
             heappop(heap)
         return None
 
@@ -160,10 +161,12 @@ class View(Level):
         """Return all of them, the highest first."""
         return [self, *self.lower]
 
-    def restart_all(self, entries: list[Entry]) -> None:
-        """Look at all ungrouped entries anew, each in its level."""
-        if not self.lower:
-            self.restart(entries)
-            return
-        for rank, level in enumerate(self.levels()):
-            level.restart([entry for entry in entries if entry.lane.rank == rank])
+    def restart_all(self, unread: int) -> None:
+        """Look at all ungrouped entries from a number on anew, each in its level."""
+        for level in self.levels():
+            level.restart(unread)
+
+    @property
+    def is_read(self) -> bool:
+        """Return True if all ungrouped entries are in `todo` or were looked at."""
+        return self.unread == NOTHING and all([each.unread == NOTHING for each in self.lower])

@@ -2,6 +2,7 @@
 
 Read `virtual_host` first. `queue_factory` makes and ends queues; `topic`, `feed` and `audience`
 are how topics reach their subscribers; `subscription` is one client's wish to read, durable or
-not; `access` says what a session must be allowed, `temporary` whose a temporary destination is.
-Imports `storage`, `queue` and what is below them.
+not; `attachment` is how it comes to its destinations and leaves them; `access` says what a session
+must be allowed, `temporary` whose a temporary destination is. Imports `storage`, `queue`
+and what is below them.
 """

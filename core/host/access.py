@@ -132,6 +132,19 @@ def check_connection(
         )
 
 
+def check_patterns(
+    count: int, destinations: tuple[Destination, ...], limits: BrokerSettings
+) -> None:
+    """Raise RefusedError if these are too many patterns, with those that are subscribed to."""
+    count += sum([each.is_pattern for each in destinations])
+    if count > limits.pattern_subscriptions_max:
+        raise RefusedError(
+            f"there are {limits.pattern_subscriptions_max} subscriptions by pattern already,"
+            " the most that pattern_subscriptions_max allows",
+            "limit",
+        )
+
+
 def check_subscription(session: Session, name: str, limits: BrokerSettings) -> None:
     """Raise RefusedError if the session has this subscription, or enough of them."""
     if name in session.subscriptions:

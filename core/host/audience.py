@@ -3,8 +3,8 @@
 A pattern may mean a hundred thousand topics, most of which nobody uses at the moment. So nothing
 is done for them when somebody subscribes. A topic *meets* its new listeners when it is used next,
 before it takes a message. Listeners are numbered as they come (`newest`), and a topic knows up to
-which number it has met them. Only topics with a retained message meet a newcomer at once, since
-that message is the first it is to hear.
+which number it has met them. Only topics with a retained message meet a newcomer soon (`introduce`,
+in portions), since that message is the first it is to hear.
 
 No pattern means a connection's own temporary topics. A user does not hear what it may not read. The
 rules that count are those that hold when the topic meets the listener.
@@ -61,7 +61,12 @@ class Audience:
         """Let a subscription hear every topic that its pattern means."""
         self._subscriptions.add(pattern, subscription)
         self.newest += 1
-        for topic in self._retaining(pattern):
+
+    def introduce(self, subscription: Subscription, topic: Topic, pattern: Pattern) -> None:
+        """Let a newcomer hear what a topic retains, if its pattern means that topic."""
+        if topic.retained is None or topic.name.startswith(TEMPORARY_ROOT):
+            return
+        if pattern.matches(topic.name):
             self._admit(subscription, topic)
 
     def discard(self, subscription: Subscription, pattern: Pattern) -> None:
@@ -79,11 +84,10 @@ class Audience:
         """Let it hear no more of them."""
         self._durables.discard(pattern, durable)
 
-    def forget_expired(self) -> None:
-        """Let topics forget what they retained if its time is over."""
-        for topic in list(self.retaining):
-            if topic.retained is not None and self._clock.has_passed(topic.retained.expires_ms):
-                topic.forget_retained()
+    def forget_if_expired(self, topic: Topic) -> None:
+        """Let a topic forget what it retained if its time is over."""
+        if topic.retained is not None and self._clock.has_passed(topic.retained.expires_ms):
+            topic.forget_retained()
 
     def _admit(self, subscription: Subscription, topic: Topic) -> None:
         if topic not in subscription.topics and subscription.may_read(Kind.TOPIC, topic.name):

@@ -19,6 +19,7 @@ to wait for the store if the queue does.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from covey.core.clock import Clock
@@ -85,7 +86,7 @@ class Feed(Source):
         self.waited_for_by: list[Session] = []  # producers, once for each message they are ahead
         self.topics: dict[Topic, None] = {}  # its subscription's
         consumer.queue = self
-        consumer.window.consumers.append(consumer)
+        consumer.window.consumers[consumer] = None
 
     def take(self, fan: Fan) -> None:
         """Take messages of a topic: all at once if nothing stands in the way of any."""
@@ -124,6 +125,7 @@ class Feed(Source):
             self._hand_over(self._entry(message, lane))
             return
         self.waiting.append(self._entry(message, lane))
+        consumer.window.stall(consumer)
         self.size += message.size + ENTRY_COST
         if self.size > self.buffer_size:
             self.is_over = True
@@ -141,6 +143,8 @@ class Feed(Source):
             self.size -= entry.size + ENTRY_COST
             if not self.clock.has_passed(entry.expires_ms):
                 self._hand_over(entry)
+        if self.waiting:
+            consumer.window.stall(consumer)
         if self.is_over and self.size <= self.buffer_size // 2:
             self._keep_up()
 
@@ -167,17 +171,17 @@ class Feed(Source):
         entry.state = GONE
         entry.message = None
 
-    def leave(self, consumer: Consumer, now: float, *, counted: bool = True) -> None:
+    def leaving(self, consumer: Consumer, now: float, *, counted: bool = True) -> Iterator[int]:
         """End: a topic keeps nothing for a subscriber that went."""
-        consumer.is_gone = True
+        consumer.is_gone = consumer.is_barred = True
         consumer.queue = None
-        if consumer in consumer.window.consumers:
-            consumer.window.consumers.remove(consumer)
+        consumer.window.leave(consumer)
         consumer.unsettled.clear()
         self.waiting.clear()
         self.size = 0
         if self.is_over:
             self._keep_up()
+        yield 1
 
     def _keep_up(self) -> None:
         """Let the producers that waited for this subscriber go on."""
@@ -199,6 +203,7 @@ class Feed(Source):
                 break
             place += 1
         self.waiting.insert(place, entry)
+        self.consumer.window.stall(self.consumer)
         self.size += entry.size + ENTRY_COST
 
     def _hand_over(self, entry: Entry) -> None:

@@ -16,11 +16,12 @@ from typing import Final
 from covey.config.queues import QueueSettings
 from covey.core.clock import Clock
 from covey.core.events.event import EventSink
+from covey.core.host.parked_groups import ParkedGroups
 from covey.core.naming.destination import TEMPORARY_ROOT
 from covey.core.naming.policies import Policies
 from covey.core.queue.counters import Counters
 from covey.core.queue.owner import QueueOwner
-from covey.core.queue.policy import key_of, strategy_of
+from covey.core.queue.policy import key_of, park, strategy_of
 from covey.core.queue.queue import Queue
 from covey.core.storage.ledger import Ledger
 
@@ -72,6 +73,7 @@ class QueueFactory:
         self.gone = Counters()  # what happened on queues that have ended
         self.events: EventSink | None = None
         self.ledger = ledger
+        self.parked = ParkedGroups(host_id, ledger)
         self._owner = owner
         self._host_id = host_id
         self._clock = clock
@@ -88,14 +90,17 @@ class QueueFactory:
         self.report(queue)
         if self.ledger is not None:
             self.ledger.open(self._host_id, kind, queue)
+        for group, record in self.parked.of(name).items():
+            park(queue, group, self._clock.now, parked=True, record=record)
         return queue
 
     def report(self, queue: Queue) -> None:
         """Let a queue tell its events to whoever hears them now."""
-        queue.state.report_to(None if self.events is None else self.events.of_queue(queue.name))
+        queue.report_to(None if self.events is None else self.events.of_queue(queue.name))
 
     def end(self, queue: Queue, reason: str) -> None:
         """Let go of a queue that is in use no more; the store is told by whoever ends it."""
+        queue.is_ended = True
         self._remember(queue)
         queue.timers.delayed.clear()  # the store forgets the whole queue
         for consumer in [*queue.state.consumers.values(), *queue.state.browsers]:

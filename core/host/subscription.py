@@ -15,11 +15,12 @@ decides. A subscription may shut out what one client publishes itself (no-local)
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from covey.core.clock import Clock
 from covey.core.host.feed import Binding, Feed
 from covey.core.host.topic import Topic
+from covey.core.jobs.job import Steps
 from covey.core.model.consumer import Consumer, Window
 from covey.core.model.entry import Entry, Outcome
 from covey.core.naming.destination import Destination, Kind
@@ -30,6 +31,9 @@ from covey.core.selector import Selector
 
 if TYPE_CHECKING:
     from covey.core.session import Session
+
+
+HELD_LOOKED_AT: Final = 1000  # consumers: how much is held need not be known to the last
 
 
 class Subscription:
@@ -83,21 +87,30 @@ class Subscription:
         self._named.append(topic)
         topic.named += 1
 
-    def detach(self, now: float, *, counted: bool) -> None:
-        """Let go of every queue and topic; what was held returns."""
+    @property
+    def held(self) -> int:
+        """Return about how much there is to let go of."""
+        unsettled = sum([len(each.unsettled) for each in self.consumers[:HELD_LOOKED_AT]])
+        return len(self.topics) + len(self.consumers) + unsettled
+
+    def detaching(self, now: float, *, counted: bool) -> Steps:
+        """Let go of every queue and topic, step by step; what was held returns."""
+        self.window.is_paused = True  # from now on it gets nothing
         for topic in self._named:
             topic.named -= 1
         self._named.clear()
-        for topic in self.topics:
+        for topic in list(self.topics):
             if self.feed is not None:
                 topic.forget(self.feed)
-        self.topics.clear()
+            self.topics.pop(topic, None)
+            yield 1
         self._queues.clear()
         consumers, self.consumers = self.consumers, []
         for consumer in consumers:
             source = consumer.queue
             if source is not None:
-                source.leave(consumer, now, counted=counted)
+                yield from source.leaving(consumer, now, counted=counted)
+            yield 1
 
 
 def settle(entry: Entry, outcome: Outcome, now: float, reason: str = "") -> None:

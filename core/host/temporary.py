@@ -133,13 +133,3 @@ def check_readable(session: Session, destination: Destination, broker_id: str) -
         raise RefusedError(
             f"{destination.name} can be read by the connection that made it, no other", "denied"
         )
-
-
-def delete_temporaries(session: Session) -> None:
-    """End the temporary destinations of a connection that goes."""
-    host = session.host
-    for destination in session.temporary:
-        if destination.kind is Kind.TOPIC:
-            host.delete_topic(destination.name)
-        elif destination.name in host.queues:
-            host.delete_queue(destination.name, "its connection is gone")

@@ -6,30 +6,74 @@ matches, and swept away when they are empty and unused (`auto_delete_after_s`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from covey.config.queues import QueueSettings
 from covey.config.settings import VirtualHostSettings
 from covey.core.clock import Clock
 from covey.core.errors import RefusedError
 from covey.core.events.event import EventKind, EventSink
+from covey.core.host.attachment import Sweep, Welcome
 from covey.core.host.audience import Audience
 from covey.core.host.feed import Binding
 from covey.core.host.queue_factory import QueueFactory
 from covey.core.host.senders import Senders
 from covey.core.host.subscription import Durable, Subscription
 from covey.core.host.topic import Topic
+from covey.core.jobs.job import Job, Jobs
 from covey.core.naming.destination import DURABLE_PREFIX, TEMPORARY_ROOT, Destination, Kind
 from covey.core.naming.pattern import Pattern
 from covey.core.naming.pattern_index import PatternIndex
 from covey.core.naming.policies import Policies
 from covey.core.queue.owner import QueueOwner
+from covey.core.queue.policy import change_policy, key_of
+from covey.core.queue.purge import Disposal
 from covey.core.queue.queue import Queue
 from covey.core.storage.ledger import Ledger
 from covey.core.storage.store import DURABLE, QUEUE
 
-# Listeners told at a time that topics were swept away: some hundredths of a second.
-LET_GO_MAX = 100_000
+TOPIC_UNUSED_S: Final = QueueSettings().auto_delete_after_s
+
+
+class Made:
+    """Who has made how many of the destinations of one kind, since the start."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._maker: dict[str, str] = {}  # by the destination's name
+        self._counts: dict[str, int] = {}  # by the user's
+
+    def check(self, count: int, maker: str, most: int, own_most: int) -> None:
+        """Raise RefusedError if one more is one too many, in all or for its maker.
+
+        What the broker itself makes (a start, a dead-letter queue) is never refused.
+        """
+        if maker and count >= most:
+            raise RefusedError(
+                f"there are {count} {self.kind} already, the most that {self.kind}_max allows",
+                "limit",
+            )
+        if maker and self._counts.get(maker, 0) >= own_most:
+            raise RefusedError(
+                f"user {maker} has made {own_most} {self.kind} already, the most that"
+                f" {self.kind}_per_user_max allows",
+                "limit",
+            )
+
+    def add(self, name: str, maker: str) -> None:
+        """Count a destination for its maker; "" is the broker itself."""
+        if maker:
+            self._maker[name] = maker
+            self._counts[maker] = self._counts.get(maker, 0) + 1
+
+    def discard(self, name: str) -> None:
+        """Count it no more."""
+        maker = self._maker.pop(name, "")
+        if maker:
+            self._counts[maker] -= 1
+            if not self._counts[maker]:
+                del self._counts[maker]
 
 
 class VirtualHost:
@@ -42,10 +86,18 @@ class VirtualHost:
         clock: Clock,
         owner: QueueOwner,
         ledger: Ledger | None = None,
+        jobs: Jobs | None = None,
     ) -> None:
         """Begin with nothing; its queues belong to the owner, the ledger is the store's."""
+        self.jobs = jobs
+        self.sweeping: Sweep | None = None
+        self.made_queues = Made("queues")
+        self.made_topics = Made("topics")
+        self.patterns = 0  # subscriptions by pattern
+        self.outdated: dict[Queue, None] = {}  # queues that have yet to take the policy of a reload
+        self.notes: list[str] = []  # what the last reload could not change, and why
         self.id = settings.id
-        self.host_names = frozenset([name.lower() for name in settings.host_names])
+        self.rename(settings.host_names)
         self.clock = clock
         self.policies = policies
         self.queues: dict[str, Queue] = {}
@@ -69,32 +121,51 @@ class VirtualHost:
         """Return the store's book, if there is a store."""
         return self.queue_factory.ledger
 
+    def rename(self, host_names: Iterable[str]) -> None:
+        """Let clients name it so from now on."""
+        self.host_names = frozenset([name.lower() for name in host_names])
+
     def apply(self, policies: Policies) -> None:
         """Let new policies hold for what is made from now on."""
         self.policies = self.audience.policies = self.queue_factory.policies = policies
 
-    def queue(self, name: str, settings: QueueSettings | None = None) -> Queue:
-        """Return the queue, made now if there is none; the policy of its name if none is given."""
+    def queue(self, name: str, settings: QueueSettings | None = None, maker: str = "") -> Queue:
+        """Return the queue, made now if there is none; the policy of its name if none is given.
+
+        It counts for the user who makes it, if one is named.
+        """
         known = self.queues.get(name)
         if known is not None:
+            if self.outdated and known in self.outdated:
+                self.renew(known)
             return known
+        limits = self.policies.broker
+        self.made_queues.check(
+            len(self.queues), maker, limits.queues_max, limits.queues_per_user_max
+        )
         queue = self.queue_factory.begin(name, settings or self.policies.queue(name), QUEUE)
+        self.made_queues.add(name, maker)
         self.queues[name] = queue
         self.mirror(queue)
         # Temporary queues are their connection's alone: no pattern means them.
         if not name.startswith(TEMPORARY_ROOT):
-            for subscription in self.queue_patterns.matching(name):
-                if subscription.may_read(Kind.QUEUE, name):
-                    subscription.attach(queue, self.now)
+            found = self.queue_patterns.matching(name)
+            if found:
+                self._begin(Welcome(queue, list(found)))
         return queue
 
-    def topic(self, name: str) -> Topic:
+    def topic(self, name: str, maker: str = "") -> Topic:
         """Return the topic, made now if there is none; whoever means it by a pattern hears it."""
         known = self.topics.get(name)
         if known is not None:
             if known.met != self.audience.newest:
                 self.audience.meet(known)
             return known
+        limits = self.policies.broker
+        self.made_topics.check(
+            len(self.topics), maker, limits.topics_max, limits.topics_per_user_max
+        )
+        self.made_topics.add(name, maker)
         topic = Topic(name, self.policies.broker.topic_batch, self.audience.retaining)
         topic.touched_at = self.now
         self.topics[name] = topic
@@ -153,7 +224,8 @@ class VirtualHost:
         durable = self.durable(name)
         self.unbind(durable)
         del self.durables[name]
-        self.queue_factory.end(durable.queue, f"durable subscription {name} was destroyed")
+        self.queue_factory.parked.forget(durable.queue.name)
+        self._end(durable.queue, f"durable subscription {name} was destroyed")
         if self.ledger is not None:
             self.ledger.unbind(self.id, durable)
 
@@ -190,44 +262,60 @@ class VirtualHost:
         durable.unlisten()
 
     def subscribe(self, subscription: Subscription, destination: Destination) -> None:
-        """Let a subscription read from a destination, or from all that match it."""
+        """Let a subscription read from one destination, which is no pattern."""
         name = destination.name
-        if destination.is_pattern:
-            self._subscribe_pattern(subscription, destination)
-        elif destination.kind is Kind.QUEUE:
-            subscription.attach(self.queue(name), self.now)
+        if destination.kind is Kind.QUEUE:
+            maker = subscription.session.identity.name
+            subscription.attach(self.queue(name, maker=maker), self.now)
         elif destination.kind is Kind.TOPIC:
-            topic = self.topic(name)
+            topic = self.topic(name, subscription.session.identity.name)
             subscription.keep(topic)
             self.audience.listen(subscription, topic)
         else:
             subscription.attach(self.durable(name).queue, self.now)
 
-    def unsubscribe(self, subscription: Subscription, *, counted: bool) -> None:
-        """Let a subscription go."""
+    def forget_patterns(self, subscription: Subscription) -> None:
+        """Let a subscription hear of no more destinations: it is about to end."""
         for pattern in subscription.patterns:
             self.queue_patterns.discard(pattern, subscription)
             self.audience.discard(subscription, pattern)
+        self.patterns -= len(subscription.patterns)
         subscription.patterns.clear()
-        subscription.detach(self.now, counted=counted)
+        subscription.window.is_paused = True  # and it gets nothing more
+
+    def _begin(self, job: Job) -> None:
+        """Do a job of the broker's own; all of it at once where nobody does portions."""
+        if self.jobs is not None:
+            self.jobs.begin(job)
+        else:
+            for _ in job.steps():
+                pass
+            job.finish()
 
     def delete_queue(self, name: str, reason: str) -> None:
         """Remove a queue with all it holds, and tell who sends to it."""
+        self.queue_factory.parked.forget(name)
         self._remove_queue(name, reason)
         self.senders.tell(name, reason)
 
     def _remove_queue(self, name: str, reason: str) -> None:
         queue = self.queues.pop(name)
+        self.made_queues.discard(name)
         self.declared.discard(name)
         mirror = self.topics.get(name)
         if mirror is not None:
             for binding in [binding for binding in mirror.bindings if binding.queue is queue]:
                 mirror.stop_filling(binding)
-        self.queue_factory.end(queue, reason)
+        self._end(queue, reason)
         queue.state.record(EventKind.DELETE, "", 0, 0)
         if self.ledger is not None:
             self.ledger.close(self.id, QUEUE, queue)
             queue.mark()  # the pager counts it no more
+
+    def _end(self, queue: Queue, reason: str) -> None:
+        self.queue_factory.end(queue, reason)
+        if queue.state.index.count:
+            self._begin(Disposal(queue))
 
     def declare(self, queue: Queue) -> None:
         """Keep a queue, with the policy it has now, until somebody deletes it."""
@@ -238,30 +326,77 @@ class VirtualHost:
     def delete_topic(self, name: str) -> None:
         """Forget a topic and what it retained; its subscribers hear it again when it is used."""
         topic = self.topics.pop(name, None)
+        self.made_topics.discard(name)
         if topic is not None:
             self.published_gone += topic.published
             self.delivered_gone += topic.delivered
             topic.forget_retained()
 
-    def sweep(self) -> None:
-        """Remove what is empty, unused and was not declared."""
-        for name, queue in list(self.queues.items()):
-            patience = queue.settings.auto_delete_after_s
-            if patience and name not in self.declared and _is_idle(queue):
-                if self.now - queue.touched_at >= patience:
-                    self._remove_queue(name, "unused")
-        self._sweep_topics(self.now - QueueSettings().auto_delete_after_s)
+    def delete_temporary(self, destination: Destination) -> None:
+        """End a temporary destination of a connection that goes."""
+        if destination.kind is Kind.TOPIC:
+            self.delete_topic(destination.name)
+        elif destination.name in self.queues:
+            self.delete_queue(destination.name, "its connection is gone")
 
-    def _sweep_topics(self, unused_since: float) -> None:
-        self.audience.forget_expired()
-        budget = LET_GO_MAX
-        for name, topic in list(self.topics.items()):
-            if topic.touched_at > unused_since or topic.named or topic.retained is not None:
-                continue
-            if budget > 0 and (not topic.audience or self.mirror_of(name) is None):
-                budget -= topic.audience
-                topic.let_go()
-                self.delete_topic(name)
+    def sweep(self) -> None:
+        """Remove what is empty, unused and was not declared, unless that is under way."""
+        if self.sweeping is None or self.sweeping.is_over:
+            self.sweeping = Sweep(self)
+            self._begin(self.sweeping)
+
+    def remove_if_unused(self, name: str) -> None:
+        """Remove a queue that nobody has used for as long as its policy has patience."""
+        queue = self.queues.get(name)
+        if queue is None or name in self.declared:
+            return
+        patience = queue.settings.auto_delete_after_s
+        if patience and self.now - queue.touched_at >= patience and _is_idle(queue):
+            self._remove_queue(name, "unused")
+
+    def remove_topic_if_unused(self, name: str) -> int:
+        """Forget a topic that nobody has used for a while; return how many listeners it had."""
+        topic = self.topics.get(name)
+        unused_since = self.now - TOPIC_UNUSED_S
+        if topic is None or topic.touched_at > unused_since or topic.named:
+            return 0
+        if topic.retained is not None or (topic.audience and self.mirror_of(name) is not None):
+            return 0
+        audience = topic.audience
+        topic.let_go()
+        self.delete_topic(name)
+        return audience
+
+    # Other policies.
+
+    def outdate(self) -> None:
+        """Have every queue take the policy that holds now, when it is next touched."""
+        self.notes = []
+        self.outdated = dict.fromkeys(self.all_queues())
+        for queue in self.outdated:
+            queue.takes_all = False  # so that nothing gets in past `queue`
+
+    def renew(self, queue: Queue) -> None:
+        """Let a queue take the policy that holds now; what stands against it is kept in `notes`."""
+        self.outdated.pop(queue, None)
+        limits = self.policies.broker
+        queue.membership.selectors_max = limits.selectors_per_queue_max
+        queue.discipline.key = key_of(queue.settings, queue.state.strategy, limits)
+        settings = self._wanted(queue)
+        try:
+            if settings.mirrored != queue.settings.mirrored:
+                raise RefusedError(f"queue {queue.name}: mirrored is fixed once it exists")
+            if settings != queue.settings:
+                change_policy(queue, settings, limits, self.now)
+        except RefusedError as error:
+            self.notes.append(error.text)
+        queue.choose_way()
+
+    def _wanted(self, queue: Queue) -> QueueSettings:
+        """Return the policy that a queue should have; a declared one's is its own."""
+        if self.queues.get(queue.name) is not queue:
+            return self.policies.durable(queue.name.removeprefix(DURABLE_PREFIX))
+        return queue.settings if queue.name in self.declared else self.policies.queue(queue.name)
 
     def report_to(self, events: EventSink | None) -> None:
         """Send the events of all queues, present and future, to a sink."""
@@ -270,20 +405,6 @@ class VirtualHost:
             self.queue_factory.report(queue)
         for durable in self.durables.values():
             self.queue_factory.report(durable.queue)
-
-    def _subscribe_pattern(self, subscription: Subscription, destination: Destination) -> None:
-        pattern = Pattern(destination, descendant_matches_zero=subscription.matches_zero)
-        subscription.patterns.append(pattern)
-        if destination.kind is Kind.TOPIC:
-            self.audience.add(subscription, pattern)
-            return
-        if subscription.is_lasting:
-            self.queue_patterns.add(pattern, subscription)
-        for name, queue in list(self.queues.items()):
-            # None means a connection's own temporary ones.
-            if not name.startswith(TEMPORARY_ROOT) and pattern.matches(name):
-                if subscription.may_read(Kind.QUEUE, name):
-                    subscription.attach(queue, self.now)
 
 
 def _is_idle(queue: Queue) -> bool:

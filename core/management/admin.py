@@ -7,8 +7,10 @@ with a `create` policy, for one). What a declaration causes elsewhere is authori
 
     page, read, trace ...    what there is: `core.management.inspection`
     create / update          queue (by arguments), topic
-    delete                   queue, topic, subscription, connection
-    purge, close_group, rebalance, park, retire     through `core.queue.policy`
+    delete                   queue, topic, subscription, connection, job (which is stopped)
+    the same three           user, permission, policy: set at run time (`core.management.overlay`)
+    close_group, rebalance, park, retire     through `core.queue.policy`
+    purge                    a job (`core.jobs`): whoever asked waits for it, and nobody else
 
 Every verb that changes something is put on record (`core.events.audit`), whatever came of it.
 
@@ -21,34 +23,49 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
+from typing import Final
 
 from covey.config.qpid import DeclareError, changed, declared
 from covey.config.queues import QueueSettings
 from covey.core.broker.broker import Broker
+from covey.core.dispatch.state import ParkRecord
 from covey.core.errors import RefusedError
 from covey.core.events.audit import Cost, OperatorAction, on_record
 from covey.core.host.virtual_host import VirtualHost
+from covey.core.jobs.job import Job
 from covey.core.management import describe
 from covey.core.management.declaration import authorise_caused
 from covey.core.management.describe import Attributes
 from covey.core.management.inspection import Inspection, canonical
+from covey.core.management.overlay import FILE, KINDS, PERMISSION, USER, overlay_of
 from covey.core.management.settings_check import dead_letter_flaw
 from covey.core.naming.destination import Destination, Kind
 from covey.core.queue import policy as commands
+from covey.core.queue.balance import plan
 from covey.core.queue.policy import change_policy
+from covey.core.queue.purge import Purge
 from covey.core.queue.queue import Queue
-from covey.core.security.users import Identity, Verb, authorise
+from covey.core.security.users import ADMIN, Identity, Verb, authorise, denied
+from covey.core.session import Session
+
+PARK_REASON_MAX: Final = 1024  # characters
 
 
 class Admin(Inspection):
     """Management of one virtual host, on behalf of somebody."""
 
     def __init__(
-        self, broker: Broker, host: VirtualHost, identity: Identity, protocol: str = ""
+        self,
+        broker: Broker,
+        host: VirtualHost,
+        identity: Identity,
+        protocol: str = "",
+        session: Session | None = None,
     ) -> None:
-        """Act for somebody who came in by a protocol."""
+        """Act for somebody who came in by a protocol; answers to the session wait for jobs."""
         super().__init__(broker, host, identity)
         self.protocol = protocol
+        self.session = session
 
     # Making and changing.
 
@@ -60,7 +77,9 @@ class Admin(Inspection):
     def create(
         self, type_name: str, name: str, arguments: Mapping[str, object], now: float
     ) -> Attributes:
-        """Make a queue or a topic."""
+        """Make a queue or a topic, or set a user, a permission or a policy."""
+        if type_name in KINDS:
+            return self._set(type_name, name, arguments, now, is_new=True)
         with self.acting("declare", type_name, name):
             self.check_manage(type_name, name)
             if type_name == "queue":
@@ -70,12 +89,14 @@ class Admin(Inspection):
             name = canonical(Kind.TOPIC, name)
             if name in self.host.topics:
                 raise RefusedError(f"topic {name} exists already", "exists")
-            return describe.topic(self.host.topic(name))
+            return describe.topic(self.host.topic(name, self.identity.name))
 
     def update(
         self, type_name: str, name: str, arguments: Mapping[str, object], now: float
     ) -> Attributes:
         """Change some arguments of a queue while it works; the others stay, None removes one."""
+        if type_name in KINDS:
+            return self._set(type_name, name, arguments, now, is_new=False)
         with self.acting("change", type_name, name):
             self.check_manage(type_name, name)
             if type_name != "queue":
@@ -103,7 +124,7 @@ class Admin(Inspection):
         if_unused: bool = False,
     ) -> None:
         """Remove a thing; `if_empty` and `if_unused` refuse to lose messages or consumers."""
-        action = "close" if type_name == "connection" else "delete"
+        action = {"connection": "close", "job": "stop"}.get(type_name, "delete")
         with self.acting(action, type_name, name) as cost:
             self.check_manage(type_name, name)
             self.broker.turn(now)
@@ -118,6 +139,11 @@ class Admin(Inspection):
                 self.host.delete_durable(name)
             elif type_name == "connection":
                 self.catalogue.session(name).kick(f"closed by {self.identity.name}")
+            elif type_name == "job":
+                self._stop(self.catalogue.job(name))
+            elif type_name in KINDS:
+                self._check_admin(type_name)
+                overlay_of(self.broker).remove(type_name, name, now)
             else:
                 raise RefusedError(f"a {type_name} cannot be deleted", "invalid")
 
@@ -135,13 +161,16 @@ class Admin(Inspection):
 
     # Operating.
 
-    def purge(self, name: str, now: float) -> int:
-        """Drop every message nobody has acquired, delayed ones too; return how many."""
+    def purge(self, name: str, now: float) -> Purge:
+        """Drop every message nobody has acquired, delayed ones too; the job counts them."""
         with self.acting("purge", "queue", name) as cost:
             self.check_manage("queue", name)
-            queue = self.backlog(name)
-            cost.count = commands.purge(queue, now) + self.broker.commits.give_up(queue)
-            return cost.count
+            self.broker.turn(now)
+            purge = Purge(self.backlog(name), session=self.session)
+            cost.is_told_later = True
+            purge.then(lambda: cost.tell(purge.count))
+            self.broker.jobs.begin(purge)
+            return purge
 
     def close_group(self, name: str, group: str, now: float) -> bool:
         """Take a group from its owner once its messages are settled."""
@@ -149,20 +178,43 @@ class Admin(Inspection):
             self.check_manage("queue", name)
             return commands.close_group(self.backlog(name), group, now)
 
-    def rebalance(self, name: str, now: float) -> None:
-        """Share out a queue's groups anew, each as it drains."""
+    def rebalance(self, name: str, now: float) -> int:
+        """Share out a queue's groups anew, each as it drains; return how many move."""
         with self.acting("rebalance", "queue", name):
             self.check_manage("queue", name)
-            commands.rebalance(self.backlog(name), now)
+            return commands.rebalance(self.backlog(name), now)
 
-    def park(self, name: str, group: str, now: float, *, parked: bool) -> None:
-        """Stop one group, or let it go on; raises RefusedError if it has no message."""
+    def rebalance_plan(self, name: str) -> list[Attributes]:
+        """Tell which groups a rebalance would move, from whom to whom."""
+        self.check_manage("queue", name)
+        return [
+            {
+                "group": lane.name,
+                "from": step.unit.owner.id,
+                "to": step.target.id,
+                "messages": lane.count,
+                "unsettled": lane.unsettled,
+            }
+            for step in plan(self.backlog(name))
+            for lane in step.unit.lanes
+        ]
+
+    def park(self, name: str, group: str, now: float, *, parked: bool, reason: str = "") -> None:
+        """Stop one group, or let it go on, also over a restart; it may have no message."""
         with self.acting("park" if parked else "unpark", "group", name, group):
             self.check_manage("queue", name)
+            if not group:
+                raise RefusedError("which group is not said", "invalid")
+            if len(reason) > PARK_REASON_MAX:
+                raise RefusedError(f"a reason has {PARK_REASON_MAX} characters at most", "invalid")
+            self.broker.turn(now)
             queue = self.backlog(name)
-            if not commands.park(queue, group, now, parked=parked):
-                text = f"queue {queue.name} has no message of group {group}"
-                raise RefusedError(text, "not-found")
+            record = ParkRecord(self.identity.name, self.broker.clock.wall_ms, reason)
+            commands.park(queue, group, now, parked=parked, record=record)
+            if parked:
+                self.host.queue_factory.parked.park(queue.name, group, record)
+            else:
+                self.host.queue_factory.parked.unpark(queue.name, group)
 
     def retire(self, name: str, consumer_id: int, now: float) -> None:
         """Give a consumer no new groups: a rolling deploy empties it in peace."""
@@ -206,7 +258,8 @@ class Admin(Inspection):
         self.broker.turn(now)
         if name in host.queues:
             raise RefusedError(f"queue {name} exists already", "exists")
-        queue = host.queue(name, self._declared(name, arguments, host.policies.queue(name)))
+        settings = self._declared(name, arguments, host.policies.queue(name))
+        queue = host.queue(name, settings, self.identity.name)
         host.declare(queue)
         return queue
 
@@ -230,6 +283,36 @@ class Admin(Inspection):
         given = (base, self.host.policies.queue(name))
         authorise_caused(self.identity, self.host, name, settings, given)
         return settings
+
+    def _stop(self, job: Job) -> None:
+        """Do no more of a job that an operator began; what is done stays done."""
+        if not job.is_stoppable:
+            raise RefusedError(f"{job.verb} of {job.target} cannot be stopped half-way", "conflict")
+        self.broker.jobs.stop(job)
+
+    def _set(
+        self, kind: str, name: str, fields: Mapping[str, object], now: float, *, is_new: bool
+    ) -> Attributes:
+        """Set a user, a permission or a policy, from now on and over restarts."""
+        with self.acting("declare" if is_new else "change", kind, name):
+            self.check_manage(kind)
+            self._check_admin(kind)
+            overlay = overlay_of(self.broker)
+            known = {str(row["name"]): row for row in overlay.describe(kind)}
+            if is_new and known.get(name, {}).get("origin", FILE) != FILE:
+                raise RefusedError(f"{kind} {name} exists already", "exists")
+            if not is_new and name not in known:
+                raise RefusedError(f"there is no {kind} {name}", "not-found")
+            if is_new and kind == USER and "password" not in fields:
+                raise RefusedError(f"user {name} needs a password", "invalid")
+            self.broker.turn(now)
+            overlay.put(kind, name, fields, now)
+            return self.catalogue.read(kind, name, now)
+
+    def _check_admin(self, kind: str) -> None:
+        """Who gives rights must have all of them, or could give them to himself."""
+        if kind in (USER, PERMISSION) and not self.identity.has_role(ADMIN):
+            raise denied(self.identity, Verb.MANAGE, f"{kind}s")
 
     def _delete_topic(self, name: str, *, if_unused: bool) -> None:
         if name not in self.host.topics:

@@ -10,7 +10,7 @@ only what is on the page is described.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from heapq import nlargest
 from itertools import islice
@@ -19,8 +19,10 @@ from covey.core.broker.broker import Broker
 from covey.core.dispatch.lane import Lane
 from covey.core.errors import RefusedError
 from covey.core.host.virtual_host import VirtualHost
+from covey.core.jobs.job import Job
 from covey.core.management import describe
 from covey.core.management.describe import ATTRIBUTES, Attributes
+from covey.core.management.overlay import KINDS, overlay_of
 from covey.core.management.waiting import longest_waits, urgency
 from covey.core.model.consumer import Consumer
 from covey.core.queue.queue import Queue
@@ -44,6 +46,13 @@ class Catalogue:
         """Describe some things of one type, all without a count; return how many there are, too."""
         if type_name == "group":
             return groups(self.queues(), now, start, count)
+        host = self.host
+        if type_name == "queue":
+            shown = _slice(host.queues, start, count)
+            return [describe.queue(host.queues[name], host) for name in shown], len(host.queues)
+        if type_name == "topic":
+            shown = _slice(host.topics, start, count)
+            return [describe.topic(host.topic(name)) for name in shown], len(host.topics)
         return _page(self._describers(type_name, now), start, count)
 
     def blocked(
@@ -59,36 +68,39 @@ class Catalogue:
         host = self.host
         if type_name == "broker":
             return [partial(describe.broker, self.broker, host)]
-        if type_name == "queue":
-            return [partial(describe.queue, queue, host) for queue in host.queues.values()]
-        if type_name == "topic":
-            return [partial(self._topic, name) for name in host.topics]
         if type_name == "subscription":
             return [partial(describe.subscription, durable) for durable in host.durables.values()]
         if type_name == "connection":
             return [partial(describe.connection, session, now) for session in self.sessions()]
         if type_name == "consumer":
             return [partial(_describe, consumer) for consumer in self._consumers()]
+        if type_name == "job":
+            return [partial(describe.job, job, now) for job in self.jobs()]
+        if type_name in KINDS:
+            return [partial(dict, row) for row in overlay_of(self.broker).describe(type_name)]
         raise RefusedError(
             f"there is no type {type_name}; there are {', '.join(ATTRIBUTES)}", "invalid"
         )
 
-    def _topic(self, name: str) -> Attributes:
-        return describe.topic(self.host.topic(name))
-
     def read(self, type_name: str, name: str, now: float) -> Attributes:
         """Describe one thing; raises RefusedError if there is none of that name."""
-        for entity in self.entities(type_name, now):
-            if entity["name"] == name:
-                return entity
+        host = self.host
+        if type_name == "queue" and name in host.queues:
+            return describe.queue(host.queues[name], host)
+        if type_name == "topic" and name in host.topics:
+            return describe.topic(host.topic(name))
+        if type_name == "subscription" and name in host.durables:
+            return describe.subscription(host.durables[name])
+        if type_name not in ("queue", "topic", "subscription", "group"):
+            for describer in self._describers(type_name, now):
+                entity = describer()
+                if entity["name"] == name:
+                    return entity
         raise RefusedError(f"there is no {type_name} {name}", "not-found")
 
     def group(self, queue: Queue, group: str, now: float) -> Attributes:
-        """Describe one group of a queue; raises RefusedError if it has no message."""
-        lane = queue.state.lanes.get(group)
-        if lane is None:
-            raise RefusedError(f"queue {queue.name} has no message of group {group}", "not-found")
-        return describe.group(queue, lane, now)
+        """Describe one group of a queue; one without messages is idle."""
+        return describe.group(queue, queue.state.lanes.get(group) or Lane(group), now)
 
     def queue(self, name: str) -> Queue:
         """Return a queue that exists."""
@@ -103,6 +115,18 @@ class Catalogue:
             if str(session.id) == name:
                 return session
         raise RefusedError(f"there is no connection {name}", "not-found")
+
+    def jobs(self) -> list[Job]:
+        """Return the jobs for clients and operators of this host, and the broker's own."""
+        running = self.broker.jobs.running()
+        return [job for job in running if job.session is None or job.session.host is self.host]
+
+    def job(self, name: str) -> Job:
+        """Return a job that is under way."""
+        for job in self.jobs():
+            if str(job.number) == name:
+                return job
+        raise RefusedError(f"there is no job {name}", "not-found")
 
     def sessions(self) -> list[Session]:
         """Return the sessions of all connections."""
@@ -151,6 +175,17 @@ def waiting_groups(
     return described([(queue, lane) for (_, lane), queue in shown], now), total
 
 
+def parked_groups(
+    queues: Iterable[Queue], now: float, start: int = 0, count: int | None = None
+) -> tuple[list[Attributes], int]:
+    """Describe some of the groups that are parked; return how many are, too."""
+    found = [
+        (queue, lane) for queue in queues for lane in queue.state.lanes.values() if lane.is_parked
+    ]
+    stop = None if count is None else start + count
+    return described(found[start:stop], now), len(found)
+
+
 def described(shown: Sequence[tuple[Queue, Lane]], now: float) -> list[Attributes]:
     """Describe groups of several queues in this order, those of one queue at once."""
     lanes: dict[Queue, list[Lane]] = {}
@@ -178,6 +213,12 @@ def _page(
 ) -> tuple[list[Attributes], int]:
     stop = None if count is None else start + count
     return [describer() for describer in describers[start:stop]], len(describers)
+
+
+def _slice(names: Mapping[str, object], start: int, count: int | None) -> list[str]:
+    """Return some of the names, in the order of the table; skipping is done without Python."""
+    stop = None if count is None else start + count
+    return list(islice(names, start, stop))
 
 
 def _describe(consumer: Consumer) -> Attributes:

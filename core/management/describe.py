@@ -15,13 +15,16 @@ from itertools import islice
 from typing import Final
 
 from covey.config.qpid import arguments_of, options_of
+from covey.config.queues import QueueSettings
 from covey.core.broker.broker import Broker
 from covey.core.broker.trace import TracePage
 from covey.core.dispatch.lane import DRAINING, WHERE_NAMES, Lane
+from covey.core.dispatch.state import NOT_SAID
 from covey.core.events.event import KIND_NAMES
 from covey.core.host.subscription import Durable
 from covey.core.host.topic import Topic
 from covey.core.host.virtual_host import VirtualHost
+from covey.core.jobs.job import Job
 from covey.core.management.waiting import why_waits
 from covey.core.model.consumer import Consumer, Source
 from covey.core.queue.queue import Queue
@@ -37,14 +40,14 @@ Attributes = dict[str, Plain]
 ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     "broker": (
         "name", "type", "host", "hosts", "connections", "queues", "topics", "subscriptions",
-        "messages", "bytes", "auto_create", "alarm", "damages",
+        "messages", "bytes", "auto_create", "alarm", "damages", "build",
     ),
     "queue": (
         "name", "type", "messages", "bytes", "unsettled", "consumers", "browsers", "groups",
         "groups_tracked", "groups_over_size", "strategy", "group_header", "durable", "declared",
         "arguments", "options", "first_seq", "next_seq", "retained_from",
         "restored", "enqueued", "acknowledged", "returned", "expired", "dropped", "dead",
-        "duplicates", "delayed",
+        "duplicates", "delayed", "overdue", "late", "moved", "spilled",
     ),
     "topic": ("name", "type", "subscribers", "published", "delivered", "retained"),
     "subscription": (
@@ -53,7 +56,8 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "group": (
         "name", "type", "queue", "group", "messages", "unsettled", "owner", "owner_name",
-        "owner_client", "owner_connection", "state", "why", "parked", "oldest_seq", "oldest_s",
+        "owner_client", "owner_connection", "state", "why", "parked",
+        "parked_by", "parked_at_ms", "parked_why", "oldest_seq", "oldest_s",
         "owned_s", "blocked_s", "draining_s",
     ),
     "connection": (
@@ -63,7 +67,15 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     "consumer": (
         "name", "type", "id", "source", "link", "client", "connection", "credit", "unsettled",
         "delivered", "groups", "selector", "priority", "browser", "exclusive", "retiring",
+        "overdue", "deadline_s",
     ),
+    "job": (
+        "name", "type", "verb", "target", "user", "connection", "host", "done", "total", "age_s",
+        "waited_for",
+    ),
+    "user": ("name", "type", "roles", "origin"),
+    "permission": ("name", "type", "who", "may", "on", "origin"),
+    "policy": ("name", "type", "settings", "origin"),
 }  # fmt: skip
 
 
@@ -75,7 +87,7 @@ def broker(broker: Broker, host: VirtualHost) -> Attributes:
         "name": broker.limits.id,
         "type": "broker",
         "host": host.id,
-        "hosts": [each.id for each in broker.hosts],
+        "hosts": [each.id for each in broker.settings.virtual_hosts],
         "connections": len(broker.sessions),
         "queues": len(host.queues),
         "topics": len(host.topics),
@@ -85,12 +97,14 @@ def broker(broker: Broker, host: VirtualHost) -> Attributes:
         "auto_create": broker.limits.auto_create,
         "alarm": broker.commits.overload.alarm,
         "damages": broker.damages[:DAMAGES_SHOWN],
+        "build": broker.shared.build,
     }
 
 
 def queue(queue: Queue, host: VirtualHost) -> Attributes:
     """Describe a queue: what it holds, how it was declared, what has happened."""
     state = queue.state
+    declared = _declared(queue.settings)
     counts = queue.counters
     return {
         "name": queue.name,
@@ -104,8 +118,8 @@ def queue(queue: Queue, host: VirtualHost) -> Attributes:
         "group_header": queue.discipline.key.header,
         "durable": queue.is_durable,
         "declared": queue.name in host.declared,
-        "arguments": {key: _plain(value) for key, value in arguments_of(queue.settings).items()},
-        "options": list(options_of(queue.settings)),
+        "arguments": dict(declared.arguments),
+        "options": list(declared.options),
         **_numbers(queue),
         "restored": counts.restored,
         "enqueued": counts.enqueued,
@@ -116,6 +130,10 @@ def queue(queue: Queue, host: VirtualHost) -> Attributes:
         "dead": counts.dead,
         "duplicates": counts.duplicates,
         "delayed": queue.timers.delayed.count,
+        "overdue": counts.overdue,
+        "late": counts.late,
+        "moved": counts.moved,
+        "spilled": counts.spilled,
     }
 
 
@@ -177,6 +195,7 @@ def _group(queue: Queue, lane: Lane, held: int, now: float) -> Attributes:
         numbers.append(lane.head.seq)
     numbers += lane.aside or ()
     oldest = min(numbers, default=0)
+    record = queue.state.parked.get(lane.name, NOT_SAID)
     return {
         "name": f"{queue.name}/{lane.name}",
         "type": "group",
@@ -191,6 +210,9 @@ def _group(queue: Queue, lane: Lane, held: int, now: float) -> Attributes:
         "state": WHERE_NAMES[lane.where],
         "why": why_waits(queue, lane),
         "parked": lane.is_parked,
+        "parked_by": record.by,
+        "parked_at_ms": record.at_ms,
+        "parked_why": record.why,
         "oldest_seq": oldest,
         "oldest_s": queue.ages.age(oldest, now) if oldest else 0.0,
         "owned_s": 0.0 if owner is None else now - lane.owned_since,
@@ -246,6 +268,26 @@ def consumer(consumer: Consumer, source: Source) -> Attributes:
         "browser": consumer.is_browser,
         "exclusive": consumer.is_exclusive,
         "retiring": consumer.is_retiring,
+        "overdue": consumer.is_overdue,
+        "deadline_s": consumer.deadline_s,
+    }
+
+
+def job(job: Job, now: float) -> Attributes:
+    """Describe long work that is under way: what is done, how far, for whom."""
+    session = job.session
+    return {
+        "name": str(job.number),
+        "type": "job",
+        "verb": job.verb,
+        "target": job.target,
+        "user": "" if session is None else session.identity.name,
+        "connection": "" if session is None or not session.id else str(session.id),
+        "host": "" if session is None else session.host.id,
+        "done": job.done,
+        "total": max(job.done, job.total),
+        "age_s": now - job.begun_at,
+        "waited_for": job.is_waited_for,
     }
 
 
@@ -282,6 +324,29 @@ def _numbers(queue: Queue) -> Attributes:
         "next_seq": queue.next_seq,
         "retained_from": queue.retained_from,
     }
+
+
+class Declared:
+    """What a policy's settings are called in a declaration."""
+
+    def __init__(self, settings: QueueSettings) -> None:
+        self.settings = settings
+        self.arguments = {key: _plain(value) for key, value in arguments_of(settings).items()}
+        self.options = list(options_of(settings))
+
+
+DECLARED_MAX: Final = 1000  # policies that are remembered: most queues share a few
+_known: dict[int, Declared] = {}
+
+
+def _declared(settings: QueueSettings) -> Declared:
+    """Return it; worked out once for a policy, not once for each of its queues."""
+    found = _known.get(id(settings))
+    if found is None or found.settings is not settings:
+        if len(_known) >= DECLARED_MAX:
+            _known.clear()
+        found = _known[id(settings)] = Declared(settings)
+    return found
 
 
 def _plain(value: object) -> Plain:

@@ -58,6 +58,7 @@ class Inspection:
         *,
         queue: str = "",
         waiting: bool = False,
+        parked: bool = False,
     ) -> tuple[list[Attributes], int]:
         """Describe some things of one type, or of one type and queue; return how many there are.
 
@@ -65,12 +66,14 @@ class Inspection:
         and connections that wait can be asked for alone.
         """
         if queue and type_name == "group":
-            return self.groups(queue, now, start, count, waiting=waiting)
+            return self.groups(queue, now, start, count, waiting=waiting, parked=parked)
         if queue and type_name == "consumer":
             return self.consumers(queue, start, count)
         if queue:
             raise RefusedError(f"a {type_name} is not of a queue", "invalid")
         self.check_manage(type_name)
+        if parked and type_name == "group":
+            return catalogue.parked_groups(self.catalogue.queues(), now, start, count)
         if waiting and type_name == "connection":
             return self.catalogue.blocked(now, start, count)
         if waiting and type_name == "group":
@@ -78,10 +81,19 @@ class Inspection:
         return self.catalogue.page(type_name, now, start, count)
 
     def groups(
-        self, name: str, now: float, start: int, count: int | None, *, waiting: bool
+        self,
+        name: str,
+        now: float,
+        start: int,
+        count: int | None,
+        *,
+        waiting: bool = False,
+        parked: bool = False,
     ) -> tuple[list[Attributes], int]:
-        """Describe some groups of a queue, or of those that wait; return how many there are."""
+        """Describe some groups of a queue, of those that wait or are parked; tell how many."""
         self.check_manage("queue", name)
+        if parked:
+            return catalogue.parked_groups([self.backlog(name)], now, start, count)
         chosen = catalogue.waiting_groups if waiting else catalogue.groups
         return chosen([self.backlog(name)], now, start, count)
 
@@ -135,6 +147,10 @@ class Inspection:
             else:
                 what = str(Destination(kind, name if kind is Kind.DSUB else canonical(kind, name)))
         authorise(self.identity, Verb.MANAGE, what)
+
+    def place(self, name: str) -> str:
+        """Return what rules call the queue, or the durable subscription, of a name."""
+        return str(self._place(name))
 
     def _place(self, name: str) -> Destination:
         """Return whose messages a name means: a queue's, or a durable subscription's.

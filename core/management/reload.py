@@ -12,87 +12,114 @@ limits, users and permissions hold at once, for open connections as for new ones
 
 from __future__ import annotations
 
-from covey.config.queues import QueueSettings
+from collections.abc import Callable, Sequence
+
 from covey.config.settings import Settings
 from covey.core.broker.broker import Broker
-from covey.core.errors import RefusedError
 from covey.core.host.subscription import Subscription
 from covey.core.host.virtual_host import VirtualHost
-from covey.core.naming.destination import Destination, Kind
+from covey.core.jobs.job import Job, Steps
+from covey.core.naming.destination import DURABLE_PREFIX, Destination, Kind
 from covey.core.naming.policies import Policies
-from covey.core.queue.policy import change_policy, key_of
 from covey.core.queue.queue import Queue
 from covey.core.security.users import may
 from covey.core.session import Session
 
 
-def reconfigure(broker: Broker, settings: Settings, now: float) -> list[str]:
-    """Let the settings hold from now on; return what had to stay as it was, and why.
+def reconfigure(
+    brokers: Sequence[Broker],
+    settings: Settings,
+    now: float,
+    then: Callable[[list[str]], None] | None = None,
+) -> list[str]:
+    """Let the settings hold for all brokers of a process; return what had to stay, and why.
 
+    With very many queues that is not known at once: `then` is called with all of it at the end.
     Raises RefusedError, and changes nothing, if they make no sense.
     """
     policies = Policies(settings)
-    changed_users = broker.users.apply(settings.users, settings.permissions)
+    users = brokers[0].users
+    changed_users = users.apply(settings.users, settings.permissions)
+    users.throttle.failures_max = settings.broker.login_failures_max
+    users.throttle.window_s = settings.broker.login_window_s
+    users.throttle.ban_s = settings.broker.login_ban_s
+    jobs = [_reconfigure(each, settings, policies, changed_users, now) for each in brokers]
+    under_way = [job for job in jobs if not job.is_over]
+
+    def ended() -> None:
+        if then is not None and all(job.is_over for job in jobs):
+            then([note for job in jobs for note in job.broker.host.notes])
+
+    for job in under_way:
+        job.then(ended)
+    if not under_way:
+        ended()
+    return [note for job in jobs for note in job.broker.host.notes]
+
+
+def _reconfigure(
+    broker: Broker,
+    settings: Settings,
+    policies: Policies,
+    changed_users: frozenset[str],
+    now: float,
+) -> Reload:
     broker.turn(now)
     broker.settings = settings
-    broker.limits = settings.broker
+    broker.allow(settings.broker)
     broker.publishing.arrivals.limits = settings.broker
     broker.transactions.limits = settings.broker
-    throttle = broker.users.throttle
-    throttle.failures_max = settings.broker.login_failures_max
-    throttle.window_s = settings.broker.login_window_s
-    throttle.ban_s = settings.broker.login_ban_s
     if broker.commits.pager is not None:
         broker.commits.pager.window_queue = settings.broker.memory_window_queue
         broker.commits.pager.window_total = settings.broker.memory_window_total
-    notes: list[str] = []
-    for host in broker.hosts:
-        host.apply(policies)
-        notes += _change_queues(host, now)
-    for session in list(broker.sessions.values()):
-        _check_session(session, is_changed=session.identity.name in changed_users)
-    _let_go_on(broker)
-    return notes
-
-
-def _let_go_on(broker: Broker) -> None:
-    """Let the new limits be found by whoever waits for the old ones."""
+    broker.host.rename(settings.virtual_host(broker.host.id).host_names)
+    broker.host.apply(policies)
+    broker.host.outdate()
     broker.commits.allow(broker.settings.store)
     broker.rounds.weigh_again()
-    for session in broker.sessions.values():
-        for subscription in session.subscriptions.values():
-            session.host.audience.reconsider(subscription)
-            for consumer in subscription.consumers:
-                consumer.unsettled_max = broker.limits.unsettled_max
+    job = Reload(broker, changed_users)
+    broker.jobs.begin(job)
+    return job
+
+
+class Reload(Job):
+    """Every queue takes its new policy, and every connection is looked at.
+
+    A queue that is touched before its turn comes takes its policy then (`VirtualHost.renew`).
+    """
+
+    def __init__(self, broker: Broker, changed_users: frozenset[str]) -> None:
+        host = broker.host
+        total = len(host.outdated) + len(broker.sessions)
+        super().__init__("reload", f"virtual host {host.id}", None, total)
+        self.broker = broker
+        self.changed_users = changed_users
+
+    def steps(self) -> Steps:
+        """Look at connections first: what somebody may no longer read must not go out."""
+        broker = self.broker
+        sessions = list(broker.sessions.values())
+        for session in sessions:
+            _check_session(session, is_changed=session.identity.name in self.changed_users)
+            yield 1 + sum([len(each.consumers) for each in session.subscriptions.values()])
+        for session in sessions:
+            for subscription in list(session.subscriptions.values()):
+                session.host.audience.reconsider(subscription)
+                yield from self._let_go_on(subscription)
+        host = broker.host
+        while host.outdated:
+            host.renew(next(iter(host.outdated)))
+            yield 1
+
+    def _let_go_on(self, subscription: Subscription) -> Steps:
+        """Let the new limits be found by whoever waits for the old ones."""
+        unsettled_max = self.broker.limits.unsettled_max
+        for consumer in list(subscription.consumers):
+            if consumer.unsettled_max != unsettled_max:
+                consumer.unsettled_max = unsettled_max
                 if consumer.queue is not None:
                     consumer.queue.credit_changed(consumer)
-
-
-def _change_queues(host: VirtualHost, now: float) -> list[str]:
-    notes: list[str] = []
-    limits = host.policies.broker
-    for queue, settings in _wanted(host):
-        queue.membership.selectors_max = limits.selectors_per_queue_max
-        queue.discipline.key = key_of(queue.settings, queue.state.strategy, limits)
-        if settings == queue.settings:
-            continue
-        try:
-            if settings.mirrored != queue.settings.mirrored:
-                raise RefusedError(f"queue {queue.name}: mirrored is fixed once it exists")
-            change_policy(queue, settings, limits, now)
-        except RefusedError as error:
-            notes.append(error.text)
-    return notes
-
-
-def _wanted(host: VirtualHost) -> list[tuple[Queue, QueueSettings]]:
-    """Return the policy each queue should have; a declared one's is its own."""
-    wanted = [
-        (queue, queue.settings if name in host.declared else host.policies.queue(name))
-        for name, queue in host.queues.items()
-    ]
-    durables = host.durables.items()
-    return wanted + [(durable.queue, host.policies.durable(name)) for name, durable in durables]
+            yield 1
 
 
 def _check_session(session: Session, *, is_changed: bool) -> None:
@@ -115,7 +142,7 @@ def _may_go_on(subscription: Subscription) -> bool:
 
 
 def _place(host: VirtualHost, queue: Queue) -> Destination:
-    for durable in host.durables.values():
-        if durable.queue is queue:
-            return Destination(Kind.DSUB, durable.name)
+    durable = host.durables.get(queue.name.removeprefix(DURABLE_PREFIX))
+    if durable is not None and durable.queue is queue:
+        return Destination(Kind.DSUB, durable.name)
     return Destination(Kind.QUEUE, queue.name)

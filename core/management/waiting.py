@@ -22,8 +22,11 @@ NEXT_NUMBER: Final = attrgetter("head.seq")
 def why_waits(queue: Queue, lane: Lane) -> str:
     """Say what has to happen before the group's next message can go."""
     if lane.is_parked:
-        by_command = lane.name in queue.state.parked
-        return PARKED if by_command else f"{PARKED}: its messages failed too often in a row"
+        record = queue.state.parked.get(lane.name)
+        if record is None:
+            return f"{PARKED}: its messages failed too often in a row"
+        by = f"{PARKED} by {record.by}" if record.by else PARKED
+        return f"{by}: {record.why}" if record.why else by
     if lane.where == HELD:
         # Nothing is read from the store for nobody: then that is what it waits for.
         is_unread = lane.head is not None and lane.head.message is None
@@ -100,11 +103,20 @@ def _why_not_begun(queue: Queue) -> str:
 def _why_unwilling(consumer: Consumer) -> str:
     if consumer.is_willing():
         return ""
+    if consumer.is_overdue:
+        return _why_all_overdue([consumer])
     if consumer.window.is_paused:
         return f"{named(consumer)} does not read what was sent to it"
     if len(consumer.unsettled) >= consumer.unsettled_max:
         return f"{named(consumer)} holds {len(consumer.unsettled)} messages, the most it may"
     return f"{named(consumer)} has no credit; it holds {len(consumer.unsettled)} messages"
+
+
+def _why_all_overdue(consumers: list[Consumer]) -> str:
+    if len(consumers) == 1:
+        one = consumers[0]
+        return f"{named(one)} held a message for over {one.deadline_s:g} s, and settles nothing"
+    return f"all {len(consumers)} consumers held messages beyond their deadline, and settle nothing"
 
 
 def _why_untaken(queue: Queue) -> str:
@@ -116,6 +128,9 @@ def _why_untaken(queue: Queue) -> str:
     taking = [each for each in consumers if not each.is_retiring]
     if not taking:
         return f"all {len(consumers)} consumers retire and take no new groups"
+    overdue = [each for each in taking if each.is_overdue]
+    if len(overdue) == len(taking):
+        return _why_all_overdue(overdue)
     if not any(each.is_willing() for each in taking):
         return f"none of {len(taking)} consumers has credit"
     return ""

@@ -8,7 +8,9 @@ share a name.
 
 `Window` holds the two credit windows of the Apollo STOMP manual. Delivery goes on while either is
 above zero, so each may become negative; both stay signed. One STOMP subscription to several queues
-has one window and a consumer in each queue.
+has one window and a consumer in each queue. There may be very many of them, so a window that opens
+tells only those that found it closed when they had something to send (`stalled`), and of these a
+few at a time: the first of them may use up the credit.
 
 `Source` is what a consumer reads from. A queue and a topic subscription's feed both hand out
 entries, take them back settled, and hear when a consumer's credit changed. Protocols settle through
@@ -18,7 +20,7 @@ this seam and need not know which of them it is.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
@@ -35,20 +37,23 @@ if TYPE_CHECKING:
     from covey.core.session import Session
 
 
+TOLD_AT_A_TIME: Final = 32  # consumers that hear that their window has opened
 CREDIT_MAX: Final = 2**53  # far above any real window: sums stay exact integers everywhere
 
 
 class Window:
     """Credit by messages and by content bytes; `is_paused` while the peer's outbox is full."""
 
-    __slots__ = ("consumers", "count", "is_automatic", "is_paused", "size")
+    __slots__ = ("browsing", "consumers", "count", "is_automatic", "is_paused", "size", "stalled")
 
     def __init__(self, count: int, size: int = 0, *, is_automatic: bool = False) -> None:
         self.count = count
         self.size = size
         self.is_automatic = is_automatic  # nobody counts: only a full outbox stops delivery
         self.is_paused = False
-        self.consumers: list[Consumer] = []
+        self.browsing = 0  # consumers that look at what there is, and have not seen the end
+        self.consumers: dict[Consumer, None] = {}  # an ordered set: there may be very many
+        self.stalled: dict[Consumer, None] = {}  # those that have something and found it closed
 
     def is_open(self) -> bool:
         """Return True if another message may be sent."""
@@ -69,12 +74,33 @@ class Window:
             self.reconsider()
 
     def reconsider(self) -> None:
-        """Tell the queues behind this window that it may have opened."""
-        if self.is_open():
-            for consumer in self.consumers:
-                queue = consumer.queue
-                if queue is not None:
-                    queue.credit_changed(consumer)
+        """Tell the queues behind this window that it may have opened, a few at a time."""
+        told = 0
+        while self.stalled and self.is_open():
+            consumer = next(iter(self.stalled))
+            queue = consumer.queue
+            if told == TOLD_AT_A_TIME and queue is not None:
+                queue.tell_later(self)
+                return
+            del self.stalled[consumer]
+            if queue is not None:
+                told += 1
+                queue.credit_changed(consumer)
+
+    def stall(self, consumer: Consumer) -> None:
+        """Note that a consumer has to hear of it when the window opens, if it is closed.
+
+        One that holds all it may hold is offered again when it settles.
+        """
+        if not self.is_open():
+            self.stalled[consumer] = None
+
+    def leave(self, consumer: Consumer) -> None:
+        """Forget a consumer."""
+        self.consumers.pop(consumer, None)
+        if consumer.is_browser and consumer.browse_ends:
+            self.browsing -= 1
+        self.stalled.pop(consumer, None)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -98,6 +124,7 @@ class Consumer(ABC):
         self.priority = 0
         self.weight = 1
         self.unsettled_max = 100_000
+        self.deadline_asked = -1.0  # seconds it may hold a message; below 0: as its queue says
         # Browsers only look: they own nothing and keep a number as their cursor.
         self.is_browser = False
         self.browse_ends = True
@@ -111,11 +138,18 @@ class Consumer(ABC):
         self.lanes: set[Lane] = set()
         self.ready: list[int] = []  # heap: heads only this consumer may take
         self.is_gone = False
+        self.is_overdue = False  # it held a message for too long: it gets none until it settles one
+        self.is_barred = False  # gone or overdue
+        self.deadline_s = 0.0  # how long it may hold a message; 0 = for ever
+        self.clocks: dict[int, float] = {}  # when it got which message, if it has a deadline
+        self.clock_from = 0.0  # when it last settled something
+        self.is_timed = False  # its queue will look at its clocks
         self.is_retiring = False  # keeps its groups until they are empty, takes no new ones
         self.joined_at = 0.0
         self.delivered = 0
         self.served = 0.0  # deliveries per weight, for fairness in the ungrouped line
         self.last_assigned = 0
+        self.line_load = 0  # how many groups it had when it got its place in the lane line
         self.places = [0, 0]  # its valid place in the lane line and the ungrouped line
 
     @abstractmethod
@@ -136,6 +170,12 @@ class Consumer(ABC):
     def cancelled(self, reason: str) -> None:  # noqa: B027 - a test's consumer need not care
         """Called when the queue under this consumer went away."""
 
+    def ran_out(self, entries: list[Entry]) -> None:  # noqa: B027 - a test's need not care
+        """Called when messages that it held for too long have gone back to their places.
+
+        What the peer says of these deliveries from now on is late, and settles nothing.
+        """
+
     def drained(self) -> None:  # noqa: B027 - only AMQP asks for a drain
         """Called when nothing more can come for the credit given (AMQP drain)."""
 
@@ -145,7 +185,7 @@ class Consumer(ABC):
         return (
             (window.count > 0 or window.is_automatic or window.size > 0)
             and not window.is_paused
-            and not self.is_gone
+            and not self.is_barred
             and len(self.unsettled) < self.unsettled_max
         )
 
@@ -167,6 +207,13 @@ class Source(ABC):
         for entry in entries:
             self.settle(entry, ACCEPTED, now)
 
+    def heard(self, consumer: Consumer, now: float) -> None:  # noqa: B027 - a feed never waits
+        """Hear that a consumer is at work: it has settled something, or was late with it."""
+
+    def heard_late(self, consumer: Consumer, seq: int, now: float) -> None:
+        """Hear that a consumer wants to settle what was taken from it, since it took too long."""
+        self.heard(consumer, now)
+
     def record(self, kind: int, entry: Entry) -> None:  # noqa: B027 - a feed has no events
         """Report an event of one entry, if anybody listens."""
 
@@ -178,6 +225,14 @@ class Source(ABC):
     def credit_changed(self, consumer: Consumer) -> None:
         """Called when the consumer's window opened."""
 
-    @abstractmethod
+    def tell_later(self, window: Window) -> None:  # noqa: B027 - a feed is alone behind its window
+        """Have the window tell the next of its consumers, once those that were told had theirs."""
+
     def leave(self, consumer: Consumer, now: float, *, counted: bool = True) -> None:
         """Let the consumer go; what it held returns."""
+        for _ in self.leaving(consumer, now, counted=counted):
+            pass
+
+    @abstractmethod
+    def leaving(self, consumer: Consumer, now: float, *, counted: bool = True) -> Iterator[int]:
+        """Let the consumer go step by step, as a job does; yield how much each step was."""

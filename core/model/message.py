@@ -13,6 +13,7 @@ What differs from place to place (sequence number, delivery count, who holds it)
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
@@ -26,6 +27,35 @@ RETAIN: Final = 1
 FORGET_RETAINED: Final = 2
 
 DEFAULT_PRIORITY: Final = 4  # JMS and AMQP 1.0 section 3.2.1 agree on 4 of 0..9.
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a dead letter comes from, and what befell it there."""
+
+    queue: str
+    group: str = ""
+    seq: int = 0
+    count: int = 0  # failed deliveries
+    time_ms: int = 0  # when it died
+    consumer: str = ""  # who had it last
+
+    def fields(self) -> dict[str, str]:
+        """Return what is known of it as texts, by the names that protocols end theirs with."""
+        numbers = {"seq": self.seq, "count": self.count, "time": self.time_ms}
+        texts = {"queue": self.queue, "group": self.group, "consumer": self.consumer}
+        known = {name: str(number) for name, number in numbers.items() if number}
+        return {name: text for name, text in texts.items() if text} | known
+
+
+def origin_of(fields: Mapping[str, str]) -> Origin | None:
+    """Return the origin that texts tell of, None if they name no queue."""
+    queue = fields.get("queue", "")
+    if not queue:
+        return None
+    numbers = [fields.get(name, "") for name in ("seq", "count", "time")]
+    seq, count, time_ms = [int(text) if text.isdecimal() else 0 for text in numbers]
+    return Origin(queue, fields.get("group", ""), seq, count, time_ms, fields.get("consumer", ""))
 
 
 @dataclass(slots=True)
@@ -52,6 +82,7 @@ class Neutral:
     group_sequence: int = 0
     user_id: str = ""
     dead_reason: str = ""
+    dead_origin: dict[str, str] = field(default_factory=dict)  # as `Origin.fields` has it
     created_ms: int = 0
     expires_ms: int = 0
     priority: int = DEFAULT_PRIORITY
@@ -131,6 +162,10 @@ class Message(ABC):
     def encode(self) -> tuple[bytes, bytes]:
         """Return head and body as a store keeps them; `kind` names the decoder."""
 
+    def origin(self) -> Origin | None:
+        """Return where a dead letter comes from; None if it is none, or does not know."""
+        return origin_of(self.neutral().dead_origin)
+
     @abstractmethod
-    def as_dead_letter(self, reason: str) -> Message:
+    def as_dead_letter(self, reason: str, origin: Origin | None = None) -> Message:
         """Return what a dead-letter queue gets: a copy that never expires and says why it died."""

@@ -8,7 +8,7 @@ What may refuse a message (`check`, `needed`) is asked before anything of its se
 | call       | which message                       | what it goes through                     |
 |------------|-------------------------------------|------------------------------------------|
 | `put`      | one that was sent                   | duplicates, quota, delay, last values    |
-| `put_dead` | a dead letter                       | delay, last values; nothing refuses it   |
+| `put_anyhow` | a dead letter, one that is moved  | delay, last values; nothing refuses it   |
 | `let_in`   | one whose time has come             | last values                              |
 | `restore`  | one that a restart finds            | nothing: it has its number               |
 | `enqueue`  | any that is to have its number now  | the choice between memory and the store  |
@@ -86,16 +86,20 @@ class Arrivals:
         if duplicates is not None:
             self.commits.remember(queue, message, duplicates)
 
-    def put_dead(self, queue: Queue, message: Message) -> None:
-        """Put a dead message into its queue; without a group, if the one it has is refused there.
+    def put_anyhow(self, queue: Queue, message: Message, group: str = "") -> None:
+        """Put a message into a queue that was in another; without a group if its own is refused.
 
         Its sender is long gone, and whoever has it now cannot help it: there is nobody to refuse.
+        It is of the group given, the one it had, where the queue finds none in it.
         """
+        discipline = queue.discipline
         try:
-            group = queue.discipline.group_of(message)
+            found = discipline.group_of(message)
         except GroupIdError:
-            group = ""
-        self._put_or_delay(queue, message, group)
+            found = ""
+        if not found and group and discipline.has_groups:
+            found = group
+        self._put_or_delay(queue, message, found)
 
     def let_in(self, queue: Queue, waiting: Waiting) -> None:
         """Enqueue a message whose time has come; in the store it moves to its number."""
@@ -222,7 +226,9 @@ def _enter(queue: Queue, waiting: Waiting, state: int) -> Entry:
     queue.next_seq += 1
     queue.insert(entry)
     queue.counters.enqueued += 1
-    queue.state.record(EventKind.ENQUEUE, entry.lane.name, 0, entry.seq)
+    events = queue.state.events
+    if events is not None:
+        events.arrive(EventKind.ENQUEUE, entry.lane.name, entry.seq, entry.size, waiting.is_kept)
     return entry
 
 

@@ -45,7 +45,9 @@ from covey.core.errors import RefusedError
 from covey.core.host.temporary import admitted
 from covey.core.host.topic import Topic
 from covey.core.host.virtual_host import VirtualHost
-from covey.core.model.message import Message
+from covey.core.model.consumer import Consumer
+from covey.core.model.entry import Entry
+from covey.core.model.message import Message, Origin
 from covey.core.naming.destination import Destination, Kind
 from covey.core.publishing.arrivals import Arrivals
 from covey.core.queue.policy import dead_letter_name
@@ -245,12 +247,21 @@ class Publishing:
                 if session.kick is not None:
                     session.kick(f"the message was not taken in time: {session.blocked_on}")
 
-    def dead_letter(self, host: VirtualHost, queue: Queue, message: Message, reason: str) -> None:
+    def dead_letter(self, host: VirtualHost, queue: Queue, entry: Entry, reason: str) -> None:
         """Put a dead message where its queue's policy says; it never expires there."""
         name = queue.settings.dlq
-        if name is not None:
-            dead = host.queue(dead_letter_name(name, queue.name))
-            self.arrivals.put_dead(dead, message.as_dead_letter(reason))
+        if name is None:
+            return
+        origin = Origin(
+            queue.name,
+            entry.lane.name,
+            entry.seq,
+            entry.deliveries,
+            self.arrivals.clock.wall_ms,
+            _who(entry.holder),
+        )
+        dead = host.queue(dead_letter_name(name, queue.name))
+        self.arrivals.put_anyhow(dead, entry.content.as_dead_letter(reason, origin), origin.group)
 
     # All or nothing.
 
@@ -366,6 +377,15 @@ def _why(obstacle: Obstacle) -> str:
     return obstacle.reason if isinstance(obstacle, Gate) else why_full(obstacle)
 
 
+def _who(consumer: Consumer | None) -> str:
+    """Name a consumer by the client it belongs to, and by the name that the client gave it."""
+    if consumer is None:
+        return ""
+    session = consumer.session
+    client = session.client_id or session.remote
+    return f"{client}/{consumer.name}" if client and consumer.name else client or consumer.name
+
+
 def _is_taken_at_once(topic: Topic) -> bool:
     """Return True if no queue can refuse what others have taken, or keep its sender waiting."""
     bindings = topic.bindings
@@ -377,11 +397,12 @@ def _queues(
 ) -> Iterator[Queue]:
     """Walk the queues that a send fills and whose quota the sender has to respect."""
     host = session.host
+    maker = session.identity.name
     for target in targets:
         if target.kind is Kind.DSUB:
             yield host.durable(target.name).queue
-        elif target.kind is Kind.TOPIC or host.queue(target.name).settings.mirrored:
-            for binding in host.topic(target.name).bindings:
+        elif target.kind is Kind.TOPIC or host.queue(target.name, maker=maker).settings.mirrored:
+            for binding in host.topic(target.name, maker).bindings:
                 if binding.admits(message, session.client_id):
                     yield binding.queue
         else:

@@ -24,6 +24,7 @@ from covey.config.settings import BrokerSettings
 from covey.core.clock import Clock
 from covey.core.errors import RefusedError
 from covey.core.events.event import EventKind
+from covey.core.jobs.job import Job, Jobs, Steps
 from covey.core.model.entry import ACQUIRED, Entry, Outcome
 from covey.core.publishing.publishing import Publishing, Work
 from covey.core.session import Session
@@ -65,13 +66,14 @@ class Transaction:
         self._count(message.size)
         self.sends.append((targets, message))
 
-    def settle(self, entry: Entry, outcome: Outcome, reason: str = "") -> None:
+    def settle(self, entry: Entry, outcome: Outcome, now: float, reason: str = "") -> None:
         """Keep a settlement for the commit; the entry is the transaction's from now on."""
         consumer = entry.holder
         if entry.state != ACQUIRED or consumer is None or consumer.queue is None:
             return
         self._count(0)
         consumer.unsettled.pop(entry.seq, None)
+        consumer.queue.heard(consumer, now)
         if len(consumer.unsettled) + 1 == consumer.unsettled_max:
             consumer.queue.credit_changed(consumer)  # it held all it may hold
         consumer.queue.record(EventKind.ENLIST, entry)
@@ -90,7 +92,7 @@ class Transaction:
             settlement.source.settle(settlement.entry, settlement.outcome, now, settlement.reason)
         self.settlements.clear()
 
-    def abort(self, now: float) -> None:
+    def aborting(self, now: float) -> Steps:
         """Undo everything; deliveries are their consumer's again, or go back in order."""
         self.sends.clear()
         self.answers.clear()
@@ -101,7 +103,9 @@ class Transaction:
                 settlement.source.settle(entry, Outcome.FAILED, now)
             elif entry.state == ACQUIRED:
                 settlement.consumer.unsettled[entry.seq] = entry
+                settlement.source.heard(settlement.consumer, now)
                 settlement.source.record(EventKind.DELIST, entry)
+            yield 1
 
     def _count(self, size: int) -> None:
         if len(self.sends) + len(self.settlements) >= self.operations_max:
@@ -122,11 +126,27 @@ class Transaction:
             )
 
 
+class Abort(Job):
+    """A transaction is undone."""
+
+    def __init__(self, session: Session, name: str, transaction: Transaction) -> None:
+        count = len(transaction.settlements)
+        super().__init__("abort", f"transaction {name}", session, count)
+        self.transaction = transaction
+
+    def steps(self) -> Steps:
+        """Give back one delivery after the other."""
+        yield from self.transaction.aborting(self.now)
+
+
 class Transactions:
     """How transactions begin and end."""
 
-    def __init__(self, publishing: Publishing, clock: Clock, limits: BrokerSettings) -> None:
+    def __init__(
+        self, publishing: Publishing, clock: Clock, limits: BrokerSettings, jobs: Jobs
+    ) -> None:
         self.limits = limits
+        self._jobs = jobs
         self._publishing = publishing
         self._clock = clock
 
@@ -171,7 +191,7 @@ class Transactions:
 
         def undo() -> None:
             del session.transactions[name]
-            transaction.abort(session.host.now)
+            self._jobs.begin(Abort(session, name, transaction))
 
         try:
             self._publishing.publish_all(Work(session, transaction.sends, done, undo, finish))
@@ -179,15 +199,11 @@ class Transactions:
             undo()
             raise
 
-    def abort(self, session: Session, name: str, now: float) -> None:
-        """Undo a transaction."""
+    def abort(self, session: Session, name: str, now: float) -> Abort:
+        """Undo a transaction; the job is over when all of it is undone."""
         transaction = self.running(session, name)
         del session.transactions[name]
         self._clock.turn(now)
-        transaction.abort(now)
-
-    def abort_all(self, session: Session, now: float) -> None:
-        """Undo what a session that goes has left open."""
-        for transaction in list(session.transactions.values()):
-            transaction.abort(now)
-        session.transactions.clear()
+        abort = Abort(session, name, transaction)
+        self._jobs.begin(abort, is_waited_for=True)
+        return abort

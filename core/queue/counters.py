@@ -4,10 +4,12 @@
 `Counters` count since the queue was made, or since the broker started. Every message that came in,
 or that the start found in the store, has left in one way or is still there:
 
-    restored + enqueued = acked + dead + expired + dropped + the number of entries on the queue
+    restored + enqueued = acked + dead + expired + dropped + moved + the number of entries there
 
 - A message that a full queue takes and drops at once (`drop tail`) is counted on either side.
 - A message that came back is counted in `returned` each time, and stays.
+- A delivery whose consumer held it for too long is counted in `overdue`. It came back, or died.
+- An acknowledgement that came after that is counted in `late`, and changed nothing.
 - A message that was sent before is counted in `duplicates`, and never came in.
 - A delayed message comes in when its time has come.
 
@@ -35,8 +37,12 @@ class Counters:
         "duplicates",
         "enqueued",
         "expired",
+        "late",
+        "moved",
+        "overdue",
         "restored",
         "returned",
+        "spilled",
     )
 
     def __init__(self) -> None:
@@ -48,6 +54,10 @@ class Counters:
         self.dropped = 0
         self.dead = 0
         self.duplicates = 0
+        self.overdue = 0
+        self.late = 0
+        self.moved = 0
+        self.spilled = 0  # groups, not messages
 
     def add(self, other: Counters) -> None:
         """Count what another queue has counted, too."""
@@ -59,6 +69,10 @@ class Counters:
         self.dropped += other.dropped
         self.dead += other.dead
         self.duplicates += other.duplicates
+        self.overdue += other.overdue
+        self.late += other.late
+        self.moved += other.moved
+        self.spilled += other.spilled
 
 
 NOTE_EVERY_S: Final = 1.0

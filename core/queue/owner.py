@@ -10,9 +10,13 @@ owner, which is given to it when it is made and stays the same.
 | removed      | a message that is on disk has gone     | deletes it from the store               |
 | retried      | a delivery failed                      | counts that in the store                |
 | dead_letter  | a message has died                     | puts it into the dead-letter queue      |
+| rest_dies    | its group is to follow it              | does so, in portions                    |
+| parked       | its group is to be parked instead      | remembers that in the store             |
 | freed        | it lost a message and `is_awaited`     | tries the work that waits for room      |
 | let_in       | a delayed message's time has come      | enqueues the message, through the store |
 | put          | a topic it listens to has a message    | puts it in, as the quota allows         |
+| opened       | a window has more consumers to tell    | lets it tell them, after this pump      |
+| given_up     | a delayed message will never come in   | deletes it from the store               |
 
 Groups in trouble are told to the owner's `audit`.
 
@@ -23,13 +27,15 @@ or changes another queue, and never calls back into the same one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mypy_extensions import mypyc_attr
 
 from covey.core.events.audit import Audit, Unheard
 
 if TYPE_CHECKING:
+    from covey.core.dispatch.state import ParkRecord
+    from covey.core.model.consumer import Window
     from covey.core.model.entry import Entry
     from covey.core.model.message import Message
     from covey.core.queue.queue import Queue
@@ -56,8 +62,16 @@ class QueueOwner(ABC):
         """Remember how often a message was delivered and came back."""
 
     @abstractmethod
-    def dead_letter(self, queue: Queue, message: Message, reason: str) -> None:
+    def dead_letter(self, queue: Queue, entry: Entry, reason: str) -> None:
         """Put a message that has died where the queue's policy says."""
+
+    @abstractmethod
+    def rest_dies(self, queue: Queue, group: str, reason: str) -> None:
+        """Send the rest of a group, whose lane is seized, after its message that has died."""
+
+    @abstractmethod
+    def parked(self, queue: Queue, group: str, record: ParkRecord) -> None:
+        """Remember that a group is parked until somebody un-parks it."""
 
     @abstractmethod
     def freed(self, queue: Queue) -> None:
@@ -70,6 +84,21 @@ class QueueOwner(ABC):
     @abstractmethod
     def put(self, queue: Queue, message: Message) -> None:
         """Put a message of a topic into the queue, as its quota allows."""
+
+    @abstractmethod
+    def opened(self, window: Window) -> None:
+        """Let a window tell the next of its consumers once the queues were pumped."""
+
+    @abstractmethod
+    def given_up(self, queue: Queue, waiting: Waiting) -> None:
+        """Forget a delayed message that will never come in."""
+
+
+class Sparing(Protocol):
+    """Work that takes messages out of a queue, and leaves those alone that were held."""
+
+    def spare(self, seq: int) -> None:
+        """Hear that a message has come back."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -88,8 +117,14 @@ class Unowned(QueueOwner):
     def retried(self, queue: Queue, entry: Entry) -> None:
         """Do nothing: there is no store."""
 
-    def dead_letter(self, queue: Queue, message: Message, reason: str) -> None:
+    def dead_letter(self, queue: Queue, entry: Entry, reason: str) -> None:
         """Let it go: there is no other queue."""
+
+    def rest_dies(self, queue: Queue, group: str, reason: str) -> None:
+        """Do nothing: there is nobody to do it."""
+
+    def parked(self, queue: Queue, group: str, record: ParkRecord) -> None:
+        """Do nothing: there is no store."""
 
     def freed(self, queue: Queue) -> None:
         """Do nothing: nobody waits."""
@@ -100,3 +135,10 @@ class Unowned(QueueOwner):
     def put(self, queue: Queue, message: Message) -> None:
         """Enqueue it, whatever the quota says."""
         queue.enqueue(message)
+
+    def opened(self, window: Window) -> None:
+        """Tell them at once: there is no other queue."""
+        window.reconsider()
+
+    def given_up(self, queue: Queue, waiting: Waiting) -> None:
+        """Do nothing: there is no store."""

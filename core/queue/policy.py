@@ -6,7 +6,8 @@ messages already are: the group header, the mirror, priorities and the last-valu
 change only while the queue is empty.
 
 The commands break no promise either. A group that is closed, moved or re-assigned goes to its new
-owner once its unsettled messages are settled. An acquired message is never purged.
+owner once its unsettled messages are settled. An acquired message is never purged
+(`core.queue.purge`).
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from typing import Final
 
 from covey.config.queues import QueueSettings
 from covey.config.settings import BrokerSettings
+from covey.core.dispatch.state import NOT_SAID, ParkRecord
 from covey.core.errors import RefusedError
 from covey.core.events.event import EventKind
 from covey.core.model.consumer import Consumer
-from covey.core.model.entry import ACQUIRED
 from covey.core.naming.destination import TEMPORARY_ROOT
 from covey.core.naming.path import encode
 from covey.core.queue.queue import Queue
@@ -41,16 +42,13 @@ def close_group(queue: Queue, group: str, now: float) -> bool:
     return True
 
 
-def rebalance(queue: Queue, now: float) -> None:
-    """Forget all owners and ask anew."""
+def rebalance(queue: Queue, now: float) -> int:
+    """Share out the groups anew, moving no more than needed; return how many moved."""
     state = queue.state
     state.turn(now)
-    state.record(EventKind.REBALANCE, "", 0, 0)
-    state.strategy.reset()
-    for consumer in state.consumers.values():
-        queue.dispatch.reline(consumer)
-    queue.membership.ask_all()
-    queue.mark()
+    moved = queue.balancer.rebalance()
+    state.record(EventKind.REBALANCE, "", 0, moved)
+    return moved
 
 
 def change_strategy(queue: Queue, strategy: GroupStrategy, now: float) -> None:
@@ -59,7 +57,7 @@ def change_strategy(queue: Queue, strategy: GroupStrategy, now: float) -> None:
     state.turn(now)
     state.use(strategy)
     for consumer in state.consumers.values():
-        if not consumer.is_gone and not consumer.is_retiring:
+        if not consumer.is_barred and not consumer.is_retiring:
             strategy.joined(consumer.id, consumer.weight)
     for group in state.lanes:
         strategy.opened(group)
@@ -69,20 +67,23 @@ def change_strategy(queue: Queue, strategy: GroupStrategy, now: float) -> None:
     queue.mark()
 
 
-def park(queue: Queue, group: str, now: float, *, parked: bool) -> bool:
-    """Stop one group until it is let go on, empty or not; False if there is no such group."""
+def park(
+    queue: Queue, group: str, now: float, *, parked: bool, record: ParkRecord = NOT_SAID
+) -> None:
+    """Stop one group until it is let go on, whether it has messages or not."""
     state = queue.state
     state.turn(now)
     lane = state.lanes.get(group)
     if lane is None:
-        return False
+        if not parked:
+            return
+        lane = queue.placement.lane_for(group)
     lane.is_parked = parked
-    state.set_parked(group, parked=parked)
+    state.set_parked(group, record if parked else None)
     lane.failures = 0
     state.record(EventKind.PARK if parked else EventKind.UNPARK, group, 0, 0)
     queue.placement.resolve(lane)
     queue.mark()
-    return True
 
 
 def retire(queue: Queue, consumer: Consumer, now: float) -> None:
@@ -90,28 +91,6 @@ def retire(queue: Queue, consumer: Consumer, now: float) -> None:
     queue.state.turn(now)
     queue.membership.retire(consumer)
     queue.mark()
-
-
-def purge(queue: Queue, now: float) -> int:
-    """Drop every message nobody has acquired; return how many."""
-    return trim(queue, queue.next_seq - 1, now)
-
-
-def trim(queue: Queue, last: int, now: float) -> int:
-    """Drop the messages up to a number that nobody has acquired; return how many."""
-    queue.state.turn(now)
-    index = queue.state.index
-    count = 0
-    entry = index.at_or_after(0)
-    while entry is not None and entry.seq <= last:
-        seq = entry.seq
-        if entry.state != ACQUIRED:
-            count += 1
-            queue.drop(entry, EventKind.DROP)
-        entry = index.at_or_after(seq + 1)
-    queue.counters.dropped += count
-    queue.mark()
-    return count
 
 
 FIXED_WHILE_FULL = ("mirrored", "priorities", "lvq_key")
@@ -149,6 +128,7 @@ def change_policy(
         settings.groups.strategy == old.groups.strategy
         and settings.groups.strategy_options() == old.groups.strategy_options()
     )
+    queue.report_policy(settings)
     if not is_same:
         change_strategy(queue, strategy_of(settings), now)
     queue.discipline.key = key_of(settings, queue.state.strategy, limits)

@@ -9,13 +9,14 @@ its owner (`core.queue.owner`). Rules held here:
 - An acquired message is never dropped and never expires.
 - A message written to a store can be seen only after its commit (`STORING` until then).
 - The limit is checked before the newcomer's lane is looked up.
-
-`pump` is called once per batch of events, never from inside one.
+- While a job rearranges the queue (`suspend`), nothing is handed out.
+- `pump` is called once per batch of events, never from inside one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from covey.config.queues import QueueSettings
 from covey.core.dispatch.admission import Exclusions
@@ -25,12 +26,20 @@ from covey.core.dispatch.membership import Membership, Start
 from covey.core.dispatch.placement import Placement
 from covey.core.dispatch.rules import rules_of
 from covey.core.dispatch.state import DispatchState
-from covey.core.events.event import ACK, ENQUEUE, EventKind
-from covey.core.model.consumer import Consumer, Source
+from covey.core.events.event import (
+    ACK,
+    ENQUEUE,
+    RECOVER,
+    RECOVERED_AT_ONCE,
+    EventKind,
+    QueueEvents,
+)
+from covey.core.model.consumer import Consumer, Source, Window
 from covey.core.model.entry import (
     ACCEPTED,
     ACQUIRED,
     GONE,
+    KEPT,
     PENDING,
     STORED,
     STORING,
@@ -38,6 +47,7 @@ from covey.core.model.entry import (
     Outcome,
 )
 from covey.core.model.message import Message
+from covey.core.queue.balance import Balancer
 from covey.core.queue.counters import Ages, Counters
 from covey.core.queue.discipline import Discipline
 from covey.core.queue.owner import QueueOwner
@@ -46,6 +56,9 @@ from covey.core.queue.storage_state import StorageState
 from covey.core.queue.timers import Timers
 from covey.groups.key import GroupKey
 from covey.groups.strategy import GroupStrategy
+
+if TYPE_CHECKING:
+    from covey.core.queue.owner import Sparing
 
 
 class Queue(Source):
@@ -73,6 +86,7 @@ class Queue(Source):
         self.membership = Membership(self.state, self.placement)
         self.dispatch = Dispatch(self.state, self.placement, self.membership, self.expire_if_due)
         self.redelivery = Redelivery(self)
+        self.balancer = Balancer(self)
         self.timers = Timers(self)
         self.exclusions = Exclusions(self.state, self.membership, self.dispatch)
         self.start = Start(self.state, self.membership)
@@ -83,6 +97,9 @@ class Queue(Source):
         self.storage_state = StorageState()
         self.drop_cursor = 0  # nothing before it may be dropped; a return moves it back
         self.touched_at = 0.0
+        self.suspended = 0  # jobs that are to end before anything is handed out
+        self.purges: list[Sparing] = []  # those under way
+        self.is_ended = False  # it was deleted
         self.apply(settings)
 
     def apply(self, settings: QueueSettings) -> None:
@@ -92,10 +109,14 @@ class Queue(Source):
         self.membership.follow(rules_of(settings))
         self.discipline.apply(settings)
         self.has_quota = settings.quota > 0 or settings.quota_messages > 0
-        # Nothing asks what a newcomer is before it has its place.
+        self.choose_way()
+        self.start.arm()
+
+    def choose_way(self) -> None:
+        """Let newcomers in by the short way if nothing asks what they are."""
+        settings = self.settings
         is_simple = self.discipline.is_usual and not settings.mirrored
         self.takes_all = is_simple and not self.has_quota
-        self.start.arm()
 
     # Coming in.
 
@@ -114,7 +135,8 @@ class Queue(Source):
         self.insert(entry)
         self.counters.enqueued += 1
         if self.state.events is not None:
-            self.state.record(ENQUEUE, group, 0, seq)
+            is_kept = message.persistent and self.survives
+            self.state.events.arrive(ENQUEUE, group, seq, message.size, is_kept)
         return entry
 
     def insert(self, entry: Entry) -> None:
@@ -135,7 +157,7 @@ class Queue(Source):
                 self.placement.arrive(lane, entry)
         else:
             lane.count += 1
-            if state.has_selectors:
+            if state.has_selectors or state.is_unread:
                 self.dispatch.ungrouped.append(entry)
             else:
                 state.default_view.level(lane.rank).todo.append(entry)
@@ -159,6 +181,15 @@ class Queue(Source):
             self.is_dirty = True
             self.owner.mark(self)
 
+    def suspend(self) -> None:
+        """Hand out nothing until `resume` was called as often."""
+        self.suspended += 1
+
+    def resume(self) -> None:
+        """Go on handing out."""
+        self.suspended -= 1
+        self.mark()
+
     # Going out.
 
     def pump(self, now: float, wall_ms: int, budget: int) -> bool:
@@ -168,6 +199,8 @@ class Queue(Source):
         self.is_dirty = False
         self.ages.note(self.next_seq, now)
         self.timers.run()
+        if self.suspended:
+            return False
         is_open = self.start.has_begun or self.start.begin_if_due()
         more = is_open and self.dispatch.pump(budget)
         if not more and self.draining:
@@ -184,6 +217,9 @@ class Queue(Source):
         consumer = entry.holder
         if consumer is not None:
             consumer.unsettled.pop(entry.seq, None)
+            consumer.clock_from = now
+            if consumer.is_overdue:
+                self.heard(consumer, now)
         if outcome is ACCEPTED:
             self.settled(entry)
         else:
@@ -196,6 +232,9 @@ class Queue(Source):
     def accept(self, consumer: Consumer, entries: Sequence[Entry], now: float) -> None:
         """Settle what a consumer is done with, all of it at once; what it has no more is not."""
         self.state.turn(now)
+        consumer.clock_from = now
+        if consumer.is_overdue:
+            self.heard(consumer, now)
         unsettled = consumer.unsettled
         was_full = len(unsettled) >= consumer.unsettled_max
         for entry in entries:
@@ -206,6 +245,21 @@ class Queue(Source):
             self.dispatch.offer(consumer)
         if not self.is_dirty:
             self.mark()
+
+    def heard(self, consumer: Consumer, now: float) -> None:
+        """Hear that a consumer is at work: its clocks start anew, and it may get groups again."""
+        self.state.deadlines.restart(consumer, now)  # what a transaction gave back has none yet
+        if consumer.is_overdue and not consumer.is_gone:
+            self.state.turn(now)
+            self.membership.resume(consumer)
+            self.dispatch.admit(consumer)
+            self.mark()
+
+    def heard_late(self, consumer: Consumer, seq: int, now: float) -> None:
+        """Count a settlement that came too late; whoever sent it is at work."""
+        self.counters.late += 1
+        self.state.record(EventKind.LATE, "", consumer.id, seq)
+        self.heard(consumer, now)
 
     def settled(self, entry: Entry) -> None:
         """Remove an entry its consumer accepted, maybe by taking it settled."""
@@ -274,6 +328,32 @@ class Queue(Source):
         """Return the number from which on nothing has gone but by being settled."""
         return self.dropped_to + 1
 
+    @property
+    def survives(self) -> bool:
+        """Return True if its persistent messages survive a restart."""
+        return self.is_durable and self.storage_state.number != 0
+
+    def report_to(self, events: QueueEvents | None) -> None:
+        """Send events to a sink from now on, after all that is here; None: to nobody."""
+        self.state.report_to(events)
+        if events is None:
+            return
+        self.report_policy(self.settings)
+        if not (self.survives or self.state.index.count):
+            return
+        events.arrive(RECOVER, "", 0, 0, self.survives)
+        for number, entry in enumerate(self.state.index, 1):
+            is_kept = entry.stored == KEPT
+            events.arrive(RECOVER, entry.lane.name, entry.seq, entry.size, is_kept)
+            if number % RECOVERED_AT_ONCE == 0:
+                events.catch_up()
+
+    def report_policy(self, settings: QueueSettings) -> None:
+        """Report by which strategy groups are owned from now on."""
+        groups = settings.groups
+        idle = " forget-idle" if groups.forget_idle_s else ""
+        self.state.record(EventKind.POLICY, groups.strategy + idle, 0, 0)
+
     def record(self, kind: int, entry: Entry) -> None:
         """Report an event of one entry, if anybody listens."""
         if self.state.events is not None:
@@ -302,7 +382,7 @@ class Queue(Source):
                 # Looked at again once its body is read.
                 self.storage_state.overdue.append(entry.seq)
                 return
-            self.owner.dead_letter(self, entry.message, "expired")
+            self.owner.dead_letter(self, entry, "expired")
         self.counters.expired += 1
         self.drop(entry, EventKind.EXPIRE)
 
@@ -310,6 +390,7 @@ class Queue(Source):
 
     def join(self, consumer: Consumer, now: float) -> None:
         """Take a consumer in; `from_seq` -1 means only what comes from now on."""
+        self.redelivery.check_deadline(consumer)
         self.state.turn(now)
         self.consumer_numbers += 1
         consumer.id = self.consumer_numbers
@@ -320,37 +401,41 @@ class Queue(Source):
             if consumer.heeds_holders and self.state.wants_drained:
                 consumer.sees_acquired = False
             self.state.add_browser(consumer)
+            if consumer.browse_ends:
+                consumer.window.browsing += 1
         else:
             self.membership.join(consumer)
-            self.dispatch.offer(consumer)
+            self.dispatch.admit(consumer)
+            self.balancer.joined()
         self.start.joined()
         consumer.queue = self
-        consumer.window.consumers.append(consumer)
+        consumer.window.consumers[consumer] = None
         self.mark()
 
-    def leave(self, consumer: Consumer, now: float, *, counted: bool = True) -> None:
-        """Let a consumer go; what it held returns, counted as a failed try unless unseen."""
+    def leaving(self, consumer: Consumer, now: float, *, counted: bool = True) -> Iterator[int]:
+        """Let a consumer go; what it held returns, counted as a failed try unless unseen.
+
+        It may hold very much, so that is done step by step. Nothing is handed out meanwhile.
+        """
         if consumer.queue is not self:
             return
         self.state.turn(now)
         consumer.queue = None
-        consumer.window.consumers.remove(consumer)
+        consumer.window.leave(consumer)
         if consumer in self.draining:
             self.draining.remove(consumer)
         if consumer.is_browser:
-            consumer.is_gone = True
+            consumer.is_gone = consumer.is_barred = True
             self.state.remove_browser(consumer)
         else:
-            returned = self.membership.leave(consumer)
-            for entry in returned:
-                if counted:
-                    self.redelivery.count_try(entry)
-                self.record(EventKind.RELEASE, entry)
-                self.redelivery.set_pending(entry)
-            self.membership.settle_lanes(consumer, returned)
+            yield from self.redelivery.returning(consumer, counted=counted)
         self.start.left()
         self.touched_at = now
         self.mark()
+
+    def tell_later(self, window: Window) -> None:
+        """Have a window tell the next of its consumers after this pump."""
+        self.owner.opened(window)
 
     def credit_changed(self, consumer: Consumer) -> None:
         """Called when a consumer's window opened."""

@@ -5,6 +5,7 @@
     failed     the try counts; back to its place, at once or after a delay; dead after too many
     rejected   dead at once
     refused    released or failed, and kept away from the consumer that refused it
+    ran out    its consumer held it for too long: failed, and that consumer gets nothing for now
 
 A returned message always goes back to its sequence position. A group waits with its failed message,
 since order comes first. A failed message without a group waits alone.
@@ -12,11 +13,16 @@ since order comes first. A failed message without a group waits alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from covey.core.dispatch.lane import Lane
 from covey.core.dispatch.rules import retry_delay
-from covey.core.events.event import EventKind
-from covey.core.model.entry import PENDING, Entry, Outcome
+from covey.core.dispatch.state import ParkRecord
+from covey.core.errors import RefusedError
+from covey.core.events.event import KIND_NAMES, EventKind
+from covey.core.model.consumer import Consumer
+from covey.core.model.entry import ACQUIRED, PENDING, Entry, Outcome
 
 if TYPE_CHECKING:
     from covey.core.queue.queue import Queue
@@ -44,6 +50,57 @@ class Redelivery:
             queue.record(EventKind.RELEASE, entry)
             self._put_back(entry)
 
+    def take_overdue(self, consumer: Consumer) -> None:
+        """Take back what a consumer has held for longer than its deadline."""
+        queue = self.queue
+        state = queue.state
+        entries = state.deadlines.overdue(consumer, state.now)
+        if not consumer.is_overdue:
+            queue.membership.suspend(consumer)
+            state.audit.group_trouble(
+                queue.name, KIND_NAMES[EventKind.DEADLINE], entries[0].lane.name
+            )
+        for entry in entries:
+            consumer.unsettled.pop(entry.seq, None)
+            queue.counters.overdue += 1
+            queue.record(EventKind.DEADLINE, entry)
+            self._fail(entry)
+        consumer.ran_out(entries)
+        if state.rules.ends_late_connections:
+            consumer.session.kick(
+                f"queue {queue.name}: a message was held for longer than {consumer.deadline_s:g} s"
+            )
+
+    def check_deadline(self, consumer: Consumer) -> None:
+        """Raise RefusedError if a consumer asks to hold messages for longer than it may."""
+        asked = consumer.deadline_asked
+        most = self.queue.settings.delivery_deadline_max_s
+        if most and (asked > most or asked == 0.0):
+            wish = f"of {asked:g} s" if asked else "of 0, for ever,"
+            raise RefusedError(
+                f"queue {self.queue.name}: a deadline {wish} is beyond {most:g} s,"
+                " the most that delivery_deadline_max_s allows",
+                "invalid",
+            )
+
+    def returning(self, consumer: Consumer, *, counted: bool) -> Iterator[int]:
+        """Put back all that a consumer holds, which leaves; nothing is handed out meanwhile."""
+        queue = self.queue
+        queue.suspended += 1
+        touched: dict[Lane, None] = {}
+        for entry in queue.membership.leave(consumer):
+            if entry.state != ACQUIRED or entry.holder is not consumer:
+                continue  # it was settled between two portions
+            if counted:
+                self.count_try(entry)
+            queue.record(EventKind.RELEASE, entry)
+            if entry.lane.is_grouped:
+                touched[entry.lane] = None
+            self.set_pending(entry)
+            yield 1
+        yield from queue.membership.settling_lanes(consumer, touched)
+        queue.suspended -= 1
+
     def count_try(self, entry: Entry) -> None:
         """Count a delivery that came to nothing, in the store too."""
         entry.deliveries += 1
@@ -60,6 +117,8 @@ class Redelivery:
             lane.unsettled -= 1
         entry.state = PENDING
         queue.drop_cursor = min(queue.drop_cursor, entry.seq)
+        for purge in queue.purges:
+            purge.spare(entry.seq)
         values = queue.discipline.last_values
         if queue.expire_if_due(entry):
             return
@@ -104,6 +163,8 @@ class Redelivery:
             state.hold(lane, lane.hold_until)
         elif delay and not state.has_run_out(entry):
             queue.drop_cursor = min(queue.drop_cursor, entry.seq)
+            for purge in queue.purges:
+                purge.spare(entry.seq)
             queue.timers.send_away(entry, delay)
             return
         self._put_back(entry)
@@ -131,8 +192,29 @@ class Redelivery:
 
     def _die(self, entry: Entry, reason: str) -> None:
         queue = self.queue
-        message = entry.content
         queue.counters.dead += 1
         queue.record(EventKind.DEAD_LETTER, entry)
-        queue.owner.dead_letter(queue, message, reason)
+        queue.owner.dead_letter(queue, entry, reason)
+        lane = entry.lane
+        settings = queue.settings
+        if lane.is_grouped and settings.dead_letter_then == "park":
+            self._park_behind(entry, reason)
+        elif lane.is_grouped and settings.dead_letter_rest and settings.dlq is not None:
+            if lane.count > lane.unsettled and not queue.placement.is_seized(lane):
+                queue.placement.seize(lane)
+                queue.owner.rest_dies(queue, lane.name, f"behind {entry.seq}, {reason}")
         queue.finish(entry)
+
+    def _park_behind(self, entry: Entry, reason: str) -> None:
+        """Park the group of a message that has died, as a command would."""
+        queue = self.queue
+        state = queue.state
+        lane = entry.lane
+        if lane.is_parked and lane.name in state.parked:
+            return
+        record = ParkRecord("", state.wall_ms, f"{entry.seq} died: {reason}")
+        lane.is_parked = True
+        state.set_parked(lane.name, record)
+        state.record_trouble(EventKind.PARK, lane.name, 0, entry.seq)
+        queue.owner.parked(queue, lane.name, record)
+        queue.placement.resolve(lane)

@@ -8,6 +8,9 @@
 | an ungrouped message may be retried    | `away`                   | back at its place          |
 | a failed group may go on, drain report | `state.holds`            | its lane is resolved       |
 | an absent client did not return        | `membership.absent_until`| its groups are free        |
+| a consumer held a message for too long | `state.deadlines`        | the message fails          |
+| a consumer has joined for a while      | `balancer.due`           | some groups go to it       |
+| a group's owner has no credit          | `state.spills`           | the group goes elsewhere   |
 | idle groups grow old                   | `age_at`                 | the strategy forgets some  |
 
 All of it is looked at once per pump, in this order, before anything is handed out. `next_deadline`
@@ -138,7 +141,8 @@ class Delayed:
         """Return all of them and let go of them."""
         gone = [waiting for _, _, waiting in self._heap]
         self._heap.clear()
-        self._forget(gone)
+        self.size = 0
+        self.resident = 0
         return gone
 
     def _push(self, waiting: Waiting) -> None:
@@ -266,6 +270,15 @@ class Timers:
             held = state.take_hold()
         if self.membership.absent:
             self.membership.end_absences()
+        if state.has_deadlines:
+            late = state.deadlines.take_due(now)
+            while late is not None:
+                self.queue.redelivery.take_overdue(late)
+                late = state.deadlines.take_due(now)
+        if state.spills:
+            self.queue.balancer.run_spills()
+        if self.queue.balancer.due:
+            self.queue.balancer.run_if_due()
         if state.rules.forget_idle_s and self.age_at <= now:
             state.strategy.age()
             self.age_at = now + state.rules.forget_idle_s
@@ -282,6 +295,12 @@ class Timers:
             times.append(self.away[0][0])
         if state.holds:
             times.append(state.holds[0][0])
+        if state.has_deadlines and state.deadlines.next_due():
+            times.append(state.deadlines.next_due())
+        if state.spills:
+            times.append(state.spills[0][0])
+        if self.queue.balancer.due:
+            times.append(self.queue.balancer.due)
         if self.membership.absent:
             times.append(min(self.membership.absent_until.values()))
         if state.rules.forget_idle_s and state.strategy.tracked():

@@ -163,6 +163,25 @@ class Users:
         self.throttle.succeeded(_address(remote), name)
         return replace(known, remote=remote)
 
+    def known(self, name: str) -> Identity | None:
+        """Return a user by name, for those who ask what the user may do."""
+        return self._identities.get(name)
+
+    def mark(self, name: str, key: str) -> str:
+        """Return what tells one password of a user from another, to whoever has the key."""
+        user = self._settings.get(name)
+        password = "" if user is None else user.password.get_secret_value()
+        return hmac.new(key.encode(), f"{name}\0{password}".encode(), "sha256").hexdigest()
+
+    def renewed(self, known: Identity, *, is_loopback: bool, remote: str) -> Identity | None:
+        """Return somebody who has logged in before; None if they would have to log in again."""
+        current = self._identities.get(known.name)
+        if current is None or current.access is not known.access:
+            return None
+        if known.name in self._defaults and not is_loopback:
+            return None
+        return replace(current, remote=remote)
+
     def anonymous(self, remote: str = "") -> Identity:
         """Return somebody without a login; the role `anonymous` is all that rules know them by."""
         return replace(self._anonymous, remote=remote)

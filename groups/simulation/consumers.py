@@ -63,9 +63,10 @@ class WorkerPool:
         """Return the willing worker with the least load, longest without a new lane."""
         best: Worker | None = None
         least = 0
+        is_sticky = self._strategy.is_sticky
         for worker in self.present.values():
             if worker.held.count < self._credit:
-                load = self._strategy.load(worker.id)
+                load = worker.lanes if is_sticky else self._strategy.load(worker.id)
                 if (
                     best is None
                     or load < least

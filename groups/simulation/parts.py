@@ -89,6 +89,7 @@ class Worker:
         "held",
         "id",
         "is_gone",
+        "lanes",
         "present_s",
         "ready",
         "served",
@@ -107,6 +108,7 @@ class Worker:
         self.ready: list[
             int
         ] = []  # first messages of lanes it owns; a wrong one stays until it is on top
+        self.lanes = 0  # how many it owns that have messages
         self.served = 0
         self.assigned = 0  # when it last got a free lane, for "longest without one"
         self.is_gone = False

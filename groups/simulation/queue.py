@@ -107,7 +107,7 @@ class SimulatedQueue:
     def place(self, lane: Lane) -> None:
         """Offer a lane's head to whoever may take it."""
         if lane.owner == FREE:
-            lane.owner = self.strategy.owner(lane.name)
+            self.own(lane, self.strategy.owner(lane.name))
         worker = self.pool.present[lane.owner] if lane.owner else self.pool.least_loaded()
         if worker is not None and self.is_next(lane, worker):
             self.deliver(lane, worker)
@@ -115,6 +115,15 @@ class SimulatedQueue:
         self.list_head(lane)
         if worker is not None:
             self.fill(worker)
+
+    def own(self, lane: Lane, owner: int) -> None:
+        """Write down whose a lane is; who has how many is what new ones are shared out by."""
+        everybody = self.pool.everybody
+        if lane.owner != FREE:
+            everybody[lane.owner - 1].lanes -= 1
+        if owner != FREE:
+            everybody[owner - 1].lanes += 1
+        lane.owner = owner
 
     def is_next(self, lane: Lane, worker: Worker) -> bool:
         """Return True if the worker can take this lane and no other: most messages need no list."""
@@ -131,7 +140,7 @@ class SimulatedQueue:
     def list_head(self, lane: Lane) -> None:
         """Put a lane's head where whoever may take it will look, unless it has to drain."""
         if lane.owner == FREE:
-            lane.owner = self.strategy.owner(lane.name)
+            self.own(lane, self.strategy.owner(lane.name))
         lane.is_draining = lane.unsettled > 0 and lane.holder != lane.owner
         if lane.messages.count and not lane.is_draining:
             self.ready_lanes.add(lane, self.pool.present[lane.owner] if lane.owner else None)
@@ -152,7 +161,12 @@ class SimulatedQueue:
                 if own.messages.count:
                     heappush(worker.ready, own.messages.first)
             else:
-                self.take_free(oldest, self.pool.least_loaded() or worker)
+                taker = self.pool.least_loaded() or worker
+                older = self.ready_lanes.best_ready(taker) if taker is not worker else None
+                if is_older(older, oldest):
+                    self.fill(taker)  # what is its own already comes first
+                else:
+                    self.take_free(oldest, taker)
 
     def fill_all(self) -> None:
         """Deliver whatever can be delivered."""
@@ -164,7 +178,7 @@ class SimulatedQueue:
         heappop(self.ready_lanes.free)
         neighbours = self.strategy.took(lane.name, worker.id)
         self.strategy.evictions()
-        lane.owner = worker.id
+        self.own(lane, worker.id)
         self.turn += 1
         worker.assigned = self.turn
         self.deliver(lane, worker)
@@ -228,10 +242,10 @@ class SimulatedQueue:
         lane.holder = FREE
         was_draining = lane.is_draining
         if lane.owner != FREE and self.strategy.drained(lane.name):
-            lane.owner = FREE
+            self.own(lane, FREE)
         if not lane.messages.count:
             lane.is_open = False
-            lane.owner = FREE
+            self.own(lane, FREE)
             self.strategy.vanished(lane.name)
         elif was_draining or lane.owner == FREE:
             self.place(lane)
@@ -242,7 +256,7 @@ class SimulatedQueue:
             return
         owner = self.strategy.owner(lane.name)
         if owner != lane.owner:
-            lane.owner = owner
+            self.own(lane, owner)
             self.list_head(lane)
 
     def join(self) -> None:
@@ -274,7 +288,7 @@ class SimulatedQueue:
                 if lane.owner == leaver.id:
                     self.strategy.drained(lane.name)
             if lane.owner == leaver.id:
-                lane.owner = FREE
+                self.own(lane, FREE)
         for lane in touched.values():
             self.list_head(lane)
         self.fill_all()

@@ -146,7 +146,7 @@ POINTS_MAX: Final = 1000
 class ConsistentHash(GroupStrategy):
     """A ring of consumers, each with `points` times its weight."""
 
-    __slots__ = ("_ring", "points")
+    __slots__ = ("_ring", "points", "spilled")
 
     name: ClassVar[str] = "consistent-hash"
     acts_on_close: ClassVar[bool] = False
@@ -158,11 +158,25 @@ class ConsistentHash(GroupStrategy):
         assert 1 <= points <= POINTS_MAX, f"a consumer has 1 to {POINTS_MAX} points, not {points}"
         self.points = points
         self._ring = HashRing()
+        self.spilled: dict[str, int] = {}  # groups that are with another until they are empty
 
     def owner(self, group: str, skip: frozenset[int] = NONE) -> int:
         """Give the consumer of the first point that is not to be skipped."""
         known = FREE if skip else self._ring.owners.get(group, FREE)  # asked for each message
+        if known == FREE and self.spilled:
+            kept = self.spilled.get(group, FREE)
+            if kept != FREE and kept not in skip:
+                return kept
         return known or self._ring.find(group, skip)
+
+    def spill(self, group: str, consumer: int) -> None:
+        """Let a group be with another consumer until it is empty."""
+        self.spilled[group] = consumer
+        self._ring.owners.pop(group, None)
+
+    def vanished(self, group: str) -> None:
+        """Let the ring decide again."""
+        self.spilled.pop(group, None)
 
     def took(self, group: str, consumer: int) -> Sequence[str]:
         """Record nothing: the ring decides."""
@@ -179,12 +193,18 @@ class ConsistentHash(GroupStrategy):
         """Take the consumer off the ring."""
         if consumer in self._ring:
             self._ring.remove(consumer)
+        if self.spilled:
+            kept = self.spilled.items()
+            self.spilled = {group: one for group, one in kept if one != consumer}
 
     def renamed(self, old: int, new: int) -> None:
         """Give the old consumer's points to the new one, in place of any it has."""
         if old in self._ring:
             self.left(new)
             self._ring.replace(old, new)
+            for group, consumer in self.spilled.items():
+                if consumer == old:
+                    self.spilled[group] = new
 
     def closed(self, group: str) -> None:
         """Change nothing: the name would hash to the same consumer again."""

@@ -36,6 +36,8 @@ class HashBuckets(OwnerMap):
 
     name: ClassVar[str] = "hash-buckets"
     wants_drained: ClassVar[bool] = False
+    is_sticky: ClassVar[bool] = True
+    moves_in_units: ClassVar[bool] = True
 
     def __init__(self, bucket_count: int) -> None:
         assert bucket_count >= 1, f"groups need at least one bucket, not {bucket_count}"
@@ -52,6 +54,10 @@ class HashBuckets(OwnerMap):
         bucket = self._bucket(group)
         self.bind(bucket, consumer)
         return self._neighbours(bucket, group)
+
+    def unit_of(self, group: str) -> str:
+        """Give the group's bucket."""
+        return self._bucket(group)
 
     def opened(self, group: str) -> None:
         """Note the name as present in its bucket."""

@@ -40,6 +40,7 @@ class LruMap(OwnerMap):
 
     name: ClassVar[str] = "lru"
     wants_drained: ClassVar[bool] = False
+    is_sticky: ClassVar[bool] = True
     is_bounded: ClassVar[bool] = True
 
     def __init__(self, size: int) -> None:

@@ -25,6 +25,7 @@ class SimpleMap(OwnerMap):
 
     name: ClassVar[str] = "simple"
     wants_drained: ClassVar[bool] = False
+    is_sticky: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -73,7 +73,7 @@ def test_unsubscribe_with_persistent_destroys_it(client: Client, other: Client) 
     other.say(DURABLE_EXAMPLE)
     assert other.bodies() == []
     client.send("UNSUBSCRIBE", {"id": "mysub", "persistent": "true"})  # attached elsewhere
-    assert "mysub" not in client.world.broker.hosts[0].durables
+    assert "mysub" not in client.world.broker.host.durables
 
 
 def test_a_durable_subscription_is_addressed_by_dsub(client: Client, other: Client) -> None:

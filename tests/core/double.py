@@ -86,12 +86,12 @@ class Room:
 
     def enter(self, name: str = "admin") -> Person:
         """Open a session."""
-        session = self.broker.open(self.broker.hosts[0], Identity(name), self.now)
+        session = self.broker.open(self.broker.host, Identity(name), self.now)
         return Person(self, session)
 
     def depth(self, name: str) -> int:
         """Count a queue's messages."""
-        queue = self.broker.hosts[0].queues.get(name)
+        queue = self.broker.host.queues.get(name)
         return 0 if queue is None else depth(queue)
 
     def wait(self, seconds: float) -> None:

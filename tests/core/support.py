@@ -5,6 +5,8 @@ It sends, lets consumers in, pumps until nothing moves, and keeps a clock that o
 
 from __future__ import annotations
 
+from typing import Literal
+
 from covey.config.queues import GroupSettings, QueueSettings
 from covey.core.events.audit import Audit
 from covey.core.management import describe
@@ -43,7 +45,7 @@ class Bench:
         self.queue = Queue("work", options, rule, GroupKey(), owner)
         self.readers: list[Reader] = []
         self.events = Events()
-        self.queue.state.events = self.events
+        self.queue.state.report_to(self.events)
 
     def send(
         self,
@@ -79,6 +81,7 @@ class Bench:
         client_id: str = "",
         exclusive: bool = False,
         presettled: bool = False,
+        deadline_s: float = -1.0,
     ) -> Reader:
         """Let a consumer in; the pump does not run."""
         reader = Reader(Window(credit, size))
@@ -89,6 +92,7 @@ class Bench:
         reader.client_id = client_id
         reader.is_exclusive = exclusive
         reader.is_presettled = presettled
+        reader.deadline_asked = deadline_s
         self.queue.join(reader, self.now)
         self.readers.append(reader)
         return reader
@@ -126,13 +130,11 @@ class Bench:
 
     def shown(self) -> Attributes:
         """Give what an operator sees of the queue."""
-        return describe.queue(self.queue, NOBODY.host)
+        return shown(self.queue)
 
     def groups(self) -> dict[str, Attributes]:
         """Give what an operator sees of each group that has messages or is parked."""
-        lanes = self.queue.state.lanes
-        shown = describe.groups(self.queue, lanes.values(), self.now)
-        return dict(zip(lanes, shown, strict=True))
+        return {str(each["group"]): each for each in groups_shown(self.queue, self.now)}
 
     def owner(self, group: str) -> Reader | None:
         """Give the owner of a group that has messages."""
@@ -140,9 +142,19 @@ class Bench:
         return next((each for each in self.readers if each.id == number), None)
 
 
+def shown(queue: Queue) -> Attributes:
+    """Give what an operator sees of a queue."""
+    return describe.queue(queue, NOBODY.host)
+
+
+def groups_shown(queue: Queue, now: float = 0.0) -> list[Attributes]:
+    """Give what an operator sees of each group that has messages or is parked."""
+    return describe.groups(queue, queue.state.lanes.values(), now)
+
+
 def depth(queue: Queue) -> int:
     """Give the number of messages that an operator sees in a queue."""
-    count = describe.queue(queue, NOBODY.host)["messages"]
+    count = shown(queue)["messages"]
     assert isinstance(count, int)
     return count
 
@@ -169,6 +181,8 @@ def policy(
     delay_ms: int = 0,
     backoff: float = 1.0,
     round_robin: bool = True,
+    deadline_s: float = 0.0,
+    deadline_action: Literal["release", "disconnect"] = "release",
 ) -> QueueSettings:
     """Build the settings a test of the core needs."""
     groups = GroupSettings(
@@ -189,5 +203,7 @@ def policy(
         redelivery_delay_ms=delay_ms,
         redelivery_backoff=backoff,
         round_robin=round_robin,
+        delivery_deadline_s=deadline_s,
+        deadline_action=deadline_action,
         groups=groups,
     )

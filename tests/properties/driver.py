@@ -12,13 +12,16 @@ from random import Random
 from covey.core.events.event import EventKind
 from covey.core.model.consumer import Window
 from covey.core.model.entry import PENDING, STORING, Entry, Outcome
+from covey.core.publishing.transfer import Discard, Group
 from covey.core.queue import policy as commands
+from covey.core.queue.balance import plan
 from covey.core.queue.owner import Unowned
+from covey.core.queue.purge import Purge
 from covey.core.queue.queue import Queue
 from covey.core.queue.quota import oldest_available
 from covey.core.selector import compile_selector
 from covey.groups.key import GroupKey
-from tests.doubles import Letter
+from tests.doubles import Letter, at_once
 from tests.properties.bodies import Bodies
 from tests.properties.judged import JudgedBrowser, JudgedConsumer, outcome_of
 from tests.properties.law import Client, Policy, Slip, settings_of, strategy_of
@@ -55,9 +58,42 @@ WEIGHTS = {
     "rebalance": 1,
     "change_strategy": 1,
     "purge": 1,
+    "late": 3,
+    "take_group": 3,
+    "go_on": 6,
     "browse": 1,
     "tick": 9,
 }
+
+
+class Taking(Discard):
+    """Takes a group out of the queue; where it goes is no business of this queue's."""
+
+    choice: Group
+
+
+class MovedOut(Taking):
+    """Takes a group out as a move does."""
+
+    kind = EventKind.MOVE
+
+
+class BuriedOut(Taking):
+    """Takes a group out as dead letters."""
+
+    kind = EventKind.DEAD_LETTER
+
+
+class Heirs(Unowned):
+    """The owner of the judged queue: it sends the rest of a group after its dead message."""
+
+    def __init__(self, driver: Driver) -> None:
+        super().__init__()
+        self.driver = driver
+
+    def rest_dies(self, queue: Queue, group: str, reason: str) -> None:
+        """Begin at the next chance."""
+        self.driver.takes.append(BuriedOut("rest", Group(queue, group, is_seized=True), None, 0))
 
 
 class Driver:
@@ -74,6 +110,10 @@ class Driver:
             sticky_return_s=self.random.choice((0.0, 0.0, 2.0)),
             consumers_before=self.random.choice((0, 0, 0, 0, 0, 2)),
             is_strict=chance() < 0.1,
+            deadline_s=self.random.choice((0.0, 0.0, 1.5)),
+            spill_s=self.random.choice((0.0, 0.0, 0.6)),
+            dead_rest=chance() < 0.25,
+            dead_then_park=chance() < 0.15,
         )
         if self.policy.consumers_before or chance() < 0.05:
             self.policy.time_before_s = 1.0
@@ -87,11 +127,12 @@ class Driver:
         self.groups = GROUPS[: self.random.choice((2, 3, 5))]
         self.now = 1.0
         self.wall_ms = 1_000_000
+        self.takes: list[Taking] = []
         self.queue = Queue(
-            "judged", settings_of(self.policy), strategy_of(strategy), GroupKey(), Unowned()
+            "judged", settings_of(self.policy), strategy_of(strategy), GroupKey(), Heirs(self)
         )
         self.referee = Referee(self.queue, self.policy, OWNERSHIPS[strategy]())
-        self.queue.state.events = self.referee
+        self.queue.state.report_to(self.referee)
         self.consumers: dict[int, JudgedConsumer] = {}
         self.browsers: list[JudgedBrowser] = []
         self.storing: list[Entry] = []
@@ -183,6 +224,7 @@ class Driver:
         client.unsettled_max = pick((100_000, 100_000, 1, 2))
         client.client_id = pick(("", "", "x", "y")) if self.policy.sticky_return_s else ""
         client.is_presettled = self.random.random() < 0.15
+        client.deadline_s = pick((self.policy.deadline_s, self.policy.deadline_s, 0.7))
         if self.has_selectors:
             client.colour = pick(("", *COLOURS))
             client.from_seq = pick((0, 0, 0, -1))
@@ -196,6 +238,10 @@ class Driver:
         consumer.unsettled_max = client.unsettled_max
         consumer.client_id = client.client_id
         consumer.is_presettled = client.is_presettled
+        if client.deadline_s != self.policy.deadline_s:
+            consumer.deadline_asked = client.deadline_s
+        if client.is_presettled:
+            client.deadline_s = 0.0
         consumer.selector = SELECTORS.get(client.colour)
         consumer.from_seq = client.from_seq
         consumer.is_exclusive = client.is_exclusive
@@ -263,6 +309,7 @@ class Driver:
             outcome = self.random.choices(tuple(Outcome), (12, 4, 4, 2, 1, 1))[0]
             self.trace.append(f"    {entry.seq} {outcome.value}")
             self.referee.now = self.now
+            self.referee.heard(entry.holder.id if entry.holder else 0)
             outcome_of(self.referee, entry.seq, outcome)
             self.queue.settle(entry, outcome, self.now)
 
@@ -276,6 +323,7 @@ class Driver:
         row = self.random.sample(held, self.random.randint(1, len(held)))
         self.trace.append(f"    {[entry.seq for entry in row]}")
         self.referee.now = self.now
+        self.referee.heard(consumer.id)
         for entry in row:
             self.referee.accepted(entry.seq)
         self.queue.accept(consumer, [*row, row[0]], self.now)
@@ -287,7 +335,8 @@ class Driver:
             entry = self.random.choice(held)
             outcome = self.random.choice((Outcome.ACCEPTED, Outcome.RELEASED, Outcome.FAILED))
             self.trace.append(f"    {entry.seq} {outcome.value}")
-            self.transacted.enlist(entry, outcome)
+            self.referee.now = self.now
+            self.transacted.enlist(entry, outcome, self.now)
 
     def on_end_transaction(self) -> None:
         """Commit or abort."""
@@ -319,19 +368,57 @@ class Driver:
         self.policy.unsettled_max = self.random.choice((0, 1, 2))
         self.policy.park_after_failures = self.random.choice((0, 2))
         self.policy.is_strict = self.random.random() < 0.2
+        self._change_deadline(self.random.choice((0.0, 1.5)))
         self.trace.append(f"    {self.policy}")
         self.referee.rearm()
         self.queue.state.now = self.now
         self.queue.apply(settings_of(self.policy))
 
+    def _change_deadline(self, deadline_s: float) -> None:
+        if deadline_s == self.policy.deadline_s:
+            return
+        self.policy.deadline_s = deadline_s
+        for number, consumer in self.consumers.items():
+            client = self.referee.clients[number]
+            client.heard_at = self.now
+            if consumer.deadline_asked < 0 and not client.is_presettled:
+                client.deadline_s = deadline_s
+
     def on_park(self) -> None:
         """Park a group or let it go on."""
-        group = self.random.choice(self.groups)
+        group = self.random.choice(self.groups[1:])
         parked = self.random.random() < 0.5
         self.trace.append(f"    {group!r} {parked}")
-        expected = group in self.referee.groups
         self.referee.parked(group, parked)
-        assert commands.park(self.queue, group, self.now, parked=parked) == expected
+        commands.park(self.queue, group, self.now, parked=parked)
+
+    def on_take_group(self) -> None:
+        """Take a group out of the queue, as a purge, a move or a burial does, in portions."""
+        group = self.random.choice(self.groups[1:])
+        if any(take.choice.lane is self.queue.state.lanes.get(group) for take in self.takes):
+            return  # another command works on it, or on nothing
+        waits = self.random.random() < 0.3
+        kind = self.random.choice((Taking, MovedOut, BuriedOut))
+        self.trace.append(f"    {group!r} {kind.__name__} {waits}")
+        self.referee.now = self.now
+        take = kind("take", Group(self.queue, group, waits=waits), None, 0)
+        self.referee.seized(group, take.kind, waits=waits)
+        self.takes.append(take)
+
+    def on_go_on(self) -> None:
+        """Do a portion of what was begun."""
+        for take in list(self.takes):
+            take.now = self.referee.now = self.now
+            self.referee.taking = take.choice.lane.name if take.choice.lane is not None else ""
+            is_over = take.advance(self.random.choice((1, 2, 100)), None, 0.0)
+            self.referee.taking = ""
+            if is_over:
+                self.takes.remove(take)
+                lane = take.choice.lane
+                # The group may have come to its end, and another of its name have begun.
+                if lane is not None and self.queue.state.lanes.get(lane.name) is lane:
+                    self.referee.unseized(lane.name)
+                take.finish()
 
     def on_close(self) -> None:
         """Close a group by command."""
@@ -341,9 +428,18 @@ class Driver:
         commands.close_group(self.queue, group, self.now)
 
     def on_rebalance(self) -> None:
-        """Forget all owners."""
-        self.referee.memory.reset()
-        commands.rebalance(self.queue, self.now)
+        """Share out the groups anew."""
+        planned = plan(self.queue)
+        steps = [
+            (lane.name, step.unit.owner.id, step.target.id)
+            for step in planned
+            for lane in step.unit.lanes
+        ]
+        for step in planned:
+            self.referee.memory.hand(step.unit.key, step.target.id)
+        self.trace.append(f"    {steps}")
+        self.referee.rebalanced(steps)
+        assert commands.rebalance(self.queue, self.now) == len(steps)
 
     def on_change_strategy(self) -> None:
         """Let another strategy decide."""
@@ -356,7 +452,16 @@ class Driver:
         """Drop what nobody has acquired."""
         count = sum(slip.state != "held" for slip in self.referee.slips.values())
         self.referee.purged()
-        assert commands.purge(self.queue, self.now) == count
+        assert at_once(Purge(self.queue)).count == count
+
+    def on_late(self) -> None:
+        """Settle what was taken from a consumer: it settles nothing, and the consumer is back."""
+        consumer = self._some_consumer()
+        if consumer is not None:
+            self.trace.append(f"    {consumer.id}")
+            self.referee.now = self.now
+            self.referee.heard(consumer.id)
+            self.queue.heard_late(consumer, 0, self.now)
 
     def on_browse(self) -> None:
         """Let a browser in."""

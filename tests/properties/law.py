@@ -33,6 +33,7 @@ class Slip:
     away_until: float = 0.0
     was_delivered: bool = False
     is_out: bool = False  # its body is out of memory
+    since: float = 0.0  # when its holder got it
 
 
 @dataclass(slots=True, eq=False)
@@ -55,10 +56,14 @@ class Client:
     absent_until: float = 0.0  # above 0: gone, but its groups wait for its return
     held: set[int] = field(default_factory=set)
     refused: set[int] = field(default_factory=set)  # what it must not get again
+    deadline_s: float = 0.0  # how long it may hold a message; 0: for ever
+    heard_at: float = 0.0  # when it last settled something
+    is_overdue: bool = False
 
     def is_willing(self) -> bool:
         has_credit = self.count > 0 or self.size > 0
-        return has_credit and not self.is_paused and len(self.held) < self.unsettled_max
+        may_take = not self.is_paused and not self.is_overdue
+        return has_credit and may_take and len(self.held) < self.unsettled_max
 
 
 @dataclass(slots=True, eq=False)
@@ -72,6 +77,17 @@ class Group:
     is_kept: bool = False  # parked by command: it stays when it is empty
     failures: int = 0
     hold_until: float = 0.0
+    taken: Taken | None = None  # a command takes it out of the queue
+
+
+@dataclass(slots=True, eq=False)
+class Taken:
+    """A command that takes a group's messages."""
+
+    kind: int
+    last: int
+    waits: bool
+    numbers: list[int] | None = None  # those to go, once it is known
 
 
 @dataclass(slots=True)
@@ -85,6 +101,10 @@ class Policy:
     sticky_return_s: float = 0.0
     consumers_before: int = 0
     time_before_s: float = 0.0
+    deadline_s: float = 0.0
+    spill_s: float = 0.0
+    dead_rest: bool = False
+    dead_then_park: bool = False
     is_strict: bool = False
 
 
@@ -97,11 +117,16 @@ def settings_of(policy: Policy) -> QueueSettings:
         consumers_before_dispatch=policy.consumers_before,
         time_before_dispatch_ms=int(policy.time_before_s * 1000),
         drain_limit_s=1.0,
+        spill_after_ms=int(policy.spill_s * 1000),
         selector_order="strict" if policy.is_strict else "hand-on",
     )
     return QueueSettings(
         nak_limit=policy.nak_limit,
         redelivery_delay_ms=int(policy.delay_s * 1000),
+        delivery_deadline_s=policy.deadline_s,
+        dlq="dead",
+        dead_letter_rest=policy.dead_rest,
+        dead_letter_then="park" if policy.dead_then_park else "go-on",
         groups=groups,
     )
 
@@ -147,10 +172,10 @@ class Law:
         if not _matches(client, slip):
             return False
         for rival in self.present():
-            if rival is client or not rival.is_exclusive or rival.is_retiring:
+            if rival is client or not rival.is_exclusive or _takes_no_new(rival):
                 continue
             is_before = (-rival.priority, rival.number) < (-client.priority, client.number)
-            if client.is_exclusive and not client.is_retiring and not is_before:
+            if client.is_exclusive and not _takes_no_new(client) and not is_before:
                 continue
             if _matches(rival, slip):
                 return False
@@ -180,7 +205,8 @@ class Law:
         held = sum(slip.state == HELD for slip in group.slips.values())
         cap = self.policy.unsettled_max
         is_capped = cap > 0 and held >= cap
-        return group.is_parked or group.hold_until > self.now or is_capped
+        is_held = group.is_parked or group.taken is not None
+        return is_held or group.hold_until > self.now or is_capped
 
     def takers(self, slip: Slip) -> list[Client]:
         """Everybody who may have the message now, willing or not."""
@@ -188,7 +214,7 @@ class Law:
             return []
         admitting = [client for client in self.present() if self.admits(client, slip)]
         if not slip.group:
-            return [client for client in admitting if not client.is_retiring]
+            return [client for client in admitting if not _takes_no_new(client)]
         group = self.groups[slip.group]
         owner = self.clients.get(group.owner)
         if self.is_stopped(group) or (owner is not None and owner.absent_until):
@@ -197,9 +223,10 @@ class Law:
             return []
         holder = self.holder(group)
         if owner is None or owner not in admitting:
-            named = self.memory.owner(slip.group, [client.number for client in admitting])
+            lending = [client.number for client in admitting if not client.is_overdue]
+            named = self.memory.owner(slip.group, lending)
             if not named:
-                taking = [client for client in admitting if not client.is_retiring]
+                taking = [client for client in admitting if not _takes_no_new(client)]
                 if not holder:
                     return taking
                 # Whoever was lent what it holds goes on; a group without an owner drains.
@@ -239,7 +266,7 @@ class Law:
         """Let the strategy say again whose the owned groups are."""
         for name, group in self.groups.items():
             owner = self.clients.get(group.owner)
-            if owner is None or owner.is_retiring:
+            if owner is None or (owner.is_retiring and not owner.is_overdue):
                 continue
             named = self.memory.owner(name)
             if named != group.owner:
@@ -252,6 +279,10 @@ class Law:
             if not group.owner and self.head(group, lingering=True) is not None:
                 group.owner = self.memory.owner(name)
                 group.is_fresh = self.memory.is_rule
+
+
+def _takes_no_new(client: Client) -> bool:
+    return client.is_retiring or client.is_overdue
 
 
 def _matches(client: Client, slip: Slip) -> bool:

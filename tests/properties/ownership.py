@@ -32,6 +32,23 @@ class Ownership(ABC):
     def joined(self, consumer: int, weight: int) -> None:
         self.consumers.append(consumer)
 
+    def rejoined(self, consumer: int, weight: int) -> None:
+        """It comes back under its old number, and owns nothing."""
+        if consumer not in self.consumers:
+            self.joined(consumer, weight)
+
+    def unit_of(self, group: str) -> str:
+        """What moves with the group."""
+        return group
+
+    def hand(self, unit: str, consumer: int) -> None:
+        """A rebalance gives it to another."""
+        raise AssertionError("a rule has nothing to give")
+
+    def spilled(self, group: str, consumer: int) -> None:
+        """The group leaves an owner that has no credit."""
+        self.hand(self.unit_of(group), consumer)
+
     @abstractmethod
     def left(self, consumer: int) -> None: ...
 
@@ -90,6 +107,9 @@ class Remembered(Ownership):
 
     def took(self, group: str, consumer: int) -> None:
         self.owners[self.key(group)] = consumer
+
+    def hand(self, unit: str, consumer: int) -> None:
+        self.owners[unit] = consumer
 
     def closed(self, group: str, present: Collection[str]) -> None:
         self.forget(group)
@@ -171,6 +191,9 @@ class BucketOwnership(Remembered):
     def key(self, group: str) -> str:
         return str(bucket_of(group, BUCKETS))
 
+    def unit_of(self, group: str) -> str:
+        return self.key(group)
+
     def closed(self, group: str, present: Collection[str]) -> None:
         key = self.key(group)
         if not any(self.key(other) == key for other in present if other != group):
@@ -186,6 +209,13 @@ class RingOwnership(Ownership):
     def __init__(self) -> None:
         super().__init__()
         self.points: list[tuple[int, int]] = []
+        self.elsewhere: dict[str, int] = {}  # spilled groups, until they are empty
+
+    def spilled(self, group: str, consumer: int) -> None:
+        self.elsewhere[group] = consumer
+
+    def vanished(self, group: str) -> None:
+        self.elsewhere.pop(group, None)
 
     def joined(self, consumer: int, weight: int) -> None:
         super().joined(consumer, weight)
@@ -196,14 +226,20 @@ class RingOwnership(Ownership):
         if consumer in self.consumers:
             self.consumers.remove(consumer)
         self.points = [point for point in self.points if point[1] != consumer]
+        self.elsewhere = {name: one for name, one in self.elsewhere.items() if one != consumer}
 
     def renamed(self, old: int, new: int) -> None:
         if old in self.consumers:
             self.left(new)
             self.consumers = [new if number == old else number for number in self.consumers]
             self.points = [(at, new if number == old else number) for at, number in self.points]
+            kept = self.elsewhere.items()
+            self.elsewhere = {name: new if one == old else one for name, one in kept}
 
     def owner(self, group: str, among: Collection[int] | None = None) -> int:
+        kept = self.elsewhere.get(group, 0)
+        if kept and (among is None or kept in among):
+            return kept
         points = [point for point in self.points if among is None or point[1] in among]
         if not points:
             return 0

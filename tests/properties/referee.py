@@ -19,7 +19,18 @@ from __future__ import annotations
 from covey.core.events.event import EventKind, QueueEvents
 from covey.core.model.entry import ACQUIRED
 from covey.core.queue.queue import Queue
-from tests.properties.law import AWAY, HELD, PENDING, STORING, Client, Group, Law, Policy, Slip
+from tests.properties.law import (
+    AWAY,
+    HELD,
+    PENDING,
+    STORING,
+    Client,
+    Group,
+    Law,
+    Policy,
+    Slip,
+    Taken,
+)
 from tests.properties.ownership import Ownership
 
 
@@ -38,6 +49,9 @@ class Referee(Law, QueueEvents):
         self.draining: set[str] = set()
         self.enqueued = self.acked = self.dead = self.expired = self.dropped = 0
         self.deliveries = 0
+        self.overdue = 0
+        self.moved = 0
+        self.taking = ""  # the group that a command takes messages of just now
 
     # Deliveries.
 
@@ -52,6 +66,7 @@ class Referee(Law, QueueEvents):
         client.count -= 1
         client.size -= slip.size
         slip.state, slip.holder, slip.was_delivered = HELD, number, True
+        slip.since = self.now
         client.held.add(seq)
         if slip.group:
             self._own(slip, client)
@@ -134,6 +149,12 @@ class Referee(Law, QueueEvents):
 
     def rejected(self, seq: int) -> None:
         self.dead += 1
+        group = self.groups.get(self.slips[seq].group)
+        if group is not None and self.policy.dead_then_park:
+            group.is_parked = group.is_kept = True
+        elif group is not None and self.policy.dead_rest and group.taken is None:
+            if any(slip.state != HELD for slip in group.slips.values()):
+                group.taken = Taken(int(EventKind.DEAD_LETTER), self.queue.next_seq - 1, False)
         self._finish(self._unhold(seq))
 
     def released(self, seq: int) -> None:
@@ -201,9 +222,11 @@ class Referee(Law, QueueEvents):
         """A transaction settles it: it is out, but counts for its consumer no more."""
         slip = self.slips[seq]
         self.clients[slip.holder].held.discard(seq)
+        self.heard(slip.holder)
 
     def given_back(self, seq: int) -> None:
         self.clients[self.slips[seq].holder].held.add(seq)
+        self.heard(self.slips[seq].holder)
 
     def dropped_one(self, seq: int) -> None:
         slip = self.slips[seq]
@@ -253,7 +276,8 @@ class Referee(Law, QueueEvents):
             if group.owner == number and not self.holder(group):  # or a transaction has some
                 self._drained(name, group)
         client.held.clear()
-        if self.policy.sticky_return_s and client.client_id and not client.is_retiring:
+        returns = not client.is_retiring and not client.is_overdue
+        if self.policy.sticky_return_s and client.client_id and returns:
             client.absent_until = self.now + self.policy.sticky_return_s
             self.clients[number] = self.clients.pop(number)  # the first to leave is replaced first
         else:
@@ -303,17 +327,86 @@ class Referee(Law, QueueEvents):
             self.bind_heads()
 
     def parked(self, name: str, parked: bool) -> None:
+        if name not in self.groups and parked:
+            self.groups[name] = Group()
+            self.memory.appeared(name)
         group = self.groups.get(name)
         if group is not None:
             group.is_parked = group.is_kept = parked
             group.failures = 0
             self._vanish(name, group)
 
+    def seized(self, name: str, kind: int, *, waits: bool) -> None:
+        """A command begins to take a group out; nothing of it goes to anybody meanwhile."""
+        group = self.groups.get(name)
+        if group is not None:
+            group.taken = Taken(int(kind), self.queue.next_seq - 1, waits)
+
+    def unseized(self, name: str) -> None:
+        group = self.groups.get(name)
+        if group is None or group.taken is None:
+            return
+        self._begin_taking(group)
+        left = [seq for seq in group.taken.numbers or () if seq in self.slips]
+        assert not left, f"the command ended, and {left} are there"
+        group.taken = None
+        group.hold_until = 0.0
+        self.bind_heads()
+
+    def _begin_taking(self, group: Group) -> None:
+        taken = group.taken
+        assert taken is not None
+        if taken.numbers is None:
+            assert not (taken.waits and self.holder(group)), "it did not wait for what is held"
+            free = [slip.seq for slip in group.slips.values() if slip.state != HELD]
+            taken.numbers = [seq for seq in sorted(free) if seq <= taken.last]
+
+    def _take_out(self, kind: int, seq: int) -> None:
+        slip = self.slips[seq]
+        group = self.groups[slip.group]
+        assert group.taken is not None, f"{seq} was taken out by nobody"
+        self._begin_taking(group)
+        numbers = [one for one in group.taken.numbers or () if one in self.slips]
+        assert slip.state != HELD, f"{seq} was taken from its holder"
+        assert numbers[:1] == [seq], f"{seq} was taken out before {numbers[:1]}"
+        if kind == EventKind.MOVE:
+            self.moved += 1
+        elif kind == EventKind.DROP:
+            self.dropped += 1
+        else:
+            self.dead += 1
+        self._finish(slip)
+
+    def rebalanced(self, steps: list[tuple[str, int, int]]) -> None:
+        """Some groups go to others; each from its owner, to somebody who takes new ones."""
+        for name, before, after in steps:
+            group, taker = self.groups[name], self.clients[after]
+            assert group.owner == before, f"{name} is {group.owner}'s, not {before}'s"
+            assert not (taker.is_retiring or taker.is_overdue or taker.absent_until)
+            group.owner, group.is_fresh = after, self.memory.is_rule
+
+    def _spilled(self, name: str, number: int, seq: int) -> None:
+        """Judge that a group left its owner, who has no credit."""
+        group, taker = self.groups[name], self.clients[number]
+        owner = self.clients[group.owner]
+        assert self.policy.spill_s, f"{name} left its owner"
+        assert not owner.is_willing(), f"{name} left {owner.number}, who is willing"
+        assert taker.is_willing() and not taker.is_retiring, f"{number} did not want {name}"
+        assert self.admits(taker, self.slips[seq]), f"{number} may not have {seq}"
+        key = self.memory.unit_of(name)
+        for other, each in self.groups.items():
+            if self.memory.unit_of(other) == key:
+                assert not self.holder(each), f"{other} is out"
+        self.memory.spilled(name, number)
+        for other, each in self.groups.items():
+            if each.owner and self.memory.unit_of(other) == key:
+                each.owner, each.is_fresh = number, self.memory.is_rule
+
     def strategy_changed(self, memory: Ownership) -> None:
         self.memory = memory
         self.introduced.clear()
         for client in self.present():
-            if not client.is_retiring:
+            if not client.is_retiring and not client.is_overdue:
                 memory.joined(client.number, client.weight)
         for name in self.groups:
             memory.appeared(name)
@@ -327,12 +420,47 @@ class Referee(Law, QueueEvents):
         for client in list(self.clients.values()):
             if 0 < client.absent_until <= now:
                 self._forget(client.number)
+        self._run_out()
         if not self.is_started:
             enough = 0 < self.policy.consumers_before <= len(self.present()) + self.browsers
             self.is_started = enough or 0 < self.started_at <= now
         if self.is_started:
             self.ask_all()
         self.bind_heads()
+
+    # Deadlines.
+
+    def heard(self, number: int) -> None:
+        """A consumer settles something, in time or late."""
+        client = self.clients.get(number)
+        if client is None:
+            return
+        client.heard_at = self.now
+        if client.is_overdue:
+            client.is_overdue = False
+            if not client.is_retiring:
+                self.memory.rejoined(number, client.weight)
+            self.bind_heads()
+
+    def _run_out(self) -> None:
+        """Take back what is held for too long, and let its holder have no group."""
+        late = {}
+        for client in self.present():
+            overdue = [seq for seq in sorted(client.held) if self._is_overdue(client, seq)]
+            if client.deadline_s and overdue:
+                late[client.number] = overdue
+        for number, overdue in late.items():
+            client = self.clients[number]
+            if not client.is_overdue:
+                client.is_overdue = True
+                self.memory.left(number)
+            self.saw_selectors = self.saw_selectors or self.has_selectors()
+            for seq in overdue:
+                self.overdue += 1
+                self.failed(seq)
+
+    def _is_overdue(self, client: Client, seq: int) -> bool:
+        return max(self.slips[seq].since, client.heard_at) + client.deadline_s <= self.now
 
     # At rest.
 
@@ -368,20 +496,27 @@ class Referee(Law, QueueEvents):
 
     def _judge_counts(self) -> None:
         counts = self.queue.counters
-        told = (counts.enqueued, counts.acked, counts.dead, counts.expired, counts.dropped)
-        assert told == (self.enqueued, self.acked, self.dead, self.expired, self.dropped)
+        gone = (counts.acked, counts.dead, counts.expired, counts.dropped, counts.moved)
+        told = (counts.enqueued, *gone)
+        ours = (self.acked, self.dead, self.expired, self.dropped, self.moved)
+        assert told == (self.enqueued, *ours)
         assert self.enqueued == sum(told[1:]) + self.queue.state.index.count
+        assert counts.overdue == self.overdue
         assert self.queue.size == sum(slip.size for slip in self.slips.values())
 
     # The queue's events.
 
     def record(self, kind: int, group: str, consumer: int, seq: int) -> None:
-        if kind == EventKind.EXPIRE:
+        if self.taking and kind in (EventKind.DROP, EventKind.MOVE, EventKind.DEAD_LETTER):
+            self._take_out(kind, seq)
+        elif kind == EventKind.EXPIRE:
             slip = self.slips[seq]
             assert self.is_expired(slip), f"{seq} was expired before its time"
             assert slip.state in (PENDING, AWAY), f"{seq} expired while {slip.state}"
             self.expired += 1
             self._finish(slip)
+        elif kind == EventKind.SPILL:
+            self._spilled(group, consumer, seq)
         elif kind == EventKind.ASSIGN:
             assert group not in self.assigned, f"{group} was assigned twice"
             self.assigned[group] = consumer

@@ -200,7 +200,7 @@ class BrokerMachine(RuleBasedStateMachine):
             taken = [letter for letter in mine if letter.state != "unsent"]
             out = [letter for letter in taken if letter.state in ("done", "dead")]
             depth = self.world.depth(f"/queue/{name}")
-            if name in self.world.broker.hosts[0].queues:
+            if name in self.world.broker.host.queues:
                 expired = self.world.queue(f"/queue/{name}").counters.expired
                 assert len(taken) == len(out) + depth + expired
         dead = [letter for letter in self.letters if letter.state == "dead"]

@@ -276,7 +276,7 @@ def test_a_durable_subscription_of_stomp_is_read_by_amqp(both: Both) -> None:
     both.stomp.subscribe("/topic/news", id="mine", persistent="true")
     both.stomp.send("UNSUBSCRIBE", {"id": "mine"})
     both.amqp.send(both.amqp.sender("topic://news"), "missed")
-    (name,) = both.world.broker.hosts[0].durables
+    (name,) = both.world.broker.host.durables
     both.amqp.receiver(f"/dsub/{name}")
     assert both.amqp.bodies() == ["missed"]
 
@@ -286,7 +286,7 @@ def test_a_durable_subscription_of_amqp_is_read_by_stomp(both: Both) -> None:
     link.detach()
     both.quiet()
     both.stomp.publish("/topic/news", "missed")
-    (name,) = both.world.broker.hosts[0].durables
+    (name,) = both.world.broker.host.durables
     both.stomp.subscribe(f"/dsub/{name}")
     assert both.stomp.bodies() == ["missed"]
 

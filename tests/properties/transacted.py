@@ -19,15 +19,16 @@ class Transacted:
         self.referee = referee
         self._begin()
 
-    def enlist(self, entry: Entry, outcome: Outcome) -> None:
+    def enlist(self, entry: Entry, outcome: Outcome, now: float) -> None:
         """Settle a delivery in the open transaction."""
         self.referee.enlisted(entry.seq)
-        self.transaction.settle(entry, outcome)
+        self.transaction.settle(entry, outcome, now)
 
     def end(self, now: float, *, is_commit: bool) -> None:
         """Commit or abort, and begin the next."""
         for done in self.transaction.settlements:
             if is_commit:
+                self.referee.heard(done.consumer.id)
                 outcome_of(self.referee, done.entry.seq, done.outcome)
             elif done.consumer.is_gone:
                 outcome_of(self.referee, done.entry.seq, Outcome.FAILED)
@@ -36,7 +37,8 @@ class Transacted:
         if is_commit:
             self.transaction.commit_settlements(now)
         else:
-            self.transaction.abort(now)
+            for _ in self.transaction.aborting(now):
+                pass
         self._begin()
 
     def _begin(self) -> None:

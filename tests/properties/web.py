@@ -19,11 +19,14 @@ from typing import Any, Final
 import structlog
 
 from covey.config.settings import ConnectorSettings
+from covey.core.broker.directory import Directory
+from covey.core.management.history import History
 from covey.protocols.http.server import HttpListener
 from covey.protocols.registry import engine_maker
 from covey.protocols.roster import Strangers
 from tests.properties.mutators import HTTP_TOKENS, STOMP_TOKENS, mutated
 from tests.properties.stage import make_broker
+from tests.protocols.http.support import Settled
 
 PATIENCE_S: Final = 20.0  # for a peer that has gone to be forgotten
 ADDRESS: Final = ("127.0.0.1", 61616)
@@ -119,13 +122,16 @@ class Web:
                 "stomp": {"die_delay_ms": 0},
             }
         )
+        directory = Directory.of(self.broker)
         self.listener = HttpListener(
             connector,
-            self.broker,
-            engine_maker(self.broker, connector, log),
+            directory,
+            engine_maker(directory, connector, log),
             log,
             strangers=Strangers(self.broker.limits.logins_pending_max),
             unready=lambda: "",
+            history=History(directory),
+            configuration=Settled(self.broker.settings),
         )
 
     def _wake(self) -> None:

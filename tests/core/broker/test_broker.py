@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from covey.config.queues import QueueSettings
-from covey.config.settings import VirtualHostSettings
+from covey.config.settings import Settings, VirtualHostSettings
 from covey.core.broker.broker import Claims
 from covey.core.errors import RefusedError
 from covey.core.events.event import EventKind
+from covey.core.security.users import Identity
 from tests.core.double import Room, letter, places
-from tests.doubles import Events, OneForAll
+from tests.core.support import shown
+from tests.doubles import Events, OneForAll, make_directory
 
 
 def test_the_first_host_serves_those_who_name_none() -> None:
@@ -18,11 +20,36 @@ def test_the_first_host_serves_those_who_name_none() -> None:
         VirtualHostSettings(id="one", host_names=("a.example",)),
         VirtualHostSettings(id="two", host_names=("B.example",)),
     )
-    broker = Room(hosts=hosts).broker
-    assert broker.host_named(None).id == "one"
-    assert broker.host_named("b.EXAMPLE").id == "two"
+    directory = make_directory(Settings(virtual_host=hosts))
+    assert directory.named(None).host.id == "one"
+    assert directory.named("b.EXAMPLE").host.id == "two"
     with pytest.raises(RefusedError, match=r"host name c\.example"):
-        broker.host_named("c.example")
+        directory.named("c.example")
+
+
+def test_a_host_that_nobody_serves_is_unavailable() -> None:
+    directory = make_directory(Settings())
+    directory.brokers.clear()
+    with pytest.raises(RefusedError, match="default is not served now") as caught:
+        directory.named(None)
+    assert caught.value.code == "unavailable"
+
+
+def test_limits_count_for_all_brokers_of_a_process_together() -> None:
+    hosts = tuple([VirtualHostSettings(id=name, host_names=(name,)) for name in ("one", "two")])
+    given = {"virtual_host": hosts, "broker": {"connections_max": 3, "connections_per_user_max": 2}}
+    directory = make_directory(Settings.model_validate(given))
+    one, two = directory.brokers.values()
+    first = one.open(one.host, Identity("ann"), 0.0)
+    second = two.open(two.host, Identity("ann"), 0.0)
+    assert first.id != second.id
+    with pytest.raises(RefusedError, match="connections_per_user_max"):
+        two.open(two.host, Identity("ann"), 0.0)
+    one.open(one.host, Identity("bob"), 0.0)
+    with pytest.raises(RefusedError, match="connections_max"):
+        two.open(two.host, Identity("carl"), 0.0)
+    one.drop(first, 0.0)
+    two.open(two.host, Identity("carl"), 0.0)
 
 
 @pytest.mark.parametrize("limit", ["connections_max", "connections_per_user_max"])
@@ -68,7 +95,7 @@ def test_a_refused_subscription_leaves_nothing_behind() -> None:
     with pytest.raises(RefusedError, match="no durable subscription x"):
         person.read("/queue/a,/dsub/x", "s")
     assert person.session.subscriptions == {}
-    assert not room.broker.hosts[0].queues["a"].state.consumers
+    assert shown(room.broker.host.queues["a"])["consumers"] == 0
 
 
 def test_unsubscribing_something_unknown_is_refused() -> None:
@@ -97,9 +124,9 @@ def test_time_alone_expires_messages_and_sweeps_queues() -> None:
     person.send("/queue/a", "x", expires_ms=int((room.now + 1) * 1000))
     room.wait(3)
     assert room.depth("a") == 0
-    assert "a" in room.broker.hosts[0].queues
+    assert "a" in room.broker.host.queues
     room.wait(40)
-    assert room.broker.hosts[0].queues == {}
+    assert room.broker.host.queues == {}
 
 
 def test_the_wall_clock_is_the_monotonic_one_plus_an_offset() -> None:

@@ -11,11 +11,11 @@ from tests.doubles import Heard
 def test_unused_queues_are_looked_for_now_and_then() -> None:
     room = Room(QueueSettings(auto_delete_after_s=1))
     room.wait(0.0)
-    room.broker.hosts[0].queue("a")
+    room.broker.host.queue("a")
     room.wait(EVERY_S - 1)
-    assert "a" in room.broker.hosts[0].queues, "it is too early to look"
+    assert "a" in room.broker.host.queues, "it is too early to look"
     room.wait(1.0)
-    assert "a" not in room.broker.hosts[0].queues
+    assert "a" not in room.broker.host.queues
 
 
 # Backpressure: a producer that waits for long is told of once, with its reason.

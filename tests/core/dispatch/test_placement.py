@@ -6,7 +6,9 @@ from covey.core.dispatch.lane import DRAINING, HELD, OPEN, READY
 from covey.core.events.event import EventKind
 from covey.core.model.entry import Outcome
 from covey.core.queue import policy as commands
+from covey.core.queue.purge import Purge
 from tests.core.support import Bench, policy
+from tests.doubles import at_once
 
 
 def test_a_group_drains_before_it_moves_and_nothing_else_waits() -> None:
@@ -97,5 +99,5 @@ def test_a_group_that_goes_while_its_head_is_in_the_store_is_let_go() -> None:
     queue.storage_state.resident -= entry.size
     queue.placement.resolve(entry.lane)
     assert list(queue.state.unread) == [entry.lane]
-    commands.purge(queue, bench.now)
+    at_once(Purge(queue))
     assert not queue.state.unread

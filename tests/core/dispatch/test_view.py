@@ -26,7 +26,8 @@ def test_a_view_matches_by_selector_and_from_seq() -> None:
 
 def test_trim_drops_gone_entries_only() -> None:
     view = View(None, 0)
-    view.restart([entry(1, state=GONE), entry(2), entry(3, state=ACQUIRED), entry(4, state=AWAY)])
+    view.todo.extend([entry(1, state=GONE), entry(2), entry(3, state=ACQUIRED)])
+    view.todo.append(entry(4, state=AWAY))
     view.trim()
     assert [one.seq for one in view.todo] == [2, 3, 4]
 

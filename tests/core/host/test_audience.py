@@ -17,7 +17,7 @@ def test_topics_that_nobody_uses_are_not_touched_by_a_new_pattern(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     room = Room()
-    host = room.broker.hosts[0]
+    host = room.broker.host
     for number in range(1000):
         host.topic(f"a.{number}")
     asked: list[str] = []
@@ -60,7 +60,7 @@ def test_retained_message_comes_at_once_and_goes_with_its_topic() -> None:
     for name in ("a", "b", "c", "d"):
         person.send(f"/topic/{name}", name, retain=RETAIN)
     person.send("/topic/b", "gone", retain=FORGET_RETAINED)
-    room.broker.hosts[0].delete_topic("c")
+    room.broker.host.delete_topic("c")
     assert person.read("/topic/**").names == ["a", "d"]
 
 
@@ -92,7 +92,7 @@ def test_unused_topic_is_swept_away_and_heard_by_its_patterns_when_it_comes_back
     person.send("/topic/a", "before")
     reader = person.read("/topic/**")
     room.wait(10_000.0)
-    assert room.broker.hosts[0].topics == {}
+    assert room.broker.host.topics == {}
     person.send("/topic/a", "after")
     assert reader.names == ["after"]
 
@@ -102,7 +102,7 @@ def test_reloaded_policy_says_how_patient_a_topic_is_with_those_it_meets() -> No
     person = room.enter()
     person.send("/topic/a", "before")
     patient = TopicSettings(id="**", slow_consumer_policy="queue")
-    reconfigure(room.broker, Settings(topic=(patient,)), room.now)
+    reconfigure([room.broker], Settings(topic=(patient,)), room.now)
     reader = person.read("/topic/**")
     person.send("/topic/a", "x")
     assert isinstance(reader.queue, Feed)

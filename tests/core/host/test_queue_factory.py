@@ -14,7 +14,7 @@ from tests.core.double import Room, letter
 
 def test_a_queue_that_comes_back_goes_on_counting_unless_it_was_temporary() -> None:
     room = Room()
-    host = room.broker.hosts[0]
+    host = room.broker.host
     for name, number in (("a", 2), ("temp.default.1.x", 1)):
         queue = host.queue(name)
         queue.owner.put(queue, letter("x"))
@@ -25,7 +25,7 @@ def test_a_queue_that_comes_back_goes_on_counting_unless_it_was_temporary() -> N
 def test_deleting_a_queue_tells_its_consumers() -> None:
     room = Room()
     reader = room.enter().read("/queue/a")
-    room.broker.hosts[0].delete_queue("a", "queue a was deleted")
+    room.broker.host.delete_queue("a", "queue a was deleted")
     assert (reader.reason, reader.is_gone) == ("queue a was deleted", True)
 
 
@@ -35,7 +35,7 @@ def test_who_waits_for_room_in_a_queue_that_ends_goes_on_to_a_new_one() -> None:
     person.send("/queue/a", "lost")
     waiting = person.send("/queue/a", "saved")
     assert waiting == []
-    room.broker.hosts[0].delete_queue("a", "gone")
+    room.broker.host.delete_queue("a", "gone")
     room.broker.run(room.now)
     assert (waiting, room.depth("a")) == (["saved"], 1)
 
@@ -43,8 +43,8 @@ def test_who_waits_for_room_in_a_queue_that_ends_goes_on_to_a_new_one() -> None:
 def test_new_queue_has_the_limits_of_the_last_reload() -> None:
     room = Room()
     few = Settings.model_validate({"broker": {"selectors_per_queue_max": 3}})
-    reconfigure(room.broker, few, room.now)
-    assert room.broker.hosts[0].queue("a").membership.selectors_max == 3
+    reconfigure([room.broker], few, room.now)
+    assert room.broker.host.queue("a").membership.selectors_max == 3
 
 
 # Where names go on counting, and what happens to those that were forgotten.

@@ -1,11 +1,25 @@
-"""A virtual host: policies by pattern, patterns over time, mirrors, and what is swept away."""
+"""A virtual host: policies by pattern, patterns over time, mirrors, and what is swept away.
+
+How many may be there, and which setting says so.
+
+Senders: who hears that a queue was deleted.
+"""
 
 from __future__ import annotations
 
+import pytest
+
 from covey.config.queues import QueueSettings, TopicSettings
-from covey.config.settings import Settings
-from covey.core.queue.policy import park, purge
+from covey.config.settings import BrokerSettings, Settings
+from covey.core.errors import RefusedError
+from covey.core.host.access import check_connection, check_subscription
+from covey.core.host.senders import Senders
+from covey.core.queue.policy import park
+from covey.core.queue.purge import Purge
+from covey.core.security.users import Identity
 from tests.core.double import Room, letter, make_host
+from tests.core.support import shown
+from tests.doubles import at_once
 
 
 def test_the_first_matching_policy_wins() -> None:
@@ -58,16 +72,16 @@ def test_patterns_hear_of_later_destinations_but_never_of_temporary_ones() -> No
     room = Room()
     person = room.enter()
     reader = person.read("/queue/**")
-    host = room.broker.hosts[0]
+    host = room.broker.host
     host.queue("new")
     host.queue("temp.default.1.x")
     assert reader.queue is host.queues["new"]
-    assert not host.queues["temp.default.1.x"].state.consumers
+    assert shown(host.queues["temp.default.1.x"])["consumers"] == 0
 
 
 def test_empty_unused_queues_and_topics_are_swept_and_declared_ones_stay() -> None:
     room = Room()
-    host = room.broker.hosts[0]
+    host = room.broker.host
     person = room.enter()
     host.declare(host.queue("declared"))
     host.queue("idle")
@@ -81,13 +95,62 @@ def test_empty_unused_queues_and_topics_are_swept_and_declared_ones_stay() -> No
 
 def test_a_queue_with_a_parked_group_is_not_swept_though_it_is_empty() -> None:
     room = Room()
-    host = room.broker.hosts[0]
+    host = room.broker.host
     queue = host.queue("a")
     queue.owner.put(queue, letter("x", group="g"))
     park(queue, "g", room.now, parked=True)
-    purge(queue, room.now)
+    at_once(Purge(queue))
     room.wait(31)
     assert set(host.queues) == {"a"}
     park(queue, "g", room.now, parked=False)
     room.wait(31)
     assert host.queues == {}
+
+
+def test_connections_are_counted_in_all_and_by_user() -> None:
+    room = Room()
+    sessions = [room.enter(name).session for name in ("ann", "ann", "bob")]
+    limits = BrokerSettings(connections_max=4, connections_per_user_max=2)
+    check_connection(sessions, Identity("bob"), limits)
+    with pytest.raises(RefusedError, match="user ann has 2 connections already"):
+        check_connection(sessions, Identity("ann"), limits)
+    with pytest.raises(RefusedError, match="there are 3 connections already"):
+        check_connection(sessions, Identity("bob"), BrokerSettings(connections_max=3))
+
+
+def test_no_limit_of_its_own_for_a_user_by_default() -> None:
+    room = Room()
+    sessions = [room.enter("ann").session for _ in range(50)]
+    check_connection(sessions, Identity("ann"), BrokerSettings())
+
+
+def test_a_subscriptions_name_is_its_own() -> None:
+    person = Room().enter()
+    person.read("/queue/a", "s")
+    with pytest.raises(RefusedError, match="subscription s exists already"):
+        check_subscription(person.session, "s", BrokerSettings())
+    check_subscription(person.session, "t", BrokerSettings(subscriptions_max=2))
+    with pytest.raises(RefusedError, match="subscriptions_max"):
+        check_subscription(person.session, "t", BrokerSettings(subscriptions_max=1))
+
+
+def test_those_who_send_to_a_queue_hear_of_its_end_once() -> None:
+    senders = Senders()
+    heard: list[tuple[str, str, str]] = []
+
+    def ann(name: str, reason: str) -> None:
+        heard.append(("ann", name, reason))
+        senders.discard(name, ann)
+
+    def bob(name: str, reason: str) -> None:
+        heard.append(("bob", name, reason))
+
+    senders.add("q", ann)
+    senders.add("q", bob)
+    senders.add("r", bob)
+    senders.tell("q", "gone")
+    senders.tell("q", "gone")
+    assert heard == [("ann", "q", "gone"), ("bob", "q", "gone")]
+    senders.discard("r", bob)
+    senders.discard("r", bob)
+    assert len(senders) == 0

@@ -21,13 +21,13 @@ FULL = {"id": "q", "quota_messages": 2, "full_policy": "block"}
 
 def reload(room: Room, **given: Any) -> None:
     """Let other settings hold, and the broker go on, as SIGHUP does."""
-    reconfigure(room.broker, Settings.model_validate(given), room.now)
+    reconfigure([room.broker], Settings.model_validate(given), room.now)
     room.broker.run(room.now)
 
 
 def update(room: Room, arguments: dict[str, object]) -> None:
     """Change a queue, as HTTP's PATCH and `$management`'s UPDATE do."""
-    Admin(room.broker, room.broker.hosts[0], OPERATOR).update("queue", "q", arguments, room.now)
+    Admin(room.broker, room.broker.host, OPERATOR).update("queue", "q", arguments, room.now)
     room.broker.run(room.now)
 
 

@@ -144,7 +144,7 @@ def test_a_group_in_the_open_transaction_of_one_that_left_says_so() -> None:
     bench.send_all("AA")
     bench.pump()
     transaction = Transaction(10, 10)
-    transaction.settle(leaver.unsettled[1], Outcome.ACCEPTED)
+    transaction.settle(leaver.unsettled[1], Outcome.ACCEPTED, 1.0)
     bench.leave(leaver)
     reader = bench.join()
     bench.pump()

@@ -1,4 +1,7 @@
-"""All or nothing, in order, and safe before anybody is told so."""
+"""All or nothing, in order, and safe before anybody is told so.
+
+Work waits in line for its queue, and a session's work goes with it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,11 @@ import pytest
 from covey.config.queues import GroupSettings, QueueSettings
 from covey.core.errors import RefusedError
 from covey.core.model.entry import Outcome
+from covey.core.publishing.publishing import WaitingWork, Work
+from covey.core.queue.queue import Queue
+from covey.core.session import Session
 from tests.core.double import START_S, HeldStore, Room, letter, places
+from tests.core.support import groups_shown
 
 
 def test_a_message_is_done_only_when_the_store_has_it() -> None:
@@ -33,7 +40,7 @@ def test_sends_and_settlements_of_a_transaction_are_one_batch() -> None:
     room.broker.run(room.now)
     store.write()
     transaction = room.broker.transactions.begin(person.session, "t")
-    transaction.settle(reader.entries[0], Outcome.ACCEPTED)
+    transaction.settle(reader.entries[0], Outcome.ACCEPTED, 1.0)
     transaction.send(places("/queue/out"), letter("out", persistent=True))
     done: list[str] = []
     room.broker.transactions.commit(person.session, "t", room.now, lambda: done.append("t"))
@@ -110,7 +117,7 @@ def test_a_session_that_goes_takes_its_waiting_work_along() -> None:
 def test_a_later_refusal_is_the_waiting_senders_own() -> None:
     room = Room(QueueSettings(id="a", quota_messages=1))
     person, other = room.enter(), room.enter()
-    host = room.broker.hosts[0]
+    host = room.broker.host
     host.make_durable("d")
     person.send("/queue/a", "1")
     done = person.send("/queue/a,/dsub/d", "2")
@@ -167,4 +174,65 @@ def test_a_dead_letter_is_kept_whatever_its_group_would_be_there() -> None:
     person.settle(reader, Outcome.FAILED)
     assert room.depth("a") == 0
     assert room.depth("dead") == 2
-    assert list(room.broker.hosts[0].queues["dead"].state.lanes) == ["short"]
+    groups = groups_shown(room.broker.host.queues["dead"])
+    assert [each["group"] for each in groups] == ["short"]
+
+
+def queues(count: int) -> list[Queue]:
+    host = Room().broker.host
+    return [host.queue(f"q{number}") for number in range(count)]
+
+
+def session() -> Session:
+    return Room().enter().session
+
+
+def test_work_is_tried_in_the_order_it_came_until_there_is_no_room() -> None:
+    (queue,) = queues(1)
+    waiting_work = WaitingWork([])
+    works = [Work(session(), []) for _ in range(3)]
+    for work in works:
+        waiting_work.add(queue, work)
+    tried: list[Work] = []
+
+    def attempt(work: Work) -> Queue | None:
+        tried.append(work)
+        return None if len(tried) < 3 else queue
+
+    waiting_work.free(queue)
+    waiting_work.retry(attempt)
+    assert tried == works
+    assert list(waiting_work.lines[queue]) == works[2:]
+    waiting_work.retry(attempt)
+    assert len(tried) == 3  # nothing was freed since
+
+
+def test_a_queue_nobody_waits_for_is_not_retried() -> None:
+    (queue,) = queues(1)
+    waiting_work = WaitingWork([])
+    waiting_work.free(queue)
+    assert waiting_work.freed == {}
+
+
+def test_work_may_have_to_wait_for_another_queue() -> None:
+    one, two = queues(2)
+    waiting_work = WaitingWork([])
+    work = Work(session(), [])
+    waiting_work.add(one, work)
+    waiting_work.free(one)
+    waiting_work.retry(lambda _: two)
+    assert one not in waiting_work.lines
+    assert list(waiting_work.lines[two]) == [work]
+
+
+def test_who_stood_behind_a_session_that_went_is_tried_again() -> None:
+    (queue,) = queues(1)
+    waiting_work = WaitingWork([])
+    gone, stays = session(), session()
+    waiting_work.add(queue, Work(gone, []))
+    waiting_work.add(queue, Work(stays, []))
+    waiting_work.forget(gone)
+    assert [work.session for work in waiting_work.lines[queue]] == [stays]
+    assert queue in waiting_work.freed
+    waiting_work.forget(stays)
+    assert (waiting_work.lines, waiting_work.freed) == ({}, {})

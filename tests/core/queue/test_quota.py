@@ -21,7 +21,7 @@ def queue(held: int = 2, *, credit: int = 0, **options: object) -> Queue:
     person.read("/queue/a", credit=credit)
     for number in range(held):
         person.send("/queue/a", str(number), size=10)
-    return room.broker.hosts[0].queues["a"]
+    return room.broker.host.queues["a"]
 
 
 def test_a_queue_without_limits_has_no_quota() -> None:

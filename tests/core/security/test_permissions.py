@@ -29,7 +29,7 @@ def person(room: Room, name: str, *rules: PermissionSettings) -> Person:
     user = UserSettings(name=name, password=SecretStr("x"))
     room.broker.users.apply((user,), rules)
     identity = room.broker.users.identity(name, is_loopback=True)
-    return Person(room, room.broker.open(room.broker.hosts[0], identity, room.now))
+    return Person(room, room.broker.open(room.broker.host, identity, room.now))
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -174,7 +174,7 @@ def test_a_queue_that_went_away_is_created_anew_only_by_who_may() -> None:
     room.enter().send("/queue/new")
     ann = person(room, "ann", rule("ann", "send"))
     ann.send("/queue/new")
-    room.broker.hosts[0].delete_queue("new", "test")
+    room.broker.host.delete_queue("new", "test")
     with pytest.raises(RefusedError, match="may not create"):
         ann.send("/queue/new")
 

@@ -1,0 +1,79 @@
+# Compiled by mypyc: see setup.py.
+"""Shared: what all brokers of one process have in common.
+
+A broker serves one virtual host, with a store of its own. A process may have several of them. They
+share the clock, the users, and every limit that bounds the process: connections, bodies in memory,
+bytes on their way to the disk. So a limit holds however many virtual hosts there are, and a user's
+failed logins count wherever they were tried.
+
+A broker that is made without a `Shared` has one of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from covey.config.settings import Settings
+from covey.core.clock import Clock
+from covey.core.events.audit import Audit, Unheard
+from covey.core.jobs.turn_length import TurnLengths
+from covey.core.security.throttle import throttle_of
+from covey.core.security.users import Users
+from covey.core.storage.overload import Unwritten
+from covey.core.storage.paging import BodiesInMemory
+
+if TYPE_CHECKING:
+    from covey.core.broker.broker import Broker
+    from covey.core.session import Session
+
+
+class Shared:
+    """The clock, the users and the counts of one process."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        audit: Audit | None = None,
+        stopwatch: Callable[[], float] | None = None,
+    ) -> None:
+        """Begin with no broker; `stopwatch` runs within a turn."""
+        self.file_settings = settings  # without what is set at run time (management.overlay)
+        self.audit = audit or Unheard()
+        self.stopwatch = stopwatch
+        self.turn_lengths = TurnLengths(stopwatch, self.audit)
+        self.clock = Clock()
+        self.users = Users(
+            settings.users,
+            settings.permissions,
+            throttle=throttle_of(settings.broker),
+            clock=self.clock,
+            audit=self.audit,
+        )
+        self.unwritten = Unwritten()
+        self.bodies = BodiesInMemory()
+        self.sessions: dict[int, Session] = {}  # of all brokers
+        self.session_numbers = 0
+        self.brokers: list[Broker] = []
+        self.build = ""  # whether the process runs compiled; the server knows
+
+    def new_session_number(self) -> int:
+        """Return a number that no connection of this process has had."""
+        self.session_numbers += 1
+        return self.session_numbers
+
+    @property
+    def holds_messages(self) -> bool:
+        """Return True if any queue of any broker holds a message."""
+        return any(
+            queue.state.index.count for broker in self.brokers for queue in broker.host.all_queues()
+        )
+
+    def part_with(self, broker: Broker) -> None:
+        """Count nothing of a broker that has ended."""
+        self.brokers.remove(broker)
+        for number in broker.sessions:
+            self.sessions.pop(number, None)
+        broker.commits.overload.leave()
+        for queue in broker.host.all_queues():
+            self.bodies.total -= queue.storage_state.counted

@@ -1,0 +1,172 @@
+"""Attachment: how a subscription comes to its destinations, and how it leaves them, in portions.
+
+A pattern may mean tens of thousands of queues, and a subscription may hold as many messages. So
+each of these is a job (`core.jobs`).
+
+| job           | what it does                                 | meanwhile                        |
+|---------------|----------------------------------------------|----------------------------------|
+| `Subscribe`   | attaches a subscription to all it reads      | a queue that is made is attached |
+| `Unsubscribe` | gives back what it held, queue after queue   | it gets nothing more             |
+| `Welcome`     | attaches all whose patterns mean a new queue | the queue hands out nothing      |
+| `Disconnect`  | ends all that a connection has left          | it gets nothing more             |
+| `Sweep`       | removes what is empty and unused             | each is looked at in its turn    |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from covey.core.host.subscription import Subscription
+from covey.core.jobs.job import Job, Steps
+from covey.core.naming.destination import TEMPORARY_ROOT, Destination, Kind
+from covey.core.naming.pattern import Pattern
+from covey.core.queue.queue import Queue
+
+if TYPE_CHECKING:
+    from covey.core.host.virtual_host import VirtualHost
+    from covey.core.publishing.transactions import Transaction
+    from covey.core.session import Session
+
+
+class Subscribe(Job):
+    """A subscription begins to read."""
+
+    def __init__(self, subscription: Subscription, destinations: tuple[Destination, ...]) -> None:
+        host = subscription.session.host
+        total = 0
+        for place in destinations:
+            if not place.is_pattern:
+                total += 1
+            elif place.kind is Kind.TOPIC:
+                total += len(host.audience.retaining)
+            else:
+                total += len(host.queues)
+        target = ",".join([str(place) for place in destinations[:3]])
+        super().__init__("subscribe", target, subscription.session, total)
+        self.outlives_session = False
+        self.subscription = subscription
+        self.destinations = destinations
+
+    def steps(self) -> Steps:
+        """Attach to one destination after the other."""
+        subscription = self.subscription
+        host = subscription.session.host
+        for destination in self.destinations:
+            if not destination.is_pattern:
+                host.subscribe(subscription, destination)
+                yield 1
+                continue
+            pattern = Pattern(destination, descendant_matches_zero=subscription.matches_zero)
+            subscription.patterns.append(pattern)
+            host.patterns += 1
+            if destination.kind is Kind.TOPIC:
+                host.audience.add(subscription, pattern)
+                for topic in list(host.audience.retaining):
+                    host.audience.introduce(subscription, topic, pattern)
+                    yield 1
+                continue
+            if subscription.is_lasting:
+                host.queue_patterns.add(pattern, subscription)
+            for name in list(host.queues):
+                queue = host.queues.get(name)
+                # No pattern means a connection's own temporary ones.
+                if queue is None or name.startswith(TEMPORARY_ROOT) or not pattern.matches(name):
+                    yield 1
+                elif subscription.may_read(Kind.QUEUE, name):
+                    subscription.attach(queue, host.now)
+                    yield 1
+
+
+class Unsubscribe(Job):
+    """A subscription ends; what it held returns."""
+
+    def __init__(
+        self, subscription: Subscription, *, counted: bool, after: Steps | None = None
+    ) -> None:
+        """`after` are steps of its protocol, which has things to forget, too."""
+        target = f"subscription {subscription.name}"
+        super().__init__("unsubscribe", target, subscription.session, subscription.held)
+        self.subscription = subscription
+        self.counted = counted
+        self.after = after
+        subscription.session.host.forget_patterns(subscription)
+
+    def steps(self) -> Steps:
+        """Leave one destination after the other."""
+        subscription = self.subscription
+        yield from subscription.detaching(subscription.session.host.now, counted=self.counted)
+        if self.after is not None:
+            yield from self.after
+
+
+class Welcome(Job):
+    """A new queue is found by all whose patterns mean it."""
+
+    def __init__(self, queue: Queue, subscriptions: Sequence[Subscription]) -> None:
+        super().__init__("attach", f"queue {queue.name}", None, len(subscriptions))
+        self.queue = queue
+        self.subscriptions = subscriptions
+        queue.suspend()
+
+    def steps(self) -> Steps:
+        """Attach one subscription after the other."""
+        queue = self.queue
+        for subscription in self.subscriptions:
+            if queue.is_ended:
+                return
+            if subscription.patterns and subscription.may_read(Kind.QUEUE, queue.name):
+                subscription.attach(queue, subscription.session.host.now)
+            yield 1
+
+    def ended(self) -> None:
+        """Let the queue hand out."""
+        self.queue.resume()
+
+
+class Disconnect(Job):
+    """A connection has gone: its transactions, subscriptions and temporary destinations end."""
+
+    def __init__(self, session: Session) -> None:
+        self.transactions: list[Transaction] = list(session.transactions.values())
+        self.subscriptions = list(session.subscriptions.values())
+        total = sum([len(each.settlements) for each in self.transactions])
+        total += sum([each.held for each in self.subscriptions])
+        super().__init__("disconnect", f"connection {session.id}", session, total)
+        session.transactions.clear()
+        session.subscriptions.clear()
+        for subscription in self.subscriptions:
+            session.host.forget_patterns(subscription)
+
+    def steps(self) -> Steps:
+        """Give back what was settled in transactions, then what was not settled at all."""
+        assert self.session is not None
+        host = self.session.host
+        for transaction in self.transactions:
+            yield from transaction.aborting(host.now)
+        for subscription in self.subscriptions:
+            yield from subscription.detaching(host.now, counted=True)
+        for destination in list(self.session.temporary):
+            host.delete_temporary(destination)
+            yield 1
+
+
+class Sweep(Job):
+    """Queues and topics that are empty and unused go, and retained messages whose time is over."""
+
+    def __init__(self, host: VirtualHost) -> None:
+        super().__init__("sweep", f"virtual host {host.id}", None, len(host.queues))
+        self.host = host
+        self.total += len(host.topics) + len(host.audience.retaining)
+
+    def steps(self) -> Steps:
+        """Look at one after the other."""
+        host = self.host
+        for name in list(host.queues):
+            host.remove_if_unused(name)
+            yield 1
+        for topic in list(host.audience.retaining):
+            host.audience.forget_if_expired(topic)
+            yield 1
+        for name in list(host.topics):
+            yield 1 + host.remove_topic_if_unused(name)

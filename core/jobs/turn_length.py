@@ -1,0 +1,74 @@
+# Compiled by mypyc: see setup.py.
+"""TurnLengths: how long the turns of the event loop took, and what the long ones were doing.
+
+Nobody else is served during a turn. So the longest turn is the longest anybody had to wait for what
+others did. Lengths are counted in buckets, as Prometheus counts them. A turn above `slow_s` is told
+to the operator, with what it was doing: the last thing that was noted in it.
+
+Without a stopwatch, as in a test, nothing is measured.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import Final
+
+from covey.core.events.audit import Audit
+
+BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+LONG_S: Final = 0.01  # of frames of one client, before everybody else has a turn
+
+
+class TurnLengths:
+    """The lengths of all turns so far."""
+
+    def __init__(self, stopwatch: Callable[[], float] | None, audit: Audit) -> None:
+        self.counts = [0] * (len(BOUNDS) + 1)  # the last one is for those above all bounds
+        self.total_s = 0.0
+        self.longest_s = 0.0
+        self.longest_doing = ""
+        self.collected_s = 0.0  # by the garbage collector, which stops everything meanwhile
+        self.longest_collection_s = 0.0
+        self.slow_s = 0.1
+        self.doing = ""  # what the present turn is at, in words for people
+        self._stopwatch = stopwatch
+        self._audit = audit
+        self._began = 0.0
+        self._number = 0
+
+    def begin(self, doing: str) -> int:
+        """Begin a turn; return its number."""
+        if self._stopwatch is not None:
+            self._number += 1
+            self._began = self._stopwatch()
+            self.doing = doing
+        return self._number
+
+    def is_long(self) -> bool:
+        """Return True if the present turn has taken so long that others should have theirs."""
+        return self._stopwatch is not None and self._stopwatch() - self._began > LONG_S
+
+    def end_of(self, number: int) -> None:
+        """End that turn, unless others had theirs since: then it waited, and was not busy."""
+        if self._number == number:
+            self.end()
+
+    def collected(self, length_s: float) -> None:
+        """Hear how long a garbage collection took."""
+        self.collected_s += length_s
+        self.longest_collection_s = max(self.longest_collection_s, length_s)
+
+    def end(self) -> None:
+        """End the turn, if one was begun."""
+        if self._stopwatch is None or not self._began:
+            return
+        length = self._stopwatch() - self._began
+        self._began = 0.0
+        self.counts[bisect_left(BOUNDS, length)] += 1
+        self.total_s += length
+        if length > self.longest_s:
+            self.longest_s = length
+            self.longest_doing = self.doing
+        if length > self.slow_s:
+            self._audit.slow_turn(length, self.doing)

@@ -1,0 +1,252 @@
+"""Overlay: users, permissions and policies that operators set while the broker runs.
+
+The configuration file is the operator's own and is never written. What is set at run time is kept
+by the broker, as named records of the virtual host through which it was set. It lies over the file:
+
+- a user or a policy of the same name replaces the file's. To remove it brings the file's back. What
+  is in the file alone is removed there.
+- policies set at run time come before those of the file, exact names first, then narrow patterns.
+- permissions have names here, and add to those of the file.
+
+All or nothing: what makes no sense together with the file is refused, and nothing changes. Neither
+may anybody take the last admin away. A reload keeps the overlay. `describe` says where each entry
+comes from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from covey.config.explain import cause
+from covey.config.queues import QueueSettings
+from covey.config.settings import PermissionSettings, Settings, UserSettings
+from covey.core.broker.broker import Broker
+from covey.core.errors import RefusedError
+from covey.core.management.describe import Attributes, Plain
+from covey.core.management.reload import reconfigure
+from covey.core.management.settings_check import flaws
+from covey.core.security.passwords import RECORD_PREFIX, make_record
+from covey.core.security.users import ADMIN
+
+USER: Final = "user"
+PERMISSION: Final = "permission"
+POLICY: Final = "policy"
+KINDS: Final = (USER, PERMISSION, POLICY)
+FILE: Final = "file"
+RUN_TIME: Final = "run time"
+BOTH: Final = "run time, over the file's"
+FIELDS: Final = {USER: ("password", "roles"), PERMISSION: ("who", "may", "on")}
+Model = TypeVar("Model", bound=BaseModel)
+ENTRIES_MAX: Final = 10_000  # of one kind; each is read at every start and reload
+
+
+class Overlay:
+    """What was set at run time, over the settings of the file."""
+
+    def __init__(self, brokers: Sequence[Broker]) -> None:
+        """Look at all brokers of a process; the first one to be named keeps what is set."""
+        self.brokers = brokers
+        self.file: Settings = brokers[0].shared.file_settings
+
+    def entries(self, kind: str) -> dict[str, dict[str, object]]:
+        """Return what was set of a kind, by name."""
+        found: dict[str, dict[str, object]] = {}
+        for broker in self.brokers:
+            records = broker.commits.ledger.records_of(broker.host.id, kind)
+            found |= {name: json.loads(value) for name, value in records.items()}
+        return found
+
+    def settings(self, file: Settings) -> Settings:
+        """Return what holds: a file's settings and what lies over them."""
+        return _merged(file, {kind: self.entries(kind) for kind in KINDS})
+
+    def put(self, kind: str, name: str, fields: Mapping[str, object], now: float) -> None:
+        """Set an entry; what `fields` does not name stays as it was, None takes a field away."""
+        entries = self.entries(kind)
+        known = entries.get(name) or self._of_file(kind, name)
+        if len(entries) >= ENTRIES_MAX and name not in entries:
+            raise RefusedError(f"there are {ENTRIES_MAX} {kind} entries already", "limit")
+        wanted = _joined(known, _fields(kind, name, fields))
+        self._apply({kind: {**entries, name: wanted}}, now)
+        self._forget(kind, name, but=self.brokers[0])
+        keeper = self.brokers[0]
+        keeper.commits.ledger.put(keeper.host.id, kind, name, json.dumps(wanted))
+
+    def remove(self, kind: str, name: str, now: float) -> None:
+        """Take an entry away; the file's of the same name holds again."""
+        entries = self.entries(kind)
+        if name not in entries:
+            if self._of_file(kind, name):
+                raise RefusedError(f"{kind} {name} is in the configuration file only", "conflict")
+            raise RefusedError(f"there is no {kind} {name}", "not-found")
+        del entries[name]
+        self._apply({kind: entries}, now)
+        self._forget(kind, name)
+
+    def describe(self, kind: str) -> list[Attributes]:
+        """Return every entry that holds, with where it comes from; no secrets."""
+        entries = self.entries(kind)
+        rows = [
+            {"name": name, "type": kind, **_shown(kind, fields), "origin": FILE}
+            for name, fields in self._all_of_file(kind)
+            if name not in entries
+        ]
+        for name, fields in entries.items():
+            origin = BOTH if self._of_file(kind, name) else RUN_TIME
+            rows.append({"name": name, "type": kind, **_shown(kind, fields), "origin": origin})
+        rows.sort(key=lambda row: str(row["name"]))
+        return rows
+
+    def _apply(self, changed: dict[str, dict[str, dict[str, object]]], now: float) -> None:
+        """Let other entries hold; raises RefusedError, and changes nothing, if they cannot."""
+        entries = {kind: self.entries(kind) for kind in KINDS} | changed
+        settings = _merged(self.file, entries)
+        if not any(ADMIN in user.roles for user in settings.users):
+            raise RefusedError("no user would have the role admin: nobody could manage", "conflict")
+        for path, text in flaws(settings):
+            raise RefusedError(f"{path[0]}: {text}", "invalid")
+        reconfigure(self.brokers, settings, now)
+
+    def _forget(self, kind: str, name: str, but: Broker | None = None) -> None:
+        for broker in self.brokers:
+            if broker is not but and name in broker.commits.ledger.records_of(broker.host.id, kind):
+                broker.commits.ledger.take_away(broker.host.id, kind, name)
+
+    def _of_file(self, kind: str, name: str) -> dict[str, object]:
+        return dict(self._all_of_file(kind)).get(name, {})
+
+    def _all_of_file(self, kind: str) -> list[tuple[str, dict[str, object]]]:
+        """Return the file's entries: its permissions have no names, so they get numbers."""
+        if kind == USER:
+            return [
+                (
+                    user.name,
+                    {"password": user.password.get_secret_value(), "roles": list(user.roles)},
+                )
+                for user in self.file.users
+            ]
+        if kind == POLICY:
+            queues = self.file.queues
+            return [(each.id, _said(each)) for each in queues]
+        rules = self.file.permissions
+        return [(f"file-{at}", _said(rule)) for at, rule in enumerate(rules, 1)]
+
+
+def overlay_of(broker: Broker) -> Overlay:
+    """Return the overlay of a broker's process; what is set through it is kept by this broker."""
+    others = [each for each in broker.shared.brokers if each is not broker]
+    return Overlay([broker, *others])
+
+
+def take_over(
+    brokers: Sequence[Broker],
+    file: Settings,
+    now: float,
+    then: Callable[[list[str]], None] | None = None,
+) -> list[str]:
+    """Let a file's settings hold, with what lies over them; return what had to stay, and why.
+
+    With very many queues that is known later: `then` is called with all of it.
+    """
+    notes = reconfigure(brokers, Overlay(brokers).settings(file), now, then)
+    brokers[0].shared.file_settings = file
+    return notes
+
+
+def _merged(file: Settings, entries: dict[str, dict[str, dict[str, object]]]) -> Settings:
+    users = {user.name: user for user in file.users}
+    for name, fields in entries[USER].items():
+        users[name] = _model(UserSettings, f"user {name}", {"name": name, **fields})
+    rules = [
+        _model(PermissionSettings, f"permission {name}", fields)
+        for name, fields in entries[PERMISSION].items()
+    ]
+    policies = [
+        _model(QueueSettings, f"policy {name}", {**fields, "id": name})
+        for name, fields in sorted(entries[POLICY].items(), key=lambda entry: _width(entry[0]))
+    ]
+    others = [each for each in file.queues if each.id not in entries[POLICY]]
+    return file.model_copy(
+        update={
+            "users": tuple(users.values()),
+            "permissions": (*file.permissions, *rules),
+            "queues": (*policies, *others),
+        }
+    )
+
+
+def _width(pattern: str) -> tuple[bool, bool, int, str]:
+    """Order exact names first, the widest pattern last."""
+    return "**" in pattern, "*" in pattern or "{" in pattern, -pattern.count("."), pattern
+
+
+def _model(kind: type[Model], title: str, fields: Mapping[str, object]) -> Model:
+    try:
+        return kind.model_validate(dict(fields))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise RefusedError(f"{title}: {place}: {cause(first)}", "invalid") from error
+
+
+def _fields(kind: str, name: str, fields: Mapping[str, object]) -> dict[str, object]:
+    """Return what is kept of an entry: known fields, and of a password its record only."""
+    known = FIELDS.get(kind)
+    unknown = [field for field in fields if known is not None and field not in known]
+    if unknown:
+        raise RefusedError(f"a {kind} has no {unknown[0]}", "invalid")
+    kept = dict(fields)
+    for key, value in fields.items():
+        if isinstance(value, tuple):
+            kept[key] = list(value)
+    password = kept.get("password")
+    if password is not None:
+        if not isinstance(password, str) or not password:
+            raise RefusedError(f"user {name}: a password is a text", "invalid")
+        if not password.startswith(RECORD_PREFIX):
+            kept["password"] = make_record(password).text()
+    return kept
+
+
+def _joined(known: Mapping[str, object], fields: Mapping[str, object]) -> dict[str, object]:
+    """Return an entry with some fields changed; those of a table within it one by one."""
+    joined = dict(known)
+    for key, value in fields.items():
+        before = joined.get(key)
+        if value is None:
+            joined.pop(key, None)
+        elif isinstance(value, Mapping) and isinstance(before, Mapping):
+            joined[key] = _joined(before, value)
+        else:
+            joined[key] = value
+    return joined
+
+
+def _said(model: BaseModel) -> dict[str, object]:
+    """Return what an entry of the file says, as plain data."""
+    said: dict[str, object] = model.model_dump(mode="json", exclude_unset=True)
+    said.pop("id", None)
+    return said
+
+
+def _shown(kind: str, fields: Mapping[str, object]) -> dict[str, Plain]:
+    if kind == POLICY:
+        return {"settings": _plain(fields)}
+    names = FIELDS[kind]
+    default: dict[str, object] = {"on": "**", "roles": []}
+    return {
+        name: _plain(fields.get(name, default.get(name))) for name in names if name != "password"
+    }
+
+
+def _plain(value: object) -> Plain:
+    """Return parsed JSON as what front ends write."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value if isinstance(value, bool | int | float | str) else None

@@ -1,0 +1,230 @@
+"""Transfers: what an operator does with one group, with single messages and with dead letters.
+
+Each function begins a job (`core.publishing.transfer`) on behalf of whoever an `Admin` acts for,
+and returns it. Its `answer` is to be asked for when it is over. All of them need `manage` on the
+queue, and on each queue that gets something. A queue that does not exist yet is made as by a SEND.
+Everything is put on record, with the number of messages it cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from covey.core.errors import RefusedError
+from covey.core.events.audit import Cost
+from covey.core.host.temporary import check_made
+from covey.core.management.admin import Admin
+from covey.core.management.inspection import canonical
+from covey.core.management.message_view import Look
+from covey.core.model.message import Message
+from covey.core.naming.destination import Destination, Kind
+from covey.core.publishing.transfer import (
+    Bury,
+    Choice,
+    Discard,
+    Group,
+    Letters,
+    Move,
+    Numbered,
+    Transfer,
+)
+from covey.core.queue.queue import Queue
+from covey.core.security.users import Verb, authorise
+from covey.core.selector import compile_selector
+from covey.core.session import Session
+
+NUMBERS_MAX = 10_000  # of one command
+LOOK_MAX = 1000  # messages shown by one command
+T = TypeVar("T", bound=Transfer)
+
+
+def move_group(
+    admin: Admin, name: str, group: str, to: str, now: float, *, waits: bool = False
+) -> Transfer:
+    """Move all messages of a group to another queue."""
+    with admin.acting("move", "group", name, group) as cost:
+        queue = _managed(admin, name, now)
+        target = _target(admin, queue, to)
+        choice = Group(queue, group, waits=waits)
+        job = _mover(admin, choice, _size_of(choice), target)
+        return _begun(admin, job, cost)
+
+
+def purge_group(
+    admin: Admin, name: str, group: str, now: float, *, waits: bool = False
+) -> Transfer:
+    """Drop all messages of a group."""
+    with admin.acting("purge", "group", name, group) as cost:
+        choice = Group(_managed(admin, name, now), group, waits=waits)
+        job = Discard("purge", choice, admin.session, _size_of(choice))
+        return _begun(admin, job, cost)
+
+
+def dead_letter_group(
+    admin: Admin, name: str, group: str, now: float, *, reason: str = "", waits: bool = False
+) -> Transfer:
+    """Send all messages of a group to the queue's dead-letter queue."""
+    with admin.acting("dead-letter", "group", name, group) as cost:
+        queue = _with_dlq(_managed(admin, name, now))
+        choice = Group(queue, group, waits=waits)
+        job = Bury(choice, admin.session, _size_of(choice), _reason(admin, reason))
+        return _begun(admin, job, cost)
+
+
+def move_messages(admin: Admin, name: str, numbers: Sequence[int], to: str, now: float) -> Transfer:
+    """Move messages by their numbers to another queue."""
+    with admin.acting("move", "queue", name) as cost:
+        queue = _managed(admin, name, now)
+        target = _target(admin, queue, to)
+        job = _mover(admin, _numbers(queue, numbers), len(numbers), target)
+        return _begun(admin, job, cost)
+
+
+def delete_messages(admin: Admin, name: str, numbers: Sequence[int], now: float) -> Transfer:
+    """Drop messages by their numbers."""
+    with admin.acting("purge", "queue", name) as cost:
+        choice = _numbers(_managed(admin, name, now), numbers)
+        job = Discard("delete", choice, admin.session, len(numbers))
+        return _begun(admin, job, cost)
+
+
+def dead_letter_messages(
+    admin: Admin, name: str, numbers: Sequence[int], now: float, *, reason: str = ""
+) -> Transfer:
+    """Send messages by their numbers to the queue's dead-letter queue."""
+    with admin.acting("dead-letter", "queue", name) as cost:
+        queue = _with_dlq(_managed(admin, name, now))
+        choice = _numbers(queue, numbers)
+        job = Bury(choice, admin.session, len(numbers), _reason(admin, reason))
+        return _begun(admin, job, cost)
+
+
+def retry(
+    admin: Admin,
+    name: str,
+    now: float,
+    *,
+    group: str = "",
+    selector: str = "",
+    count: int = 0,
+    last: int = 0,
+) -> Move:
+    """Send dead letters back to where each came from, at most `count` and up to number `last`."""
+    with admin.acting("retry", "group" if group else "queue", name, group) as cost:
+        queue = _managed(admin, name, now)
+        limits = admin.broker.limits
+        wanted = None
+        if selector:
+            wanted = compile_selector(
+                selector,
+                length_max=limits.selector_length_max,
+                depth_max=limits.selector_depth_max,
+            )
+        choice = Letters(queue, group, wanted, last)
+        job = Move(
+            choice,
+            admin.session,
+            queue.state.index.count,
+            admin.broker.publishing.arrivals,
+            _Origins(admin, queue).queue_of,
+            "retry",
+            count,
+        )
+        return _begun(admin, job, cost)
+
+
+def look(
+    admin: Admin,
+    name: str,
+    now: float,
+    *,
+    group: str = "",
+    numbers: Sequence[int] = (),
+    count: int = 0,
+) -> Look:
+    """Show messages of a group, or of some numbers."""
+    queue = _managed(admin, name, now)
+    _check_numbers(numbers)
+    count = min(count, LOOK_MAX)
+    job = Look(queue, admin.session, group=group, numbers=numbers, count=count)
+    admin.broker.jobs.begin(job)
+    return job
+
+
+class _Origins:
+    """Finds the queues that dead letters came from, each once."""
+
+    def __init__(self, admin: Admin, queue: Queue) -> None:
+        self._admin = admin
+        self._queue = queue
+        self._known: dict[str, Queue] = {}
+
+    def queue_of(self, message: Message) -> Queue | None:
+        """Return the queue a message came from; None if it is no dead letter."""
+        origin = message.origin()
+        if origin is None or origin.queue == self._queue.name:
+            return None
+        known = self._known.get(origin.queue)
+        if known is None or known.is_ended:
+            known = _target(self._admin, self._queue, origin.queue)
+            self._known[origin.queue] = known
+        return known
+
+
+def _begun(admin: Admin, job: T, cost: Cost) -> T:
+    """Begin a job; what it cost is put on record when it is over."""
+    cost.is_told_later = True
+    job.then(lambda: cost.tell(job.count))
+    admin.broker.jobs.begin(job)
+    return job
+
+
+def _mover(admin: Admin, choice: Choice, total: int, target: Queue) -> Move:
+    def to_target(message: Message) -> Queue | None:
+        return target
+
+    return Move(choice, admin.session, total, admin.broker.publishing.arrivals, to_target)
+
+
+def _managed(admin: Admin, name: str, now: float) -> Queue:
+    admin.check_manage("queue", name)
+    admin.broker.turn(now)
+    return admin.backlog(name)
+
+
+def _target(admin: Admin, source: Queue, name: str) -> Queue:
+    """Return the queue that gets messages, made if it must be; raises RefusedError."""
+    if not name:
+        raise RefusedError("to which queue is not said", "invalid")
+    place = Destination(Kind.QUEUE, canonical(Kind.QUEUE, name))
+    if place.name == source.name:
+        raise RefusedError(f"queue {place.name} is where they are", "invalid")
+    authorise(admin.identity, Verb.MANAGE, str(place))
+    check_made(Session(0, admin.host, admin.identity), place)
+    return admin.host.queue(place.name)
+
+
+def _with_dlq(queue: Queue) -> Queue:
+    if queue.settings.dlq is None:
+        raise RefusedError(f"queue {queue.name} has no dlq to send dead letters to", "conflict")
+    return queue
+
+
+def _numbers(queue: Queue, numbers: Sequence[int]) -> Numbered:
+    _check_numbers(numbers)
+    return Numbered(queue, numbers)
+
+
+def _check_numbers(numbers: Sequence[int]) -> None:
+    if len(numbers) > NUMBERS_MAX:
+        raise RefusedError(f"{len(numbers)} numbers are above the {NUMBERS_MAX} allowed", "limit")
+
+
+def _size_of(choice: Group) -> int:
+    return 0 if choice.lane is None else choice.lane.count
+
+
+def _reason(admin: Admin, reason: str) -> str:
+    by = f"by {admin.identity.name}"
+    return f"{reason} ({by})" if reason else f"dead-lettered {by}"

@@ -1,0 +1,405 @@
+# Compiled by mypyc: see setup.py.
+"""Transfer: what an operator does with some messages of a queue: move, drop, bury, retry.
+
+    move          to another queue, at its end
+    purge         away
+    dead-letter   to the queue's own dead-letter queue, with a reason
+    retry         dead letters, each back to the queue it came from
+
+Which messages: all of one group (`Group`), those of some numbers (`Numbered`), or all dead letters
+that fit (`Letters`). Only those that were there when the command came, and that nobody holds. They
+go in order. A message is removed and put in one turn, so both are one batch of the store: a message
+is never lost and never in both queues. After a kill those that have gone are a prefix of all.
+
+While a group is worked on, nothing of it is handed out, and it says why it waits. Other groups go
+on. What is held of it is left alone, and counted; or (`waits`) the work begins when all of it is
+settled or has come back.
+
+A full queue with `full_policy = "block"` makes the work wait; with another policy the work ends
+there and says so. It waits as well while a body is read from the store, while the disk is short,
+and for what is still being written.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from mypy_extensions import mypyc_attr
+
+from covey.core.dispatch.lane import Lane
+from covey.core.errors import RefusedError
+from covey.core.events.event import EventKind
+from covey.core.jobs.job import WAIT, Job, Steps
+from covey.core.model.entry import ACQUIRED, STORING, Entry
+from covey.core.model.message import Message
+from covey.core.publishing.arrivals import Arrivals
+from covey.core.queue.queue import Queue
+from covey.core.queue.quota import has_room
+
+if TYPE_CHECKING:
+    from covey.core.selector import Selector
+    from covey.core.session import Session
+
+READ_AHEAD: Final = 100  # bodies that are asked for together
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Choice(ABC):
+    """Which messages of a queue are meant, one after the other."""
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+        self.held = 0  # meant, but somebody has them
+
+    def begin(self) -> bool:
+        """Get ready; False: not yet, ask again."""
+        return True
+
+    def refresh(self) -> None:  # noqa: B027 - most keep nothing
+        """Look again what there is: others were at work since the last portion."""
+
+    @abstractmethod
+    def following(self) -> Entry | None:
+        """Return the next one, which may still be in the making; None: there is no more.
+
+        The same one is returned until it is gone, or passed by.
+        """
+
+    @abstractmethod
+    def pass_by(self, entry: Entry) -> None:
+        """Leave one where it is."""
+
+    def means(self, entry: Entry) -> bool:
+        """Return True if it is one of those that are meant, and nobody holds it."""
+        return True
+
+    def ahead(self) -> list[Entry]:
+        """Return those whose bodies will be needed soon, if that is known."""
+        return []
+
+    def end(self) -> None:  # noqa: B027 - only a group is held
+        """Let go of what was held for the work."""
+
+
+class Group(Choice):
+    """All messages of one group, in order."""
+
+    def __init__(
+        self, queue: Queue, group: str, *, waits: bool = False, is_seized: bool = False
+    ) -> None:
+        """Begin; the group may have been seized already for this."""
+        super().__init__(queue)
+        self.lane: Lane | None = queue.state.lanes.get(group)
+        self._last = queue.next_seq - 1
+        self._waits = waits
+        self._returned: deque[int] = deque()  # numbers that do not stand in the line
+        self._has_begun = False
+        self._spared: set[int] = set()  # were held when it began, and have come back
+        if self.lane is not None:
+            if queue.placement.is_seized(self.lane) and not is_seized:
+                raise RefusedError(
+                    f"queue {queue.name}: another command works on group {group}", "conflict"
+                )
+            queue.placement.seize(self.lane)
+            queue.purges.append(self)
+
+    def spare(self, seq: int) -> None:
+        """Leave a message alone: it was held when the work began, and comes back."""
+        if self._has_begun:
+            self._spared.add(seq)
+
+    def begin(self) -> bool:
+        """Wait for what is held, if that is wanted; else count it."""
+        lane = self.lane
+        if self._has_begun or lane is None:
+            return True
+        if self._waits and lane.unsettled and not self.queue.is_ended:
+            return False
+        self._has_begun = True
+        self.held = lane.unsettled
+        self.refresh()
+        return True
+
+    def refresh(self) -> None:
+        """Find those that stand in no line: they came back, or no selector admitted them."""
+        lane = self.lane
+        if lane is not None and (lane.back or lane.aside or self._returned):
+            found = {*(lane.back or ()), *(lane.aside or ())} - self._spared
+            self._returned = deque(sorted([seq for seq in found if seq <= self._last]))
+
+    def following(self) -> Entry | None:
+        """Return the first of the line or of those that came back, whichever is older."""
+        lane = self.lane
+        if lane is None:
+            return None
+        first = lane.first_living()
+        back = self._next_returned()
+        if back is not None and (first is None or back.seq < first.seq):
+            return back
+        return first if first is not None and first.seq <= self._last else None
+
+    def pass_by(self, entry: Entry) -> None:
+        """End: a group is not worked on beyond a message that cannot go."""
+        self._last = 0
+        self._returned.clear()
+
+    def ahead(self) -> list[Entry]:
+        """Return the next of the line."""
+        found: list[Entry] = []
+        entry = None if self.lane is None else self.lane.first_living()
+        while entry is not None and len(found) < READ_AHEAD:
+            found.append(entry)
+            entry = entry.next
+        return found
+
+    def end(self) -> None:
+        """Let the group go on."""
+        if self.lane is not None:
+            self.queue.purges.remove(self)
+            self.queue.placement.release(self.lane)
+            self.queue.mark()
+
+    def _next_returned(self) -> Entry | None:
+        while self._returned:
+            entry = self.queue.state.index.get(self._returned[0])
+            if entry is not None and entry.state != ACQUIRED and entry.lane is self.lane:
+                return entry
+            self._returned.popleft()
+        return None
+
+
+class Numbered(Choice):
+    """The messages of some numbers, in the order of these."""
+
+    def __init__(self, queue: Queue, numbers: Sequence[int]) -> None:
+        super().__init__(queue)
+        self._left = deque(sorted(set(numbers)))
+        self.missing = 0  # numbers of no message
+
+    def following(self) -> Entry | None:
+        """Return the first that is there and that nobody holds."""
+        while self._left:
+            entry = self.queue.state.index.get(self._left[0])
+            if entry is not None and entry.state != ACQUIRED:
+                return entry
+            self.held += entry is not None
+            self.missing += entry is None
+            self._left.popleft()
+        return None
+
+    def pass_by(self, entry: Entry) -> None:
+        """Go on with the next number."""
+        self._left.popleft()
+
+    def taken(self) -> None:
+        """Hear that the first has gone."""
+        self._left.popleft()
+
+
+class Letters(Choice):
+    """All that were there, those of one group alone if one is named."""
+
+    def __init__(
+        self, queue: Queue, group: str = "", selector: Selector | None = None, last: int = 0
+    ) -> None:
+        super().__init__(queue)
+        self.selector = selector
+        self.last = min(last or queue.next_seq - 1, queue.next_seq - 1)
+        self._group = group
+        self._cursor = 0
+
+    def following(self) -> Entry | None:
+        """Return the next in the queue, meant or not."""
+        entry = self.queue.state.index.at_or_after(self._cursor)
+        return entry if entry is not None and entry.seq <= self.last else None
+
+    def means(self, entry: Entry) -> bool:
+        """Return True if it is of the group, and nobody holds it."""
+        return entry.state != ACQUIRED and (not self._group or entry.lane.name == self._group)
+
+    def pass_by(self, entry: Entry) -> None:
+        """Go on behind it."""
+        is_meant = not self._group or entry.lane.name == self._group
+        self.held += is_meant and entry.state == ACQUIRED
+        self._cursor = entry.seq + 1
+
+    def ahead(self) -> list[Entry]:
+        """Return the next ones in the queue."""
+        found: list[Entry] = []
+        index = self.queue.state.index
+        entry = index.at_or_after(self._cursor)
+        while entry is not None and entry.seq <= self.last and len(found) < READ_AHEAD:
+            if not self._group or entry.lane.name == self._group:
+                found.append(entry)
+            entry = index.at_or_after(entry.seq + 1)
+        return found
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Transfer(Job):
+    """A command that takes messages out of a queue, one after the other."""
+
+    kind: ClassVar[EventKind] = EventKind.DROP  # how their leaving is told
+    needs_body: ClassVar[bool] = True
+
+    def __init__(
+        self, verb: str, choice: Choice, session: Session | None, total: int, count_max: int = 0
+    ) -> None:
+        queue = choice.queue
+        super().__init__(verb, f"queue {queue.name}", session, total)
+        self.queue = queue
+        self.choice = choice
+        self.count = 0
+        self.count_max = count_max  # 0: all
+        self.flaw: RefusedError | None = None  # why it ended before all were done
+        self.is_stoppable = True
+
+    def steps(self) -> Steps:
+        """Take one message after the other, the oldest first."""
+        queue = self.queue
+        choice = self.choice
+        while not choice.begin():
+            yield WAIT
+        while not queue.is_ended and not (0 < self.count_max <= self.count):
+            entry = choice.following()
+            if entry is None:
+                return
+            if not choice.means(entry):
+                choice.pass_by(entry)
+                yield 1
+                continue
+            if self._must_wait(entry):
+                yield WAIT
+                continue
+            queue.state.turn(self.now)
+            try:
+                is_done = self.take(entry)
+            except RefusedError as error:
+                self.flaw = error
+                return
+            if is_done is None:
+                yield WAIT
+                continue
+            if is_done:
+                self._remove(entry)
+            else:
+                choice.pass_by(entry)
+            yield 1
+
+    def advance(self, items: int, stopwatch: Callable[[], float] | None, deadline: float) -> bool:
+        """Do a portion; True: that was the last."""
+        self.choice.refresh()
+        return super().advance(items, stopwatch, deadline)
+
+    @abstractmethod
+    def take(self, entry: Entry) -> bool | None:
+        """Put a message where it belongs; False: it stays, None: it cannot be done yet."""
+
+    def ended(self) -> None:
+        """Let the queue's group go on."""
+        self.choice.end()
+
+    def answer(self, key: str) -> dict[str, int]:
+        """Say how many were done, and how many were held; raises what kept it from going on."""
+        if self.flaw is not None:
+            text = f"{self.flaw.text}; {self.count} were {key.replace('_', '-')} before"
+            raise RefusedError(text, self.flaw.code)
+        return {key: self.count, "held": self.choice.held}
+
+    def _must_wait(self, entry: Entry) -> bool:
+        """Return True if a message is being written, or its body has to be read first."""
+        if entry.state == STORING:
+            return True
+        if not self.needs_body or entry.message is not None:
+            return False
+        storage_state = self.queue.storage_state
+        wanted = [each.seq for each in self.choice.ahead() if each.message is None] or [entry.seq]
+        known = set(storage_state.overdue)
+        storage_state.overdue.extend([seq for seq in wanted if seq not in known])
+        self.queue.mark()
+        return True
+
+    def _remove(self, entry: Entry) -> None:
+        self.count += 1
+        if entry.lane.is_grouped and entry is entry.lane.first:
+            entry.lane.pop(entry)
+        counters = self.queue.counters
+        if self.kind is EventKind.DROP:
+            counters.dropped += 1
+        elif self.kind is EventKind.MOVE:
+            counters.moved += 1
+        else:
+            counters.dead += 1
+        self.queue.drop(entry, self.kind)
+        if isinstance(self.choice, Numbered):
+            self.choice.taken()
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Discard(Transfer):
+    """Drop them."""
+
+    needs_body: ClassVar[bool] = False
+
+    def take(self, entry: Entry) -> bool | None:
+        """Put it nowhere."""
+        return True
+
+
+class Bury(Transfer):
+    """Send them to the queue's own dead-letter queue."""
+
+    kind: ClassVar[EventKind] = EventKind.DEAD_LETTER
+
+    def __init__(self, choice: Choice, session: Session | None, total: int, reason: str) -> None:
+        super().__init__("dead-letter", choice, session, total)
+        self.reason = reason
+
+    def take(self, entry: Entry) -> bool | None:
+        """Put it where the queue's policy says."""
+        self.queue.owner.dead_letter(self.queue, entry, self.reason)
+        return True
+
+
+class Move(Transfer):
+    """Put them at the end of another queue."""
+
+    kind: ClassVar[EventKind] = EventKind.MOVE
+
+    def __init__(
+        self,
+        choice: Choice,
+        session: Session | None,
+        total: int,
+        arrivals: Arrivals,
+        target: Callable[[Message], Queue | None],
+        verb: str = "move",
+        count_max: int = 0,
+    ) -> None:
+        """Ask `target` for each message where it goes; None: it stays."""
+        super().__init__(verb, choice, session, total, count_max)
+        self.arrivals = arrivals
+        self.target_of = target
+
+    def take(self, entry: Entry) -> bool | None:
+        """Put it into its new queue, if there is room."""
+        message = entry.content
+        choice = self.choice
+        selector = choice.selector if isinstance(choice, Letters) else None
+        if selector is not None and not selector.matches(message.lookup):
+            return False
+        queue = self.target_of(message)
+        if queue is None or queue is self.queue:
+            return False
+        overload = self.arrivals.commits.overload
+        if overload.is_shut and overload.gate(is_persistent=message.persistent) is not None:
+            return None
+        if queue.has_quota and not has_room(queue, 1, message.size):
+            if queue.settings.full_policy == "block":
+                return None
+            raise RefusedError(f"queue {queue.name} is full", "full")
+        self.arrivals.put_anyhow(queue, message, entry.lane.name)
+        return True

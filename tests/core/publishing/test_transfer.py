@@ -1,0 +1,159 @@
+"""Transfers: groups, single messages and dead letters that change their queue, in one commit."""
+
+from __future__ import annotations
+
+import pytest
+
+from covey.config.queues import QueueSettings
+from covey.core.errors import RefusedError
+from covey.core.management import transfers
+from covey.core.management.admin import Admin
+from tests.protocols.stomp.support import Client, World
+
+DEAD = QueueSettings(id="q", dlq="dead", nak_limit=1)
+
+
+def admin_of(world: World) -> Admin:
+    session = world.clients[0].session.core
+    return Admin(world.broker, session.host, session.identity, "test", session)
+
+
+def bodies(world: World, queue: str) -> list[str]:
+    client = world.connect()
+    client.subscribe(f"/queue/{queue}", browser="true", include_seq="seq")
+    found = [frame.body.decode() for frame in client.take_all() if "browser" not in frame.headers]
+    client.lose()
+    return found
+
+
+def filled(*settings: QueueSettings) -> tuple[World, Client]:
+    world = World(queues=settings)
+    client = world.connect()
+    for number in range(6):
+        client.publish("/queue/q", str(number), JMSXGroupID="ab"[number % 2])
+    return world, client
+
+
+def test_a_message_is_removed_and_put_in_one_turn() -> None:
+    world, client = filled()
+    job = transfers.move_group(admin_of(world), "q", "a", "r", world.now)
+    assert job.answer("moved") == {"moved": 3, "held": 0}
+    assert (bodies(world, "r"), bodies(world, "q")) == (["0", "2", "4"], ["1", "3", "5"])
+    assert world.queue("/queue/q").counters.moved == 3
+    client.subscribe("/queue/r", ack="client")
+    assert [frame["JMSXGroupID"] for frame in client.take_all()] == ["a"] * 3
+
+
+def test_while_a_group_is_worked_on_the_others_go_on() -> None:
+    world, _ = filled()
+    world.broker.jobs.portion = 1
+    job = transfers.move_group(admin_of(world), "q", "a", "r", world.now)
+    world.broker.jobs.portion = 1000
+    assert not job.is_over
+    reader = world.connect()
+    reader.subscribe("/queue/q", ack="client")
+    assert reader.bodies() == ["1", "3", "5"]
+    shown = admin_of(world).read("group", "q/a", world.now)
+    assert shown["why"] == "an operator's command works on its messages"
+    with pytest.raises(RefusedError, match="another command works on group a"):
+        transfers.purge_group(admin_of(world), "q", "a", world.now)
+    world.broker.jobs.complete(job)
+    world.settle_down()
+    assert bodies(world, "r") == ["0", "2", "4"]
+
+
+def test_what_comes_later_stays_and_what_comes_back_stays() -> None:
+    world, client = filled()
+    holder = world.connect()
+    holder.subscribe("/queue/q", ack="client-individual", credit="1,0")
+    held = holder.take()
+    world.broker.jobs.portion = 1
+    job = transfers.move_group(admin_of(world), "q", "a", "r", world.now)
+    world.broker.jobs.portion = 1000
+    client.publish("/queue/q", "late", JMSXGroupID="a")
+    holder.ack(held, "NACK")
+    world.broker.jobs.complete(job)
+    world.settle_down()
+    assert job.answer("moved") == {"moved": 2, "held": 1}
+    assert bodies(world, "r") == ["2", "4"]
+    assert sorted(bodies(world, "q")) == ["0", "1", "3", "5", "late"]
+
+
+def test_a_full_target_makes_it_wait_or_ends_it() -> None:
+    block = QueueSettings(id="r", quota_messages=1, full_policy="block")
+    world, client = filled(block, QueueSettings(id="s", quota_messages=1, full_policy="reject"))
+    job = transfers.move_group(admin_of(world), "q", "a", "r", world.now)
+    assert (job.is_over, job.is_resting, bodies(world, "r")) == (False, True, ["0"])
+    client.subscribe("/queue/r", id="r", ack="client-individual")
+    client.ack(client.take())
+    world.broker.go_on(world.now)
+    assert job.count == 2
+    world.broker.jobs.stop(job)
+    other = transfers.move_group(admin_of(world), "q", "b", "s", world.now)
+    with pytest.raises(RefusedError, match=r"queue s is full.*; 1 were moved before"):
+        other.answer("moved")
+    assert bodies(world, "s") == ["1"]
+
+
+def test_a_purge_and_a_burial_need_what_they_need() -> None:
+    world, _ = filled()
+    with pytest.raises(RefusedError, match="queue q has no dlq"):
+        transfers.dead_letter_group(admin_of(world), "q", "a", world.now)
+    job = transfers.purge_group(admin_of(world), "q", "a", world.now)
+    assert job.answer("purged") == {"purged": 3, "held": 0}
+    assert transfers.purge_group(admin_of(world), "q", "none", world.now).count == 0
+    with pytest.raises(RefusedError, match="there is no queue none"):
+        transfers.purge_group(admin_of(world), "none", "a", world.now)
+
+
+def test_the_rest_of_a_group_follows_its_dead_message() -> None:
+    world, client = filled(QueueSettings(id="q", dlq="dead", nak_limit=1, dead_letter_rest=True))
+    client.subscribe("/queue/q", ack="client-individual", credit="1,0")
+    client.ack(client.take(), "NACK")
+    world.broker.go_on(world.now)
+    world.settle_down()
+    assert bodies(world, "dead") == ["0", "2", "4"]
+    assert client.take().body == b"1"
+    reader = world.connect()
+    reader.subscribe("/queue/dead", browser="true")
+    reasons = [frame.headers.get("covey-dead-reason") for frame in reader.take_all()][:3]
+    assert reasons == ["failed 1 times", *["behind 1, failed 1 times"] * 2]
+
+
+def test_or_the_group_is_parked_as_by_command() -> None:
+    world, client = filled(QueueSettings(id="q", dlq="dead", nak_limit=1, dead_letter_then="park"))
+    client.subscribe("/queue/q", ack="client-individual", credit="1,0")
+    client.ack(client.take(), "NACK")
+    assert (bodies(world, "dead"), client.take().body) == (["0"], b"1")
+    shown = admin_of(world).read("group", "q/a", world.now)
+    assert shown["why"] == "parked: 1 died: failed 1 times"
+    assert list(world.broker.host.queue_factory.parked.of("q")) == ["a"]
+
+
+def test_a_dead_letter_tells_where_it_comes_from_and_goes_back_there() -> None:
+    keyed = QueueSettings.model_validate({**DEAD.model_dump(), "groups": {"header": "key"}})
+    world = World(queues=[keyed])
+    client = world.connect(**{"client-id": "worker-7"})
+    client.publish("/queue/q", "x", key="k")
+    client.subscribe("/queue/q", id="s", ack="client-individual")
+    client.ack(client.take(), "NACK")
+    dead = world.connect()
+    dead.subscribe("/queue/dead", ack="client-individual")
+    letter = dead.take()
+    told = {name: text for name, text in letter.headers.items() if name.startswith("covey-dead")}
+    assert told == {
+        "covey-dead-reason": "failed 1 times",
+        "covey-dead-queue": "q",
+        "covey-dead-group": "k",
+        "covey-dead-seq": "1",
+        "covey-dead-count": "1",
+        "covey-dead-time": str(world.wall_ms),
+        "covey-dead-consumer": "worker-7/s",
+    }
+    assert admin_of(world).read("group", "dead/k", world.now)["messages"] == 1
+    dead.lose()
+    job = transfers.retry(admin_of(world), "dead", world.now)
+    assert job.answer("retried") == {"retried": 1, "held": 0}
+    world.settle_down()
+    again = client.take()
+    assert (again.body, again.headers.get("redelivered")) == (b"x", None)
