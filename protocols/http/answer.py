@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
 
 from covey.core.errors import BrokerError
@@ -37,14 +38,14 @@ STATUS: Final = {
     "full": 503,
     "shutdown": 503,
     "store-failed": 503,
+    "unavailable": 503,
 }
 STATUS_UNKNOWN: Final = 400
 
-# The page needs its own stylesheet and nothing else: no script runs, whatever a queue is called.
+# No answer runs a script, whatever a queue is called; the console's own files have other headers.
 SECURITY_HEADERS: Final = {
     "content-security-policy": (
-        "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none';"
-        " frame-ancestors 'none'"
+        "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -61,9 +62,14 @@ class HttpError(BrokerError):
         self.headers = dict(headers or {})
 
 
-def login_required() -> HttpError:
-    """Make the one answer to a missing and to a wrong login."""
-    return HttpError("a login is needed: wrong user or password, or none", "login", CHALLENGE)
+def login_required(headers: Headers | None = None) -> HttpError:
+    """Make the one answer to a missing and to a wrong login.
+
+    A script in a browser gets no challenge: the browser would show a form of its own.
+    """
+    is_script = headers is not None and headers.get("sec-fetch-dest") == "empty"
+    challenge = {} if is_script else CHALLENGE
+    return HttpError("a login is needed: wrong user or password, or none", "login", challenge)
 
 
 def json_answer(value: Plain, status: int = 200) -> Response:

@@ -13,7 +13,9 @@ What a handler refuses is answered by `answer.refusal`. Anything unforeseen is l
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from pathlib import Path
 
 import anyio
 import structlog
@@ -26,21 +28,26 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from covey import __version__
 from covey.config.settings import HttpSettings
 from covey.core.broker.broker import Broker
+from covey.core.broker.directory import Directory
 from covey.core.errors import BrokerError
-from covey.core.host.virtual_host import VirtualHost
+from covey.core.management.history import History
 from covey.core.session import Session
 from covey.protocols.engine import FAILED
 from covey.protocols.http.answer import HttpError, refusal
-from covey.protocols.http.ask import NOBODY, Ask
+from covey.protocols.http.ask import NOBODY, Ask, Console
 from covey.protocols.http.auth import Auth, Visits
+from covey.protocols.http.console.events import EventStream, Streams
+from covey.protocols.http.console.sessions import Sessions
 from covey.protocols.http.metrics import Metrics
 from covey.protocols.http.routes import ROUTES
-from covey.protocols.http.routing import Need, Route, find
+from covey.protocols.http.routing import Need, Route, Setting, find
 from covey.protocols.http.schemas import Body
+from covey.protocols.protocol import Configuration
 
 # How long the rest of a body is read that was not wanted, so that the peer reads our answer
 # instead of a reset.
 LINGER_S = 2.0
+FOR_STRANGERS = (Need.NOTHING, Need.OPEN)
 METHODS = sorted({route.method for route in ROUTES})
 
 Log = structlog.typing.FilteringBoundLogger
@@ -51,30 +58,39 @@ class App:
 
     def __init__(
         self,
-        broker: Broker,
+        directory: Directory,
         settings: HttpSettings,
         log: Log,
         *,
         websockets: ASGIApp,
         unready: Callable[[], str],
+        history: History,
+        configuration: Configuration,
     ) -> None:
-        self.broker = broker
+        self.directory = directory
         self.log = log
         self.unready = unready
-        self.metrics = Metrics(broker, __version__)
-        self.visits = Visits(log)
+        self.metrics = Metrics(directory, __version__)
+        self.console = Console(
+            settings=settings,
+            history=history,
+            configuration=configuration,
+            sessions=Sessions(directory.shared.users, settings, _folder(directory)),
+            streams=Streams(),
+            visits=Visits(log),
+        )
         self._websockets = websockets
         self.adopt(settings)
 
     def adopt(self, settings: HttpSettings) -> None:
         """Go on with these options."""
-        self.settings = settings
-        self.auth = Auth(self.broker, settings)
+        self.settings = self.console.settings = self.console.sessions.settings = settings
+        self.auth = Auth(self.directory, settings, self.console.sessions)
         self._http = CORSMiddleware(
             self._serve,
             allow_origins=list(settings.allowed_origins),
             allow_methods=METHODS,
-            allow_headers=["authorization", "content-type"],
+            allow_headers=["authorization", "content-type", "last-event-id"],
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -90,6 +106,9 @@ class App:
         response = refusal(HttpError(f"not done within {limit_s:g} s", "timeout"))
         with anyio.move_on_after(limit_s):
             response = await self._answer(scope, body)
+        if isinstance(response, EventStream) and scope["method"] != "HEAD":
+            await _stream(response, body, send)
+            return
         with anyio.move_on_after(limit_s):
             await _send(response, scope, body, send)
 
@@ -103,7 +122,7 @@ class App:
             return refusal(error)
         except Exception:  # the request's edge: one request's trouble stays its own
             self.log.exception("request_failed", method=scope["method"], path=scope["path"])
-            self.broker.internal_errors += 1
+            self.directory.internal_errors += 1
             return refusal(BrokerError(FAILED))
 
     async def _handle(self, scope: Scope, body: Incoming) -> Response:
@@ -112,21 +131,31 @@ class App:
         address, port = scope["client"] or ("", 0)
         remote = f"{address}:{port}"
         now = time.monotonic()
-        self.broker.turn(now)
+        self.directory.shared.clock.turn(now)
         route, names = await self._route(scope, headers, remote)
-        identity = NOBODY
+        identity, signed_in = NOBODY, None
+        if route.need not in FOR_STRANGERS:
+            identity, signed_in = await self.auth.login(headers, remote, now)
+            self.console.visits.note(identity, now)
         if route.need is not Need.NOTHING:
-            identity = await self.auth.login(headers, remote)
-            self.visits.note(identity, now)
             self.auth.check_origin(method, headers)
+        if signed_in is not None:
+            self.auth.check_token(method, headers, signed_in)
         settings = route.settings(scope["query_string"])
+        broker = self._broker(settings)
         ask = Ask(
-            broker=self.broker,
-            host=self._host(str(settings.get("host", ""))),
+            directory=self.directory,
+            broker=broker,
+            host=broker.host,
+            session=Session(0, broker.host, identity),
             route=route,
             now=now,
             metrics=self.metrics,
             unready=self.unready,
+            console=self.console,
+            headers=headers,
+            is_secure=scope.get("scheme") == "https",
+            signed_in=signed_in,
             identity=identity,
             remote=remote,
             names=names,
@@ -134,22 +163,26 @@ class App:
         )
         if route.need is Need.MANAGE:  # SEND and BROWSE the core asks itself
             ask.check_manage()
+        elif route.need is Need.SOME:
+            ask.check_manage_some()
         if route.body is not None:
             _check_media_type(headers)
-            ask.body = _parsed(route.body, await body.whole())
+            data = await body.whole()
+            ask.body = _parsed(route.body, data if data or not route.may_lack_body else b"{}")
             ask.now = time.monotonic()
-            self.broker.turn(ask.now)
+            broker.turn(ask.now)
+        turn = broker.turn_lengths.begin(f"{route.method} {route.path}")
         response = await route.handler(ask)
+        broker.turn_lengths.end_of(turn)
         if route.method != "GET":
-            await self._keep(Session(0, ask.host, ask.identity))
+            await _keep(broker, ask.session)
         return response
 
-    async def _keep(self, asker: Session) -> None:
-        """Wait until what was changed is on disk, as a receipt does."""
-        safe = anyio.Event()
-        self.broker.promises.after(asker, safe.set)
-        self.broker.run(time.monotonic())
-        await safe.wait()
+    def _broker(self, settings: Mapping[str, Setting]) -> Broker:
+        """Return the broker that is asked; what is not about a virtual host asks any."""
+        if "host" not in settings:
+            return self.directory.any_broker
+        return self.directory.named(str(settings["host"]) or None)
 
     async def _route(
         self, scope: Scope, headers: Headers, remote: str
@@ -160,12 +193,23 @@ class App:
             if route.need is not Need.NOTHING:
                 self.auth.check_host(headers)
         except HttpError:
-            await self.auth.login(headers, remote)
+            await self.auth.login(headers, remote, time.monotonic())
             raise
         return route, names
 
-    def _host(self, name: str) -> VirtualHost:
-        return self.broker.host_named(name or None)
+
+def _folder(directory: Directory) -> Path | None:
+    """Return where the broker keeps its data, None if nothing of it survives."""
+    store = directory.settings.store
+    return Path(store.path) if store.kind == "sqlite" else None
+
+
+async def _keep(broker: Broker, asker: Session) -> None:
+    """Wait until what was changed is on disk, as a receipt does."""
+    safe = anyio.Event()
+    broker.promises.after(asker, safe.set)
+    broker.run(time.monotonic())
+    await safe.wait()
 
 
 class Incoming:
@@ -222,6 +266,23 @@ async def _send(response: Response, scope: Scope, body: Incoming, send: Send) ->
         await send({"type": "http.response.body", "body": content, "more_body": True})
         with anyio.move_on_after(LINGER_S):
             await body.ended.wait()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        tasks.cancel_scope.cancel()
+
+
+async def _stream(response: EventStream, body: Incoming, send: Send) -> None:
+    """Send a stream of events until it ends, or the peer is gone."""
+
+    async def until_gone() -> None:
+        await body.discard()
+        tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(until_gone)
+        await send({"type": "http.response.start", "status": 200, "headers": response.raw_headers})
+        async with aclosing(response.chunks()) as chunks:
+            async for chunk in chunks:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         tasks.cancel_scope.cancel()
 

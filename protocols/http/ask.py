@@ -6,31 +6,64 @@ and the body are in order.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import anyio
+from starlette.datastructures import Headers
+
+from covey.config.settings import HttpSettings
 from covey.core.broker.broker import Broker
+from covey.core.broker.directory import Directory
 from covey.core.errors import RefusedError
 from covey.core.host.virtual_host import VirtualHost
+from covey.core.jobs.job import Job
 from covey.core.management.admin import Admin
-from covey.core.security.users import Identity
+from covey.core.management.history import History
+from covey.core.management.inspection import DESTINATIONS
+from covey.core.security.users import Identity, Verb
+from covey.core.session import Session
+from covey.protocols.http.answer import login_required
+from covey.protocols.http.auth import Visits, is_local
+from covey.protocols.http.console.events import Streams
+from covey.protocols.http.console.sessions import Sessions, SignedIn
 from covey.protocols.http.metrics import Metrics
 from covey.protocols.http.routing import Route, Setting
 from covey.protocols.http.schemas import Body
+from covey.protocols.protocol import Configuration
 
 NOBODY = Identity("")
+
+
+@dataclass(slots=True, kw_only=True)
+class Console:
+    """What a port has beside the broker, for those who look at it."""
+
+    settings: HttpSettings
+    history: History
+    configuration: Configuration
+    sessions: Sessions
+    streams: Streams
+    visits: Visits
 
 
 @dataclass(slots=True, kw_only=True)
 class Ask:
     """Who asks for what, and the broker that is asked."""
 
+    directory: Directory
     broker: Broker
     host: VirtualHost
     route: Route
     now: float
     metrics: Metrics
     unready: Callable[[], str]
+    session: Session  # of this request alone: what it changes, and what its jobs change, is its own
+    console: Console
+    headers: Headers
+    is_secure: bool = False
+    signed_in: SignedIn | None = None  # the browser that asks, if it has signed in
     identity: Identity = NOBODY
     remote: str = ""
     names: dict[str, str] = field(default_factory=dict)
@@ -40,7 +73,25 @@ class Ask:
     @property
     def admin(self) -> Admin:
         """Return the core's management, on behalf of who asks."""
-        return Admin(self.broker, self.host, self.identity, "http")
+        return Admin(self.broker, self.host, self.identity, "http", self.session)
+
+    async def until_over(self, job: Job) -> None:
+        """Wait for long work; the job goes on though who asked for it has given up."""
+        over = anyio.Event()
+        job.then(over.set)
+        await over.wait()
+
+    def check_login(self) -> None:
+        """Raise RefusedError if who has asked would have to log in again by now."""
+        now = time.monotonic()
+        users = self.broker.users
+        local = is_local(self.headers, self.remote.rpartition(":")[0])
+        is_known = users.renewed(self.identity, is_loopback=local, remote=self.remote) is not None
+        if self.signed_in is not None:
+            is_known = is_known and self.console.sessions.is_known(self.signed_in, now)
+            self.signed_in.seen_at = now  # a page that is looked at is not idle
+        if not is_known:
+            raise login_required(self.headers)
 
     def check_manage(self) -> None:
         """Raise RefusedError if who asks may not manage what the path is about.
@@ -58,6 +109,12 @@ class Ask:
             kind = kinds[0] if kinds else self.route.subject
             with admin.acting(self.route.action, kind, name, self.names.get(kind, "")):
                 raise
+
+    def check_manage_some(self) -> None:
+        """Raise RefusedError if who asks may manage nothing of the kind that is listed."""
+        kind = DESTINATIONS[self.route.entity]
+        if not self.identity.access.allows_some(Verb.MANAGE.value, kind.value):
+            self.admin.check_manage(self.route.entity)
 
     @property
     def name(self) -> str:

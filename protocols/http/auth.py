@@ -5,8 +5,10 @@
   as over any protocol. After too many wrong ones the answer is to wait, whoever asks.
 - A proxy on this machine speaks for somebody else. What it forwards does not count as local, so the
   well-known first password does not open.
-- Browsers send `Origin` when a page of another site acts: it must be on the allow-list. We serve
-  no page that needs it, so our own origin is not on the list by itself.
+- The console signs in once and has a cookie (`console.sessions`). A change that is made with the
+  cookie needs the session's token as well.
+- Browsers send `Origin` when a page acts. It must be on the allow-list, or be our own page's: the
+  address that the request is for.
 - `Host` must be an address, or a name of ours. Otherwise a page could have its own name resolve to
   us (DNS rebinding), and talk to us as if it were ours.
 
@@ -29,11 +31,12 @@ from cachetools import LRUCache
 from starlette.datastructures import Headers
 
 from covey.config.settings import HttpSettings
-from covey.core.broker.broker import Broker
+from covey.core.broker.directory import Directory
 from covey.core.errors import RefusedError
 from covey.core.security.users import Identity
 from covey.protocols.engine import is_loopback
 from covey.protocols.http.answer import HttpError, login_required
+from covey.protocols.http.console.sessions import TOKEN_HEADER, Sessions, SignedIn, is_token
 
 CREDENTIALS_MAX: Final = 2048  # characters of an Authorization header; names and passwords are less
 FORWARDING_HEADERS: Final = ("forwarded", "x-forwarded-for", "x-real-ip")
@@ -43,34 +46,43 @@ SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 class Auth:
     """Checks who asks on one HTTP port."""
 
-    def __init__(self, broker: Broker, settings: HttpSettings) -> None:
-        self.broker = broker
+    def __init__(self, directory: Directory, settings: HttpSettings, sessions: Sessions) -> None:
+        self.directory = directory
+        self.sessions = sessions
         self.origins = frozenset(
             [origin.rstrip("/").lower() for origin in settings.allowed_origins]
         )
         names = [urlsplit(origin).hostname for origin in self.origins]
-        for host in broker.hosts:
+        for host in directory.virtual_hosts:
             names.extend(host.host_names)
         self.names = frozenset([name.strip("[]").lower() for name in names if name])
 
-    async def login(self, headers: Headers, remote: str) -> Identity:
-        """Return who asks from there; raises BrokerError, after a while, if nobody we know does."""
+    async def login(
+        self, headers: Headers, remote: str, now: float
+    ) -> tuple[Identity, SignedIn | None]:
+        """Return who asks from there, and by which cookie if by one.
+
+        Raises BrokerError, after a while, if nobody we know does.
+        """
         given = headers.get("authorization", "")
-        if not given:
-            raise login_required()
-        users = self.broker.users
+        users = self.directory.shared.users
         local = is_local(headers, remote.rpartition(":")[0])
+        if not given:
+            session = self.sessions.find(headers, is_loopback=local, remote=remote, now=now)
+            if session is None:
+                raise login_required(headers)
+            return session.identity, session
         try:
             credentials = _credentials(given)
             if credentials is None:
                 users.admit("", remote)
                 raise users.refused("", remote)
-            return users.login(*credentials, is_loopback=local, remote=remote)
+            return users.login(*credentials, is_loopback=local, remote=remote), None
         except RefusedError as error:
             if error.code == "throttled":
                 raise
-            await anyio.sleep(self.broker.limits.login_failed_wait_s)
-            raise login_required() from error
+            await anyio.sleep(self.directory.settings.broker.login_failed_wait_s)
+            raise login_required(headers) from error
 
     def check_host(self, headers: Headers) -> None:
         """Refuse a request that was meant for another host."""
@@ -83,17 +95,32 @@ class Auth:
             )
 
     def check_origin(self, method: str, headers: Headers) -> None:
-        """Refuse what a web page does that nobody allowed."""
-        if method not in SAFE_METHODS:
+        """Refuse what a web page does that nobody allowed; our own page may."""
+        if method not in SAFE_METHODS and not _is_own(headers):
             self.check_page(headers)
             if headers.get("sec-fetch-site", "none") == "cross-site" and "origin" not in headers:
                 raise _foreign_page("another site")
+
+    def check_token(self, method: str, headers: Headers, session: SignedIn) -> None:
+        """Refuse a change that comes with a cookie and without the token of its session."""
+        if method not in SAFE_METHODS and not is_token(session, headers):
+            raise HttpError(
+                f"a change that is made with a cookie needs the session's token in {TOKEN_HEADER}",
+                "denied",
+            )
 
     def check_page(self, headers: Headers) -> None:
         """Refuse a web page that is not on the allow-list; others send no Origin."""
         origin = headers.get("origin")
         if origin is not None and origin.lower() not in self.origins:
             raise _foreign_page(origin)
+
+
+def _is_own(headers: Headers) -> bool:
+    """Say whether the page that asks came from this very port, whose Host was checked before."""
+    origin = headers.get("origin")
+    host = headers.get("host", "")
+    return bool(host) and origin is not None and urlsplit(origin).netloc.lower() == host.lower()
 
 
 def is_local(headers: Headers, address: str) -> bool:

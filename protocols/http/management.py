@@ -6,13 +6,17 @@ Lists come in pages, since a queue may have a million groups.
 
 from __future__ import annotations
 
+from typing import Final
+
 from starlette.responses import Response
 
 from covey.core.errors import RefusedError
 from covey.core.management.describe import Attributes, Plain
 from covey.protocols.http.answer import empty_answer, json_answer
 from covey.protocols.http.ask import Ask
-from covey.protocols.http.schemas import QueueBody
+from covey.protocols.http.schemas import QueueBody, ReasonBody
+
+STEPS_SHOWN: Final = 1000  # groups of a rebalance that is only planned
 
 
 async def list_entities(ask: Ask) -> Response:
@@ -58,20 +62,26 @@ async def delete_entity(ask: Ask) -> Response:
 
 async def purge_queue(ask: Ask) -> Response:
     """Drop every message nobody has acquired."""
-    return json_answer({"purged": ask.admin.purge(ask.name, ask.now)})
+    purge = ask.admin.purge(ask.name, ask.now)
+    await ask.until_over(purge)
+    return json_answer({"purged": purge.count})
 
 
 async def rebalance_queue(ask: Ask) -> Response:
-    """Share out the groups anew."""
-    ask.admin.rebalance(ask.name, ask.now)
-    return empty_answer()
+    """Share out the groups anew, or tell what would move."""
+    if not ask.is_set("dry_run"):
+        return json_answer({"moved": ask.admin.rebalance(ask.name, ask.now)})
+    steps = ask.admin.rebalance_plan(ask.name)
+    shown: list[Plain] = list(steps[:STEPS_SHOWN])
+    return json_answer({"moved": 0, "would_move": len(steps), "steps": shown})
 
 
 async def list_groups(ask: Ask) -> Response:
     """Show one page of a queue's groups: all, or those that wait, the most urgent first."""
     start, count = ask.number("offset"), ask.number("limit")
-    waiting = ask.is_set("waiting")
-    return _page(*ask.admin.groups(ask.name, ask.now, start, count, waiting=waiting))
+    waiting, parked = ask.is_set("waiting"), ask.is_set("parked")
+    found = ask.admin.groups(ask.name, ask.now, start, count, waiting=waiting, parked=parked)
+    return _page(*found)
 
 
 async def list_consumers(ask: Ask) -> Response:
@@ -115,10 +125,19 @@ async def trace_queue(ask: Ask) -> Response:
     return json_answer(ask.admin.trace(ask.name, ask.number("after"), ask.now))
 
 
-async def list_users(ask: Ask) -> Response:
-    """Show who may log in."""
-    users = users_of(ask)
-    return _page(users, len(users))
+async def set_entry(ask: Ask) -> Response:
+    """Set a user, a permission or a policy, whether there is one of that name or not."""
+    assert ask.body is not None
+    fields = ask.body.model_dump(exclude_unset=True)
+    fields = fields.get("settings", fields)
+    admin, kind = ask.admin, ask.route.entity
+    try:
+        admin.read(kind, ask.name, ask.now)
+    except RefusedError as error:
+        if error.code != "not-found":
+            raise
+        return json_answer(admin.create(kind, ask.name, fields, ask.now))
+    return json_answer(admin.update(kind, ask.name, fields, ask.now))
 
 
 def users_of(ask: Ask) -> list[Attributes]:
@@ -127,7 +146,8 @@ def users_of(ask: Ask) -> list[Attributes]:
 
 
 def _park(ask: Ask, *, parked: bool) -> Response:
-    ask.admin.park(ask.name, ask.names["group"], ask.now, parked=parked)
+    reason = ask.body.reason if isinstance(ask.body, ReasonBody) else ""
+    ask.admin.park(ask.name, ask.names["group"], ask.now, parked=parked, reason=reason)
     return empty_answer()
 
 

@@ -11,9 +11,7 @@ clients read it as they read each other's. In a store its head is JSON: everythi
 
 from __future__ import annotations
 
-import base64
 import json
-import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -26,11 +24,12 @@ from covey.core.errors import RefusedError
 from covey.core.host.subscription import Subscription
 from covey.core.management.describe import Attributes, Plain
 from covey.core.management.inspection import canonical
+from covey.core.management.message_view import describe_message
 from covey.core.model.consumer import Consumer, Window
-from covey.core.model.entry import STATE_NAMES, Entry
-from covey.core.model.message import Message, Neutral
+from covey.core.model.entry import Entry
+from covey.core.model.message import Message, Neutral, Origin
 from covey.core.naming.destination import Destination, Kind
-from covey.core.selector import Value
+from covey.core.selector import Selector, Value, compile_selector
 from covey.core.session import Client, Session
 from covey.protocols.http.answer import json_answer
 from covey.protocols.http.ask import Ask
@@ -79,9 +78,12 @@ class HttpMessage(Message):
         del fields["body"]
         return json.dumps(fields).encode(), self._neutral.body
 
-    def as_dead_letter(self, reason: str) -> HttpMessage:
+    def as_dead_letter(self, reason: str, origin: Origin | None = None) -> HttpMessage:
         """Return a copy that never expires and says why it is where it is."""
-        copy = HttpMessage(replace(self.neutral(), expires_ms=0, dead_reason=reason))
+        told = {} if origin is None else origin.fields()
+        copy = HttpMessage(
+            replace(self.neutral(), expires_ms=0, dead_reason=reason, dead_origin=told)
+        )
         copy.sender = self.sender
         return copy
 
@@ -114,7 +116,6 @@ FIELDS: dict[str, Callable[[Neutral], Value]] = {
 }
 
 ROOM_WAIT_S: Final = 5.0  # for a full queue: a client can ask again, a connection is dear
-BODY_SHOWN_MAX: Final = 64 * 1024  # bytes of a body in a listing; `size` tells the whole
 
 
 async def send(ask: Ask) -> Response:
@@ -146,18 +147,30 @@ async def browse(ask: Ask) -> Response:
 class Browser(Consumer):
     """Looks at so many messages, and says when it has seen enough."""
 
-    def __init__(self, session: Session, window: Window, from_seq: int) -> None:
+    def __init__(
+        self, session: Session, window: Window, from_seq: int, group: str, selector: Selector | None
+    ) -> None:
+        """Look from a number on; at one group only if it is given, at what is selected."""
         super().__init__(session, window)
+        self.group = group
+        self.selector = selector
         self.is_browser = True
         self.from_seq = from_seq
         self.limit = window.count
         self.found: list[Attributes] = []
+        self.failure: Exception | None = None  # for the request to find
         self.ended = anyio.Event()
 
     def deliver(self, entry: Entry) -> None:
-        """Write a message down."""
-        self.found.append(_describe(entry))
-        if len(self.found) >= self.limit:
+        """Write a message down, unless it is of another group than the one that is wanted."""
+        if self.group and entry.lane.name != self.group:
+            self.window.count += 1  # it was not shown, so it costs no credit
+            return
+        try:
+            self.found.append(describe_message(entry))
+        except Exception as error:  # whose turn it is has nothing to do with it
+            self.failure = error
+        if self.failure is not None or len(self.found) >= self.limit:
             self.ended.set()
 
     def browse_ended(self) -> None:
@@ -171,12 +184,25 @@ class Browser(Consumer):
 
 async def _browse(ask: Ask, session: Session, queue: Destination) -> list[Attributes]:
     window = Window(ask.number("limit"))
-    browser = Browser(session, window, ask.number("from_seq"))
+    selector = _selector(ask)
+    browser = Browser(session, window, ask.number("from_seq"), ask.text("group"), selector)
     subscription = Subscription(session, "browse", window, lambda: browser)
     ask.broker.subscribe(session, subscription, (queue,), ask.now, is_browser=True)
     ask.broker.run(ask.now)
     await browser.ended.wait()
+    if browser.failure is not None:
+        raise browser.failure
     return browser.found
+
+
+def _selector(ask: Ask) -> Selector | None:
+    text = ask.text("selector")
+    limits = ask.broker.limits
+    if not text:
+        return None
+    return compile_selector(
+        text, length_max=limits.selector_length_max, depth_max=limits.selector_depth_max
+    )
 
 
 class Sender(Client):
@@ -245,44 +271,3 @@ def _neutral(ask: Ask, body: MessageBody, session: Session) -> Neutral:
         persistent=body.persistent,
         properties=dict(body.properties),
     )
-
-
-def _describe(entry: Entry) -> Attributes:
-    neutral = entry.content.neutral()
-    return {
-        "seq": entry.seq,
-        "message_id": neutral.message_id,
-        "group": entry.lane.name,
-        "state": STATE_NAMES[entry.state],
-        "deliveries": entry.deliveries,
-        "size": entry.size,
-        "persistent": neutral.persistent,
-        "priority": neutral.priority,
-        "created_ms": neutral.created_ms,
-        "expires_ms": neutral.expires_ms,
-        "content_type": neutral.content_type,
-        "correlation_id": neutral.correlation_id,
-        "reply_to": neutral.reply_to,
-        "subject": neutral.subject,
-        "user_id": neutral.user_id,
-        "properties": {name: _plain(value) for name, value in neutral.properties.items()},
-        **_content(neutral),
-    }
-
-
-def _content(neutral: Neutral) -> Attributes:
-    """Show a body as text if it is one, else as base64; never more than a part of a large one."""
-    shown = neutral.body[:BODY_SHOWN_MAX]
-    is_cut = len(shown) < len(neutral.body)
-    if neutral.body_kind != "data":
-        # What is cut off may have been the second half of a character.
-        return {"body": shown.decode(errors="ignore"), "is_cut": is_cut}
-    return {"body_base64": base64.b64encode(shown).decode(), "is_cut": is_cut}
-
-
-def _plain(value: Value) -> Plain:
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)  # JSON has no word for it
-    return value

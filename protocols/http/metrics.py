@@ -14,12 +14,15 @@ own counters end with the queue. `process_` metrics have the names that Promethe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from heapq import nlargest
-from typing import Final
+from typing import Final, TypeVar
 
-from covey.core.broker.broker import Broker
+from anyio.lowlevel import checkpoint
+
+from covey.core.broker.directory import Directory
 from covey.core.dispatch.lane import Lane
+from covey.core.jobs.turn_length import BOUNDS
 from covey.core.queue.counters import Counters
 from covey.core.queue.queue import Queue
 from covey.protocols.process import Process, resident_bytes
@@ -30,6 +33,7 @@ MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 QUEUES_SHOWN_MAX: Final = 500
 CONSUMERS_SHOWN_MAX: Final = 100  # of one queue
 GROUPS_SHOWN_MAX: Final = 10  # of one queue
+PORTION: Final = 500  # queues looked at before everybody else gets their turn
 
 COUNTERS: Final = (
     ("restored", "Messages that the start found in the store."),
@@ -40,6 +44,10 @@ COUNTERS: Final = (
     ("dropped", "Messages dropped by a limit, a purge or with their queue."),
     ("dead", "Messages that were dead-lettered or given up."),
     ("duplicates", "Messages that were sent before and left out."),
+    ("moved", "Messages that an operator has put into another queue."),
+    ("spilled", "Groups that left an owner without credit."),
+    ("overdue", "Deliveries that were taken back after their deadline."),
+    ("late", "Acknowledgements that came after that."),
 )
 
 Labels = dict[str, str]
@@ -57,23 +65,62 @@ class Family:
         self.lines.append(f"{self.name}{_labels(labels or {})} {value}")
 
 
-class Metrics:
-    """The numbers of one broker."""
+Walked = TypeVar("Walked")
 
-    def __init__(self, broker: Broker, version: str) -> None:
-        self.broker = broker
+
+async def _in_portions(things: Sequence[Walked]) -> AsyncIterator[Walked]:
+    """Walk very many things; everybody else gets their turn in between."""
+    for number, thing in enumerate(things):
+        if number % PORTION == PORTION - 1:
+            await checkpoint()
+        yield thing
+
+
+class Totals:
+    """What all queues have together."""
+
+    def __init__(self) -> None:
+        self.held = 0
+        self.unsettled = 0
+        self.consumers = 0
+        self.groups = 0
+        self.size = 0
+        self.delayed = 0
+        self.counters = Counters()
+
+    def add(self, queue: Queue) -> None:
+        """Add what a queue has."""
+        state = queue.state
+        self.held += state.index.count
+        if state.consumers:
+            self.unsettled += _unsettled(queue)
+            self.consumers += len(state.consumers)
+        self.groups += len(state.lanes)
+        self.size += queue.size
+        self.delayed += queue.timers.delayed.count
+        self.counters.add(queue.counters)
+
+
+class Metrics:
+    """The numbers of one process, whose brokers may be several."""
+
+    def __init__(self, directory: Directory, version: str) -> None:
+        self.directory = directory
         self.version = version
         self.process = Process()
 
-    def totals(self, now: float) -> str:
+    async def totals(self, now: float) -> str:
         """Write the totals of the whole broker."""
-        hosts = self.broker.hosts
-        queues = [queue for host in hosts for queue in host.all_queues()]
-        unsettled = sum(_unsettled(queue) for queue in queues)
-        held = sum(queue.state.index.count for queue in queues)
+        hosts = self.directory.hosts
+        found = Totals()
+        for host in hosts:  # first: a queue that ends meanwhile must not count twice
+            found.counters.add(host.queue_factory.gone)
+        async for queue in _in_portions(self.directory.queues):
+            found.add(queue)
         info = Family("covey_info", "gauge", "The version that runs.")
         info.add(1, {"version": self.version})
-        sessions = self.broker.sessions.values()
+        brokers = self.directory.brokers.values()
+        sessions = self.directory.shared.sessions.values()
         connections = Family("covey_connections", "gauge", "Open connections by protocol.")
         for protocol, count in sorted(Counter(one.protocol for one in sessions).items()):
             connections.add(count, {"protocol": protocol})
@@ -86,36 +133,40 @@ class Metrics:
                 "Durable subscriptions.",
                 sum(len(host.durables) for host in hosts),
             ),
-            _gauge(
-                "covey_consumers", "Consumers.", sum(len(one.state.consumers) for one in queues)
-            ),
-            _gauge("covey_groups", "Groups that have messages.", sum(map(_groups, queues))),
-            _gauge("covey_messages_ready", "Messages nobody holds.", held - unsettled),
-            _gauge("covey_messages_unsettled", "Messages consumers hold.", unsettled),
-            _gauge("covey_message_bytes", "Bytes of all messages.", sum(q.size for q in queues)),
-            _gauge(
-                "covey_messages_delayed",
-                "Messages that wait for their time.",
-                sum(one.timers.delayed.count for one in queues),
-            ),
+            _gauge("covey_consumers", "Consumers.", found.consumers),
+            _gauge("covey_groups", "Groups that have messages.", found.groups),
+            _gauge("covey_messages_ready", "Messages nobody holds.", found.held - found.unsettled),
+            _gauge("covey_messages_unsettled", "Messages consumers hold.", found.unsettled),
+            _gauge("covey_message_bytes", "Bytes of all messages.", found.size),
+            _gauge("covey_messages_delayed", "Messages that wait for their time.", found.delayed),
             _gauge("covey_connections_blocked", "Producers that wait for room.", len(waits)),
             _gauge(
                 "covey_blocked_oldest_seconds", "The longest such wait.", max(waits, default=0.0)
             ),
         ]
         alarms = Family("covey_alarm", "gauge", "1 while producers wait for this, by cause.")
-        for cause, reason in self.broker.commits.overload.alarms.items():
+        for cause, reason in self.directory.alarms.items():
             alarms.add(int(bool(reason)), {"cause": cause})
         blocks = Family("covey_producer_blocks_total", "counter", "Times a producer had to wait.")
-        blocks.add(self.broker.blocks_gone + sum(one.blocks for one in sessions))
+        blocks.add(sum(one.blocks_gone for one in brokers) + sum(one.blocks for one in sessions))
         failures = Family(
             "covey_internal_errors_total", "counter", "Failures of the broker itself; see its log."
         )
-        failures.add(self.broker.internal_errors)
-        counters = [failures, blocks, *self._counters(queues), *self._topic_counters()]
+        failures.add(self.directory.failures)
+        gauges += self._work()
+        jobs = Family("covey_jobs_finished_total", "counter", "Long work that is done.")
+        jobs.add(sum(one.jobs.finished for one in brokers))
+        counters = [
+            self._turns(),
+            jobs,
+            failures,
+            blocks,
+            *self._counters(found.counters),
+            *await self._topic_counters(),
+        ]
         return _text([info, connections, *gauges, alarms, *counters, *self._process()])
 
-    def queues(self) -> str:
+    async def queues(self) -> str:
         """Write the numbers of the largest queues."""
         ready = Family("covey_queue_messages_ready", "gauge", "Messages nobody holds.")
         unsettled = Family("covey_queue_messages_unsettled", "gauge", "Messages consumers hold.")
@@ -125,7 +176,7 @@ class Metrics:
             (name, Family(f"covey_queue_messages_{name}_total", "counter", text))
             for name, text in COUNTERS
         ]
-        for labels, queue in self._largest():
+        for labels, queue in await self._largest():
             held = _unsettled(queue)
             for name, family in counters:
                 family.add(getattr(queue.counters, name), labels)
@@ -135,7 +186,7 @@ class Metrics:
             consumers.add(len(queue.state.consumers), labels)
         return _text([ready, unsettled, size, consumers, *[family for _, family in counters]])
 
-    def groups(self, now: float) -> str:
+    async def groups(self, now: float) -> str:
         """Write how unevenly groups lie, and who waits."""
         count = Family("covey_queue_groups", "gauge", "Groups that have messages.")
         blocked = Family("covey_queue_groups_blocked", "gauge", "Groups that wait.")
@@ -146,7 +197,8 @@ class Metrics:
         )
         owned = Family("covey_consumer_groups", "gauge", "Groups that a consumer owns.")
         largest = Family("covey_group_messages", "gauge", "Messages of the largest groups.")
-        for labels, queue in self._largest():
+        for labels, queue in await self._largest():
+            await checkpoint()  # a queue may have very many groups
             lanes = queue.state.lanes.values()
             stuck = [lane for lane in lanes if lane.blocked_since]
             count.add(len(lanes), labels)
@@ -162,20 +214,17 @@ class Metrics:
                 largest.add(lane.count, {**labels, "group": lane.name})
         return _text([count, blocked, waiting, oldest, grown, owned, largest])
 
-    def _largest(self) -> list[tuple[Labels, Queue]]:
-        found = [
-            ({"host": host.id, "queue": queue.name}, queue)
-            for host in self.broker.hosts
-            for queue in host.all_queues()
-        ]
-        return nlargest(QUEUES_SHOWN_MAX, found, key=lambda row: row[1].state.index.count)
+    async def _largest(self) -> list[tuple[Labels, Queue]]:
+        found: list[tuple[int, int, Labels, Queue]] = []
+        for host in self.directory.hosts:
+            async for queue in _in_portions(list(host.all_queues())):
+                labels = {"host": host.id, "queue": queue.name}
+                found.append((queue.state.index.count, -len(found), labels, queue))
+                if len(found) > 2 * QUEUES_SHOWN_MAX:
+                    found = nlargest(QUEUES_SHOWN_MAX, found)
+        return [row[2:] for row in nlargest(QUEUES_SHOWN_MAX, found)]
 
-    def _counters(self, queues: list[Queue]) -> list[Family]:
-        total = Counters()
-        for host in self.broker.hosts:
-            total.add(host.queue_factory.gone)
-        for queue in queues:
-            total.add(queue.counters)
+    def _counters(self, total: Counters) -> list[Family]:
         families = []
         for name, text in COUNTERS:
             family = Family(f"covey_messages_{name}_total", "counter", text)
@@ -183,21 +232,48 @@ class Metrics:
             families.append(family)
         return families
 
-    def _topic_counters(self) -> list[Family]:
+    def _work(self) -> list[Family]:
+        """Write what is under way, and what has stopped everything for longest."""
+        running = sum(len(one.jobs.running()) for one in self.directory.brokers.values())
+        longest_s = self.directory.shared.turn_lengths.longest_collection_s
+        return [
+            _gauge("covey_jobs", "Long work that is under way.", running),
+            _gauge(
+                "covey_collection_longest_seconds", "The longest garbage collection.", longest_s
+            ),
+        ]
+
+    def _turns(self) -> Family:
+        """Write how long the turns of the event loop took."""
+        lengths = self.directory.shared.turn_lengths
+        family = Family(
+            "covey_turn_seconds", "histogram", "How long the broker was busy at a time."
+        )
+        count = 0
+        for bound, found in zip((*BOUNDS, "+Inf"), lengths.counts, strict=True):
+            count += found
+            family.lines.append(f'covey_turn_seconds_bucket{{le="{bound}"}} {count}')
+        family.lines.append(f"covey_turn_seconds_sum {lengths.total_s}")
+        family.lines.append(f"covey_turn_seconds_count {count}")
+        return family
+
+    async def _topic_counters(self) -> list[Family]:
         published = Family(
             "covey_topic_messages_published_total", "counter", "Messages that topics took."
         )
         delivered = Family(
             "covey_topic_messages_delivered_total", "counter", "Messages handed to subscribers."
         )
-        topics = [topic for host in self.broker.hosts for topic in host.topics.values()]
-        hosts = self.broker.hosts
-        published.add(
-            sum(one.published for one in topics) + sum(one.published_gone for one in hosts)
-        )
-        delivered.add(
-            sum(one.delivered for one in topics) + sum(one.delivered_gone for one in hosts)
-        )
+        hosts = self.directory.hosts
+        counts = [
+            sum(one.published_gone for one in hosts),
+            sum(one.delivered_gone for one in hosts),
+        ]
+        async for topic in _in_portions([one for host in hosts for one in host.topics.values()]):
+            counts[0] += topic.published
+            counts[1] += topic.delivered
+        published.add(counts[0])
+        delivered.add(counts[1])
         return [published, delivered]
 
     def _process(self) -> list[Family]:
@@ -211,10 +287,6 @@ class Metrics:
             _gauge("process_max_fds", "Most that may be open.", process.open_files_max()),
             _gauge("process_start_time_seconds", "When it started.", process.started_s),
         ]
-
-
-def _groups(queue: Queue) -> int:
-    return len(queue.state.lanes)
 
 
 def _unsettled(queue: Queue) -> int:

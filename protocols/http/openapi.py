@@ -61,7 +61,7 @@ def _operation(route: Route) -> Plain:
     }
     if route.body is not None:
         operation["requestBody"] = {"required": True, "content": _json(route.body.__name__)}
-    if route.need is Need.NOTHING:
+    if route.need in (Need.NOTHING, Need.OPEN):
         operation["security"] = []
     return operation
 
@@ -97,6 +97,8 @@ def _responses(route: Route) -> Plain:
 def _shape(route: Route) -> str:
     """Return the name of the answer's schema; "" for one that is the route's own."""
     if route.entity not in ATTRIBUTES or route.path.endswith("/messages"):
+        return ""
+    if route.media_type != "application/json":
         return ""
     is_list = route.method == "GET" and not route.path.endswith("}") and route.entity != "broker"
     return f"{route.entity}_page" if is_list else route.entity

@@ -20,11 +20,13 @@ async def open_port(
     """Take a port; `make_engine` gives the engine of a WebSocket."""
     listener = HttpListener(
         connector,
-        around.broker,
+        around.directory,
         make_engine,
         around.log,
         strangers=around.strangers,
         unready=around.unready,
+        history=around.history,
+        configuration=around.configuration,
     )
     bound = await listener.bind()
     return listener, partial(listener.serve, bound)

@@ -12,26 +12,62 @@ from starlette.responses import Response
 
 from covey import __version__
 from covey.core.management.describe import Attributes
-from covey.protocols.http import definitions, management, messages
+from covey.protocols.http import (
+    configuration,
+    definitions,
+    listing,
+    management,
+    messages,
+    transfers,
+)
 from covey.protocols.http.answer import json_answer, text_answer
 from covey.protocols.http.ask import Ask
+from covey.protocols.http.console import assets, live, sign_in
+from covey.protocols.http.console.events import MEDIA_TYPE as EVENTS
 from covey.protocols.http.metrics import MEDIA_TYPE
 from covey.protocols.http.openapi import document
 from covey.protocols.http.routing import Handler, Need, Param, Route
-from covey.protocols.http.schemas import Body, DefinitionsBody, MessageBody, QueueBody
-from covey.protocols.http.status_page import REFRESH_S, STYLE, page
+from covey.protocols.http.schemas import (
+    Body,
+    BuryGroupBody,
+    BurySeqsBody,
+    DefinitionsBody,
+    HeldBody,
+    MessageBody,
+    MoveGroupBody,
+    MoveSeqsBody,
+    PermissionBody,
+    PolicyBody,
+    QueueBody,
+    ReasonBody,
+    RetryBody,
+    SeqsBody,
+    SignInBody,
+    UserBody,
+)
 
 API: Final = "/api/v1"
 PAGE_MAX: Final = 1000  # entries of one answer
 PAGE_USUAL: Final = 100
 
 HOST: Final = Param("host", "", "a host name of the virtual host; the first one if none is given")
-SHOWN: Final = Param("queue", "", "only queues whose names have this in them")
-REFRESH: Final = Param("refresh", REFRESH_S, "seconds until it is loaded anew; 0: never", most=3600)
 LIMIT: Final = Param("limit", PAGE_USUAL, "at most so many entries", least=1, most=PAGE_MAX)
 OFFSET: Final = Param("offset", 0, "skip so many entries")
+SEARCH: Final = Param("search", "", "only those whose name, or another word, has this in it")
+SORT: Final = Param("sort", "", "the attribute to sort by; without one, in the order they came")
+ORDER: Final = Param("order", "", "asc or desc; else texts begin with A, numbers with the largest")
+SPAN: Final = Param("span", 600, "seconds; up to 600 one sample a second, else a minute", 2, 86_400)
+RESUME: Final = Param("resume", "", "the id of the last event known, as Last-Event-ID")
+GROUPS: Final = Param("groups", 5000, "at most so many groups, the largest", 1, 10_000)
+USER: Final = Param("user", "", "a user's name; none: who asks")
+VERB: Final = Param("verb", "manage", "connect, create, send, consume, browse, destroy or manage")
+ON: Final = Param("on", "", "a destination, as /queue/orders; none: the broker")
 WAITING: Final = Param("waiting", False, "only groups that wait, the most urgent first")
+ONLY_PARKED: Final = Param("parked", False, "only groups that are parked")
+DRY_RUN: Final = Param("dry_run", False, "tell what would move, and move nothing")
 FROM_SEQ: Final = Param("from_seq", 0, "the first sequence number to look at")
+GROUP: Final = Param("group", "", "only messages of this group")
+SELECTOR: Final = Param("selector", "", "only messages that it selects")
 AFTER: Final = Param("after", 0, "the number of the last event known")
 IF_EMPTY: Final = Param("if_empty", False, "refuse if it holds messages")
 IF_UNUSED: Final = Param("if_unused", False, "refuse if somebody reads from it")
@@ -49,30 +85,24 @@ async def _ready(ask: Ask) -> Response:
     """
     why = ask.unready()
     answer: Attributes = {"status": why or "ok"}
-    if ask.broker.damages:
-        answer["damages"] = len(ask.broker.damages)
-        answer["lost"] = list(ask.broker.commits.store.losses)
+    damages = ask.directory.damages
+    if damages:
+        brokers = ask.directory.brokers.values()
+        answer["damages"] = len(damages)
+        answer["lost"] = [loss for one in brokers for loss in one.commits.store.losses]
     return json_answer(answer, 503 if why else 200)
 
 
-async def _page(ask: Ask) -> Response:
-    return text_answer(page(ask, __version__), "text/html")
-
-
-async def _style(ask: Ask) -> Response:
-    return text_answer(STYLE, "text/css")
-
-
 async def _metrics(ask: Ask) -> Response:
-    return text_answer(ask.metrics.totals(ask.now), MEDIA_TYPE)
+    return text_answer(await ask.metrics.totals(ask.now), MEDIA_TYPE)
 
 
 async def _queue_metrics(ask: Ask) -> Response:
-    return text_answer(ask.metrics.queues(), MEDIA_TYPE)
+    return text_answer(await ask.metrics.queues(), MEDIA_TYPE)
 
 
 async def _group_metrics(ask: Ask) -> Response:
-    return text_answer(ask.metrics.groups(ask.now), MEDIA_TYPE)
+    return text_answer(await ask.metrics.groups(ask.now), MEDIA_TYPE)
 
 
 async def _openapi(ask: Ask) -> Response:
@@ -106,6 +136,7 @@ def _api(
     query: tuple[Param, ...] = (),
     body: type[Body] | None = None,
     status: int = 200,
+    media_type: str = "application/json",
 ) -> Route:
     return Route(
         method=method,
@@ -118,6 +149,7 @@ def _api(
         query=(*query, HOST),
         body=body,
         status=status,
+        media_type=media_type,
     )
 
 
@@ -125,6 +157,26 @@ def _list(path: str, entity: str) -> Route:
     query = (LIMIT, OFFSET)
     summary = f"List {path[1:]}"
     return _api("GET", path, management.list_entities, summary, entity=entity, query=query)
+
+
+def _sorted_list(path: str, entity: str, handler: Handler, need: Need = Need.SOME) -> Route:
+    query = (LIMIT, OFFSET, SEARCH, SORT, ORDER)
+    return _api("GET", path, handler, f"List {path[1:]}", need=need, entity=entity, query=query)
+
+
+def _events(
+    path: str, handler: Handler, summary: str, *query: Param, need: Need = Need.MANAGE
+) -> Route:
+    return _api(
+        "GET",
+        f"/events{path}",
+        handler,
+        summary,
+        need=need,
+        entity="queue" if need is Need.SOME else "",
+        query=(*query, RESUME),
+        media_type=EVENTS,
+    )
 
 
 def _read(path: str, entity: str) -> Route:
@@ -137,7 +189,7 @@ def _delete(path: str, entity: str, *query: Param, summary: str) -> Route:
         path,
         management.delete_entity,
         summary,
-        action="close" if entity == "connection" else "delete",
+        action={"connection": "close", "job": "stop"}.get(entity, "delete"),
         entity=entity,
         query=query,
         status=204,
@@ -162,25 +214,130 @@ def _send(path: str, entity: str) -> Route:
     )
 
 
+def _run_time(entity: str, plural: str, body: type[Body], what: str) -> tuple[Route, ...]:
+    """Return the routes of what is set at run time, over the configuration file."""
+    return (
+        _list(f"/{plural}", entity),
+        _read(f"/{plural}/{{name}}", entity),
+        _api(
+            "PUT",
+            f"/{plural}/{{name}}",
+            management.set_entry,
+            f"Set {what}",
+            action="change",
+            entity=entity,
+            body=body,
+        ),
+        _delete(f"/{plural}/{{name}}", entity, summary=f"Remove what was set of a {entity}"),
+    )
+
+
+def _transfer(path: str, handler: Handler, summary: str, body: type[Body] | None) -> Route:
+    """Return the row of a command on single groups or messages; its body may be left out."""
+    action = path.rpartition("/")[2]
+    place = f"/queues/{{name}}/{path}"
+    # To delete a queue is something else.
+    told = "purge" if action == "delete" else action
+    return _api("POST", place, handler, summary, action=told, body=body)
+
+
+TRANSFER_ROUTES: Final[tuple[Route, ...]] = (
+    _api(
+        "GET",
+        "/queues/{name}/groups/{group}/messages",
+        transfers.peek_group,
+        "Look at a group's messages",
+        entity="message",
+        query=(LIMIT,),
+    ),
+    _transfer(
+        "groups/{group}/move", transfers.move_group, "Move a group to another queue", MoveGroupBody
+    ),
+    _transfer("groups/{group}/purge", transfers.purge_group, "Drop a group's messages", HeldBody),
+    _transfer(
+        "groups/{group}/dead-letter",
+        transfers.dead_letter_group,
+        "Send a group to the dead-letter queue",
+        BuryGroupBody,
+    ),
+    _transfer(
+        "groups/{group}/retry", transfers.retry_group, "Send a group's dead letters back", None
+    ),
+    _transfer("retry", transfers.retry_queue, "Send dead letters back", RetryBody),
+    _api(
+        "GET",
+        "/queues/{name}/messages/{seq}",
+        transfers.show_message,
+        "Show one message",
+        entity="message",
+    ),
+    _transfer(
+        "messages/move", transfers.move_messages, "Move messages by their numbers", MoveSeqsBody
+    ),
+    _transfer(
+        "messages/delete", transfers.delete_messages, "Drop messages by their numbers", SeqsBody
+    ),
+    _transfer(
+        "messages/dead-letter",
+        transfers.dead_letter_messages,
+        "Send messages to the dead-letter queue",
+        BurySeqsBody,
+    ),
+)
+
 ROUTES: Final[tuple[Route, ...]] = (
     _probe("/livez", _live, "Is it alive?"),
     _probe("/readyz", _ready, "Can it take messages?"),
-    Route(
-        method="GET",
-        path="/",
-        need=Need.MANAGE,
-        handler=_page,
-        summary="A page for people",
-        query=(HOST, SHOWN, REFRESH),
-        media_type="text/html",
+    _shown("/", Need.OPEN, assets.show_page, "text/html", "The console, a page for people"),
+    _shown(
+        "/console/{release}/{file}", Need.OPEN, assets.show_file, "text/javascript", "Its files"
     ),
-    _shown("/status.css", Need.LOGIN, _style, "text/css", "The page's style"),
     _shown("/metrics", Need.LOGIN, _metrics, "text/plain", "Totals for Prometheus"),
     _shown("/metrics/queues", Need.MANAGE, _queue_metrics, "text/plain", "The largest queues"),
     _shown("/metrics/groups", Need.MANAGE, _group_metrics, "text/plain", "Group skew"),
     _shown(f"{API}/openapi.json", Need.LOGIN, _openapi, "application/json", "This document"),
     _api("GET", "/broker", management.read_broker, "Show the broker", entity="broker"),
-    _list("/queues", "queue"),
+    _api(
+        "POST",
+        "/session",
+        sign_in.sign_in,
+        "Sign a browser in: it gets a cookie",
+        need=Need.OPEN,
+        body=SignInBody,
+        status=201,
+    ),
+    _api("GET", "/session", sign_in.read_session, "Who asks, and their rights", need=Need.LOGIN),
+    _api("DELETE", "/session", sign_in.sign_out, "Sign out", need=Need.LOGIN, status=204),
+    _api("GET", "/sessions", sign_in.list_sessions, "List browsers that are signed in"),
+    _api(
+        "DELETE",
+        "/sessions/{name}",
+        sign_in.end_session,
+        "Sign a browser out",
+        action="close",
+        status=204,
+    ),
+    _api("GET", "/history", live.read_history, "How it was, second by second", query=(SPAN,)),
+    _events("/broker", live.broker_events, "Hear of the broker, its alarms and busiest queues"),
+    _events(
+        "/queues",
+        live.queues_events,
+        "Hear of one page of the queues",
+        LIMIT,
+        OFFSET,
+        SEARCH,
+        SORT,
+        ORDER,
+        need=Need.SOME,
+    ),
+    _events(
+        "/queues/{name}",
+        live.queue_events,
+        "Hear of a queue, its consumers and its groups",
+        GROUPS,
+    ),
+    _events("/queues/{name}/trace", live.trace_events, "Hear what happens on a queue", AFTER),
+    _sorted_list("/queues", "queue", listing.list_queues),
     _read("/queues/{name}", "queue"),
     _api(
         "PUT",
@@ -203,7 +360,27 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     _delete("/queues/{name}", "queue", IF_EMPTY, IF_UNUSED, summary="Delete a queue"),
     _action("purge", management.purge_queue, "Drop every message nobody holds", 200),
-    _action("rebalance", management.rebalance_queue, "Share out the groups anew"),
+    _api(
+        "POST",
+        "/queues/{name}/rebalance",
+        management.rebalance_queue,
+        "Share out the groups anew",
+        action="rebalance",
+        query=(DRY_RUN,),
+    ),
+    _api(
+        "GET",
+        "/queues/{name}/history",
+        live.read_queue_history,
+        "How a queue was, second by second",
+        query=(SPAN,),
+    ),
+    _api(
+        "GET",
+        "/queues/{name}/policy",
+        configuration.read_policy,
+        "Show a queue's settings and where each is from",
+    ),
     _api(
         "GET",
         "/queues/{name}/trace",
@@ -226,7 +403,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         management.list_groups,
         "List a queue's groups",
         entity="group",
-        query=(LIMIT, OFFSET, WAITING),
+        query=(LIMIT, OFFSET, WAITING, ONLY_PARKED),
     ),
     _api(
         "GET",
@@ -236,18 +413,27 @@ ROUTES: Final[tuple[Route, ...]] = (
         entity="group",
     ),
     _action("groups/{group}/close", management.close_group, "Take it from its owner", 200),
-    _action("groups/{group}/park", management.park_group, "Stop a group"),
+    _api(
+        "POST",
+        "/queues/{name}/groups/{group}/park",
+        management.park_group,
+        "Stop a group, also over a restart",
+        action="park",
+        body=ReasonBody,
+        status=204,
+    ),
     _action("groups/{group}/unpark", management.unpark_group, "Let a group go on"),
+    *TRANSFER_ROUTES,
     _api(
         "GET",
         "/queues/{name}/messages",
         messages.browse,
         "Look at a queue's messages",
         need=Need.BROWSE,
-        query=(LIMIT, FROM_SEQ),
+        query=(LIMIT, FROM_SEQ, GROUP, SELECTOR),
     ),
     _send("/queues/{name}/messages", "queue"),
-    _list("/topics", "topic"),
+    _sorted_list("/topics", "topic", listing.list_topics),
     _read("/topics/{name}", "topic"),
     _api(
         "PUT",
@@ -260,7 +446,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     _delete("/topics/{name}", "topic", IF_UNUSED, summary="Forget a topic"),
     _send("/topics/{name}/messages", "topic"),
-    _list("/subscriptions", "subscription"),
+    _sorted_list("/subscriptions", "subscription", listing.list_subscriptions),
     _read("/subscriptions/{name}", "subscription"),
     _delete(
         "/subscriptions/{name}",
@@ -269,11 +455,36 @@ ROUTES: Final[tuple[Route, ...]] = (
         IF_UNUSED,
         summary="Destroy a durable subscription",
     ),
-    _list("/connections", "connection"),
+    _sorted_list("/connections", "connection", listing.list_connections, Need.MANAGE),
     _read("/connections/{name}", "connection"),
     _delete("/connections/{name}", "connection", summary="Close a connection"),
     _list("/consumers", "consumer"),
-    _api("GET", "/users", management.list_users, "List users, without secrets"),
+    _list("/jobs", "job"),
+    _read("/jobs/{name}", "job"),
+    _delete("/jobs/{name}", "job", summary="Stop an operator's job; what is done stays done"),
+    _api(
+        "GET",
+        "/permissions/check",
+        sign_in.check_permission,
+        "May somebody do something, and why?",
+        query=(USER, VERB, ON),
+    ),
+    *_run_time("user", "users", UserBody, "a user; a password is kept as its record"),
+    *_run_time("permission", "permissions", PermissionBody, "a permission"),
+    *_run_time("policy", "policies", PolicyBody, "a policy of queues"),
+    _api(
+        "GET",
+        "/configuration",
+        configuration.read_configuration,
+        "Show every setting and where it is from",
+    ),
+    _api(
+        "POST",
+        "/configuration/reload",
+        configuration.reload_configuration,
+        "Read the configuration again, and tell what became of it",
+        action="reload",
+    ),
     _api("GET", "/definitions", definitions.export_definitions, "Export what was declared"),
     _api(
         "POST",

@@ -32,8 +32,10 @@ class Need(Enum):
     """What somebody must be allowed for a route."""
 
     NOTHING = "nothing"  # health: a probe has no password
+    OPEN = "open"  # the console's own files and its form: a password comes later
     LOGIN = "login"
     MANAGE = "manage"
+    SOME = "some"  # to manage one of them is enough, and shows just that
     SEND = "send"  # asked by the core, which knows the destination
     BROWSE = "browse"
 
@@ -82,13 +84,22 @@ class Route:
     media_type: str = "application/json"
 
     @property
+    def may_lack_body(self) -> bool:
+        """Return True if it is a command whose body only has what may be left out."""
+        is_command = self.method == "POST" and not self.path.endswith("/messages")
+        fields = () if self.body is None else self.body.model_fields.values()
+        return is_command and not any(field.is_required() for field in fields)
+
+    @property
     def subject(self) -> str:
         """Return the type of the thing its path names, for permissions; else the broker is meant.
 
         `/api/v1/queues/{name}/purge` is about a queue, whatever it shows.
         """
         nouns = self.path.partition("/{name}")[0].rpartition("/")
-        return nouns[2].removesuffix("s") if "{name}" in self.path else "broker"
+        if "{name}" not in self.path:
+            return "broker"
+        return "policy" if nouns[2] == "policies" else nouns[2].removesuffix("s")
 
     def matches(self, segments: Sequence[str]) -> bool:
         """Say whether a path, cut at its slashes, is one of this route."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -22,6 +22,7 @@ PROPERTIES_MAX: Final = 1000
 # AMQP's long; a larger number becomes a decimal one.
 Whole = Annotated[int, Field(strict=True, ge=-(2**63), le=2**63 - 1)]
 Decimal = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+REASON_MAX = 1024  # characters
 Truth = Annotated[bool, Field(strict=True)]
 PropertyValue = Truth | Whole | Decimal | str
 Arguments = dict[str, PropertyValue | None]
@@ -37,6 +38,27 @@ class QueueBody(Body):
     """How a queue is declared: Qpid's arguments, or ours behind `covey.`."""
 
     arguments: Arguments = {}
+
+
+class UserBody(Body):
+    """A user: the password is clear text or a SCRAM record; only a record is kept."""
+
+    password: Annotated[str, Field(min_length=1)] | None = None
+    roles: tuple[str, ...] = ()
+
+
+class PermissionBody(Body):
+    """What somebody may do, as in `[[permission]]`."""
+
+    who: tuple[str, ...]
+    may: tuple[str, ...]
+    on: str = "**"
+
+
+class PolicyBody(Body):
+    """The policy of the queues that match, as in `[[queue]]`."""
+
+    settings: dict[str, Any]
 
 
 class MessageBody(Body):
@@ -79,6 +101,70 @@ class MessageBody(Body):
         if self.body_base64 is not None:
             return base64.b64decode(self.body_base64)
         return (self.body or "").encode()
+
+
+class SignInBody(Body):
+    """Who signs in."""
+
+    name: Annotated[str, Field(max_length=1024)]
+    password: Annotated[str, Field(max_length=1024)]
+
+
+HeldWord = Literal["leave", "wait"]
+Seqs = Annotated[list[Annotated[int, Field(strict=True, ge=1)]], Field(min_length=1)]
+
+
+class HeldBody(Body):
+    """What becomes of a group's messages that a consumer holds: they stay, or are waited for."""
+
+    held: HeldWord = "leave"
+
+
+class MoveGroupBody(HeldBody):
+    """Where a group is moved to."""
+
+    to: Annotated[str, Field(min_length=1)]
+
+
+class BuryGroupBody(HeldBody):
+    """Why a group is dead-lettered."""
+
+    reason: Annotated[str, Field(max_length=REASON_MAX)] = ""
+
+
+class ReasonBody(Body):
+    """Why something is done."""
+
+    reason: Annotated[str, Field(max_length=REASON_MAX)] = ""
+
+
+class RetryBody(Body):
+    """Which dead letters go back: all, of one group, that match, so many, so many a second."""
+
+    group: str = ""
+    selector: str = ""
+    count: Annotated[int, Field(strict=True, ge=0)] = 0
+    """At most so many; 0 = all."""
+    rate: Annotated[float, Field(ge=0, le=1_000_000)] = 0
+    """At most so many a second; 0 = no limit."""
+
+
+class SeqsBody(Body):
+    """Messages by their numbers."""
+
+    seqs: Seqs
+
+
+class MoveSeqsBody(SeqsBody):
+    """Messages by their numbers, and where they go."""
+
+    to: Annotated[str, Field(min_length=1)]
+
+
+class BurySeqsBody(SeqsBody):
+    """Messages by their numbers, and why they are dead-lettered."""
+
+    reason: Annotated[str, Field(max_length=REASON_MAX)] = ""
 
 
 class QueueDefinition(Body):

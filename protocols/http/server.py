@@ -30,14 +30,20 @@ from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config
 from hypercorn.typing import ASGIFramework
 from priority.priority import PriorityError
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from covey.config.settings import ConnectorSettings, HttpSettings
-from covey.core.broker.broker import Broker
+from covey.core.broker.directory import Directory
+from covey.core.errors import ProtocolError
+from covey.core.management.history import History
 from covey.protocols.engine import MakeEngine
 from covey.protocols.http.app import App
 from covey.protocols.http.websocket import WebSockets
 from covey.protocols.http.websocket_stream import LOOK_EVERY_S, QUEUE_MAX, Idle
-from covey.protocols.listener import SOCKET_OPTIONS, cannot_listen
+from covey.protocols.listener import SOCKET_OPTIONS, cannot_listen, read_head
+from covey.protocols.protocol import Configuration
+from covey.protocols.proxy_v2 import Source
+from covey.protocols.read_buffers import ReadBuffers
 from covey.protocols.roster import Strangers
 from covey.protocols.tls import make_context
 
@@ -61,33 +67,42 @@ class HttpListener:
     def __init__(
         self,
         connector: ConnectorSettings,
-        broker: Broker,
+        directory: Directory,
         make_engine: MakeEngine,
         log: Log,
         *,
         strangers: Strangers,
         unready: Callable[[], str],
+        history: History,
+        configuration: Configuration,
     ) -> None:
         """Put it together; `make_engine` gives the STOMP engine of a WebSocket."""
         self.connector = connector
-        self.broker = broker
+        self.directory = directory
         self.log = log.bind(connector=connector.id)
         self.address = ""
         self.websockets = WebSockets(
             connector,
             make_engine,
             self.log,
-            read_size=broker.limits.work_per_turn,
+            buffers=ReadBuffers.of(directory.settings.broker),
             strangers=strangers,
         )
         self.app = App(
-            broker, connector.http, self.log, websockets=self.websockets, unready=unready
+            directory,
+            connector.http,
+            self.log,
+            websockets=self.websockets,
+            unready=unready,
+            history=history,
+            configuration=configuration,
         )
         self.websockets.auth = self.app.auth
         self._tls: ssl.SSLContext | None = None
         self._config = _config(connector.http)
         self._context = WorkerContext(None)
         self.connections: dict[asyncio.Task[None], Idle] = {}
+        self._heads = 0  # that a load balancer has yet to send
         self._is_stopping = False
         self._stirred = anyio.Event()  # it stops, or goes on with other certificates
         self._stopped = anyio.Event()
@@ -107,6 +122,7 @@ class HttpListener:
         # Sockets that are accepted inherit these.
         for level, option, value in SOCKET_OPTIONS:
             bound.setsockopt(level, option, value)
+        self.app.console.sessions.open(bound.getsockname()[1], time.monotonic())
         self.address = f"{connector.bind.rpartition(':')[0]}:{bound.getsockname()[1]}"
         return bound
 
@@ -157,14 +173,20 @@ class HttpListener:
                     idle.server.writer.transport.abort()  # nothing is left to say
 
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self.connections) >= self.connector.connections_max + SPARE:
+        if len(self.connections) + self._heads >= self.connector.connections_max + SPARE:
             self.websockets.roster.log_refusal("connections_max", self.log)
             writer.transport.abort()
             return
         task = asyncio.current_task()
         assert task is not None
         loop = asyncio.get_running_loop()
-        app = ASGIWrapper(cast(ASGIFramework, self.app))  # starlette's types are looser
+        try:
+            served = await self._behind_proxy(reader) if self.connector.proxy_protocol else self.app
+        except (ProtocolError, OSError, EOFError, TimeoutError) as error:
+            self.log.warning("proxy_head_refused", cause=str(error) or "it did not come in time")
+            writer.transport.abort()
+            return
+        app = ASGIWrapper(cast(ASGIFramework, served))  # starlette's types are looser
         log = self.log.bind(remote=_remote(writer))  # asked now: at the end it is gone
         server = TCPServer(app, loop, self._config, self._context, {}, reader, writer)
         self.connections[task] = Idle(server, time.monotonic())
@@ -176,11 +198,20 @@ class HttpListener:
             cause = _fault(error)
             if cause is None:
                 log.exception("connection_failed")
-                self.broker.internal_errors += 1
+                self.directory.internal_errors += 1
             else:
                 log.warning("connection_failed", cause=f"{type(cause).__name__}: {cause}")
         finally:
             del self.connections[task]
+
+    async def _behind_proxy(self, reader: asyncio.StreamReader) -> ASGIApp:
+        """Return the application for whom a load balancer names."""
+        self._heads += 1
+        try:
+            source = await read_head(reader.readexactly)
+        finally:
+            self._heads -= 1
+        return self.app if source is None else _behind(source, self.app)
 
     async def _finish(self) -> None:
         """Let the requests under way end, and cut off what takes longer."""
@@ -206,7 +237,8 @@ class HttpListener:
         self._stirred.set()
 
     def shut_down(self, reason: str) -> None:
-        """Let nobody in any more, and tell WebSockets that it is over."""
+        """Let nobody in any more, and tell WebSockets and streams that it is over."""
+        self.app.console.streams.end()
         self.websockets.shut_down(reason)
 
     async def until_empty(self) -> None:
@@ -215,6 +247,17 @@ class HttpListener:
         self._is_stopping = True
         self._stirred.set()
         await self._stopped.wait()
+
+
+def _behind(source: Source, app: ASGIApp) -> ASGIApp:
+    """Return the application as a load balancer's client sees it: nobody of this machine."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        forwarded = (b"x-forwarded-for", source.host.encode())
+        headers = [*scope.get("headers", ()), forwarded]
+        await app({**scope, "client": tuple(source), "headers": headers}, receive, send)
+
+    return serve
 
 
 def _remote(writer: asyncio.StreamWriter) -> str:

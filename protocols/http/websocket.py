@@ -17,10 +17,12 @@ from starlette.types import Receive, Scope, Send
 
 from covey.config.settings import ConnectorSettings
 from covey.core.errors import ProtocolError
+from covey.protocols.connection import Connection
 from covey.protocols.engine import Engine, MakeEngine, Peer
 from covey.protocols.http.answer import HttpError, refusal
 from covey.protocols.http.auth import Auth, is_local
 from covey.protocols.http.websocket_stream import WebSocketTransport, let_go, tame
+from covey.protocols.read_buffers import ReadBuffers
 from covey.protocols.roster import Roster, Strangers
 
 PATHS: Final = ("/stomp", "/ws")
@@ -39,12 +41,12 @@ class WebSockets:
         make_engine: MakeEngine,
         log: Log,
         *,
-        read_size: int,
+        buffers: ReadBuffers,
         strangers: Strangers,
     ) -> None:
         self.make_engine = make_engine
         self.log = log
-        self.roster = Roster(connector, read_size=read_size, strangers=strangers)
+        self.roster = Roster(connector, buffers=buffers, strangers=strangers)
         self.auth: Auth | None = None  # of the port; set once there is one
         self.is_closing = False
 
@@ -67,21 +69,27 @@ class WebSockets:
             self.roster.log_refusal(limit, log)
             await _refuse(HttpError("there are too many connections already", "full"), send)
             return
+        connections: list[Connection] = []  # the one, once it is let in
+
+        def speaking() -> Engine:  # the doorman, or who has followed it
+            return connections[0].engine if connections else engine
+
         tamed = tame(
             send,
-            self._size_max_of(engine),
-            overflow=lambda: self._tell_overflow(engine),
-            sign_of_life=lambda: engine.sign_of_life(time.monotonic()),
+            self._size_max_of(speaking),
+            overflow=lambda: self._tell_overflow(speaking),
+            sign_of_life=lambda: speaking().sign_of_life(time.monotonic()),
         )
         offered = scope.get("subprotocols", [])
         chosen = next((name for name in SUBPROTOCOLS if name in offered), None)
         try:
             await send({"type": "websocket.accept", "subprotocol": chosen, "headers": []})
             connection = self.roster.let_in(engine, peer.host, log)
-            read_size = len(self.roster.buffer)
+            connections.append(connection)
+            read_size = len(self.roster.buffers.views[0])
             await WebSocketTransport(receive, send, connection, read_size=read_size).serve()
         finally:
-            self.roster.strangers.forget(peer.host, engine)
+            self.roster.strangers.forget(peer.host, speaking())
             await let_go(tamed, receive)
 
     def shut_down(self, reason: str) -> None:
@@ -102,21 +110,22 @@ class WebSockets:
             known = ", ".join(SUBPROTOCOLS)
             raise HttpError(f"none of the subprotocols {known} was offered", "invalid")
 
-    def _size_max_of(self, engine: Engine) -> Callable[[], int]:
+    def _size_max_of(self, speaking: Callable[[], Engine]) -> Callable[[], int]:
         """Return what tells how large a message may be now: a stranger's frame, or any frame."""
         stomp = self.roster.connector.stomp
         whole = stomp.max_data_length + stomp.max_headers * stomp.max_header_length
 
         def size_max() -> int:
-            return stomp.login_frame_max if engine.is_stranger else whole
+            return stomp.login_frame_max if speaking().is_stranger else whole
 
         return size_max
 
-    def _tell_overflow(self, engine: Engine) -> None:
+    def _tell_overflow(self, speaking: Callable[[], Engine]) -> None:
+        engine = speaking()
         keys = "login_frame_max allows"
         if not engine.is_stranger:
             keys = "max_data_length, max_headers and max_header_length together allow"
-        size = self._size_max_of(engine)()
+        size = self._size_max_of(speaking)()
         text = f"a WebSocket message is larger than {size} bytes, the most that {keys}"
         engine.refuse(ProtocolError(text, "limit"), time.monotonic())
 

@@ -14,10 +14,13 @@ import structlog
 from pydantic import SecretStr
 from starlette.types import Receive, Scope, Send
 
+from covey.config.load import Loaded
 from covey.config.settings import ConnectorSettings, HttpSettings, Settings, UserSettings
 from covey.core.broker.broker import Broker
+from covey.core.broker.directory import Directory
 from covey.core.events.audit import Audit
 from covey.core.host.subscription import Subscription
+from covey.core.management.history import History
 from covey.core.model.consumer import Window
 from covey.core.model.message import Neutral
 from covey.core.naming.destination import Destination, Kind
@@ -28,9 +31,10 @@ from covey.protocols.engine import Engine, Peer
 from covey.protocols.http.app import App
 from covey.protocols.http.messages import HttpMessage
 from covey.protocols.http.server import HttpListener
+from covey.protocols.protocol import Configuration, Reloaded
 from covey.protocols.roster import Strangers
 from covey.protocols.stomp.engine import StompEngine
-from tests.doubles import Reader
+from tests.doubles import Reader, make_directory
 
 ADMIN = ("admin", "secret-of-admin")
 PLAIN = ("worker", "secret-of-worker")
@@ -43,6 +47,19 @@ BASE = "http://127.0.0.1"
 Json = Any  # the tests look into answers by hand
 
 
+class Settled(Configuration):
+    """A configuration that stays as it is."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def loaded(self) -> Loaded:
+        return Loaded(self.settings, {"broker.id": "covey.toml:3"}, [])
+
+    def reload(self, user: str, remote: str, protocol: str) -> Reloaded:
+        return Reloaded(["broker.id: changed"], [], [])
+
+
 class World:
     """A broker and its HTTP application, without a socket."""
 
@@ -53,16 +70,19 @@ class World:
         store: MessageStore | None = None,
         audit: Audit | None = None,
     ) -> None:
-        self.broker = Broker(settings or make_settings(), store, audit=audit)
+        self.directory = make_directory(settings or make_settings(), store, audit)
+        self.broker = self.directory.any_broker
         self.broker.clock.offset = time.time() - time.monotonic()
-        self.host = self.broker.hosts[0]
+        self.host = self.broker.host
         self.why_unready = ""
         self.app = App(
-            self.broker,
+            self.directory,
             http or HttpSettings(),
             structlog.get_logger(),
             websockets=no_websockets,
             unready=lambda: self.why_unready,
+            history=History(self.directory),
+            configuration=Settled(self.directory.settings),
         )
 
     def client(self, login: tuple[str, str] | None = ADMIN) -> httpx.AsyncClient:
@@ -128,7 +148,7 @@ class Served:
         self.broker = broker
         self.listener = listener
         self.address = listener.address
-        self.host = broker.hosts[0]
+        self.host = broker.host
 
     def websocket_url(self, path: str = "/stomp") -> str:
         return f"ws://{self.address}{path}"
@@ -151,13 +171,16 @@ async def served(settings: Settings | None = None, **connector: object) -> Async
             broker, options.stomp, remote=peer.remote, is_loopback=peer.is_loopback, now=now
         )
 
+    directory = Directory.of(broker)
     listener = HttpListener(
         options,
-        broker,
+        directory,
         make_engine,
         structlog.get_logger(),
         strangers=Strangers(broker.limits.logins_pending_max),
         unready=lambda: "",
+        history=History(directory),
+        configuration=Settled(broker.settings),
     )
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, await listener.bind())

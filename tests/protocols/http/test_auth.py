@@ -14,9 +14,11 @@ from structlog.testing import capture_logs
 
 from covey.config.settings import HttpSettings, Settings, UserSettings
 from covey.core.broker.broker import Broker
+from covey.core.broker.directory import Directory
 from covey.core.security.users import Identity
 from covey.protocols.http.answer import HttpError
 from covey.protocols.http.auth import TOLD_EVERY_S, VISITS_MAX, Auth, Visits, is_local
+from covey.protocols.http.console.sessions import Sessions
 from tests.doubles import Heard
 from tests.protocols.http.support import ADMIN, WRONG, World, make_settings
 
@@ -85,13 +87,13 @@ def test_only_this_machine_is_local_and_no_proxy_on_it(
 
 
 def test_the_well_known_password_opens_only_from_this_machine() -> None:
-    auth = Auth(
-        Broker(make_settings(user=[{"name": "admin", "password": "password"}])), HttpSettings()
-    )
+    broker = Broker(make_settings(user=[{"name": "admin", "password": "password"}]))
+    sessions = Sessions(broker.users, HttpSettings())
+    auth = Auth(Directory.of(broker), HttpSettings(), sessions)
     headers = Headers(basic(b"admin:password"))
-    assert anyio.run(auth.login, headers, "127.0.0.1:5000").name == "admin"
+    assert anyio.run(auth.login, headers, "127.0.0.1:5000", 0.0)[0].name == "admin"
     with pytest.raises(HttpError):
-        anyio.run(auth.login, headers, "192.0.2.1:5000")
+        anyio.run(auth.login, headers, "192.0.2.1:5000", 0.0)
 
 
 def test_a_wrong_login_is_answered_as_late_as_over_any_protocol() -> None:
@@ -128,7 +130,7 @@ def test_a_probe_may_call_us_as_it_likes() -> None:
 @pytest.mark.parametrize(
     "headers",
     [
-        {"origin": "http://127.0.0.1"},
+        {"origin": "http://127.0.0.1:9"},
         {"origin": "null"},
         {"origin": "https://evil.example"},
         {"sec-fetch-site": "cross-site"},

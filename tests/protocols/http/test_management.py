@@ -1,11 +1,18 @@
-"""Management: what the API shows and does, beyond who may (that is test_routes)."""
+"""Management: what the API shows and does, beyond who may (that is test_routes).
+
+Definitions: out and in again.
+"""
 
 from __future__ import annotations
+
+import time
 
 import anyio
 import httpx
 import pytest
 
+from covey.core.naming.destination import Destination, Kind
+from covey.core.selector import compile_selector
 from tests.doubles import HeldStore, Listener
 from tests.protocols.http.support import World
 
@@ -107,9 +114,12 @@ def test_groups_show_their_owner_and_those_that_wait_can_be_asked_for(world: Wor
 
 
 @pytest.mark.parametrize("action", ["park", "unpark"])
-def test_a_group_without_messages_cannot_be_parked(world: World, action: str) -> None:
+def test_a_group_without_messages_can_be_parked(world: World, action: str) -> None:
     world.send("q", "a")
-    assert world.ask("POST", f"{QUEUES}/q/groups/b/{action}").status_code == 404
+    assert world.ask("POST", f"{QUEUES}/q/groups/b/{action}").status_code == 204
+    shown = world.get(f"{QUEUES}/q/groups?parked=true")
+    assert [each["group"] for each in shown["items"]] == (["b"] if action == "park" else [])
+    assert world.ask("POST", f"{QUEUES}/none/groups/b/{action}").status_code == 404
 
 
 def test_closing_a_group_says_whether_it_had_messages(world: World) -> None:
@@ -137,10 +147,29 @@ def test_closing_a_connection_asks_it_to_end(world: World) -> None:
 def test_users_are_listed_without_secrets(world: World) -> None:
     answer = world.ask("GET", "/api/v1/users")
     assert answer.json()["items"] == [
-        {"name": "admin", "roles": ["admin"]},
-        {"name": "worker", "roles": ["staff"]},
+        {"name": "admin", "type": "user", "roles": ["admin"], "origin": "file"},
+        {"name": "worker", "type": "user", "roles": ["staff"], "origin": "file"},
     ]
     assert "secret" not in answer.text
+
+
+def test_users_permissions_and_policies_are_set_at_run_time(world: World) -> None:
+    body: dict[str, object] = {"password": "hush", "roles": ["staff"]}
+    made = world.ask("PUT", "/api/v1/users/eve", json=body)
+    assert (made.status_code, made.json()["origin"]) == (200, "run time")
+    assert "hush" not in made.text and "SCRAM" not in made.text
+    assert world.ask("GET", "/api/v1/broker", ("eve", "hush")).status_code == 403  # let in
+    assert world.ask("PUT", "/api/v1/users/eve", json={"password": "psst"}).status_code == 200
+    assert world.ask("GET", "/api/v1/broker", ("eve", "hush")).status_code == 401
+    assert world.get("/api/v1/users/eve")["roles"] == ["staff"]  # what is not named stays
+    assert world.ask("DELETE", "/api/v1/users/eve").status_code == 204
+    policy = {"settings": {"quota_messages": 1, "groups": {"strategy": "lru"}}}
+    assert world.ask("PUT", "/api/v1/policies/p.**", json=policy).status_code == 200
+    world.send("p.a")
+    assert world.get("/api/v1/queues/p.a")["strategy"] == "lru"
+    wrong = world.ask("PUT", "/api/v1/policies/x", json={"settings": {"wombat": 1}})
+    assert (wrong.status_code, wrong.json()["code"]) == (400, "invalid")
+    assert "wombat" in wrong.json()["text"]
 
 
 def test_a_trace_tells_what_happened_since_the_last_event_known(world: World) -> None:
@@ -154,3 +183,53 @@ def test_a_trace_tells_what_happened_since_the_last_event_known(world: World) ->
     ]
     assert told["last"] == 2
     assert world.ask("GET", f"{QUEUES}/none/trace").status_code == 404
+
+
+PATH = "/api/v1/definitions"
+
+
+def declared() -> World:
+    world = World()
+    world.ask("PUT", "/api/v1/queues/a%2Fb", json={"arguments": GROUPED})
+    world.ask("PUT", "/api/v1/queues/plain", json={"arguments": {"qpid.max_count": 5}})
+    world.send("only.used")
+    topics = (Destination(Kind.TOPIC, "t.*", is_pattern=True), Destination(Kind.TOPIC, "x y"))
+    selector = compile_selector("a > 1")
+    session = world.session()
+    world.broker.make_durable(session, "d%2Fe", topics, selector, time.monotonic())
+    world.broker.drop(session, time.monotonic())
+    return world
+
+
+def test_what_is_exported_makes_the_same_again() -> None:
+    exported = declared().ask("GET", PATH)
+    assert [queue["name"] for queue in exported.json()["queues"]] == ["a%2Fb", "plain"]
+    assert "secret" not in exported.text
+    other = World()
+    done = other.ask("POST", PATH, content=exported.content)
+    assert done.status_code == 200, done.text
+    assert done.json()["users_left_alone"] == 2
+    assert other.get(PATH) == exported.json()
+    assert set(other.host.durables) == {"d%2Fe"}
+
+
+def test_an_import_may_be_repeated_and_changes_what_exists() -> None:
+    world = declared()
+    document = world.get(PATH)
+    assert world.ask("POST", PATH, json=document).status_code == 200
+    assert world.get(PATH) == document
+    document["queues"][1]["arguments"]["qpid.max_count"] = 9
+    world.ask("POST", PATH, json=document)
+    assert world.host.queues["plain"].settings.quota_messages == 9
+
+
+def test_a_refused_entry_is_named() -> None:
+    world = World()
+    bad = {"subscriptions": [{"name": "d", "destinations": ["/topic/a"], "selector": "a >"}]}
+    answer = world.ask("POST", PATH, json=bad)
+    assert answer.status_code == 400
+    assert answer.json()["text"].startswith("subscription d: selector")
+    bad = {"subscriptions": [{"name": "d", "destinations": ["/queue/a"]}]}
+    assert "is not one" in world.ask("POST", PATH, json=bad).json()["text"]
+    assert world.ask("POST", PATH, json={"version": 2}).status_code == 400
+    assert not world.broker.sessions

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from covey.core.management import message_view
 from covey.core.model.message import Neutral
 from covey.core.naming.destination import Destination, Kind
 from covey.protocols.http import messages
@@ -58,10 +59,10 @@ def test_a_binary_body_travels_as_base64(world: World) -> None:
 
 
 def test_a_large_body_is_shown_in_part(world: World) -> None:
-    world.ask("POST", SEND, json={"body": "ä" * messages.BODY_SHOWN_MAX})
+    world.ask("POST", SEND, json={"body": "ä" * message_view.BODY_SHOWN_MAX})
     (seen,) = world.get(SEND)["items"]
-    assert seen["size"] == 2 * messages.BODY_SHOWN_MAX
-    assert (len(seen["body"].encode()), seen["is_cut"]) == (messages.BODY_SHOWN_MAX, True)
+    assert seen["size"] == 2 * message_view.BODY_SHOWN_MAX
+    assert (len(seen["body"].encode()), seen["is_cut"]) == (message_view.BODY_SHOWN_MAX, True)
 
 
 def test_looking_takes_nothing_and_goes_on_from_a_number(world: World) -> None:

@@ -12,6 +12,7 @@ from wsproto.events import BytesMessage
 
 from covey.protocols.connection import Connection
 from covey.protocols.http.websocket_stream import WRITE_SIZE, BoundedBuffer, WebSocketTransport
+from covey.protocols.read_buffers import ReadBuffers
 from tests.protocols.support import SilentEngine
 
 TIMEOUT_S = 10.0
@@ -76,7 +77,7 @@ def serve(
         connection = Connection(
             engine,
             structlog.get_logger(),
-            buffer=memoryview(bytearray(read_size)),
+            buffers=ReadBuffers(read_size),
             write_timeout_s=60.0,
             ended=ends.append,
         )

@@ -1,0 +1,93 @@
+"""Configuration: the settings that hold, where each of them is from, and reading them again.
+
+A secret is never shown. What a reload changed, what had to stay and what waits for a restart is the
+answer to the reload, as SIGHUP writes it into the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from pydantic import SecretStr
+from starlette.responses import Response
+
+from covey.config.connectors import SPOKEN
+from covey.core.management.describe import Plain
+from covey.core.naming.destination import DURABLE_PREFIX
+from covey.protocols.http.answer import json_answer
+from covey.protocols.http.ask import Ask
+
+SECRET: Final = "**********"
+
+
+async def read_configuration(ask: Ask) -> Response:
+    """Show every value with its origin."""
+    loaded = ask.console.configuration.loaded()
+    values = loaded.settings.model_dump(by_alias=True)
+    for connector in values["connector"]:
+        for protocol in SPOKEN:
+            if protocol not in SPOKEN[connector["protocol"]]:
+                del connector[protocol]  # it speaks another one
+    rows: list[Plain] = [
+        {"key": key, "value": _plain(value), "origin": loaded.origins.get(key, "default")}
+        for key, value in _leaves(values, "")
+    ]
+    return json_answer({"items": rows, "total": len(rows), "warnings": list(loaded.warnings)})
+
+
+async def read_policy(ask: Ask) -> Response:
+    """Show what a queue does, and by whose word: its declaration, an entry, or the default."""
+    queue = ask.admin.backlog(ask.name)
+    loaded = ask.console.configuration.loaded()
+    policies = ask.host.policies
+    is_durable = queue.name not in ask.host.queues
+    name = queue.name.removeprefix(DURABLE_PREFIX)
+    policy = policies.durable(name) if is_durable else policies.queue(queue.name)
+    entries = loaded.settings.queues
+    place = next((at for at, entry in enumerate(entries) if entry is policy), -1)
+    given = dict(_leaves(policy.model_dump(by_alias=True), ""))
+    rows: list[Plain] = []
+    for key, value in _leaves(queue.settings.model_dump(by_alias=True), ""):
+        origin = loaded.origins.get(f"queue[{place}].{key}", "default") if place >= 0 else "default"
+        if key == "id":
+            continue
+        if value != given[key]:
+            origin = "declared"
+        elif origin != "default":
+            origin = f"[[queue]] {policy.id}, {origin}"
+        rows.append({"key": key, "value": _plain(value), "origin": origin})
+    return json_answer({"items": rows, "total": len(rows)})
+
+
+async def reload_configuration(ask: Ask) -> Response:
+    """Read the configuration again, and tell what became of it."""
+    identity = ask.identity
+    report = ask.console.configuration.reload(identity.name, identity.remote, "http")
+    return json_answer(
+        {
+            "changes": list(report.changes),
+            "kept": list(report.kept),
+            "needs_restart": list(report.needs_restart),
+        }
+    )
+
+
+def _leaves(node: object, key: str) -> Iterator[tuple[str, object]]:
+    """Give each value under its key, written like `queue[0].groups.strategy`."""
+    if isinstance(node, dict):
+        for name, value in node.items():
+            yield from _leaves(value, f"{key}.{name}" if key else str(name))
+    elif isinstance(node, list | tuple) and node and isinstance(node[0], dict):
+        for place, value in enumerate(node):
+            yield from _leaves(value, f"{key}[{place}]")
+    else:
+        yield key, node
+
+
+def _plain(value: object) -> Plain:
+    if isinstance(value, SecretStr):
+        return SECRET
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else str(value)

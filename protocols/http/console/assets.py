@@ -1,0 +1,88 @@
+"""Assets: the files of the console, read once and served under a name made of their content.
+
+All of them are under `/console/RELEASE/`, where RELEASE is a hash of all files together. So a
+module finds its neighbours by relative names, without a build step. A browser may keep each file
+for ever, since a changed file has another address. Only the page itself, at `/`, is asked for anew
+each time: it names the release.
+
+Nothing here is secret. A stranger gets the sign-in form and the code behind it, and not a word
+about the broker.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from starlette.responses import Response
+
+from covey.protocols.http.answer import SECURITY_HEADERS, HttpError
+from covey.protocols.http.ask import Ask
+
+PAGE: Final = "index.html"
+RELEASE: Final = b"@RELEASE@"  # where the page names it
+MODULES: Final = b"<!-- modules -->"  # where it names all modules, so that none is waited for
+MEDIA_TYPES: Final = {
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+
+# Our own files and our own API, and nothing else; no text can become markup or code.
+CONSOLE_HEADERS: Final = SECURITY_HEADERS | {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
+        " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
+        " require-trusted-types-for 'script'; trusted-types 'none'"
+    ),
+    "cross-origin-opener-policy": "same-origin",
+}
+KEPT: Final = "public, max-age=31536000, immutable"
+
+
+@cache
+def contents() -> dict[str, bytes]:
+    """Return every file of the console by its name."""
+    folder = files("covey.protocols.http.console") / "static"
+    return {
+        each.name: each.read_bytes()
+        for each in sorted(folder.iterdir(), key=lambda one: one.name)
+        if each.name.rpartition(".")[2] in MEDIA_TYPES
+    }
+
+
+@cache
+def release() -> str:
+    """Return the name of this version of all files."""
+    digest = hashlib.sha256()
+    for name, content in contents().items():
+        digest.update(name.encode() + b"\0" + content)
+    return digest.hexdigest()[:16]
+
+
+@cache
+def page() -> bytes:
+    """Return the page, which names its files by their release."""
+    modules = [name for name in contents() if name.endswith(".js")]
+    links = "\n".join(
+        f'<link rel="modulepreload" href="/console/{release()}/{name}">' for name in modules
+    )
+    text = contents()[PAGE].replace(MODULES, links.encode())
+    return text.replace(RELEASE, release().encode())
+
+
+async def show_page(ask: Ask) -> Response:
+    """Show the console; it asks for a login by itself."""
+    return Response(page(), 200, CONSOLE_HEADERS, MEDIA_TYPES["html"])
+
+
+async def show_file(ask: Ask) -> Response:
+    """Show one of the files that the page names."""
+    name = ask.names["file"]
+    if ask.names["release"] != release() or name not in contents() or name == PAGE:
+        raise HttpError("there is no such file of the console", "not-found")
+    headers = CONSOLE_HEADERS | {"cache-control": KEPT}
+    return Response(contents()[name], 200, headers, MEDIA_TYPES[name.rpartition(".")[2]])

@@ -1,0 +1,309 @@
+"""Live: what the streams of events tell, and the history behind the charts.
+
+    /api/v1/events/broker            the broker and its alarms, a sample, the busiest queues
+    /api/v1/events/queues            one page of the queues, with rates and a line of their depth
+    /api/v1/events/queues/{name}     a queue, its consumers, its groups, and who had the hottest
+    /api/v1/events/queues/{name}/trace   what happens on a queue
+    /api/v1/history, /api/v1/queues/{name}/history     samples of ten minutes or of a day
+
+A group is a short row, since there may be thousands of them, four times a second:
+
+    [name, messages, held by a consumer, owner, marks, blocked since, owned since]
+
+Times are seconds of the day's clock, so that a row stays the same while only time passes. `MARKS`
+says what the marks mean. Of many groups the largest are told, and those that are parked.
+"""
+
+from __future__ import annotations
+
+from heapq import nlargest
+from typing import Final
+
+from anyio.lowlevel import checkpoint
+from starlette.responses import Response
+
+from covey.config.record import human_size
+from covey.core.dispatch.lane import Lane
+from covey.core.errors import RefusedError
+from covey.core.management import catalogue, describe
+from covey.core.management.describe import Attributes, Plain
+from covey.core.queue.queue import Queue
+from covey.protocols.http.answer import json_answer
+from covey.protocols.http.ask import Ask
+from covey.protocols.http.console.events import EventStream, Part, Rows
+from covey.protocols.http.console.sign_in import rights_on
+from covey.protocols.http.listing import chosen_queues
+
+SECOND: Final = 1.0
+MAP_EVERY_S: Final = 0.25
+LANES_PORTION: Final = 2000
+CONSUMERS_SHOWN: Final = 200
+BUSIEST_SHOWN: Final = 8
+SPARK_STEP: Final = 3
+SPARK_S: Final = 120.0
+
+# A group's state is its place (`core.dispatch.lane`), 0 to 4, and these.
+PARKED_MARK: Final = 8
+SPILLED_MARK: Final = 16  # its next message is in the store, not in memory
+UNREAD_MARK: Final = 32  # somebody owns it and has no credit
+
+ADVICE: Final = {
+    "disk": "Free some room on the disk, or lower disk_free_min of [store] and reload.",
+    "memory": "Add consumers, or raise memory_limit of [broker] and reload.",
+}
+
+
+async def read_history(ask: Ask) -> Response:
+    """Show how the broker and a virtual host have been."""
+    span_s = ask.number("span")
+    history = ask.console.history
+    return json_answer(
+        {"broker": history.broker.read(span_s), "host": history.host(ask.host).read(span_s)}
+    )
+
+
+async def read_queue_history(ask: Ask) -> Response:
+    """Show how a queue has been since somebody first looked, or since it has moved messages."""
+    series = ask.console.history.queue(ask.admin.backlog(ask.name), ask.now)
+    if series is None:
+        raise RefusedError("no history is kept of queues: history_queues_max is 0", "not-found")
+    return json_answer(series.read(ask.number("span")))
+
+
+async def broker_events(ask: Ask) -> Response:
+    """Tell of the broker while somebody listens."""
+
+    async def broker() -> Plain:
+        return _broker(ask)
+
+    async def sample() -> Plain:
+        history = ask.console.history
+        host = history.host(ask.host)
+        return {"broker": _latest(history.broker.read(3)), "host": _latest(host.read(3))}
+
+    async def busiest() -> Plain:
+        return _busiest(ask)
+
+    parts = [Part("broker", SECOND, broker), Part("sample", SECOND, sample)]
+    parts.append(Part("busiest", 2 * SECOND, busiest))
+    return _stream(ask, parts)
+
+
+async def queues_events(ask: Ask) -> Response:
+    """Tell of one page of the queues while somebody listens."""
+
+    async def rows() -> tuple[dict[str, Plain], Attributes]:
+        queues, total = await chosen_queues(ask)
+        found: dict[str, Plain] = {queue.name: queue_row(ask, queue) for queue in queues}
+        return found, {"total": total, "order": list(found)}
+
+    return _stream(ask, [Rows("queues", SECOND, rows)])
+
+
+async def queue_events(ask: Ask) -> Response:
+    """Tell of one queue, its consumers and its groups while somebody listens."""
+    admin = ask.admin
+    place = admin.place(ask.name)
+    admin.backlog(ask.name)  # refuse what is not there before a stream begins
+
+    async def queue() -> Plain:
+        found = admin.backlog(ask.name)
+        rights = rights_on(ask.identity, place)
+        return describe.queue(found, ask.host) | queue_row(ask, found) | {"rights": rights}
+
+    async def consumers() -> tuple[dict[str, Plain], Attributes]:
+        rows, total = catalogue.consumers(admin.backlog(ask.name), 0, CONSUMERS_SHOWN)
+        return {str(row["id"]): row for row in rows}, {"total": total}
+
+    async def groups() -> tuple[dict[str, Plain], Attributes]:
+        return await _map(ask, admin.backlog(ask.name), ask.number("groups"))
+
+    async def sample() -> Plain:
+        series = ask.console.history.queue(admin.backlog(ask.name), ask.broker.now)
+        return None if series is None else _latest(series.read(3))
+
+    async def owners() -> Plain:
+        return ask.console.history.owners(admin.backlog(ask.name), ask.broker.now)
+
+    parts = [
+        Part("queue", SECOND, queue),
+        Rows("consumers", SECOND, consumers),
+        Rows("groups", MAP_EVERY_S, groups),
+        Part("sample", SECOND, sample),
+        Part("owners", 2 * SECOND, owners),
+    ]
+    return _stream(ask, parts, subject=ask.name)
+
+
+async def trace_events(ask: Ask) -> Response:
+    """Tell what happens on a queue, event by event."""
+    last = [ask.number("after")]
+
+    async def trace() -> Plain:
+        page = ask.admin.trace(ask.name, last[0], ask.broker.now)
+        number = page["last"]
+        assert isinstance(number, int)
+        last[0] = number
+        return page if page["events"] else None
+
+    return _stream(ask, [Part("trace", MAP_EVERY_S, trace)], subject=ask.name)
+
+
+def queue_row(ask: Ask, queue: Queue) -> Attributes:
+    """Return a queue as a row of a list: what it holds and how it moves."""
+    state = queue.state
+    broker = ask.broker
+    first = queue.first_seq
+    held = sum([len(each.unsettled) for each in state.consumers.values()])
+    oldest_s = queue.ages.age(first, broker.now) if state.index.count else 0.0
+    row: Attributes = {
+        "name": queue.name,
+        "messages": state.index.count,
+        "unsettled": held,
+        "bytes": queue.size,
+        "consumers": len(state.consumers),
+        "groups": len(state.lanes),
+        "strategy": state.strategy.name,
+        "declared": queue.name in ask.host.declared,
+        "durable": queue.is_durable,
+        "oldest_at": round(broker.clock.wall_ms / 1000 - oldest_s) if oldest_s else 0,
+        "rates": None,
+        "spark": [],
+    }
+    series = ask.console.history.known(queue)
+    if series is None:
+        ask.console.history.queue(queue, broker.now)
+    else:
+        series.seen_at = broker.now
+        read = series.read(SPARK_S)
+        times, depths = read["times"], read["messages"]
+        assert isinstance(times, list) and isinstance(depths, list)
+        # Each third sample, always the same ones: a line that moves on does not tremble.
+        row["spark"] = [
+            depth for at, depth in zip(times, depths, strict=True) if int(at) % SPARK_STEP == 0
+        ]
+        row["rates"] = _latest(read)
+    return row
+
+
+def _latest(read: Attributes) -> Plain:
+    """Return the last sample of those that were read, None if there is none yet."""
+    times = read["times"]
+    if not isinstance(times, list) or not times:
+        return None
+    columns = [(name, values) for name, values in read.items() if isinstance(values, list)]
+    return {"at" if name == "times" else name: values[-1] for name, values in columns}
+
+
+def _broker(ask: Ask) -> Attributes:
+    broker = ask.broker
+    limits = broker.limits
+    alarms: list[Plain] = [
+        {"cause": cause, "text": reason, "advice": ADVICE[cause]}
+        for cause, reason in ask.directory.alarms.items()
+        if reason
+    ]
+    host = ask.host
+    return {
+        "name": limits.id,
+        "host": host.id,
+        "queues": len(host.queues),
+        "topics": len(host.topics),
+        "subscriptions": len(host.durables),
+        "connections": len(ask.directory.shared.sessions),
+        "alarms": alarms,
+        "damages": ask.directory.damages[: describe.DAMAGES_SHOWN],
+        "memory_limit": limits.memory_limit * limits.memory_alarm_percent // 100,
+        "disk_free_min": ask.directory.settings.store.disk_free_min,
+        "disk_shown": human_size(ask.directory.settings.store.disk_free_min),
+        "internal_errors": ask.directory.failures,
+    }
+
+
+def _busiest(ask: Ask) -> Plain:
+    """Return the queues that hold and move most, of those that have a history."""
+    queues = [queue for queue in ask.console.history.queues() if ask.host.has(queue)]
+    rows = [queue_row(ask, queue) for queue in queues]
+    largest = nlargest(BUSIEST_SHOWN, rows, key=_weight)
+    return list(largest)
+
+
+def _weight(row: Attributes) -> float:
+    rates = row["rates"]
+    moved = 0.0
+    if isinstance(rates, dict):
+        for name in ("enqueued", "delivered"):
+            rate = rates[name]
+            moved += rate if isinstance(rate, int | float) else 0.0
+    messages = row["messages"]
+    return moved * 10 + (messages if isinstance(messages, int) else 0)
+
+
+async def _map(ask: Ask, queue: Queue, most: int) -> tuple[dict[str, Plain], Attributes]:
+    """Return a row for each group; of too many, the largest and those that are parked."""
+    offset = ask.broker.clock.offset
+    lanes = list(queue.state.lanes.values())
+    total = len(lanes)
+    if total > most:
+        lanes = await _largest(lanes, most)
+    found: dict[str, Plain] = {}
+    for start in range(0, len(lanes), LANES_PORTION):
+        if start:
+            await checkpoint()
+        for lane in lanes[start : start + LANES_PORTION]:
+            found[lane.name] = _group(lane, offset)
+    return found, {"total": total}
+
+
+async def _largest(lanes: list[Lane], most: int) -> list[Lane]:
+    found: list[Lane] = []
+    for start in range(0, len(lanes), LANES_PORTION):
+        if start:
+            await checkpoint()
+        found = nlargest(most, found + lanes[start : start + LANES_PORTION], key=_size)
+    return found
+
+
+def _size(lane: Lane) -> tuple[bool, int]:
+    return lane.is_parked, lane.count
+
+
+def _group(lane: Lane, offset: float) -> list[Plain]:
+    owner = lane.owner
+    marks = lane.where
+    if lane.is_parked:
+        marks |= PARKED_MARK
+    head = lane.head
+    if head is not None and head.message is None:
+        marks |= SPILLED_MARK
+    since = 0
+    number = 0
+    if owner is not None:
+        number = owner.id
+        since = int(lane.owned_since + offset)
+        if head is not None and not owner.is_willing():
+            marks |= UNREAD_MARK
+    blocked = int(lane.blocked_since + offset) if lane.blocked_since else 0
+    return [lane.name, lane.count, lane.unsettled, number, marks, blocked, since]
+
+
+def _stream(ask: Ask, parts: list[Part], subject: str = "") -> Response:
+    """Answer with a stream that ends when whoever asked may not see this any more."""
+    console = ask.console
+
+    def check() -> None:
+        ask.check_login()
+        if subject:
+            ask.admin.check_manage("queue", subject)
+        else:
+            ask.admin.check_manage("broker")
+
+    identity = ask.identity
+    return EventStream(
+        console.streams,
+        parts,
+        streams_max=console.settings.event_streams_max,
+        last_id=ask.headers.get("last-event-id", "") or ask.text("resume"),
+        owner=f"{identity.name} {identity.remote.rpartition(':')[0]} {ask.route.path} {subject}",
+        check=check,
+    )

@@ -1,0 +1,221 @@
+"""Sessions: browsers that are signed in, so that a password travels once.
+
+A browser that has shown name and password gets a cookie: a random secret, of which only a hash is
+kept. The cookie is HttpOnly, so no script reads it, and SameSite=Strict, so no other site's page
+makes a browser send it. A change that is made with a cookie needs a token besides, in a header that
+only our own page can set (`TOKEN_HEADER`). Programs log in with each request and need no token.
+
+A session ends when it was idle for long, when it is old, when the browser signs out, when an
+operator ends it, and when the user's password or roles change: it holds the user's `Access`, which
+another takes the place of then (`core.security.users`).
+
+Sessions survive a restart of the broker, so that a page comes back by itself. They lie in a file
+beside the messages, closed to other users, with the hash of the cookie's secret and not the secret.
+A user whose password has changed meanwhile is told apart by a mark: the password as it was
+configured, hashed with the secret as the key.
+
+Signing in is a login like any other: throttled, answered late when it fails, told to the log.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import time
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+
+from covey.config.settings import HttpSettings
+from covey.core.errors import RefusedError
+from covey.core.management.describe import Attributes
+from covey.core.security.users import Identity, Users
+
+COOKIE: Final = "covey-session"
+TOKEN_HEADER: Final = "x-covey-token"
+COOKIE_MAX: Final = 4096  # characters of a Cookie header that are looked at
+SECRET_BYTES: Final = 32
+
+
+@dataclass(slots=True)
+class SignedIn:
+    """One browser that is signed in."""
+
+    number: int
+    identity: Identity
+    token: str
+    born_at: float
+    seen_at: float
+    mark: str  # of the password, for the next process to compare
+
+
+class Sessions:
+    """Everybody who is signed in at one port."""
+
+    def __init__(self, users: Users, settings: HttpSettings, folder: Path | None = None) -> None:
+        """Begin with those of an earlier process, if it left any in the folder."""
+        self._users = users
+        self.settings = settings
+        self.port = 0  # part of the cookie's name: browsers do not tell ports apart
+        self._folder = folder
+        self._known: dict[bytes, SignedIn] = {}
+        self._checked: set[int] = set()  # those whose mark has been compared in this process
+        self._numbers = 0
+
+    def open(self, port: int, now: float) -> None:
+        """Hear which port it is, and take over who was signed in there before."""
+        self.port = port
+        if self._folder is None:
+            return
+        try:
+            rows = json.loads(self._file.read_text())
+        except (OSError, ValueError):
+            return  # there is none, or none that can be read: then everybody signs in again
+        for key, user, token, age_s, mark in rows:
+            identity = self._users.known(user)
+            if identity is not None:
+                self._numbers += 1
+                found = SignedIn(self._numbers, identity, token, now - age_s, now, mark)
+                self._known[bytes.fromhex(key)] = found
+
+    @property
+    def _file(self) -> Path:
+        assert self._folder is not None
+        return self._folder / f"console-sessions-{self.port}.json"
+
+    def _save(self, now: float) -> None:
+        if self._folder is None or not self.port:
+            return
+        rows = [
+            (key.hex(), one.identity.name, one.token, now - one.born_at, one.mark)
+            for key, one in self._known.items()
+        ]
+        try:
+            draft = self._file.with_suffix(".new")
+            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                json.dump(rows, file)
+            draft.replace(self._file)
+        except OSError:
+            return  # who is signed in stays so, until the broker ends
+
+    @property
+    def cookie_name(self) -> str:
+        """Return what the cookie is called, different for two brokers on one machine."""
+        return f"{COOKIE}-{self.port}"
+
+    def begin(self, identity: Identity, now: float) -> tuple[str, SignedIn]:
+        """Sign somebody in whose password was right; return the secret for the cookie."""
+        self._sweep(now)
+        while len(self._known) >= self.settings.sessions_max:
+            del self._known[min(self._known, key=lambda key: self._known[key].seen_at)]
+        self._numbers += 1
+        secret = secrets.token_urlsafe(SECRET_BYTES)
+        token = secrets.token_urlsafe(SECRET_BYTES)
+        mark = self._users.mark(identity.name, secret)
+        found = SignedIn(self._numbers, identity, token, now, now, mark)
+        self._known[_digest(secret)] = found
+        self._checked.add(found.number)
+        self._save(now)
+        return secret, found
+
+    def find(
+        self, headers: Headers, *, is_loopback: bool, remote: str, now: float
+    ) -> SignedIn | None:
+        """Return who sends a good cookie, with what they may do now."""
+        secret = self._secret(headers)
+        found = self._known.get(_digest(secret)) if secret else None
+        if found is None or not self.is_alive(found, now):
+            return None
+        if found.number not in self._checked:
+            if not hmac.compare_digest(found.mark, self._users.mark(found.identity.name, secret)):
+                self.end(found)
+                return None
+            self._checked.add(found.number)
+        renewed = self._users.renewed(found.identity, is_loopback=is_loopback, remote=remote)
+        if renewed is None:
+            self.end(found)
+            return None
+        found.identity = renewed
+        found.seen_at = now
+        return found
+
+    def is_alive(self, session: SignedIn, now: float) -> bool:
+        """Say whether a session has not run out."""
+        settings = self.settings
+        is_fresh = now - session.seen_at < settings.session_idle_s
+        return is_fresh and now - session.born_at < settings.session_max_s
+
+    def is_known(self, session: SignedIn, now: float) -> bool:
+        """Say whether a session has neither run out nor been ended."""
+        return session in self._known.values() and self.is_alive(session, now)
+
+    def end(self, session: SignedIn) -> None:
+        """End a session."""
+        for key in [key for key, one in self._known.items() if one is session]:
+            del self._known[key]
+        self._checked.discard(session.number)
+        self._save(time.monotonic())
+
+    def end_number(self, number: str) -> None:
+        """End the session of this number; raises RefusedError if there is none."""
+        for session in list(self._known.values()):
+            if str(session.number) == number:
+                self.end(session)
+                return
+        raise RefusedError(f"no browser is signed in under number {number[:40]}", "not-found")
+
+    def describe(self, now: float) -> list[Attributes]:
+        """Tell who is signed in, without secrets."""
+        self._sweep(now)
+        return [
+            {
+                "name": str(one.number),
+                "user": one.identity.name,
+                "remote": one.identity.remote,
+                "age_s": now - one.born_at,
+                "idle_s": now - one.seen_at,
+            }
+            for one in self._known.values()
+        ]
+
+    def set_cookie(self, response: Response, secret: str, *, is_secure: bool) -> None:
+        """Give the browser its secret; "" takes it back."""
+        response.set_cookie(
+            self.cookie_name,
+            secret,
+            max_age=int(self.settings.session_max_s) if secret else 0,
+            path="/",
+            secure=is_secure,
+            httponly=True,
+            samesite="strict",
+        )
+
+    def _secret(self, headers: Headers) -> str:
+        given = headers.get("cookie", "")
+        if not given or len(given) > COOKIE_MAX:
+            return ""
+        try:
+            morsel = SimpleCookie(given).get(self.cookie_name)
+        except CookieError:
+            return ""
+        return "" if morsel is None else morsel.value
+
+    def _sweep(self, now: float) -> None:
+        for key in [key for key, one in self._known.items() if not self.is_alive(one, now)]:
+            del self._known[key]
+
+
+def is_token(session: SignedIn, headers: Headers) -> bool:
+    """Say whether a request has the token of its session."""
+    return hmac.compare_digest(headers.get(TOKEN_HEADER, "").encode(), session.token.encode())
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode(errors="replace")).digest()

@@ -1,0 +1,122 @@
+// dom: elements without markup. Nothing here, or anywhere in the console, turns a text into HTML:
+// names come from clients, and a name is a text whatever it looks like.
+
+const PROPERTIES = new Set(["value", "checked", "disabled", "selected", "hidden", "indeterminate"]);
+
+/** Make an element: h("a", {href: "#/", onclick: f, class: "x"}, "text", child, ...). */
+export function h(tag, attributes, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "class") node.className = value;
+    else if (PROPERTIES.has(name)) node[name] = value;
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  add(node, children);
+  return node;
+}
+
+/** Append what is there: texts, elements, lists of them; null and false are nothing. */
+export function add(node, children) {
+  for (const child of children.flat(3)) {
+    if (child !== null && child !== undefined && child !== false) node.append(child);
+  }
+  return node;
+}
+
+/** Put these in the place of all that an element holds. */
+export function fill(node, ...children) {
+  node.replaceChildren();
+  return add(node, children);
+}
+
+/** Set a text only if it differs: the browser has nothing to do otherwise. */
+export function say(node, text) {
+  const shown = String(text);
+  if (node.textContent !== shown) node.textContent = shown;
+}
+
+/** Draw one of the little pictures of the rail. */
+export function icon(path) {
+  const space = "http://www.w3.org/2000/svg";
+  const picture = document.createElementNS(space, "svg");
+  const attributes = { viewBox: "0 0 24 24", fill: "none", stroke: "currentColor", "stroke-width": 1.8, "stroke-linecap": "round", "stroke-linejoin": "round", "aria-hidden": "true" };
+  for (const [name, value] of Object.entries(attributes)) picture.setAttribute(name, value);
+  const line = document.createElementNS(space, "path");
+  line.setAttribute("d", path);
+  picture.append(line);
+  return picture;
+}
+
+// How values are written for people.
+
+const WHOLE = new Intl.NumberFormat("en");
+const SHORT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+/** 1,234 in full; 12.3K where there is little room. */
+export const count = (value) => WHOLE.format(Math.round(value ?? 0));
+export const short = (value) => (Math.abs(value ?? 0) < 10000 ? count(value) : SHORT.format(value));
+
+/** A rate: 0, 0.4, 12, 1.2K. */
+export function rate(value) {
+  const given = value ?? 0;
+  if (given === 0) return "0";
+  return given < 10 ? given.toFixed(1) : short(given);
+}
+
+/** Bytes: 312 B, 4.1 MiB. */
+export function size(bytes) {
+  let value = bytes ?? 0;
+  let unit = 0;
+  while (value >= 1024 && unit < 5) { value /= 1024; unit += 1; }
+  return `${unit && value < 100 ? value.toFixed(1) : Math.round(value)} ${["B", "KiB", "MiB", "GiB", "TiB", "PiB"][unit]}`;
+}
+
+/** A time that has passed: 0.4 s, 12 s, 3 m 20 s, 2 h 5 m, 4 d 3 h. */
+export function age(seconds) {
+  const given = Math.max(0, seconds ?? 0);
+  if (given < 10) return `${given.toFixed(1)} s`;
+  const whole = Math.floor(given);
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} m ${whole % 60} s`;
+  if (whole < 86400) return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} m`;
+  return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
+}
+
+/** How long ago a time of day was, by the broker's clock. */
+export const since = (at) => (at ? age(now() - at) : "");
+
+let ahead = 0;
+/** Hear what time it is where the broker runs. */
+export function setClock(at) { ahead = at - Date.now() / 1000; }
+export const now = () => Date.now() / 1000 + ahead;
+
+export const clock = (at) => new Date(at * 1000).toLocaleTimeString("en-GB");
+export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+
+/** A place in the console, as a link: to("queues", name). */
+export const to = (...parts) => `#/${parts.map(encodeURIComponent).join("/")}`;
+
+/** Where one is: #/queues/orders/messages?from=7 */
+export function parse() {
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  const parts = path.split("/").filter(Boolean).map((part) => { try { return decodeURIComponent(part); } catch { return part; } });
+  return { parts, query: Object.fromEntries(new URLSearchParams(query ?? "")) };
+}
+
+/** Change some fields of the address's query, and stay on the page. */
+export function setQuery(fields) {
+  const { parts, query } = parse();
+  const merged = Object.entries({ ...query, ...fields }).filter(([, value]) => value !== "" && value !== null && value !== undefined);
+  const text = new URLSearchParams(merged).toString();
+  location.hash = `${to(...parts)}${text ? `?${text}` : ""}`;
+}
+
+/** The value of one of the style's colours. */
+const colours = new Map();
+export function colour(name) {
+  if (!colours.has(name)) colours.set(name, getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim());
+  return colours.get(name);
+}
+export const forgetColours = () => colours.clear();

@@ -1,0 +1,180 @@
+// main: the frame around all pages: who is signed in, where one is, keys, schemes.
+
+import { h, fill, icon, to, say, forgetColours, parse } from "./dom.js";
+import { ask, get, session } from "./api.js";
+import { form, toast } from "./dialogs.js";
+import signIn from "./signin.js";
+import overview from "./overview.js";
+import queues from "./queues.js";
+import queue from "./queue.js";
+import { topics, subscriptions } from "./topics.js";
+import connections from "./connections.js";
+import jobs from "./jobs.js";
+import users from "./users.js";
+import { configuration, definitions } from "./configuration.js";
+
+// Name, label, picture, key after `g`, page, who may see it.
+const managers = () => session.manages;
+const some = (kind) => () => session.manages || session.manages_some.includes(kind);
+const PLACES = [
+  ["", "Overview", "M4 13h6V4H4zM14 20h6V4h-6zM4 20h6v-4H4z", "o", overview, managers],
+  ["queues", "Queues", "M4 6h16M4 12h16M4 18h10", "q", queues, some("queue")],
+  ["topics", "Topics", "M5 12a7 7 0 0 1 14 0M8 12a4 4 0 0 1 8 0M12 12v8", "t", topics, some("topic")],
+  ["subscriptions", "Subscriptions", "M6 4h12v16l-6-4-6 4z", "s", subscriptions, some("dsub")],
+  ["connections", "Connections", "M9 15 15 9M8 11l-2 2a3.5 3.5 0 0 0 5 5l2-2M16 13l2-2a3.5 3.5 0 0 0-5-5l-2 2", "c", connections, managers],
+  ["jobs", "Jobs", "M12 7v5l3 3M12 21a9 9 0 1 0 0-18 9 9 0 0 0 0 18z", "j", jobs, managers],
+  ["users", "Users", "M12 12a4 4 0 1 0 0-8 4 4 0 0 0 0 8zM4 20c1-4 4-6 8-6s7 2 8 6", "u", users, managers],
+  ["configuration", "Configuration", "M4 7h10M18 7h2M4 17h2M10 17h10M16 5v4M8 15v4", "f", configuration, managers],
+  ["definitions", "Definitions", "M7 3h8l4 4v14H7zM15 3v4h4M10 12h6M10 16h6", "d", definitions, managers],
+];
+
+const app = document.getElementById("app");
+let page = null;
+let place = null;
+
+// Schemes: as the system has it, unless somebody has chosen.
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+function applyScheme() {
+  const chosen = localStorage.getItem("scheme");
+  document.documentElement.dataset.scheme = chosen ?? (dark.matches ? "dark" : "light");
+  forgetColours();
+  dispatchEvent(new Event("scheme"));
+}
+dark.addEventListener("change", applyScheme);
+function turnScheme() {
+  localStorage.setItem("scheme", document.documentElement.dataset.scheme === "dark" ? "light" : "dark");
+  applyScheme();
+}
+
+// The frame.
+
+let status, main, links, search;
+
+function frame() {
+  links = PLACES.filter((one) => one[5]()).map(([name, label, picture]) =>
+    h("a", { class: "item", href: to(...(name ? [name] : [])), "data-place": name }, icon(picture), label));
+  status = h("span", { class: "status", role: "status" }, h("span", { class: "dot" }), h("span", {}, ""));
+  search = h("input", { type: "search", "aria-label": "Find a queue", placeholder: "Find a queue  ( / )", onkeydown: find });
+  main = h("main", { id: "content", tabindex: "-1" });
+  const hosts = session.hosts.length > 1
+    ? h("select", { "aria-label": "Virtual host", onchange: (event) => { session.host = event.target.value; route(); } },
+      session.hosts.map((host) => h("option", { value: host.name, selected: host.name === session.host }, host.id)))
+    : null;
+  fill(app, h("div", { class: "frame" },
+    h("nav", { class: "rail", "aria-label": "Pages" },
+      h("a", { class: "brand", href: "#/", "aria-label": "Covey, overview" }, h("img", { src: new URL("icon.svg", import.meta.url).pathname, alt: "" }), h("span", {}, "Covey")),
+      links,
+      h("p", { class: "foot" }, `${session.broker} · ${session.version}`)),
+    h("div", { class: "main" },
+      h("header", { class: "bar" }, search, hosts, h("span", { class: "grow" }), status,
+        h("button", { class: "icon small", type: "button", title: "Light or dark", "aria-label": "Light or dark", onclick: turnScheme }, "◐"),
+        h("button", { class: "small", type: "button", title: "Keys ( ? )", "aria-label": "Keys", onclick: help }, "?"),
+        h("button", { class: "small", type: "button", onclick: leave }, `Sign out ${session.user}`)),
+      main)));
+}
+
+function find(event) {
+  if (event.key !== "Enter") return;
+  const text = search.value.trim();
+  location.hash = text ? `#/queues?search=${encodeURIComponent(text)}` : "#/queues";
+  search.value = "";
+  search.blur();
+}
+
+addEventListener("link", (event) => {
+  if (!status) return;
+  status.classList.remove("hidden");
+  const [dot, text] = status.children;
+  dot.className = `dot ${event.detail}`;
+  say(text, event.detail === "live" ? "live" : "reconnecting …");
+});
+
+async function leave() {
+  try { await ask("DELETE", "/session"); } finally { signedOut(); }
+}
+
+function signedOut() {
+  page?.close?.();
+  page = null;
+  place = null;
+  status = null;
+  session.user = session.token = "";
+  document.querySelectorAll("dialog").forEach((one) => one.close());
+  signIn(app, begin);
+}
+addEventListener("signed-out", () => { if (session.user) signedOut(); });
+
+// Where one is: #/queues/orders/messages?from=7
+
+function route() {
+  if (!session.user) return;
+  const { parts, query } = parse();
+  const first = PLACES.find((one) => one[5]());
+  const found = PLACES.find((one) => one[0] === (parts[0] ?? "") && one[5]()) ?? (parts.length ? null : first);
+  const key = JSON.stringify([parts, session.host]);
+  if (page?.update && key === place) { page.update(query); return; }
+  place = key;
+  page?.close?.();
+  page = null;
+  for (const link of links) {
+    if (link.dataset.place === (found?.[0] ?? null)) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  fill(main);
+  status.classList.add("hidden");
+  scrollTo(0, 0);
+  if (!found) {
+    const text = first ? "There is nothing here, or you may not see it." : "You are signed in, but may not manage anything here. Ask for a [[permission]] to manage.";
+    fill(main, h("h1", {}, "Nothing here"), h("p", {}, text));
+    return;
+  }
+  document.title = `${parts.length > 1 ? `${parts[1]} · ` : ""}${found[1]} · Covey`;
+  const show = parts[0] === "queues" && parts.length > 1 ? queue : found[4];
+  page = show(main, parts.slice(1), query) ?? {};
+}
+addEventListener("hashchange", route);
+addEventListener("scheme", () => page?.draw?.());
+
+// Keys.
+
+const KEYS = [["/", "find a queue"], ["?", "these keys"], ["Esc", "leave a form, a field"], ["d", "light or dark"]];
+function help() {
+  const places = PLACES.filter((one) => one[5]()).map((one) => [`g ${one[3]}`, one[1].toLowerCase()]);
+  form({ title: "Keys", button: "Close", text: h("dl", { class: "facts" }, [...KEYS, ...places].map(([key, text]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, text)])), act: () => true });
+}
+
+let pressed = 0;
+addEventListener("keydown", (event) => {
+  if (!session.user || event.ctrlKey || event.metaKey || event.altKey) return;
+  // A dialog that was left keeps the focus until the next frame is drawn, so only an open one counts.
+  const typing = event.target.closest("input, textarea, select, dialog[open]");
+  if (typing) { if (event.key === "Escape" && !event.target.closest("dialog[open]")) event.target.blur(); return; }
+  if (event.timeStamp - pressed < 1200) {
+    pressed = 0;
+    const wanted = PLACES.find((one) => one[3] === event.key && one[5]());
+    if (wanted) { location.hash = to(...(wanted[0] ? [wanted[0]] : [])); event.preventDefault(); return; }
+  }
+  if (event.key === "g") pressed = event.timeStamp;
+  else if (event.key === "/") { (main.querySelector("input[type=search]") ?? search).focus(); event.preventDefault(); }
+  else if (event.key === "?") help();
+  else if (event.key === "d") turnScheme();
+});
+
+// The beginning.
+
+function begin(answer) {
+  Object.assign(session, answer);
+  session.host = session.hosts.length > 1 ? session.host || session.hosts[0].name : "";
+  place = null;
+  frame();
+  route();
+}
+
+applyScheme();
+try {
+  begin(await get("/session"));
+} catch (error) {
+  if (error.status !== 401) toast(error.message, true);
+  signIn(app, begin);
+}

@@ -1,0 +1,137 @@
+// overview: how the broker is, at a glance: alarms first, then rates, backlog, and what bounds it.
+
+import { h, fill, say, count, short, rate, size, plural, since, to, setClock } from "./dom.js";
+import { get, live, session } from "./api.js";
+import { chart, Samples, spans } from "./chart.js";
+import { table } from "./table.js";
+
+const RATES = [
+  { name: "enqueued", label: "in", colour: "in" },
+  { name: "delivered", label: "out", colour: "out" },
+  { name: "acknowledged", label: "acknowledged", colour: "ack" },
+  { name: "returned", label: "redelivered", colour: "back" },
+  { name: "dead", label: "dead", colour: "dead" },
+];
+const millis = (value) => (value >= 1000 ? `${(value / 1000).toFixed(1)} s` : value >= 10 || value === 0 ? `${Math.round(value)} ms` : `${value.toFixed(1)} ms`);
+
+function figure(label, note = "") {
+  const value = h("div", { class: "value" }, "–");
+  const below = h("div", { class: "note" }, note);
+  const bar = h("i");
+  const gauge = h("div", { class: "gauge hidden" }, bar);
+  const node = h("div", { class: "figure" }, h("div", { class: "label" }, label), value, gauge, below);
+  return { node, set(text, remark) { say(value, text); if (remark !== undefined) say(below, remark); },
+    level(part) {
+      gauge.classList.remove("hidden");
+      gauge.className = `gauge ${part > 0.9 ? "bad" : part > 0.7 ? "warn" : ""}`;
+      bar.style.width = `${Math.min(100, Math.max(0, part * 100))}%`;
+    } };
+}
+
+export default function overview(main) {
+  let span = 600;
+  const host = new Samples();
+  const broker = new Samples();
+  let about = {};
+  const alarms = h("div", { class: "grid hidden" });
+  const figures = { messages: figure("Messages"), in: figure("In"), out: figure("Out"), connections: figure("Connections"), memory: figure("Memory"), disk: figure("Disk free") };
+  const rates = chart({ lines: RATES, write: rate, height: 220, label: "Messages a second: in, out, acknowledged, redelivered, dead" });
+  const backlog = chart({ lines: [{ name: "messages", label: "waiting or held", colour: "in" }, { name: "unsettled", label: "held by consumers", colour: "out" }], write: short, height: 150, label: "Messages in all queues", floor: 10 });
+  const turns = chart({ lines: [{ name: "turn_ms", label: "longest turn", colour: "back" }, { name: "store_ms", label: "slowest commit", colour: "in" }], write: millis, height: 130, label: "The longest turn and the slowest commit of each second", floor: 5 });
+  const memory = chart({ lines: [{ name: "memory", label: "resident", colour: "out" }], write: size, height: 130, label: "Memory of the broker", floor: 1048576 });
+  const busiest = table({
+    label: "Busiest queues", key: (row) => row.name,
+    columns: [
+      { label: "Queue", kind: "name", told: (row) => row.name, node: (row) => h("a", { href: to("queues", row.name) }, row.name) },
+      { label: "Messages", kind: "num", show: (row) => count(row.messages) },
+      { label: "Depth", kind: "spark", values: (row) => row.spark, colour: "in" },
+      { label: "In /s", kind: "num", show: (row) => rate(row.rates?.enqueued) },
+      { label: "Out /s", kind: "num", show: (row) => rate(row.rates?.delivered) },
+      { label: "Consumers", kind: "num", show: (row) => count(row.consumers) },
+      { label: "Groups", kind: "num", show: (row) => count(row.groups) },
+      { label: "Oldest", kind: "num", show: (row) => since(row.oldest_at) },
+    ],
+    empty: () => [h("p", {}, "Nothing has moved yet. Send the first message:"),
+      h("pre", {}, `covey message send hello "first" --group a\ncovey message browse hello`)],
+  });
+  const title = h("h1", {}, "Overview");
+  fill(main,
+    h("div", { class: "title" }, title, h("span", { class: "acts" }, spans(span, choose))),
+    alarms,
+    session.default_password ? h("p", { class: "notice warn" }, "User admin still has the password that everybody knows. Change it in ", h("code", {}, "[[user]]"), ", and reload.") : null,
+    h("div", { class: "figures" }, Object.values(figures).map((one) => one.node)),
+    h("section", { class: "card", "aria-label": "Rates" }, h("header", {}, h("h2", {}, "Messages a second")), rates.node),
+    h("div", { class: "two" },
+      h("section", { class: "card", "aria-label": "Backlog" }, h("header", {}, h("h2", {}, "Backlog")), backlog.node),
+      h("section", { class: "card", "aria-label": "Turns" }, h("header", {}, h("h2", {}, "Turns and store")), turns.node)),
+    h("div", { class: "two" },
+      h("section", { class: "card", "aria-label": "Busiest queues" }, h("header", {}, h("h2", {}, "Busiest queues"), h("a", { class: "acts", href: "#/queues" }, "all queues")), busiest.node),
+      h("section", { class: "card", "aria-label": "Memory" }, h("header", {}, h("h2", {}, "Memory")), memory.node)));
+
+  function draw() {
+    rates.show(host.data, span);
+    backlog.show(host.data, span);
+    turns.show(broker.data, span);
+    memory.show(broker.data, span, about.memory_limit || null);
+  }
+
+  function tell() {
+    const last = (samples, name) => samples.data[name]?.at(-1) ?? 0;
+    figures.messages.set(short(last(host, "messages")), `${short(last(host, "unsettled"))} held · ${size(last(host, "bytes"))}`);
+    figures.in.set(`${rate(last(host, "enqueued"))}/s`, `${rate(last(host, "published"))}/s to topics`);
+    figures.out.set(`${rate(last(host, "delivered"))}/s`, `${rate(last(host, "acknowledged"))}/s acknowledged`);
+    const blocked = last(broker, "blocked");
+    figures.connections.set(count(last(broker, "connections")), blocked ? `${plural(blocked, "producer")} blocked` : "none blocked");
+    figures.memory.set(size(last(broker, "memory")), about.memory_limit ? `alarm at ${size(about.memory_limit)}` : "no limit is set");
+    if (about.memory_limit) figures.memory.level(last(broker, "memory") / about.memory_limit);
+    const free = last(broker, "disk_free");
+    figures.disk.set(free ? size(free) : "–", free ? `alarm below ${about.disk_shown ?? ""}` : "nothing is stored");
+    if (free && about.disk_free_min) figures.disk.level(about.disk_free_min / free);
+    say(title, about.host && session.hosts.length > 1 ? `Overview of ${about.host}` : "Overview");
+  }
+
+  function alarm(one) {
+    return h("div", { class: "notice bad", role: "alert" }, h("b", {}, "Producers wait: "), one.text, h("br"), one.advice);
+  }
+
+  async function load() {
+    const read = await get("/history", { span: Math.max(span, 600) });
+    host.most = broker.most = span > 600 ? 1440 : 600;
+    host.set(read.host);
+    broker.set(read.broker);
+    if (read.host.times.length) setClock(read.host.times.at(-1) + 0.3);
+    tell();
+    draw();
+  }
+  let timer = 0;
+  function choose(seconds) {
+    span = seconds;
+    clearInterval(timer);
+    if (span > 600) timer = setInterval(() => { if (!document.hidden) load().catch(() => {}); }, 60000);
+    load().catch(() => {});
+  }
+  let known = "";
+  let beat = 0;
+  const close = live("/broker", { host: session.host }, {
+    broker(told) {
+      about = told;
+      const shown = JSON.stringify([told.alarms, told.damages]);
+      if (shown !== known) {
+        known = shown;
+        alarms.classList.toggle("hidden", !told.alarms.length && !told.damages.length);
+        fill(alarms, told.alarms.map(alarm), told.damages.length ? h("div", { class: "notice bad" }, h("b", {}, "The store is damaged: "), told.damages.slice(0, 5).join("; "), h("br"), "docs/durability.md says what can be done.") : null);
+      }
+      tell();
+    },
+    sample(told) {
+      if (told.host) setClock(told.host.at + 0.3);
+      if (span <= 600) { host.add(told.host); broker.add(told.broker); }
+      tell();
+      beat += 1;
+      if (span <= 60 || beat % 2) draw(); // of ten minutes a second is half a pixel
+    },
+    busiest: (rows) => busiest.show(rows),
+  });
+  load().catch(() => {});
+  return { close() { close(); clearInterval(timer); }, draw };
+}

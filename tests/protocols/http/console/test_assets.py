@@ -1,0 +1,58 @@
+"""Assets: the console's files, their names, sizes and headers."""
+
+from __future__ import annotations
+
+import re
+
+from covey.protocols.http.console.assets import PAGE, contents, page, release
+from tests.protocols.http.support import World
+
+BYTES_MAX = 150_000  # of all files together
+
+
+def test_all_files_together_are_small() -> None:
+    assert sum(map(len, contents().values())) < BYTES_MAX
+
+
+def test_the_page_names_every_module_by_its_release() -> None:
+    text = page().decode()
+    modules = {name for name in contents() if name.endswith(".js")}
+    assert set(re.findall(rf'modulepreload" href="/console/{release()}/([\w.]+)"', text)) == modules
+    assert f'src="/console/{release()}/main.js"' in text
+    assert f'href="/console/{release()}/style.css"' in text
+    assert "@RELEASE@" not in text
+
+
+def test_every_import_leads_to_a_file() -> None:
+    for name, content in contents().items():
+        for wanted in re.findall(r'from "\./([\w.]+)"', content.decode()):
+            assert wanted in contents(), f"{name} imports {wanted}"
+
+
+def test_no_file_writes_markup_or_asks_another_host() -> None:
+    words = ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "http://")
+    for name, content in contents().items():
+        text = content.decode().replace("http://www.w3.org/2000/svg", "")
+        assert [word for word in (*words, "https://", "style=") if word in text] == [], name
+
+
+def test_files_are_kept_for_ever_and_the_page_never() -> None:
+    world = World()
+    answer = world.ask("GET", f"/console/{release()}/style.css", None)
+    assert answer.headers["content-type"] == "text/css; charset=utf-8"
+    assert "immutable" in answer.headers["cache-control"]
+    assert world.ask("GET", "/", None).headers["cache-control"] == "no-store"
+
+
+def test_another_release_and_other_files_are_not_there() -> None:
+    world = World()
+    for path in ("/console/0000/main.js", f"/console/{release()}/{PAGE}", "/console/x/..%2Fapp.py"):
+        assert world.ask("GET", path, None).status_code == 404
+
+
+def test_a_stranger_learns_nothing_from_the_page() -> None:
+    world = World()
+    world.send("payroll", "g")
+    text = world.ask("GET", "/", None).text
+    assert "payroll" not in text
+    assert world.broker.limits.id not in re.sub(r"<.*?>", "", text)
