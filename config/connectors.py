@@ -213,6 +213,14 @@ class HttpSettings(Record):
     """Time for one request, its body included."""
     idle_timeout_s: SomeSeconds = 5.0
     """Time for the head of a request, and between two requests of a connection."""
+    sessions_max: SomeCount = 1000
+    """Browsers that are signed in at a time; one more ends the one that was idle longest."""
+    session_idle_s: SomeSeconds = 3600.0
+    """A browser that has asked for nothing for so long has to sign in again."""
+    session_max_s: SomeSeconds = 43_200.0
+    """And so has one that has signed in so long ago."""
+    event_streams_max: SomeCount = 100
+    """Streams of server-sent events that are open at a time."""
 
 
 class TlsSettings(Record):
@@ -262,6 +270,9 @@ class ConnectorSettings(Record):
     write_timeout_s: Seconds = 300.0
     """A peer that takes none of the bytes meant for it for so long is cut off; 0 = never. Long,
     because a consumer may think about one message while the next ones wait in its socket."""
+    proxy_protocol: bool = False
+    """A load balancer tells with the PROXY protocol (version 2) who connects; nobody else may reach
+    the port then. Not for HTTP with TLS."""
     tls: TlsSettings | None = None
     """Certificate and key; unset: no TLS."""
     stomp: StompSettings = StompSettings()
@@ -289,6 +300,8 @@ class ConnectorSettings(Record):
 
     @model_validator(mode="after")
     def _speaks_its_options(self) -> Self:
+        if self.proxy_protocol and self.protocol == "http" and self.tls is not None:
+            raise ValueError(f"connector {self.id}: proxy_protocol with TLS is not for http")
         for name in SPOKEN:
             if name in self.model_fields_set and name not in SPOKEN[self.protocol]:
                 raise ValueError(

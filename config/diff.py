@@ -2,10 +2,11 @@
 
 Entries of a list are told apart by their `id` or `name`, permissions by their place, counted from 0
 as in the mistakes that `load` tells. The first `queue` or `topic` entry that matches a name is its
-policy, so entries that have changed places are told, too. A secret's change is told, the secret is
-not. Where the broker listens, where and how it keeps its messages, what it is called and how its
-threads share the processor cannot change while it runs: a reload leaves those as they are and says
-so.
+policy, and the first `virtual_host` serves who names none, so entries that have changed places are
+told, too. A virtual host may come, and get other names; one that is to go stays until a restart. A
+secret's change is told, the secret is not. Where the broker listens, where and how it keeps
+its messages, what it is called and how its threads share the processor cannot change while it runs:
+a reload leaves those as they are and says so.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from typing import Final
 from pydantic import SecretStr
 
 from covey.config.connectors import ConnectorSettings
-from covey.config.settings import Settings
+from covey.config.settings import Settings, VirtualHostSettings
 
-FIXED_TABLES: Final = ("event_log", "virtual_hosts")
-FIXED_IN_STORE: Final = ("kind", "path", "journal_size")
-FIXED_IN_BROKER: Final = ("id", "work_per_turn", "switch_interval_ms")
-FIXED_IN_CONNECTOR: Final = ("protocol", "bind")
+FIXED_TABLES: Final = ("event_log", "cluster")
+FIXED_IN_STORE: Final = ("kind", "path", "dsn", "allow_unsafe", "journal_size")
+FIXED_IN_BROKER: Final = (
+    "id", "work_per_turn", "work_per_turn_max", "work_per_turn_ms", "switch_interval_ms"
+)  # fmt: skip
+FIXED_IN_CONNECTOR: Final = ("protocol", "bind", "proxy_protocol")
 ABSENT: Final = "nothing"
 
 
@@ -43,6 +46,11 @@ def changes(old: Settings, new: Settings) -> list[str]:
     ]
     return [
         *values,
+        *_order(
+            "virtual_host",
+            [entry.id for entry in old.virtual_hosts],
+            [entry.id for entry in new.virtual_hosts],
+        ),
         *_order("queue", [entry.id for entry in old.queues], [entry.id for entry in new.queues]),
         *_order("topic", [entry.id for entry in old.topics], [entry.id for entry in new.topics]),
     ]
@@ -55,9 +63,20 @@ def reloadable(old: Settings, new: Settings) -> tuple[Settings, list[str]]:
     update["broker"] = new.broker.model_copy(update=fixed)
     kept = {name: getattr(old.store, name) for name in FIXED_IN_STORE}
     update["store"] = new.store.model_copy(update=kept)
+    update["virtual_hosts"] = _virtual_hosts(old, new)
     update["connectors"] = tuple([_connector(entry, new) for entry in old.connectors])
     taken = new.model_copy(update=update)
     return taken, changes(taken, new)
+
+
+def _virtual_hosts(old: Settings, new: Settings) -> tuple[VirtualHostSettings, ...]:
+    """Return those that there are, with their new names, then those that come; none goes."""
+    wanted = {entry.id: entry for entry in new.virtual_hosts}
+    stay = [wanted.get(entry.id, entry) for entry in old.virtual_hosts]
+    known = {entry.id for entry in stay}
+    merged = (*stay, *[entry for entry in new.virtual_hosts if entry.id not in known])
+    names = [name for entry in merged for name in entry.host_names]
+    return merged if len(names) == len(set(names)) else old.virtual_hosts
 
 
 def _connector(old: ConnectorSettings, new: Settings) -> ConnectorSettings:

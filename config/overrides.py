@@ -26,7 +26,7 @@ from covey.config.tree import KeyPath, Place, Tree
 PREFIX = "COVEY_"
 
 # Read by others: the config file by the command, the build switches by setup.py and scripts/serve.
-NOT_SETTINGS = frozenset({"COVEY_CONFIG", "COVEY_COMPILE", "COVEY_PLAIN"})
+NOT_SETTINGS = frozenset({"COVEY_BUILD", "COVEY_CONFIG", "COVEY_COMPILE", "COVEY_PLAIN"})
 
 # Lists whose entries have a name that can stand in a key, and the field that holds it.
 _ENTRY_NAMES = {"virtual_host": "id", "connector": "id", "user": "name"}

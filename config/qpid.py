@@ -62,7 +62,15 @@ OWN_OPTIONS: Final = {
     **{f"covey.groups.{name}": option.flag for name, option in OPTIONS.items() if option.flag},
     "covey.groups.consumers_before_dispatch": "--consumers-before-dispatch",
     "covey.groups.time_before_dispatch_ms": "--time-before-dispatch",
+    "covey.groups.rebalance_after_s": "--rebalance-after",
+    "covey.groups.spill_after_ms": "--spill-after",
+    "covey.dead_letter_then": "--dead-letter-then",
+    "covey.delivery_deadline_s": "--delivery-deadline",
+    "covey.deadline_action": "--deadline-action",
 }
+OWN_TEXTS: Final = frozenset(
+    (STRATEGY_OPTION, "--deadline-action", "--dead-letter-then")
+)  # the others are numbers
 STICKY: Final = "simple"
 # Both reorder messages or remove them from the middle, so the Qpid page excludes groups on them.
 GROUP_KEYS: Final = (HEADER_KEY, SHARED_KEY, "covey.groups.header", "covey.groups.strategy")
@@ -187,6 +195,14 @@ def options_of(settings: QueueSettings) -> list[str]:
         if key in arguments:
             options.append(f"{option}={arguments.pop(key)}")
     return options + [f"--argument {key}={value}" for key, value in arguments.items()]
+
+
+def setting_about(key: str) -> str:
+    """Return what an argument of our own means, as the settings say it."""
+    setting = key.removeprefix(OWN_PREFIX)
+    option = setting.removeprefix(GROUP_PREFIX)
+    of = QueueSettings if option == setting else type(QueueSettings().groups)
+    return (of.model_fields[option].description or "").replace("%", "%%")
 
 
 def _own(name: str, key: str, value: object) -> tuple[str, object]:

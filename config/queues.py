@@ -99,6 +99,15 @@ class GroupSettings(Record):
     limit."""
     sticky_return_s: Seconds = 0.0
     """A client that comes back within this time gets its groups back; 0 = never."""
+    rebalance_after_s: Seconds = 0.0
+    """Rebalance by itself when a consumer has joined and stayed so long; 0 = never."""
+    rebalance_rate: Annotated[int, Field(ge=1, le=1_000_000), NUMBER] = 100
+    """Groups that such a rebalance moves in a second."""
+    spill_after_ms: Millis = 0
+    """A group whose owner has had no credit for so long goes to a willing consumer; 0 = never."""
+    count_idle_groups: bool = False
+    """New groups go by every group a consumer was ever given, as in ActiveMQ, not by those that
+    have messages."""
     selector_order: Literal["hand-on", "strict"] = "hand-on"
     """A group's next message that nobody's selector admits: go on without it, or wait."""
     first_for_consumer: bool = True
@@ -143,6 +152,10 @@ class QueueSettings(Record):
     """Queue for messages that failed; `*` in it is replaced by this queue's name."""
     dlq_expired: bool = False
     """Expired messages go to the dlq too."""
+    dead_letter_rest: bool = False
+    """When a message of a group dies, the rest of the group goes to the dlq after it, in order."""
+    dead_letter_then: Literal["go-on", "park"] = "go-on"
+    """When a message of a group dies: the group goes on, or is parked as by command."""
     nak_limit: Count = 0
     """Failed deliveries after which a message is dead; 0 = never."""
     redelivery_delay_ms: Millis = 0
@@ -151,6 +164,12 @@ class QueueSettings(Record):
     """The wait is multiplied by this after each further failure."""
     redelivery_delay_max_ms: Millis = 3_600_000
     """The wait never grows beyond this (one hour)."""
+    delivery_deadline_s: Seconds = 0.0
+    """Longest time a consumer may hold a message without settling anything; 0 = no limit."""
+    deadline_action: Literal["release", "disconnect"] = "release"
+    """What then: the message goes back and counts as failed, or its connection ends, too."""
+    delivery_deadline_max_s: Seconds = 43_200.0
+    """Longest deadline a consumer may ask for itself (twelve hours); 0 = no limit."""
     mirrored: bool = False
     """What is sent to the queue also reaches the topic of its name, and the other way round."""
     round_robin: bool = True

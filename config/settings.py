@@ -21,9 +21,10 @@ allows is denied; the role `admin` may always do everything.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+import os
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from covey.config.connectors import (
@@ -148,8 +149,30 @@ class BrokerSettings(Record):
     """Bytes of a group id."""
     dispatch_budget: SomeCount = 1000
     """Dispatch steps of one queue before others get their turn."""
+    queues_max: SomeCount = 1_000_000
+    """Queues of one virtual host."""
+    queues_per_user_max: SomeCount = 1_000_000
+    """Queues of one virtual host that one user has made since the start."""
+    topics_max: SomeCount = 1_000_000
+    """Topics of one virtual host."""
+    topics_per_user_max: SomeCount = 1_000_000
+    """Topics of one virtual host that one user has made since the start."""
+    pattern_subscriptions_max: SomeCount = 1_000_000
+    """Subscriptions by pattern of one virtual host: each is asked about every new destination."""
+    work_portion: SomeCount = 1000
+    """Items of a job (a purge, a wide subscription) before everybody else gets their turn."""
+    work_portion_ms: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False), NUMBER] = 5.0
+    """The same in milliseconds, for all jobs together."""
+    session_work_max: SomeCount = 1_000_000
+    """Items of work that one connection may have under way in jobs."""
+    slow_turn_ms: Annotated[float, Field(gt=0, allow_inf_nan=False), NUMBER] = 100.0
+    """A turn of the event loop that takes longer is logged, with what it was doing."""
     work_per_turn: Annotated[int, Field(ge=512), SIZE] = 16 * KIB
-    """Bytes read from one connection before others get their turn; more starves the store."""
+    """Bytes read from one connection before others get their turn."""
+    work_per_turn_max: Annotated[int, Field(ge=512), SIZE] = 256 * KIB
+    """The same for a connection whose reads are full and whose turns are short in time."""
+    work_per_turn_ms: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False), NUMBER] = 1.0
+    """Milliseconds of a turn beyond which a connection reads less; longer starves the store."""
     memory_window_queue: Size = 16 * MIB
     """Bytes of message bodies one queue keeps in memory; the rest lives in the store."""
     memory_window_total: Size = 64 * MIB
@@ -170,6 +193,8 @@ class BrokerSettings(Record):
     """The latest events a trace keeps; each one costs about 250 bytes of memory."""
     trace_idle_s: SomeSeconds = 30.0
     """A trace ends when nobody has asked for its events for so long."""
+    history_queues_max: Count = 100
+    """Queues whose numbers of the last day are kept, 120 KiB each; the broker's own always are."""
     shutdown_timeout_s: Seconds = 5.0
     """Time to finish after SIGTERM."""
     auto_create: bool = True
@@ -183,21 +208,43 @@ class BrokerSettings(Record):
 class StoreSettings(Record):
     """Where messages live."""
 
-    kind: Literal["memory", "sqlite"] = "sqlite"
-    """memory: nothing survives the process; sqlite: persistent messages do."""
+    kind: Literal["memory", "sqlite", "postgres"] = "sqlite"
+    """memory: nothing survives the process; sqlite: persistent messages do, on this machine's
+    disk; postgres: in a PostgreSQL, so that another machine can go on with them."""
     path: Text = "data"
     """Directory of the store, relative to the working directory."""
+    dsn: str = ""
+    """postgres: where it is, as libpq writes it: `host=db1,db2 dbname=covey user=covey
+    target_session_attrs=read-write`. Passwords are better in a passfile or in PGPASSWORD."""
+    allow_unsafe: bool = False
+    """postgres: serve although the server could lose what was confirmed (fsync off, a standby that
+    is not synchronous); false refuses to start."""
     disk_free_min: Size = 1 * GIB
     """Producers of persistent messages are blocked when the disk has less free bytes."""
     disk_free_percent: Percent = 5
     """The same as a share of the disk; the larger of both holds."""
-    journal_size: ValueSize = 2 * MIB
-    """Bytes of new messages kept in the journal; less writes more twice, more stalls longer."""
+    journal_size: ValueSize = 64 * MIB
+    """Bytes of the journal; messages that are settled before it is full are written only once."""
     unwritten_max: SomeSize = 64 * MIB
     """Bytes of messages on their way to the disk; who sends more waits until it has caught up."""
     allow_open_files: bool = False
     """Leave the modes of the directory and its files as they are, also where other users may read
     or change messages; false closes them, or refuses to start where that cannot be done."""
+
+
+class ClusterSettings(Record):
+    """Brokers that share a PostgreSQL: one serves, the others stand by."""
+
+    node: str = ""
+    """This broker's name, unique among them; unset: the name of the machine."""
+    lease_s: Annotated[float, Field(ge=2, le=300, allow_inf_nan=False), NUMBER] = 10.0
+    """A broker that the database has not heard of for so long is taken for dead: another one that
+    stands by serves its virtual hosts."""
+
+    @property
+    def name(self) -> str:
+        """The name, given or not."""
+        return self.node or os.uname().nodename
 
 
 class EventLogSettings(Record):
@@ -253,6 +300,7 @@ class Settings(Record):
 
     broker: BrokerSettings = BrokerSettings()
     store: StoreSettings = StoreSettings()
+    cluster: ClusterSettings = ClusterSettings()
     event_log: EventLogSettings = EventLogSettings()
     virtual_hosts: tuple[VirtualHostSettings, ...] = Field(
         default=DEFAULT_VIRTUAL_HOSTS, alias="virtual_host", min_length=1
@@ -262,6 +310,12 @@ class Settings(Record):
     topics: tuple[TopicSettings, ...] = Field(default=(TopicSettings(),), alias="topic")
     users: tuple[UserSettings, ...] = Field(default=DEFAULT_USERS, alias="user")
     permissions: tuple[PermissionSettings, ...] = Field(default=(), alias="permission")
+
+    def virtual_host(self, space: str = "") -> VirtualHostSettings:
+        """Return the virtual host of that id; the first one if none is given."""
+        if not space:
+            return self.virtual_hosts[0]
+        return next(entry for entry in self.virtual_hosts if entry.id == space)
 
     @field_validator("virtual_hosts")
     @classmethod
@@ -278,6 +332,12 @@ class Settings(Record):
     def _ids_distinct(cls, entries: tuple[WithId, ...]) -> tuple[WithId, ...]:
         _refuse_repeats("id", [(index, entry.id) for index, entry in enumerate(entries)])
         return entries
+
+    @model_validator(mode="after")
+    def _knows_its_database(self) -> Self:
+        if self.store.kind == "postgres" and not self.store.dsn:
+            raise ValueError("store.kind is postgres: store.dsn is to say where it is")
+        return self
 
     @field_validator("users")
     @classmethod

@@ -29,6 +29,9 @@ password = "guest"
 """
 
 
+AMQP_WORDS = {"--amqp", "--seq", "retry"}  # of `covey message`: it asks the AMQP port
+
+
 @dataclass(frozen=True)
 class Said:
     """How a command ended and what it wrote."""
@@ -53,10 +56,19 @@ class Terminal:
 
     def covey(self, *words: str, login: str = "", typed: str | None = None) -> Said:
         """Run `covey`; the broker's place is added to commands that need one."""
-        place = self.stomp if words[0] == "message" and "--amqp" not in words else self.amqp
+        over_stomp = words[0] == "message" and not (AMQP_WORDS & set(words))
+        place = self.stomp if over_stomp else self.amqp
         needs_place = words[0] not in ("user", "config", "serve")
-        where = ("-b", f"{login}@{place}" if login else place) if needs_place else ()
+        where: tuple[str, ...] = ()
+        if needs_place:
+            where = ("-b", f"{login}@{place}" if login else place)
+        if words[0] == "shovel":
+            where = ("--from", self.stomp, "--to", self.stomp)
         return self.run(lambda: run([*words, *where]), typed)
+
+    def run_covey(self, *words: str) -> Said:
+        """Run `covey` with these words and no others."""
+        return self.run(lambda: run(list(words)))
 
     def config(self, *words: str, login: str = "") -> Said:
         """Run `covey-config`."""

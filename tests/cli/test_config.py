@@ -1,4 +1,7 @@
-"""`covey config`: check, show, schema, import."""
+"""`covey config`: check, show, schema, import.
+
+What is written as TOML reads back as it was.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from covey.config.load import load
+from covey.config.toml_writer import to_toml
 from tests.cli.support import Terminal
 
 DEFAULTS = Path(__file__).parents[2] / "config" / "default.toml"
@@ -27,6 +33,11 @@ def test_check_tells_every_mistake_with_its_line(terminal: Terminal, tmp_path: P
     assert said.code == 1
     assert f"{file}:2: broker.idd" in said.err
     assert f"{file}:6: queue[0].groups.strategy" in said.err
+
+    told = terminal.covey("config", "check", str(file), "--json")
+    assert (told.code, told.err) == (1, "")
+    answer = json.loads(told.out)
+    assert answer["ok"] is False and len(answer["errors"]) == 2
 
 
 def test_show_prints_toml_that_means_the_same(terminal: Terminal, tmp_path: Path) -> None:
@@ -74,3 +85,27 @@ def test_import_prints_toml_or_says_why_not(terminal: Terminal, tmp_path: Path) 
     refused = terminal.covey("config", "import", str(file))
     assert (refused.code, refused.out) == (1, "")
     assert terminal.covey("config", "import", str(tmp_path / "none.xml")).code == 2
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+PLAIN = st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False) | TEXTS
+VALUES = PLAIN | st.lists(PLAIN, max_size=3)
+TABLES = st.recursive(
+    st.dictionaries(TEXTS, VALUES, max_size=3),
+    lambda inner: st.dictionaries(
+        TEXTS, VALUES | inner | st.lists(inner, min_size=1, max_size=2), max_size=3
+    ),
+    max_leaves=8,
+)
+
+
+@given(TABLES)
+def test_it_reads_back(data: dict[str, object]) -> None:
+    assert tomllib.loads(to_toml(data)) == data
+
+
+def test_its_shape_is_that_of_the_reference() -> None:
+    data = {"queue": [{"groups": {"strategy": "lru"}, "id": "a"}], "broker": {"id": "x", "n": None}}
+    assert to_toml(data) == (
+        '[[queue]]\nid = "a"\n\n[queue.groups]\nstrategy = "lru"\n\n[broker]\nid = "x"\n'
+    )

@@ -38,4 +38,4 @@ def test_the_list_names_subscriptions_and_leaves_out_whoever_asks(terminal: Term
 
 def test_a_consumer_that_is_not_there_is_refused(terminal: Terminal) -> None:
     assert terminal.covey("consumer", "drain", "drain/999999").code == 1
-    assert terminal.covey("consumer", "drain", "nonsense").code == 1
+    assert terminal.covey("consumer", "drain", "nonsense").code == 2  # no number

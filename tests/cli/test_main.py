@@ -46,10 +46,12 @@ def test_every_command_has_help(words: tuple[str, ...], terminal: Terminal) -> N
     assert "sage: covey" in said.out
     assert "…" not in said.out  # at 80 columns nothing is cut off
     assert ("--broker" in said.out) == ("user/password@" in said.out)
+    assert "<bool>" not in said.out  # a switch takes no value
+    assert terminal.run(lambda: main([*words, "-h"])).out == said.out
 
 
 # Their output is a file of its own kind, or a broker's log.
-WITHOUT_JSON = (("serve",), ("config", "schema"), ("config", "import"), ("worker", "run"))
+WITHOUT_JSON = (("serve",), ("config", "schema"), ("worker", "run"))
 
 
 @pytest.mark.parametrize(
@@ -78,12 +80,13 @@ def test_what_was_done_is_told_as_json_if_asked(terminal: Terminal) -> None:
     assert told("group", "park", "tj", "g") == group | {"parked": True}
     assert told("group", "unpark", "tj", "g") == group | {"parked": False}
     assert told("group", "close", "tj", "g") == group | {"closed": True}
-    assert told("group", "rebalance", "tj") == {"queue": "tj", "rebalanced": True}
+    assert told("group", "rebalance", "tj") == {"queue": "tj", "rebalanced": True, "moved": 0}
     assert told("queue", "purge", "tj") == {"queue": "tj", "purged": 2}
     assert told("queue", "delete", "tj") == {"queue": "tj", "deleted": True}
     assert told("queue", "delete", "tk", "--force") == {"queue": "tk", "deleted": True}
     assert told("user", "hash", typed="secret\n")["record"].startswith("SCRAM-SHA-256$")
-    assert told("config", "check") == {"connectors": 3, "queues": 1, "users": 1, "warnings": []}
+    checked = {"connectors": 3, "queues": 1, "users": 1, "warnings": [], "ok": True}
+    assert told("config", "check") == checked
     assert told("top", "--count", "1")["broker"]["type"] == "broker"
 
 
@@ -122,6 +125,53 @@ def test_a_shell_completes_commands() -> None:
         check=False,
     )
     assert done.stdout.split() == ["group"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("covey queue stat complete-m", {"complete-me"}),
+        ("covey group park complete-me gr", {"group-1", "group-2"}),
+        ("covey message browse complete-m", {"complete-me"}),
+        ("covey consumer drain nothing-like-it", set()),
+    ],
+)
+def test_a_shell_completes_names_that_the_broker_tells(
+    typed: str, offered: set[str], terminal: Terminal
+) -> None:
+    for group in ("group-1", "group-2"):
+        terminal.covey("message", "send", "complete-me", "x", "--group", group)
+    asked = {
+        "_COVEY_COMPLETE": "complete_bash",
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(len(typed.split()) - 1),
+        "COVEYCTL_BROKER": terminal.amqp,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", "from covey.__main__ import main; main()"],
+        env={**ENVIRONMENT, **asked},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert set(done.stdout.split()) == offered
+
+
+def test_completion_is_silent_where_nobody_answers() -> None:
+    asked = {
+        "_COVEY_COMPLETE": "complete_bash",
+        "COMP_WORDS": "covey queue stat x",
+        "COMP_CWORD": "3",
+        "COVEYCTL_BROKER": "127.0.0.1:1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", "from covey.__main__ import main; main()"],
+        env={**ENVIRONMENT, **asked},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout.strip(), done.stderr) == ("", "")
 
 
 def test_watch_looks_again_until_it_is_interrupted(terminal: Terminal) -> None:

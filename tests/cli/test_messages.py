@@ -131,3 +131,40 @@ def test_the_environment_has_a_place_for_each_wire(
     sent = terminal.run(lambda: run(["message", "send", "me", "x"]))
     taken = terminal.run(lambda: run(["message", "receive", "me", "--amqp"]))
     assert (sent.out, taken.out) == ("1 sent\n", "x\n")
+
+
+def test_single_messages_are_known_by_their_numbers(terminal: Terminal) -> None:
+    terminal.config("add", "queue", "ms", "--alternate-exchange=ms.dead")
+    for body in "12345":
+        terminal.covey("message", "send", "ms", body, "--group", "g")
+    shown = json.loads(terminal.covey("message", "show", "ms", "--seq", "2", "--json").out)
+    assert [(each["seq"], each["body"], each["group"]) for each in shown] == [(2, "2", "g")]
+    assert "body" in terminal.covey("message", "show", "ms", "--seq", "2").out
+    assert terminal.covey("message", "delete", "ms", "--seq", "2", "--seq", "9").out == (
+        "1 purged; 1 are not there\n"
+    )
+    assert terminal.covey("message", "move", "ms", "ms.other", "--seq", "4").out == "1 moved\n"
+    said = terminal.covey("message", "dead-letter", "ms", "--seq", "1", "--reason", "why not")
+    assert said.out == "1 dead-lettered\n"
+    left = json.loads(terminal.covey("message", "browse", "ms", "--json").out)
+    assert [each["body"] for each in left] == ["3", "5"]
+    assert terminal.covey("message", "show", "ms", "--seq", "1").code == 1
+
+
+def test_dead_letters_go_back_to_where_they_came_from(terminal: Terminal) -> None:
+    for queue in ("ra", "rb"):
+        terminal.config("add", "queue", queue, "--alternate-exchange=r.dead")
+        for number, group in ((1, "g"), (2, "g"), (3, "h")):
+            sent = ("--group", group, "--header", f"n:{number}")
+            terminal.covey("message", "send", queue, f"{queue}{number}", *sent)
+        for group in ("g", "h"):
+            terminal.covey("group", "dead-letter", queue, group)
+    retry = ("message", "retry", "r.dead")
+    assert terminal.covey(*retry, "--group", "h", "--count", "1").out == "1 retried\n"
+    assert terminal.covey(*retry, "--selector", "n = '2'").out == "2 retried\n"
+    assert terminal.covey(*retry, "--rate", "50", "--json").out.count('"retried": 3') == 1
+    for queue, order in (("ra", ["ra3", "ra2", "ra1"]), ("rb", ["rb2", "rb1", "rb3"])):
+        found = json.loads(terminal.covey("message", "browse", queue, "--json").out)
+        assert [each["body"] for each in found] == order
+    assert terminal.covey(*retry).out == "0 retried\n"
+    assert terminal.covey("message", "retry", "no-queue").code == 1

@@ -85,10 +85,40 @@ def test_what_a_running_broker_cannot_change_stays_and_is_told() -> None:
     assert taken.broker.id == "one"
     assert taken.broker.connections_max == 7
     assert taken.store.kind == settings().store.kind
-    assert taken.virtual_hosts == settings().virtual_hosts
+    assert [entry.id for entry in taken.virtual_hosts] == ["default", "other"]
     assert "broker.id: one -> two" in left
     assert "store.kind: sqlite -> memory" in left
     assert not [line for line in left if "connections_max" in line]
+
+
+TWO_HOSTS = [{"id": "a", "host_names": ["a"]}, {"id": "b", "host_names": ["b"]}]
+
+
+def test_virtual_hosts_may_come_and_get_other_names_but_none_goes() -> None:
+    old = settings(
+        virtual_host=[{"id": "a", "host_names": ["a"]}, {"id": "b", "host_names": ["b"]}]
+    )
+    wanted = [{"id": "c", "host_names": ["c"]}, {"id": "a", "host_names": ["x", "y"]}]
+    taken, left = reloadable(old, settings(virtual_host=wanted))
+    assert [(one.id, one.host_names) for one in taken.virtual_hosts] == [
+        ("a", ("x", "y")),
+        ("b", ("b",)),
+        ("c", ("c",)),
+    ]
+    assert left == [
+        "virtual_host[b].id: b -> nothing",
+        "virtual_host[b].host_names: [b] -> nothing",
+        "virtual_host: in the order c, a",
+    ]
+
+
+def test_virtual_hosts_stay_if_one_takes_the_name_of_another_that_stays() -> None:
+    old = settings(
+        virtual_host=[{"id": "a", "host_names": ["a"]}, {"id": "b", "host_names": ["b"]}]
+    )
+    taken, left = reloadable(old, settings(virtual_host=[{"id": "a", "host_names": ["b"]}]))
+    assert taken.virtual_hosts == old.virtual_hosts
+    assert "virtual_host[a].host_names: [a] -> [b]" in left
 
 
 def test_limits_of_the_store_can_change_while_it_runs_and_its_place_cannot() -> None:

@@ -11,12 +11,13 @@ from typing import Annotated, Any
 import typer
 from pydantic import SecretStr
 
-from covey.cli.options import EXAMPLE, AsJson
+from covey.cli.options import EXAMPLE, AsJson, Noun
 from covey.cli.output import complain, done, plain_lines, say
-from covey.cli.toml_writer import to_toml
 from covey.config.connectors import SPOKEN
+from covey.config.errors import ConfigError
 from covey.config.load import Loaded, load
 from covey.config.settings import schema as settings_schema
+from covey.config.toml_writer import to_toml
 from covey.core.management.settings_check import flaws
 
 SECRET = "**********"
@@ -26,18 +27,25 @@ File = Annotated[
     typer.Argument(metavar="FILE", envvar="COVEY_CONFIG", help="a TOML file; none: defaults"),
 ]
 
-app = typer.Typer(help="Check and show configurations.", no_args_is_help=True)
+app = Noun(help="Check and show configurations.")
 
 
 @app.command(epilog=EXAMPLE.format("covey config check covey.toml"))
 def check(file: File = None, as_json: AsJson = False) -> None:
     """Say everything that is wrong with a configuration."""
-    loaded = _load(file)
+    try:
+        loaded = _load(file)
+    except ConfigError as error:
+        if not as_json:
+            raise
+        say(json.dumps({"ok": False, "errors": str(error).splitlines()}, indent=2))
+        raise typer.Exit(1) from error
     settings = loaded.settings
     found = {"connectors": settings.connectors, "queues": settings.queues, "users": settings.users}
     counts: dict[str, object] = {name: len(entries) for name, entries in found.items()}
     line = "ok: {connectors} connectors, {queues} queue policies, {users} users".format(**counts)
-    done(line, counts | {"warnings": list(loaded.warnings)}, as_json=as_json)
+    counts |= {"ok": True, "warnings": list(loaded.warnings)}
+    done(line, counts, as_json=as_json)
 
 
 @app.command(epilog=EXAMPLE.format("covey config show covey.toml --origin"))
@@ -73,21 +81,42 @@ def schema() -> None:
 
 @app.command("import", epilog=EXAMPLE.format("covey config import activemq.xml > covey.toml"))
 def import_file(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="apollo.xml or activemq.xml")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="apollo.xml, activemq.xml, broker.xml of Artemis, definitions.json of RabbitMQ,"
+            " or what qpid-config queues prints",
+        ),
+    ],
+    properties: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="values for ${...}, users or roles, by its name; repeatable"
+        ),
+    ] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Print another broker's configuration as ours."""
+    """Print another broker's configuration as ours; exit code 1 if it would be more open."""
     from covey.cli.importers.imported import ImportRefused
-    from covey.cli.importers.importer import import_xml
+    from covey.cli.importers.importer import import_text
+    from covey.cli.importers.properties import read_beside
 
     try:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise typer.BadParameter(f"{file}: {error}") from error
     try:
-        say(import_xml(text).text().rstrip("\n"))
+        found = import_text(text, read_beside(properties or []))
+        told = {"settings": found.data(), "notes": found.notes, "more_open": found.opens}
+        say(json.dumps(told, indent=2) if as_json else found.text().rstrip("\n"))
     except ImportRefused as error:
         complain(f"covey: {file}: {error}")
         raise typer.Exit(1) from error
+    for reason in found.opens:
+        complain(f"covey: {file}: more open than before: {reason}")
+    if found.opens:
+        raise typer.Exit(1)
 
 
 def _load(file: Path | None) -> Loaded:

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from covey.cli.options import EXAMPLE, LOCAL, AsJson, Broker, DoneAsJson, Watch, managed
+from covey.cli.completion import consumer_names, queue_names
+from covey.cli.options import EXAMPLE, LOCAL, AsJson, Broker, DoneAsJson, Noun, Watch, Wide, managed
 from covey.cli.output import TEMPORARY, done, progress, repeat, show
 from covey.client.errors import AnswerError
 from covey.client.management import Management, Row
@@ -17,30 +18,41 @@ COLUMNS = (
     "name", "link", "client", "connection", "credit", "unsettled", "delivered", "groups",
     "retiring",
 )  # fmt: skip
+SPARE = ("connection", "delivered", "link", "retiring", "client")
 POLL_S = 0.2  # how soon a drained consumer is noticed
 
-app = typer.Typer(help="See who reads what, and empty a consumer in peace.", no_args_is_help=True)
+app = Noun(help="See who reads what, and empty a consumer in peace.")
 
 
 @app.command("list", epilog=EXAMPLE.format("covey consumer list orders"))
 def list_consumers(
-    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="of this queue only")] = "",
+    queue: Annotated[
+        str,
+        typer.Argument(metavar="QUEUE", help="of this queue only", autocompletion=queue_names),
+    ] = "",
     broker: Broker = LOCAL,
     as_json: AsJson = False,
     watch: Watch = 0,
+    wide: Wide = False,
 ) -> None:
     """List consumers with what they hold."""
     with managed(broker) as client:
 
         def look() -> None:
-            show(_consumers(client, queue), COLUMNS, as_json=as_json)
+            rows = _consumers(client, queue)
+            show(rows, COLUMNS, as_json=as_json, spare=SPARE, is_wide=wide)
 
         repeat(look, watch)
 
 
 @app.command(epilog=EXAMPLE.format("covey consumer drain orders/1 --wait 60"))
 def drain(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="queue/number, as in the list")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="queue/number, as in the list", autocompletion=consumer_names
+        ),
+    ],
     wait: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="wait so long until it is empty")
     ] = 0,
@@ -48,12 +60,15 @@ def drain(
     as_json: DoneAsJson = False,
 ) -> None:
     """Give a consumer no new groups, so that its program can be stopped without a break."""
+    if not name.rpartition("/")[2].isdigit():
+        raise typer.BadParameter(f"{name}: QUEUE/NUMBER is needed, as `covey consumer list` shows")
     with managed(broker) as client:
         client.ask("RETIRE", "consumer", name)
         is_empty = any(progress(_empty(client, name, wait), f"draining {name}", None))
     if wait and not is_empty:
         raise AnswerError(f"consumer {name} still has work after {wait:g} s")
-    done("", {"consumer": name, "retiring": True, "empty": is_empty}, as_json=as_json)
+    line = f"{name} gets no new groups" + ("; it has no work left" if is_empty else "")
+    done(line, {"consumer": name, "retiring": True, "empty": is_empty}, as_json=as_json)
 
 
 def _consumers(client: Management, queue: str) -> list[Row]:

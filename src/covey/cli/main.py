@@ -13,11 +13,24 @@ from typing import Annotated, Final
 import typer
 
 from covey import __version__
-from covey.cli import config, connections, consumers, groups, messages, queues, users, worker
+from covey.cli import (
+    config,
+    connections,
+    consumers,
+    doctor,
+    groups,
+    jobs,
+    messages,
+    policies,
+    queues,
+    shovel,
+    users,
+    worker,
+)
 from covey.cli import monitoring as health
 from covey.cli import monitoring as top
 from covey.cli import monitoring as trace
-from covey.cli.options import EXAMPLE
+from covey.cli.options import EXAMPLE, Noun
 from covey.cli.output import complain, say
 from covey.client.errors import ClientError, DeniedError, UnreachableError
 from covey.config.errors import ConfigError
@@ -27,11 +40,10 @@ UNREACHABLE: Final = 3
 DENIED: Final = 4
 INTERRUPTED: Final = 130  # 128 and SIGINT, as shells count
 
-app = typer.Typer(
+app = Noun(
     name="covey",
     help="A message broker for work that must stay in order.",
     epilog=EXAMPLE.format("covey serve; then, elsewhere: covey message send orders hello"),
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 app.add_typer(queues.app, name="queue")
@@ -39,7 +51,9 @@ app.add_typer(groups.app, name="group")
 app.add_typer(messages.app, name="message")
 app.add_typer(consumers.app, name="consumer")
 app.add_typer(connections.app, name="connection")
+app.add_typer(jobs.app, name="job")
 app.add_typer(users.app, name="user")
+app.add_typer(policies.app, name="policy")
 app.add_typer(config.app, name="config")
 app.add_typer(worker.app, name="worker")
 
@@ -75,6 +89,13 @@ app.command("check", epilog=EXAMPLE.format("covey check --queue orders --backlog
 )
 app.command("top", epilog=EXAMPLE.format("covey top --interval 5"))(top.top)
 app.command("trace", epilog=EXAMPLE.format("covey trace orders --count 20"))(trace.trace)
+app.command("doctor", epilog=EXAMPLE.format("covey doctor --config /etc/covey/covey.toml"))(
+    doctor.doctor
+)
+app.command(
+    "shovel",
+    epilog=EXAMPLE.format("covey shovel orders orders --from app/secret@old:61613 --wait 0"),
+)(shovel.shovel)
 
 
 def run(argv: list[str]) -> int:

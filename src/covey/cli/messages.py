@@ -1,5 +1,8 @@
 """`covey message`: send, receive, browse, move; over STOMP, the first three also over AMQP.
 
+Single messages are known by their numbers: `show`, `delete`, `dead-letter` and `move --seq` ask the
+broker itself, over AMQP. So does `retry`, which sends dead letters back to where they came from.
+
 A destination is written as in STOMP (`/queue/a`, `/topic/b`, `/dsub/c`); a bare name is a queue.
 Receiving takes one message at a time, so that nothing is held that is not printed. Moving is one
 transaction per batch: a message is in one of both queues at any time, never in none.
@@ -9,44 +12,80 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from covey.cli.completion import queue_names
 from covey.cli.options import (
     EXAMPLE,
     LOCAL,
+    LONG_S,
     AsJson,
+    Broker,
     DoneAsJson,
     EitherBroker,
+    Noun,
     OverAmqp,
-    StompBroker,
+    QueueName,
+    Reason,
+    managed,
     messaging,
     stomped,
 )
-from covey.cli.output import done, printable, progress, say, show
+from covey.cli.output import (
+    BODY_SHOWN,
+    SHOWN,
+    Row,
+    done,
+    printable,
+    progress,
+    say,
+    show,
+    show_one,
+    shown_message,
+    told,
+)
 from covey.client.base import SEQ_HEADER, Delivery, Headers, MessageClient
 from covey.client.errors import AnswerError
+from covey.client.management import Management
 from covey.client.stomp import StompClient, own_headers
 
 CONFIRM_EVERY = 100  # messages sent between two receipts: few enough to see a refusal soon
 MOVE_BATCH = 100  # messages of one transaction
 ONE_AT_A_TIME = ("credit", "1,0,false")  # the next one comes when it is asked for
-BODY_SHOWN = 60  # characters of a body in a list
+RATE_STEP_S = 0.1  # between two portions of a retry with a rate
 STDIN = "-"
 
 COLUMNS = ("seq", "group", "size", "body")
-GROUP_HEADERS = ("message_group", "JMSXGroupID", "group-id")
+DEAD_COLUMNS = ("seq", "group", "size", "origin", "number", "failures", "reason", "body")
+GROUP_HEADERS = ("message_group", "JMSXGroupID", "group-id", "covey-dead-group")
+DEAD_HEADERS = {
+    "origin": "covey-dead-queue",
+    "number": "covey-dead-seq",
+    "failures": "covey-dead-count",
+    "reason": "covey-dead-reason",
+}
 
 Target = Annotated[
-    str, typer.Argument(metavar="DESTINATION", help="NAME of a queue, /topic/NAME or /dsub/NAME")
+    str,
+    typer.Argument(
+        metavar="DESTINATION",
+        help="NAME of a queue, /topic/NAME or /dsub/NAME",
+        autocompletion=queue_names,
+    ),
 ]
+SEQ_HELP = "the number of a message; may be repeated"
+Seqs = Annotated[list[int], typer.Option("--seq", min=1, metavar="N", help=SEQ_HELP)]
+SomeSeqs = Annotated[list[int] | None, typer.Option("--seq", min=1, metavar="N", help=SEQ_HELP)]
 Selector = Annotated[str, typer.Option(metavar="SQL", help="only messages that match")]
 
-app = typer.Typer(help="Send, read and move messages.", no_args_is_help=True)
+app = Noun(help="Send, read and move messages.")
 
 
 @app.command(epilog=EXAMPLE.format("covey message send orders 'create it' --group order-17"))
@@ -80,7 +119,8 @@ def send(
             if number % CONFIRM_EVERY == 0:
                 client.confirm()
         client.confirm()
-    done(f"{len(bodies)} sent", {"sent": len(bodies)}, as_json=as_json)
+    without = "" if any(bodies) else ", without a body"  # more often forgotten than meant
+    done(f"{len(bodies)} sent{without}", {"sent": len(bodies)}, as_json=as_json)
 
 
 @app.command(epilog=EXAMPLE.format("covey message receive orders --count 10 --json"))
@@ -128,7 +168,9 @@ def browse(
     if as_json:
         say(json.dumps([_record(each) for each in found], indent=2))
         return
-    show([_row(each) for each in found], COLUMNS, as_json=False)
+    rows = [_row(each) for each in found]
+    columns = DEAD_COLUMNS if any(row["reason"] for row in rows) else COLUMNS
+    show(rows, columns, as_json=False)
 
 
 @app.command(epilog=EXAMPLE.format("covey message move dead.orders orders --count 100"))
@@ -140,19 +182,113 @@ def move(
         float, typer.Option(min=0.01, metavar="SECONDS", help="silence that means: no more")
     ] = 1.0,
     selector: Selector = "",
-    broker: StompBroker = LOCAL,
+    seq: SomeSeqs = None,
+    broker: EitherBroker = "",
     as_json: DoneAsJson = False,
 ) -> None:
-    """Move messages to another destination, in order, as a consumer of the first one."""
+    """Move messages to another destination, in order, as a consumer of the first one.
+
+    With --seq the broker moves those of these numbers itself, over its AMQP port.
+    """
     if _destination(source) == _destination(target):
         raise typer.BadParameter(f"{source} is where they are", param_hint="TARGET")
-    with stomped(broker) as client:
+    if seq:
+        place = broker or os.environ.get("COVEYCTL_BROKER", LOCAL)
+        _take(place, "MOVE-MESSAGES", source, seq, as_json=as_json, to=target)
+        return
+    with stomped(broker or os.environ.get("COVEYCTL_STOMP", LOCAL)) as client:
         # A window that acknowledgements do not open again brings just as many as are wanted.
         window = ("credit", f"{count},0,false" if count else f"{MOVE_BATCH},0")
         client.subscribe(_destination(source), [*_taking(selector), window])
         moving = _moved(client, _destination(target), count, wait)
         moved = sum(1 for _ in progress(moving, "moving", count or None))
     done(f"{moved} moved", {"moved": moved}, as_json=as_json)
+
+
+@app.command("show", epilog=EXAMPLE.format("covey message show orders --seq 17"))
+def show_messages(
+    queue: QueueName, seq: Seqs, broker: Broker = LOCAL, as_json: AsJson = False
+) -> None:
+    """Show messages by their numbers, without taking them."""
+    with managed(broker, LONG_S) as client:
+        found = client.ask("SHOW-MESSAGES", "queue", queue, body={"seqs": seq})["items"]
+    if not found:
+        raise AnswerError(f"queue {queue} has no such message")
+    if len(found) == 1 and not as_json:
+        show_one(found[0], as_json=False)
+    else:
+        show(found if as_json else [shown_message(each) for each in found], SHOWN, as_json=as_json)
+
+
+@app.command(epilog=EXAMPLE.format("covey message delete orders --seq 17 --seq 18"))
+def delete(
+    queue: QueueName, seq: Seqs, broker: Broker = LOCAL, as_json: DoneAsJson = False
+) -> None:
+    """Drop messages by their numbers."""
+    _take(broker, "DELETE-MESSAGES", queue, seq, as_json=as_json)
+
+
+@app.command("dead-letter", epilog=EXAMPLE.format("covey message dead-letter orders --seq 17"))
+def dead_letter(
+    queue: QueueName,
+    seq: Seqs,
+    reason: Reason = "",
+    broker: Broker = LOCAL,
+    as_json: DoneAsJson = False,
+) -> None:
+    """Send messages by their numbers to the queue's dead-letter queue."""
+    _take(broker, "DEAD-LETTER-MESSAGES", queue, seq, as_json=as_json, reason=reason)
+
+
+@app.command(epilog=EXAMPLE.format("covey message retry dead.orders --rate 100"))
+def retry(
+    queue: QueueName,
+    group: Annotated[str, typer.Option(metavar="ID", help="only of this group")] = "",
+    selector: Selector = "",
+    count: Annotated[int, typer.Option(min=0, help="at most so many; 0 = all")] = 0,
+    rate: Annotated[
+        float, typer.Option(min=0, metavar="N", help="at most so many a second; 0 = no limit")
+    ] = 0,
+    broker: Broker = LOCAL,
+    as_json: DoneAsJson = False,
+) -> None:
+    """Send dead letters back to the queues they came from, in order; safe when this ends.
+
+    What was there when it began goes. Begun again after a break, it goes on with the rest.
+    """
+    options: dict[str, Any] = {"group": group, "selector": selector}
+    with managed(broker, LONG_S) as client:
+        if not rate:
+            answer = client.ask("RETRY", "queue", queue, count=count, **options)
+        else:
+            answer = _retried_slowly(client, queue, options, count, rate)
+    answer.pop("last", None)
+    done(told(answer), {"queue": queue, **answer}, as_json=as_json)
+
+
+def _retried_slowly(
+    client: Management, queue: str, options: dict[str, Any], count: int, rate: float
+) -> Row:
+    retried = last = 0
+    began = time.monotonic()
+    while True:
+        due = int((time.monotonic() - began) * rate) + 1 - retried
+        due = min(due, count - retried) if count else due
+        if due > 0:
+            answer = client.ask("RETRY", "queue", queue, count=due, last=last, **options)
+            last = last or int(answer["last"])
+            retried += int(answer["retried"])
+            if answer["retried"] < due or retried == count:
+                return {**answer, "retried": retried}
+        time.sleep(min(RATE_STEP_S, 1 / rate))
+
+
+def _take(
+    broker: str, operation: str, queue: str, seqs: list[int], *, as_json: bool, **options: object
+) -> None:
+    with managed(broker, LONG_S) as client:
+        answer = client.ask(operation, "queue", queue, body={"seqs": seqs}, **options)
+    done(told(answer), {"queue": queue, **answer}, as_json=as_json)
 
 
 def _moved(client: StompClient, target: str, count: int, wait_s: float) -> Iterator[None]:
@@ -243,5 +379,6 @@ def _row(delivery: Delivery) -> dict[str, object]:
         "seq": headers.get(SEQ_HEADER, ""),
         "group": groups[0] if groups else "",
         "size": len(delivery.body),
+        **{name: headers.get(header, "") for name, header in DEAD_HEADERS.items()},
         "body": delivery.body.decode("utf-8", "backslashreplace")[:BODY_SHOWN],
     }

@@ -1,8 +1,9 @@
 """Watching a broker: `covey top`, `covey trace` and `covey check`.
 
-`covey top` is a live view of the busiest queues, the groups that have waited longest, and the
-producers that are blocked. Rates come from the difference of two looks, so the first look has none.
-In a pipe it prints one block of plain text for each look.
+`covey top` is a live view of the busiest queues, the groups that have waited longest, the
+producers that are blocked, and long work that is under way. Rates come from the
+difference of two looks, so the first look has none. In a pipe it prints one block of plain text for
+each look.
 
 `covey trace` shows what happens on one queue, an event a line, as it happens. The broker keeps a
 queue's latest events while somebody asks for them, and this command asks again and again. Events
@@ -36,6 +37,8 @@ GROUPS_SHOWN = 10
 BLOCKED_SHOWN = 5
 QUEUE_COLUMNS = ("queue", "messages", "unsettled", "consumers", "groups", "in/s", "out/s")
 BLOCKED_COLUMNS = ("connection", "user", "client", "blocked_on")
+JOBS_SHOWN = 5
+JOB_COLUMNS = ("job", "verb", "target", "percent", "done", "total", "user")
 GROUP_COLUMNS = ("group", "queue", "messages", "owner", "state", "oldest_s", "why")
 
 
@@ -47,7 +50,7 @@ def top(
     broker: Broker = LOCAL,
     as_json: AsJson = False,
 ) -> None:
-    """Watch the busiest queues, the groups that wait longest, and blocked producers."""
+    """Watch the busiest queues, the groups that wait longest, blocked producers, and jobs."""
     with managed(broker) as client:
         look = Look(client, None)
         look.show(as_json=as_json)
@@ -77,6 +80,11 @@ class Look:
             for row in client.query("connection", BLOCKED_SHOWN, waiting=True)
         ]
 
+        self.jobs = [
+            row | {"job": row["name"], "percent": 100 * row["done"] // max(1, row["total"])}
+            for row in client.query("job", JOBS_SHOWN)
+        ]
+
     def show(self, *, as_json: bool) -> None:
         """Print the view, or a line of JSON with everything that was seen."""
         seen = {
@@ -84,6 +92,7 @@ class Look:
             "queues": self.queues,
             "groups": self.groups,
             "blocked": self.blocked,
+            "jobs": self.jobs,
         }
         say(json.dumps(seen, default=str) if as_json else "\n".join(self.lines()))
 
@@ -101,6 +110,8 @@ class Look:
             lines += ["", *_table(GROUP_COLUMNS, self.groups)]
         if self.blocked:
             lines += ["", *_table(BLOCKED_COLUMNS, self.blocked)]
+        if self.jobs:
+            lines += ["", *_table(JOB_COLUMNS, self.jobs)]
         return lines
 
     def _queue(self, row: Row, before: Look | None) -> Row:
@@ -122,6 +133,7 @@ def _table(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> list[str]:
     return plain_lines(columns, [[printable(row[name]) for name in columns] for row in rows])
 
 
+SETTLED_BUILDS: Final = ("", "compiled", "plain Python")  # nothing is going on about these
 POLL_S: Final = 0.25  # short for a person; the broker's ring holds far more
 LINE: Final = "{:<12}  {:<16}  {:>8}  {:>8}  {}"  # a stream is aligned before all of it is known
 COLUMNS: Final = ("time", "event", "seq", "consumer", "group")
@@ -192,5 +204,7 @@ def check(
         raise AnswerError(f"messages cannot be taken: {found['alarm']}")
     if not as_json:
         say(f"ok: {found['connections']} connections, {found['messages']} messages")
+        if found.get("build", "") not in SETTLED_BUILDS:
+            say(f"build: {found['build']}")
         for damage in found["damages"]:
             say(f"the store is damaged: {damage}")

@@ -1,7 +1,9 @@
 """Output: what commands print, for people and for programs.
 
-- A terminal gets a rich table; a pipe gets plain aligned text with whole cells and no colour;
-  `--json` gets everything the broker tells, whoever reads it.
+- A terminal gets a rich table that fits it: names are never cut, the last column wraps, and
+  columns that tell least stay away where there is no room for them (`--wide` shows them all).
+  A pipe gets plain aligned text with whole cells and no colour; `--json` gets everything the broker
+  tells, whoever reads it.
 - Results go to stdout, progress and complaints to stderr, so that a pipe carries results alone.
 - Names come from clients and may hold anything: what cannot be printed is written as an escape,
   so that no name can steer the terminal it is shown on.
@@ -23,12 +25,43 @@ T = TypeVar("T")
 # Queues of one connection start so; the reply queue of whoever asks is among them.
 TEMPORARY = "temp."
 GAP = 2  # blanks behind each column
+LAST_MIN = 24  # what the last column needs at least, for a sentence in it to be readable
 
 # The view of a queue's groups, in both commands.
 GROUP_COLUMNS = (
     "group", "messages", "unsettled", "owner", "owner_name", "owner_client", "state", "oldest_s",
     "owned_s", "why",
 )  # fmt: skip
+GROUP_SPARE = ("owned_s", "owner_name", "unsettled", "owner_client", "oldest_s", "state")
+
+
+# The view of single messages.
+SHOWN = ("seq", "group", "state", "deliveries", "size", "dead_reason", "body")
+BODY_SHOWN = 60  # characters of a body in a list
+
+# What a command on messages answers, and the words for it.
+ANSWERS = {
+    "moved": "moved",
+    "purged": "purged",
+    "dead_lettered": "dead-lettered",
+    "retried": "retried",
+}
+
+
+def told(answer: Row) -> str:
+    """Say what a command on messages has done."""
+    words = [f"{answer[key]} {word}" for key, word in ANSWERS.items() if key in answer]
+    if answer.get("held"):
+        words.append(f"{answer['held']} are held by a consumer and stay")
+    if answer.get("missing"):
+        words.append(f"{answer['missing']} are not there")
+    return "; ".join(words)
+
+
+def shown_message(message: Row) -> Row:
+    """Return a message with the start of its body only, for a table."""
+    body = str(message.get("body", message.get("body_base64", "")))
+    return {**message, "body": body[:BODY_SHOWN]}
 
 
 def say(line: str = "") -> None:
@@ -79,15 +112,25 @@ def plain_lines(
     return lines
 
 
-def show(rows: list[Row], columns: Sequence[str], *, as_json: bool) -> None:
-    """Print rows: all of them as JSON, or the named columns as a table."""
+def show(
+    rows: list[Row],
+    columns: Sequence[str],
+    *,
+    as_json: bool,
+    spare: Sequence[str] = (),
+    is_wide: bool = False,
+) -> None:
+    """Print rows: all of them as JSON, or the named columns as a table.
+
+    `spare` names columns that a narrow terminal does without, the first one goes first.
+    """
     if as_json:
         say(json.dumps(rows, indent=2, default=str))
         return
-    cells = [[printable(row.get(name, "")) for name in columns] for row in rows]
     if is_terminal():
-        _draw(columns, cells)
+        _draw(rows, columns, () if is_wide else spare)
     else:
+        cells = [[printable(row.get(name, "")) for name in columns] for row in rows]
         say("\n".join(plain_lines(columns, cells)))
 
 
@@ -138,16 +181,44 @@ def progress(work: Iterable[T], title: str, total: int | None) -> Iterator[T]:
     yield from track(work, description=title, total=total, console=console, transient=True)
 
 
-def _draw(columns: Sequence[str], cells: list[list[str]]) -> None:
+def fitting(widths: dict[str, int], spare: Sequence[str], room: int) -> list[str]:
+    """Return the columns to show: all of them, less those of `spare` that have to go.
+
+    The last column may be narrower than its cells: it wraps.
+    """
+    columns = list(widths)
+    last = columns[-1]
+
+    def need() -> int:
+        return sum(min(widths[name], LAST_MIN) if name == last else widths[name] + GAP
+                   for name in columns)  # fmt: skip
+
+    for name in spare:
+        if need() <= room:
+            break
+        columns.remove(name)
+    return columns
+
+
+def _draw(rows: list[Row], columns: Sequence[str], spare: Sequence[str]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    # Narrow: the last column is a sentence that needs the room.
+    console = Console()
+    cells = {name: [printable(row.get(name, "")) for row in rows] for name in columns}
+    widths = {name: max(map(len, [name, *each])) for name, each in cells.items()}
+    shown = fitting(widths, spare, console.width)
+    fixed = sum(widths[name] + GAP for name in shown[:-1])
+    # Where even that has no room the terminal breaks lines: better than a name that is cut.
+    console.width = max(console.width, fixed + min(widths[shown[-1]], LAST_MIN))
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for name in columns:
-        table.add_column(name)
-    for row in cells:
+    for name in shown:
+        table.add_column(name, no_wrap=name != shown[-1], overflow="fold")
+    for row in zip(*(cells[name] for name in shown), strict=True):
         table.add_row(*(Text(cell) for cell in row))
-    Console().print(table)
+    console.print(table)
+    if len(shown) < len(columns):
+        left_out = [name for name in columns if name not in shown]
+        console.print(Text(f"{', '.join(left_out)}: --wide", style="dim"))

@@ -6,14 +6,17 @@ from typing import Annotated
 
 import typer
 
+from covey.cli.completion import queue_names
 from covey.cli.options import (
     EXAMPLE,
     LOCAL,
     AsJson,
     Broker,
     DoneAsJson,
+    Noun,
     QueueName,
     Watch,
+    Wide,
     managed,
 )
 from covey.cli.output import TEMPORARY, done, repeat, show, show_one
@@ -21,10 +24,13 @@ from covey.cli.qpid_config.options import parse_argument
 from covey.groups import STRATEGIES
 
 COLUMNS = ("name", "messages", "unsettled", "consumers", "groups", "strategy", "durable")
+SPARE = ("durable", "unsettled", "strategy", "groups")
 
-OwnQueue = Annotated[str, typer.Argument(metavar="QUEUE", help="the queue's name")]
+OwnQueue = Annotated[
+    str, typer.Argument(metavar="QUEUE", help="the queue's name", autocompletion=queue_names)
+]
 
-app = typer.Typer(help="Look at queues, make them, empty them.", no_args_is_help=True)
+app = Noun(help="Look at queues, make them, empty them.")
 
 
 @app.command("list", epilog=EXAMPLE.format("covey queue list orders --watch 2"))
@@ -34,6 +40,7 @@ def list_queues(
     broker: Broker = LOCAL,
     as_json: AsJson = False,
     watch: Watch = 0,
+    wide: Wide = False,
 ) -> None:
     """List queues with what they hold."""
     with managed(broker) as client:
@@ -41,7 +48,8 @@ def list_queues(
         def look() -> None:
             rows = [row for row in client.query("queue") if filter_text in row["name"]]
             rows = [row for row in rows if temporary or not row["name"].startswith(TEMPORARY)]
-            show(sorted(rows, key=lambda row: str(row["name"])), COLUMNS, as_json=as_json)
+            rows.sort(key=lambda row: str(row["name"]))
+            show(rows, COLUMNS, as_json=as_json, spare=SPARE, is_wide=wide)
 
         repeat(look, watch)
 
@@ -84,7 +92,7 @@ def create(
         raise typer.BadParameter(str(error), param_hint="--argument") from error
     with managed(broker) as client:
         made = client.ask("CREATE", "queue", queue, {"arguments": arguments})
-    done("", made, as_json=as_json)
+    done(f"{queue} created", made, as_json=as_json)
 
 
 @app.command(epilog=EXAMPLE.format("covey queue purge orders"))
@@ -105,4 +113,4 @@ def delete(
     """Delete a queue; it must be empty and unused unless forced."""
     with managed(broker) as client:
         client.ask("DELETE", "queue", queue, if_empty=not force, if_unused=not force)
-    done("", {"queue": queue, "deleted": True}, as_json=as_json)
+    done(f"{queue} deleted", {"queue": queue, "deleted": True}, as_json=as_json)

@@ -17,7 +17,6 @@ from covey.config.errors import ConfigError
 from covey.config.load import Loaded, load
 from covey.core.errors import BrokerError
 from covey.core.management.settings_check import flaws
-from covey.core.model import entry
 from covey.server.server import Server, serve
 
 USAGE_ERROR = 2
@@ -47,11 +46,11 @@ def _serve(arguments: argparse.Namespace) -> int:
     except ConfigError as error:
         sys.stderr.write(f"{error}\n")
         return USAGE_ERROR
-    log = _logger(verbose=arguments.verbose)
+    log = _logger(arguments.log, verbose=arguments.verbose)
     for warning in loaded.warnings:
         log.warning("configuration", note=warning)
     try:
-        serve(loaded.settings, log, _welcome, read)
+        serve(loaded.settings, log, _welcome, read, loaded)
     except (OSError, BrokerError) as error:
         sys.stderr.write(f"covey: {error}\n")
         return 1
@@ -64,9 +63,9 @@ def _welcome(server: Server) -> None:
     lines += [
         f"  {listener.connector.protocol:<6} {listener.address}" for listener in server.listeners
     ]
-    lines.append(f"  build  {_build()}")
+    lines.append(f"  build  {server.spaces.shared.build}")
     login = ("USER", "PASSWORD")
-    if server.broker.users.has_default_password:
+    if server.spaces.shared.users.has_default_password:
         login = ("admin", "password")
         lines.append("  login  admin / password (from this machine only; change it in [[user]])")
     for page in [one for one in server.listeners if one.connector.protocol == "http"]:
@@ -88,12 +87,6 @@ def _welcome(server: Server) -> None:
     sys.stdout.flush()
 
 
-def _build() -> str:
-    """Say which build runs: scripts/serve takes the compiled one while it matches the source."""
-    is_compiled = not entry.__file__.endswith(".py")
-    return "compiled" if is_compiled else "plain Python"
-
-
 def harmless(log: object, method: str, event: EventDict) -> EventDict:
     """Write what cannot be printed as escapes: no group's name may steer an operator's terminal."""
     return {
@@ -102,15 +95,19 @@ def harmless(log: object, method: str, event: EventDict) -> EventDict:
     }
 
 
-def _logger(*, verbose: bool) -> structlog.typing.FilteringBoundLogger:
-    is_terminal = sys.stderr.isatty()
+def _logger(form: str | None, *, verbose: bool) -> structlog.typing.FilteringBoundLogger:
+    is_for_people = sys.stderr.isatty() if form is None else form == "console"
     to_json = structlog.processors.JSONRenderer()
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            *([harmless, structlog.dev.ConsoleRenderer()] if is_terminal else [to_json]),
+            *(
+                [harmless, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+                if is_for_people
+                else [to_json]
+            ),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.DEBUG if verbose else logging.INFO

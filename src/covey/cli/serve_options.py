@@ -50,6 +50,16 @@ def make_parser() -> argparse.ArgumentParser:
         "--event-log", metavar="DIR", help="write what happens to every message, for the pipeline"
     )
     serving.add_argument(
+        "--wait-for-build",
+        action="store_true",
+        help="with scripts/serve: compile before it starts, not beside it",
+    )
+    serving.add_argument(
+        "--log",
+        choices=("json", "console"),
+        help="how the log is written (default: console on a terminal, else json)",
+    )
+    serving.add_argument(
         "--verbose", action="store_true", help="log every connection that opens and closes, too"
     )
     return serving

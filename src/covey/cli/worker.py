@@ -15,13 +15,13 @@ from typing import Annotated
 
 import typer
 
-from covey.cli.options import EXAMPLE
+from covey.cli.options import EXAMPLE, Noun
 from covey.client.errors import AnswerError, ClientError, DeniedError, UnreachableError
 from covey.worker import Worker
 from covey.worker import errors as worker_errors
 from covey.worker.address import parse_addresses
 
-app = typer.Typer(help="Run a program's worker.", no_args_is_help=True)
+app = Noun(help="Run a program's worker.")
 
 
 @app.callback()

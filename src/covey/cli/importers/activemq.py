@@ -3,6 +3,10 @@
 Group maps, their misspelt element and option of the message groups page included, become group
 strategies. In ActiveMQ the entry that fits a name best wins, here the first one: entries are
 written in that order. `>` is our `**`.
+
+What `<authorizationEntry>` allows adds up, as our permissions do. `read` is to consume and to
+browse, `write` to send, `admin` to create and to destroy. A map that is not written out in the file
+(LDAP, a bean of one's own) cannot be read: nobody but an admin may do anything then.
 """
 
 from __future__ import annotations
@@ -11,7 +15,9 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 from xml.etree.ElementTree import Element
 
+from covey.cli.importers.access import EVERYBODY, Entry, write
 from covey.cli.importers.imported import (
+    CLEAR_PASSWORDS,
     NEEDS_CERTIFICATE,
     Imported,
     ImportRefused,
@@ -49,9 +55,18 @@ FACTORY_TYPE: Final = "messageGroupMapFactoryType"
 PRIORITIES: Final = 10
 PAGING: Final = "maxPageSize is not needed: a group's backlog blocks no other group here"
 NO_RULES: Final = (
-    "<authorizationPlugin> is not translated: until there are [[permission]] entries every user may"
-    " send to and read from everything"
+    "<authorizationPlugin> has no <authorizationEntry>: its rules are elsewhere, so nobody but an"
+    " admin may do anything until there are [[permission]] entries"
 )
+ELSEWHERE: Final = "users come from JAAS: name its users.properties and groups.properties"
+ANONYMOUS: Final = "anonymousAccessAllowed has no counterpart: everybody logs in"
+VERBS: Final = {
+    "read": ("consume", "browse"),
+    "write": ("send",),
+    "admin": ("create", "destroy"),
+}
+ADMINS: Final = "admins"
+TEMPORARY: Final = "temp.**"
 NO_REDELIVERIES: Final = (
     "<deadLetterStrategy>: in ActiveMQ the client counts redeliveries, 6 if it says nothing; here"
     " nak_limit does, which is to be set"
@@ -64,6 +79,7 @@ READ: Final = frozenset(
         "plugins",
         "simpleAuthenticationPlugin",
         "authorizationPlugin",
+        "jaasAuthenticationPlugin",
     }
 )
 PROTOCOLS: Final = {"stomp": "stomp", "stomp+nio": "stomp", "amqp": "amqp", "amqp+nio": "amqp"}
@@ -80,13 +96,81 @@ def read(root: Element, found: Imported) -> None:
             _read_connector(element, found)
         elif name == "authenticationUser":
             _read_user(element, found)
-        elif name == "authorizationPlugin":
-            found.notes.append(NO_RULES)
+        elif name == "simpleAuthenticationPlugin" and element.get("anonymousAccessAllowed"):
+            found.notes.append(ANONYMOUS)
+        elif name == "jaasAuthenticationPlugin":
+            found.notes.append(ELSEWHERE)
         elif name in ("broker", "plugins"):
             parts = [local_name(child) for child in element]
             found.notes += [f"<{part}> has no counterpart" for part in parts if part not in READ]
+    for plugin in root.iter():
+        if local_name(plugin) == "authorizationPlugin":
+            _read_rules(plugin, found)
     for entries in (found.tables.get("queue", []), found.tables.get("topic", [])):
         entries.sort(key=_generality)
+
+
+def _read_rules(plugin: Element, found: Imported) -> None:
+    """Read who may do what; nothing that can be read means that nobody may do anything."""
+    elements = [each for each in plugin.iter() if local_name(each) == "authorizationEntry"]
+    entries = [entry for element in elements for entry in _rules(element, found)]
+    entries += [
+        Entry(TEMPORARY, "", _verbs_by_role(element))
+        for element in plugin.iter()
+        if local_name(element) == "tempDestinationAuthorizationEntry"
+    ]
+    if not entries:
+        found.notes.append(NO_RULES)
+    elif not any(entry.pattern == TEMPORARY for entry in entries):
+        # Without an entry of their own temporary destinations are everybody's in ActiveMQ.
+        entries.append(Entry(TEMPORARY, "", {EVERYBODY: frozenset(("create", "send", "consume"))}))
+    _keep_admins_in_bounds(entries, found)
+    write(entries, found)
+
+
+def _rules(element: Element, found: Imported) -> list[Entry]:
+    """Return what one entry allows; `a.>` means `a` as well in ActiveMQ."""
+    kinds = [kind for kind in ("queue", "topic") if kind in element.attrib]
+    verbs = _verbs_by_role(element)
+    entries = []
+    for kind in kinds or ["queue", "topic"]:
+        for name in element.get(kind, ">").split(","):
+            pattern = _pattern(found.resolved(name.strip()))
+            entries.append(Entry(pattern, kind, verbs))
+            if pattern.endswith(".**"):
+                entries.append(Entry(pattern.removesuffix(".**"), kind, verbs))
+    return entries
+
+
+def _verbs_by_role(element: Element) -> dict[str, frozenset[str]]:
+    verbs: dict[str, frozenset[str]] = {}
+    for theirs, ours in VERBS.items():
+        for name in element.get(theirs, "").split(","):
+            role = name.strip()
+            if role:
+                verbs[role] = verbs.get(role, frozenset()) | frozenset(ours)
+    return verbs
+
+
+def _keep_admins_in_bounds(entries: list[Entry], found: Imported) -> None:
+    """Call the group `admins` our role `admin`, which may do everything, only if it may there."""
+    everything = frozenset(verb for verbs in VERBS.values() for verb in verbs)
+    whole = {
+        entry.kind
+        for entry in entries
+        if entry.pattern == "**" and entry.verbs.get(ADMINS, frozenset()) >= everything
+    }
+    if whole >= {"queue", "topic"}:
+        return
+    admins = [user for user in found.tables.get("user", []) if "admin" in user["roles"]]
+    if not admins:
+        return
+    for user in admins:
+        user["roles"] = [ADMINS if role == "admin" else role for role in user["roles"]]
+    found.notes.append(
+        "the group admins may not do everything in ActiveMQ, so it is not our role admin: give that"
+        " role to somebody, or nobody can manage the broker"
+    )
 
 
 def _read_policy(element: Element, found: Imported) -> None:
@@ -185,10 +269,10 @@ def _read_connector(element: Element, found: Imported) -> None:
 
 def _read_user(element: Element, found: Imported) -> None:
     groups = [name.strip() for name in element.get("groups", "").split(",") if name.strip()]
-    roles = ["admin" if name == "admins" else name for name in groups]
+    roles = ["admin" if name == ADMINS else name for name in groups]
     user = {"name": element.get("username", ""), "password": element.get("password", "")}
     found.add("user", {**user, "roles": roles})
-    found.notes.append("passwords are in clear text; `covey user hash` makes records of them")
+    found.notes.append(CLEAR_PASSWORDS)
 
 
 def _pattern(text: str) -> str:

@@ -1,7 +1,10 @@
 """Apollo's `apollo.xml`: connectors with their STOMP options, virtual hosts, queues, topics.
 
 Names and meanings follow Apollo's user manual and the Apollo STOMP manual; most of our names are
-taken from there. Access rules are not translated: a rule guessed wrong would let somebody in.
+taken from there.
+
+Access rules are tried in turn in Apollo, ours add up. So they are translated as long as they only
+allow. One that denies makes their order matter: then nobody but an admin may do anything.
 """
 
 from __future__ import annotations
@@ -10,7 +13,13 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 from xml.etree.ElementTree import Element
 
-from covey.cli.importers.imported import NEEDS_CERTIFICATE, Imported, local_name, named
+from covey.cli.importers.imported import (
+    NEEDS_CERTIFICATE,
+    Imported,
+    ImportRefused,
+    local_name,
+    named,
+)
 from covey.config.connectors import StompSettings
 from covey.config.record import plain_name
 
@@ -37,10 +46,24 @@ NEEDLESS: Final = {
     "tail_buffer": "memory_window_queue bounds what a queue keeps in memory",
 }
 TLS: Final = ("tls", "ssl")
-NO_RULES: Final = (
-    "<access_rule> is not translated: until there are [[permission]] entries every user may send to"
-    " and read from everything"
+DENIES: Final = (
+    "an <access_rule> denies, and permissions here only allow: nobody but an admin may do anything"
+    " until there are [[permission]] entries"
 )
+ACTIONS: Final = {
+    "connect": ("connect",),
+    "create": ("create",),
+    "destroy": ("destroy",),
+    "send": ("send",),
+    "receive": ("browse",),
+    "consume": ("consume", "browse"),
+    "admin": ("manage",),
+    "*": ("*",),
+}
+# What monitors and configures is not said by destination here.
+UNSAID: Final = ("monitor", "config")
+KINDS: Final = ("queue", "topic", "dsub")
+WITHOUT_DESTINATION: Final = ("broker", "virtual_host", "connector")
 EVERYTHING: Final = "**"
 DURABLE: Final = "dsub:"
 
@@ -58,7 +81,7 @@ def read(root: Element, found: Imported) -> None:
     }
     reader = readers.get(local_name(root))
     if local_name(root) == "access_rule":
-        found.notes.append(NO_RULES)
+        _read_rule(root, found)
     elif reader is None:
         found.notes.append(f"<{local_name(root)}> has no counterpart")
     else:
@@ -80,6 +103,40 @@ def _read_host(element: Element, found: Imported) -> None:
             read(child, found)
         elif local_name(child) != "host_name":
             found.notes.append(f"<{local_name(child)}> of virtual host {name} has no counterpart")
+
+
+def _read_rule(element: Element, found: Imported) -> None:
+    """Read one rule. The first one lets nobody do anything that none of them allows."""
+    found.allow(["role:admin"], ["*"], EVERYTHING)
+    if "deny" in element.attrib or DENIES in found.notes:
+        found.notes.append(DENIES)
+        found.tables["permission"] = found.tables["permission"][:1]
+        return
+    separator = element.get("separator")
+    allowed = element.get("allow", "*")
+    names = [name.strip() for name in (allowed.split(separator) if separator else [allowed])]
+    who = ["*"] if "*" in names else [each for name in names for each in (name, f"role:{name}")]
+    for action in element.get("action", "*").replace(",", " ").split():
+        if action in UNSAID:
+            found.notes.append(f"<access_rule action={action}> has no counterpart")
+        elif action not in ACTIONS:
+            raise ImportRefused(f"<access_rule action={action}> is no action of Apollo")
+        else:
+            _allow(who, list(ACTIONS[action]), element, found)
+
+
+def _allow(who: list[str], may: list[str], element: Element, found: Imported) -> None:
+    name = element.get("id", EVERYTHING)
+    pattern = EVERYTHING if name == "*" else name
+    for kind in element.get("kind", "*").replace(",", " ").split():
+        if kind == "*":
+            found.allow(who, may, pattern)
+        elif kind in WITHOUT_DESTINATION:
+            found.allow(who, ["connect"], EVERYTHING)
+        elif kind in KINDS:
+            found.allow(who, may, f"{kind}:{pattern}")
+        else:
+            found.notes.append(f"<access_rule kind={kind}> has no counterpart")
 
 
 def _read_connector(element: Element, found: Imported) -> None:

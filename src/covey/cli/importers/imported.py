@@ -1,17 +1,31 @@
-"""Imported: our configuration as plain data, with notes for what had no place in it."""
+"""Imported: our configuration as plain data, with notes for what had no place in it.
+
+- Every part of the source that is left out has a note. The notes head the file that is printed.
+- A part whose absence would let somebody do what the source forbids is in `opens` as well: the
+  command fails then. Where access cannot be translated, nobody gets it: closed, not open.
+- `${name}` is looked up in properties files. One that nobody resolves is refused by its place
+  if its value would be used: a password must never be the text `${password}`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from xml.etree.ElementTree import Element
 
 from pydantic import ValidationError
 
-from covey.cli.toml_writer import to_toml
 from covey.config.settings import Settings
+from covey.config.toml_writer import to_toml
 
 NEEDS_CERTIFICATE: Final = "TLS needs certificate and key of [connector.tls], PEM"
+CLEAR_PASSWORDS: Final = "passwords are in clear text; `covey user hash` makes records of them"
+ELEMENT: Final = re.compile(r"(<[^ >]+>) has no counterpart")
+# `${name}`, or `${name:what else}`.
+PLACEHOLDER: Final = re.compile(r"\$\{([^}:]+)(?::([^}]*))?\}")
+
+Properties = Mapping[str, str]
 
 
 class ImportRefused(Exception):
@@ -21,18 +35,47 @@ class ImportRefused(Exception):
 class Imported:
     """What a foreign configuration means here, as far as it does."""
 
-    def __init__(self) -> None:
+    def __init__(self, properties: Properties | None = None) -> None:
+        self.properties = properties or {}
         self.broker: dict[str, Any] = {}
         self.tables: dict[str, list[dict[str, Any]]] = {}
         self.notes: list[str] = []
+        self.opens: list[str] = []
 
     def add(self, table: str, entry: dict[str, Any]) -> None:
         """Add an entry of a list of tables."""
         self.tables.setdefault(table, []).append(entry)
 
-    def text(self) -> str:
-        """Return the TOML, notes first; raises ImportRefused if we would not load it."""
+    def open_up(self, reason: str) -> None:
+        """Note something that lets in who was kept out before."""
+        self.notes.append(f"MORE OPEN than before: {reason}")
+        self.opens.append(reason)
+
+    def allow(self, who: list[str], may: list[str], on: str) -> None:
+        """Add a permission, unless there is the same already."""
+        entry = {"who": who, "may": may, "on": on}
+        if who and may and entry not in self.tables.get("permission", []):
+            self.add("permission", entry)
+
+    def resolved(self, text: str) -> str:
+        """Put in what the properties say; what they do not say stays, to be refused if used."""
+
+        def value(found: re.Match[str]) -> str:
+            name, otherwise = found.groups()
+            return self.properties.get(name.strip(), found[0] if otherwise is None else otherwise)
+
+        return PLACEHOLDER.sub(value, text)
+
+    def data(self) -> dict[str, Any]:
+        """Return the configuration; raises ImportRefused if we would not load it."""
         data: dict[str, Any] = {**({"broker": self.broker} if self.broker else {}), **self.tables}
+        for place, value in _texts(data, ""):
+            unresolved = PLACEHOLDER.search(value)
+            if unresolved is not None:
+                raise ImportRefused(
+                    f"{place}: nothing says what {unresolved[0]} is;"
+                    " name the properties file with --properties"
+                )
         try:
             Settings.model_validate(data)
         except ValidationError as error:
@@ -40,8 +83,22 @@ class Imported:
             place = ".".join(str(part) for part in first["loc"])
             raise ImportRefused(f"{place}: {first['msg']}") from error
         self._look_for_management()
-        notes = "".join(f"# Note: {note}\n" for note in dict.fromkeys(self.notes))
+        return data
+
+    def text(self) -> str:
+        """Return the TOML, notes first; raises ImportRefused if we would not load it."""
+        data = self.data()
+        notes = "".join(f"# Note: {note}\n" for note in self._short_notes())
         return f"{notes}\n{to_toml(data)}".lstrip("\n")
+
+    def _short_notes(self) -> list[str]:
+        """Return each note once, those of single elements joined to one."""
+        lone = [found[1] for found in map(ELEMENT.fullmatch, self.notes) if found is not None]
+        notes = [note for note in self.notes if ELEMENT.fullmatch(note) is None]
+        if lone:
+            names = ", ".join(dict.fromkeys(lone))
+            notes.append(f"without a counterpart: {names}")
+        return list(dict.fromkeys(notes))
 
     def _look_for_management(self) -> None:
         """Note which ports are missing: a list of connectors replaces the default one."""
@@ -49,6 +106,18 @@ class Imported:
         for protocol, needed_by in (("amqp", "the commands"), ("http", "metrics and the page")):
             if spoken and protocol not in spoken:
                 self.notes.append(f"no connector speaks {protocol}, which {needed_by} need")
+
+
+def _texts(value: object, place: str) -> Iterator[tuple[str, str]]:
+    """Give every text of plain data with its place."""
+    if isinstance(value, str):
+        yield place, value
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield from _texts(each, f"{place}.{key}" if place else key)
+    elif isinstance(value, list):
+        for number, each in enumerate(value):
+            yield from _texts(each, f"{place}[{number}]")
 
 
 def local_name(element: Element) -> str:

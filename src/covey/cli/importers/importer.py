@@ -1,11 +1,13 @@
-"""Reads another broker's XML configuration and gives ours, with a note for whatever was left out.
+"""Reads another broker's configuration and gives ours, with a note for whatever was left out.
+
+JSON is RabbitMQ's, a table of queues is what `qpid-config` prints, the rest is XML.
 
 The XML is a stranger's: entities and document types are refused (defusedxml), the size is
 limited. A document that is not well-formed only because attributes are not in quotes is read all
 the same, for ActiveMQ's message groups page prints such a snippet and people paste it.
 
-`cli.apollo` and `cli.activemq` know the vocabularies; the root element tells which one it is. A
-snippet of either is as good as a whole file.
+`apollo`, `activemq` and `artemis` know the vocabularies; the elements tell which one it is. A
+snippet of any is as good as a whole file.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from xml.etree.ElementTree import Element, ParseError
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
-from covey.cli.importers import activemq, apollo
+from covey.cli.importers import activemq, apollo, artemis, qpid, rabbitmq
 from covey.cli.importers.imported import Imported, ImportRefused, local_name
+from covey.cli.importers.properties import Beside
 
 XML_BYTES_MAX: Final = 10 * 1024 * 1024  # a hundred times the largest configuration we know
 
@@ -28,20 +31,36 @@ _UNQUOTED: Final = re.compile(r"(<[^<>]*?\s[\w.:-]+)=([^\s\"'<>]+?)(?=\s|/?>)")
 _UNQUOTED_PER_TAG: Final = 20
 
 
-def import_xml(text: str) -> Imported:
+def import_text(text: str, beside: Beside | None = None) -> Imported:
     """Return what a foreign configuration means here, or raise ImportRefused."""
     if len(text) > XML_BYTES_MAX:
         raise ImportRefused(f"more than {XML_BYTES_MAX} characters")
-    found = Imported()
+    beside = beside or Beside()
+    found = Imported(beside.values)
+    beside.add_users(found)
+    if text.lstrip().startswith("{"):
+        rabbitmq.read(text, found)
+    elif qpid.is_dump(text):
+        qpid.read(text, found)
+    else:
+        _read_xml(text, found)
+    return found
+
+
+def _read_xml(text: str, found: Imported) -> None:
     root = _parse(text, found)
+    for element in root.iter():
+        for name, value in element.attrib.items():
+            element.set(name, found.resolved(value))
     names = {local_name(element) for element in root.iter()}
-    if names & activemq.MARKS:
+    if names & artemis.MARKS:
+        artemis.read(root, found)
+    elif names & activemq.MARKS:
         activemq.read(root, found)
     elif names & apollo.MARKS:
         apollo.read(root, found)
     else:
-        raise ImportRefused(f"<{local_name(root)}> is of neither Apollo nor ActiveMQ")
-    return found
+        raise ImportRefused(f"<{local_name(root)}> is of neither Apollo, ActiveMQ nor Artemis")
 
 
 def _parse(text: str, found: Imported) -> Element:

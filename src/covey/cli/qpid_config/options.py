@@ -14,10 +14,12 @@ from covey.client.management import PORT
 from covey.config.qpid import (
     HEADER_KEY,
     OWN_OPTIONS,
+    OWN_TEXTS,
     POLICY_KEY,
     POLICY_NONE,
     SHARED_KEY,
     STRATEGY_OPTION,
+    setting_about,
 )
 from covey.groups import OPTIONS, STRATEGIES
 
@@ -180,6 +182,16 @@ def _add_queue(parser: argparse.ArgumentParser) -> None:
     ours = parser.add_argument_group("add queue, Covey's own")
     about = {option.flag: option.about for option in OPTIONS.values()}
     ours.add_argument(STRATEGY_OPTION, metavar="NAME", help=f"of {', '.join(STRATEGIES)}")
-    for option in OWN:
-        if option != STRATEGY_OPTION:
-            ours.add_argument(option, type=int, metavar="N", help=about.get(option))
+    for option, key in OWN.items():
+        if option == STRATEGY_OPTION:
+            continue
+        text = about.get(option) or setting_about(key)
+        if option in OWN_TEXTS:
+            ours.add_argument(option, metavar="WORD", help=text)
+        else:
+            ours.add_argument(option, type=_number, metavar="N", help=text)
+
+
+def _number(text: str) -> int | float:
+    """Read a number; the settings say whether it may have decimals."""
+    return int(text) if text.lstrip("-").isdigit() else float(text)
