@@ -6,13 +6,14 @@ that was said since the last one. The event loop is the only lock; during a call
 consistent world.
 
 Nobody is starved: one turn of the loop reads a buffer's worth of a connection, no more. A read that
-fills the buffer stops reading until the next turn, for libuv would go on 32 times otherwise.
+fills its buffer (`protocols.read_buffers`) stops reading, for libuv would go on 32 times otherwise.
 
 How it ends:
 - The engine closes (an ERROR, a good-bye): what is left is sent, then the peer gets time to read
   it. Closing at once would throw away what the peer has not taken yet.
-- The engine raises: that is logged and counted, and the engine says so to its peer, in its
-  protocol's words. If it fails at that, too, the connection is cut off.
+- The engine raises, in its own turn or in another peer's: that is logged and counted, and the
+  engine says so to its peer, in its protocol's words. If it fails at that, too, the connection is
+  cut off.
 - The peer goes: the engine gives everything back, at once unless answers wait for the store; what
   is left is sent if the peer only stopped writing. A stream that breaks is a normal end.
 - The peer takes nothing for too long: whoever holds all connections calls `watch`, because no call
@@ -45,7 +46,9 @@ from typing import Protocol, cast
 
 import structlog
 
+from covey.protocols.doorman import Doorman
 from covey.protocols.engine import Engine
+from covey.protocols.read_buffers import ReadBuffers
 
 # uvloop counts whole milliseconds: a call before the deadline would only have to be repeated.
 TIMER_SLACK_S = 0.001
@@ -128,6 +131,10 @@ class Transport(Protocol):
         """Count the bytes that wait for the peer."""
 
 
+def _nothing(connection: Connection, former: Engine) -> None:
+    """Tell nobody."""
+
+
 # How long a connection that has ended waits for its peer to take the last words and to close.
 CLOSE_GRACE_S = 2.0
 # What the store has just made visible is delivered in the turn after.
@@ -142,7 +149,7 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_alarm",
-        "_buffer",
+        "_buffers",
         "_discarded",
         "_ended",
         "_is_blocked",
@@ -153,6 +160,8 @@ class Connection(asyncio.BufferedProtocol):
         "_is_reading",
         "_is_woken",
         "_loop",
+        "_place",
+        "_replaced",
         "_unsent",
         "_unsent_since",
         "engine",
@@ -166,17 +175,23 @@ class Connection(asyncio.BufferedProtocol):
         engine: Engine,
         log: structlog.typing.FilteringBoundLogger,
         *,
-        buffer: memoryview,
+        buffers: ReadBuffers,
         write_timeout_s: float,
         ended: Callable[[Connection], None],
+        replaced: Callable[[Connection, Engine], None] | None = None,
     ) -> None:
-        """Wait for a transport; `buffer` may be shared, `ended` is called when all is over."""
+        """Wait for a transport; `buffers` may be shared, `ended` is called when all is over.
+
+        `replaced` hears which engine another one has followed.
+        """
         self.transport: Transport | None = None
         self.engine = engine
         self.log = log
         self.write_timeout_s = write_timeout_s  # 0: a peer may stop reading for ever
-        self._buffer = buffer
+        self._buffers = buffers
+        self._place = 0  # among the buffers, of the one that is lent
         self._ended = ended
+        self._replaced = replaced or _nothing
         self._loop = asyncio.get_running_loop()
         self._alarm = Alarm(self._loop, self._turn)
         self._is_woken = False
@@ -190,6 +205,15 @@ class Connection(asyncio.BufferedProtocol):
         self._unsent_since = 0.0  # when the peer last took one
         self._discarded = 0
         engine.wake = self.wake
+        if isinstance(engine, Doorman):
+            engine.replace = self.replace
+
+    def replace(self, engine: Engine) -> None:
+        """Go on with the engine that follows a doorman."""
+        former, self.engine = self.engine, engine
+        engine.wake = self.wake
+        self._replaced(self, former)
+        self.wake()
 
     def wake(self) -> None:
         """Have the engine looked at, once, when all that happens now has happened."""
@@ -216,6 +240,13 @@ class Connection(asyncio.BufferedProtocol):
             self.log.warning("peer_does_not_read", waited_s=round(now - self._unsent_since, 1))
             self.cut_off()
 
+    def shut_down(self, reason: str) -> None:
+        """Have the engine take its leave."""
+        try:
+            self.engine.shut_down(reason, time.monotonic())
+        except Exception:  # as in `receive`
+            self._break_off()
+
     def cut_off(self) -> None:
         """End it now, whatever is left to say."""
         self._lose()
@@ -231,13 +262,18 @@ class Connection(asyncio.BufferedProtocol):
         self.join(stream)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Lend the buffer: it is read before anybody else can use it."""
-        return self._buffer
+        """Lend a buffer: it is read before anybody else can use it."""
+        return self._buffers.views[self._place]
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take what the socket has given, and let others have their turn after a full buffer."""
-        self.receive(self._buffer[:nbytes].tobytes())
-        if nbytes == len(self._buffer) and self._is_reading and self.transport is not None:
+        view, began = self._buffers.views[self._place], time.monotonic()
+        self.receive(view[:nbytes].tobytes())
+        if nbytes < len(view):
+            self._place = self._buffers.after_part(self._place)
+            return
+        self._place = self._buffers.after_full(self._place, time.monotonic() - began)
+        if self._is_reading and self.transport is not None:
             self._is_reading = False
             self.transport.pause_reading()
             self.wake()
@@ -306,6 +342,8 @@ class Connection(asyncio.BufferedProtocol):
         alarm = self._alarm
         try:
             now = time.monotonic()
+            if engine.exception is not None and not self._is_broken:
+                raise engine.exception
             if alarm.is_late(now):
                 alarm.put_off(now)
             elif not self._is_broken:

@@ -19,9 +19,11 @@ The engine's side: it calls `wake` whenever there is something new to do for the
 send, reading again, closed). It may be called many times; the shell looks once. After `is_closed`
 the shell sends what is left and ends the connection. An engine that raises is at fault, never its
 peer: the shell logs it and calls `count_failure` and `break_off`, and asks it for nothing more than
-its last words. Who a peer is, and what it did wrong, is told
-to the operator (`report`, `report_login`): a client's author is seldom the one who reads the
-broker's log.
+its last words. What the engine raises while the broker delivers in another peer's turn it keeps
+(`failed`), so that the shell finds it in this peer's own turn: the other one is not to blame.
+
+Who a peer is, and what it did wrong, is told to the operator (`report`, `report_login`): a client's
+author is seldom the one who reads the broker's log.
 
 `Peer` is what is known of the other end of a connection before it says a word.
 """
@@ -67,6 +69,7 @@ class Engine(Client):
         self.answer_delay_s = 0.0  # how long the shell keeps back what comes next: a failed login
         self.close_delay_s = 0.0  # how long the shell lets the peer read before it closes
         self.wake: Callable[[], None] = _nobody
+        self.exception: Exception | None = None  # raised in another's turn, for the shell to find
 
     @abstractmethod
     def receive(self, data: bytes, now: float) -> None:
@@ -98,6 +101,12 @@ class Engine(Client):
     def break_off(self, now: float) -> None:
         """Tell the peer that the broker has failed, and close: this engine has raised."""
         self.shut_down(FAILED, now)
+
+    def failed(self, error: Exception) -> None:
+        """Keep what was raised while something was done for this peer, maybe in another's turn."""
+        if self.exception is None:
+            self.exception = error
+            self.wake()
 
     @abstractmethod
     def count_failure(self) -> None:

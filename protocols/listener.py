@@ -7,6 +7,8 @@ a few at a time: a flood is not worth an answer, and gets none.
 With TLS the handshake comes first (`protocols.tls`). It has a time limit of its own and counts
 as a stranger, and the engine is made after it, since the peer's certificate may say who it is.
 
+Behind a load balancer a head comes before everything else, and says who the peer is (`proxy_v2`).
+
 The event loop accepts in a task, but no task belongs to a connection.
 """
 
@@ -17,6 +19,7 @@ import errno
 import socket
 import ssl
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 
@@ -26,8 +29,11 @@ from anyio.abc import SocketAttribute, SocketListener, SocketStream
 from anyio.streams.stapled import MultiListener
 
 from covey.config.settings import ConnectorSettings
+from covey.core.errors import ProtocolError
 from covey.protocols.connection import Connection
 from covey.protocols.engine import MakeEngine, Peer, is_loopback
+from covey.protocols.proxy_v2 import HEAD_SIZE, Source, rest_size, source_of
+from covey.protocols.read_buffers import ReadBuffers
 from covey.protocols.roster import Handshake, Roster, Strangers
 from covey.protocols.tls import Secured, certificate_name, handshake_failure, make_context
 
@@ -35,6 +41,9 @@ from covey.protocols.tls import Secured, certificate_name, handshake_failure, ma
 ACCEPT_PAUSE_S = 0.1
 # Peers over a limit that are told so at the same time; further ones are closed without a word.
 TURNED_AWAY_MAX = 16
+# Connections whose PROXY head is under way; a load balancer sends it with the first packet.
+HEADS_MAX = 1000
+HEAD_TIMEOUT_S = 5.0
 
 # We gather small frames ourselves, so the kernel need not. And a peer whose machine vanished says
 # nothing, and without heart-beats nobody asks it: TCP does, after a minute of silence, six times,
@@ -60,15 +69,16 @@ class Listener:
         make_engine: MakeEngine,
         log: Log,
         *,
-        read_size: int,
+        buffers: ReadBuffers,
         strangers: Strangers,
     ) -> None:
         self.make_engine = make_engine
         self.log = log.bind(connector=connector.id)
-        self.roster = Roster(connector, read_size=read_size, strangers=strangers)
+        self.roster = Roster(connector, buffers=buffers, strangers=strangers)
         self.address = ""
         self.tls = None if connector.tls is None else make_context(connector.tls)
         self._turned_away: set[Connection] = set()
+        self._heads: set[asyncio.Task[None]] = set()  # that a load balancer has yet to send
         self._accepting = anyio.CancelScope()
 
     @property
@@ -103,6 +113,8 @@ class Listener:
             self.roster.cut_off()
             for connection in list(self._turned_away):
                 connection.cut_off()
+            for head in list(self._heads):
+                head.cancel()
 
     def adopt(
         self, connector: ConnectorSettings, make_engine: MakeEngine, tls: ssl.SSLContext | None
@@ -127,18 +139,41 @@ class Listener:
         while True:
             try:
                 raw, _ = await loop.sock_accept(listening)
-                await self._let_in(raw)
+                if self.connector.proxy_protocol:
+                    self._wait_for_head(raw)
+                else:
+                    await self._let_in(raw)
             except OSError as error:
                 self.log.warning("accept_failed", cause=str(error))
                 await anyio.sleep(ACCEPT_PAUSE_S)
 
-    async def _let_in(self, raw: socket.socket) -> None:
-        """Give a socket what is to serve it, or close it."""
+    def _wait_for_head(self, raw: socket.socket) -> None:
+        """Let a connection in when its load balancer has told whose it is."""
+        if len(self._heads) >= HEADS_MAX:
+            self.roster.log_refusal("PROXY heads under way", self.log)
+            raw.close()
+            return
+        task = asyncio.get_running_loop().create_task(self._let_in_behind_head(raw))
+        self._heads.add(task)
+        task.add_done_callback(self._heads.discard)
+
+    async def _let_in_behind_head(self, raw: socket.socket) -> None:
+        try:
+            source = await read_head(partial(_read_exactly, raw))
+            await self._let_in(raw, source)
+        except (ProtocolError, OSError, EOFError, TimeoutError) as error:
+            self.log.warning("proxy_head_refused", cause=str(error) or "it did not come in time")
+            raw.close()
+
+    async def _let_in(self, raw: socket.socket, source: Source | None = None) -> None:
+        """Give a socket what is to serve it, or close it; the source is who is behind a proxy."""
         try:
             peer = _peer_of(raw)
         except OSError:  # it was gone before we looked
             raw.close()
             return
+        if source is not None:
+            peer = replace(peer, host=source.host, port=source.port, is_loopback=False)
         log = self.log.bind(remote=peer.remote)
         protocol: Connection | Secured | None
         if self.tls is None:
@@ -163,7 +198,7 @@ class Listener:
             return None  # it would not understand a word yet
         secured = Secured(
             context,
-            buffer=self.roster.buffer,
+            buffer=self.roster.buffers.views[0],
             timeout_s=self.connector.tls.handshake_timeout_s,
             secured=partial(self._secured, handshake, peer, log),
             failed=partial(self._not_secured, handshake, peer, log),
@@ -204,6 +239,29 @@ class Listener:
         reason = f"connector {self.connector.id} has no room: {limit} is reached"
         engine.shut_down(reason, time.monotonic())
         return connection
+
+
+async def read_head(read: Callable[[int], Awaitable[bytes]]) -> Source | None:
+    """Read a PROXY head; return who is behind the load balancer, None for the load balancer itself.
+
+    Raises ProtocolError if there is none, EOFError or OSError if the peer goes, TimeoutError.
+    """
+    async with asyncio.timeout(HEAD_TIMEOUT_S):
+        head = await read(HEAD_SIZE)
+        size = rest_size(head)
+        return source_of(head, await read(size) if size else b"")
+
+
+async def _read_exactly(raw: socket.socket, count: int) -> bytes:
+    """Read so many bytes of a socket, and not one more."""
+    loop = asyncio.get_running_loop()
+    data = b""
+    while len(data) < count:
+        piece = await loop.sock_recv(raw, count - len(data))
+        if not piece:
+            raise EOFError("the peer has gone")
+        data += piece
+    return data
 
 
 def _given(protocol: Connection | Secured) -> Connection | Secured:

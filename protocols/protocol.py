@@ -17,12 +17,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol as Interface
 
+from covey.config.load import Loaded
 from covey.config.record import Record
 from covey.config.settings import ConnectorSettings
 from covey.core.broker.broker import Broker
+from covey.core.broker.directory import Directory
+from covey.core.management.history import History
+from covey.core.security.users import Users
 from covey.core.storage.paging import Decoder
-from covey.protocols.engine import Log, MakeEngine
+from covey.protocols.doorman import Opening
+from covey.protocols.engine import Log, MakeEngine, Peer
 from covey.protocols.listener import Listener
+from covey.protocols.read_buffers import ReadBuffers
 from covey.protocols.roster import Strangers
 
 
@@ -51,19 +57,43 @@ class Port(Interface):
 
 
 @dataclass(frozen=True, slots=True)
+class Reloaded:
+    """What became of a configuration that was read again."""
+
+    changes: list[str]
+    kept: list[str]  # what a queue's messages stand against, and why
+    needs_restart: list[str]
+
+
+class Configuration(Interface):
+    """The settings that hold, and a way to read them again."""
+
+    @abstractmethod
+    def loaded(self) -> Loaded:
+        """Return the settings, and where each of them is from."""
+
+    @abstractmethod
+    def reload(self, user: str, remote: str, protocol: str) -> Reloaded:
+        """Read the configuration again; raises RefusedError, and changes nothing, if it is bad."""
+
+
+@dataclass(frozen=True, slots=True)
 class Surroundings:
     """What all ports of a server have in common."""
 
-    broker: Broker
+    directory: Directory
     log: Log
     strangers: Strangers
     unready: Callable[[], str]
     """Say why no message can be taken; "" if it can."""
+    history: History
+    configuration: Configuration
 
 
 Serve = Callable[[], Coroutine[object, object, None]]
 OpenPort = Callable[[Surroundings, ConnectorSettings, MakeEngine], Awaitable[tuple[Port, Serve]]]
 EngineMaker = Callable[[Broker, ConnectorSettings, Log], MakeEngine]
+MakeOpening = Callable[[Users, ConnectorSettings, Peer], Opening]
 
 
 async def open_port(
@@ -74,7 +104,7 @@ async def open_port(
         connector,
         make_engine,
         around.log,
-        read_size=around.broker.limits.work_per_turn,
+        buffers=ReadBuffers.of(around.directory.settings.broker),
         strangers=around.strangers,
     )
     bound = await listener.bind()
@@ -95,6 +125,8 @@ class Protocol:
     """Read a stored message back."""
     engine_maker: EngineMaker | None
     """Return what makes the engine of each connection; None: connections carry another's."""
+    make_opening: MakeOpening | None = None
+    """Return what reads a peer until its virtual host is known; None as for `engine_maker`."""
     carries: str = ""
     """The protocol that its connections carry, if they have no engine of their own."""
     open_port: OpenPort = open_port

@@ -22,6 +22,7 @@ import structlog
 from covey.config.settings import ConnectorSettings
 from covey.protocols.connection import Connection
 from covey.protocols.engine import Engine
+from covey.protocols.read_buffers import ReadBuffers
 from covey.protocols.tls import Secured
 
 
@@ -48,6 +49,13 @@ class Strangers:
         pending.add(engine)
         return True
 
+    def replace(self, address: str, former: Engine, engine: Engine) -> None:
+        """Count another engine of the same connection instead."""
+        pending = self._by_address.get(address)
+        if pending is not None and former in pending:
+            pending.discard(former)
+            pending.add(engine)
+
     def forget(self, address: str, engine: Engine | Handshake) -> None:
         """Stop counting a connection that has ended."""
         pending = self._by_address.get(address)
@@ -67,10 +75,10 @@ class Roster:
     """Who is connected to one port."""
 
     def __init__(
-        self, connector: ConnectorSettings, *, read_size: int, strangers: Strangers
+        self, connector: ConnectorSettings, *, buffers: ReadBuffers, strangers: Strangers
     ) -> None:
         self.connector = connector
-        self.buffer = memoryview(bytearray(read_size))
+        self.buffers = buffers
         self.strangers = strangers
         self.handshakes: set[Secured] = set()  # they take room, too
         self._open: dict[Connection, str] = {}  # with their addresses
@@ -103,9 +111,10 @@ class Roster:
         return Connection(
             engine,
             log,
-            buffer=self.buffer,
+            buffers=self.buffers,
             write_timeout_s=self.connector.write_timeout_s,
             ended=ended,
+            replaced=self._replaced,
         )
 
     def let_in(self, engine: Engine, address: str, log: Log) -> Connection:
@@ -114,6 +123,12 @@ class Roster:
         self._open[connection] = address
         log.debug("connection_opened")
         return connection
+
+    def _replaced(self, connection: Connection, former: Engine) -> None:
+        """Hear that an engine has followed the doorman: it is the stranger now."""
+        address = self._open.get(connection)
+        if address is not None:
+            self.strangers.replace(address, former, connection.engine)
 
     def _leave(self, connection: Connection) -> None:
         address = self._open.pop(connection, "")
@@ -133,7 +148,7 @@ class Roster:
         """Tell everybody that it is over; who would not understand a word yet is closed."""
         self._end_handshakes()
         for connection in list(self._open):
-            connection.engine.shut_down(reason, time.monotonic())
+            connection.shut_down(reason)
 
     def cut_off(self) -> None:
         """End what is left, without a word."""

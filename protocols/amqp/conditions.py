@@ -47,6 +47,7 @@ CONDITIONS: Final[dict[str, str]] = {
     "no-credit": "amqp:link:transfer-limit-exceeded",
     "too-large": "amqp:link:message-size-exceeded",
     "shutdown": "amqp:connection:forced",
+    "unavailable": "amqp:connection:forced",
     "no-transaction": "amqp:transaction:unknown-id",
     "rollback": "amqp:transaction:rollback",
 }

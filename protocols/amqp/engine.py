@@ -13,6 +13,7 @@ Limits that hold here:
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from covey.config.settings import AmqpSettings
@@ -29,12 +30,13 @@ from covey.protocols.amqp.links.management import Management
 from covey.protocols.amqp.links.nodes import Nodes
 from covey.protocols.amqp.links.transactions import Coordinator
 from covey.protocols.amqp.login import sole_connection as sole
-from covey.protocols.amqp.login.sasl import SaslServer, SaslState
+from covey.protocols.amqp.login.sasl import AMQP_HEADER, SaslServer, SaslState, make_sasl
 from covey.protocols.amqp.messages.head_cache import HeadSectionCache
 from covey.protocols.amqp.proton_events import ProtonEvents
 from covey.protocols.amqp.proton_wire import ProtonWire, close_frame
 from covey.protocols.engine import FAILED, Engine, Log
 
+SHOWN_EVERY_S: Final = 0.05  # how often proton is shown that a peer is alive; it counts seconds
 OUTGOING_MAX: Final = 256 * 1024  # bytes given at a time, so that other connections get their turn
 FRAME_SIZE_MIN: Final = 512  # what every peer takes (AMQP 1.0 section 2.8.19)
 CLOSE_DELAY_S: Final = 0.5  # for the peer to read why, before its socket is gone
@@ -63,15 +65,14 @@ class AmqpEngine(Engine):
         super().__init__(remote, log)
         self.broker = broker
         self.settings = settings
-        self.sasl = SaslServer(
+        self.sasl = make_sasl(
             broker.users,
-            settings.sasl_mechanisms,
-            allow_anonymous=settings.allow_anonymous,
+            settings,
             is_loopback=is_loopback,
-            frame_max=settings.login_frame_max,
             certificate_name=certificate_name,
             remote=remote,
         )
+        self._is_greeted = False  # the peer has our AMQP header already
         self.wire: ProtonWire | None = None
         self.events: ProtonEvents | None = None
         self.session: Session | None = None
@@ -88,12 +89,16 @@ class AmqpEngine(Engine):
         self._last_words = b""  # a close that proton would keep back until the peer has opened
         self.is_receiving = False  # the shell hands bytes in, and looks when that is done
         self._is_broken = False  # it has raised: what it holds makes no sense any more
+        self._shown = -math.inf  # when proton was last shown that the peer is alive
+        self.is_proton_due = True  # it took or gave something: its deadlines may have moved
+        self._proton_deadline = math.inf
 
     # The shell's side.
 
     def receive(self, data: bytes, now: float) -> None:
         """Handle everything the bytes complete, then let the broker deliver."""
         self._turn(now)
+        self.broker.begin_turn(now, "AMQP")
         self.is_receiving = True
         try:
             if self.wire is None:
@@ -135,9 +140,14 @@ class AmqpEngine(Engine):
             return None
         deadline = 0.0
         if self.wire is not None:
+            self.broker.begin_turn(now, "AMQP")
             if not self.reading:
-                self.push(HEART_BEAT)  # nobody listens to the peer: it is not silent
-            deadline = self.wire.tick(now)
+                self.show_life()  # nobody listens to the peer: it is not silent
+            if self.is_proton_due or now >= self._proton_deadline:
+                self.is_proton_due = False
+                self._proton_deadline = self.wire.tick(now) or math.inf
+            if self._proton_deadline < math.inf:
+                deadline = self._proton_deadline
             self.backpressure.go_on()
             self.walk()
             self._end_turn()
@@ -151,6 +161,7 @@ class AmqpEngine(Engine):
     def lost(self, now: float) -> None:
         """Give everything back: the peer is gone."""
         self._turn(now)
+        self.broker.begin_turn(now, "AMQP: connection lost")
         self.is_closed = True
         self._drop(counted=True)
         self.broker.run(now)
@@ -174,6 +185,11 @@ class AmqpEngine(Engine):
     def count_failure(self) -> None:
         """Count an exception that came out of this engine."""
         self.broker.internal_errors += 1
+
+    def take_over(self, sasl: SaslServer, *, is_greeted: bool) -> None:
+        """Go on behind a login that another has served; the peer may have our header, too."""
+        self.sasl = sasl
+        self._is_greeted = is_greeted
 
     # For links and events.
 
@@ -247,12 +263,21 @@ class AmqpEngine(Engine):
         if sasl.state is not SaslState.DONE:
             return b""
         self.wire = ProtonWire(self.settings, self.broker.limits.id)
+        if self._is_greeted:
+            self.wire.skip(len(AMQP_HEADER))
         self.events = ProtonEvents(self, self.wire)
         leftover, sasl.leftover = sasl.leftover, b""
         return leftover
 
+    def show_life(self) -> None:
+        """Show proton that the peer is alive, now and then: each time costs several calls."""
+        if self.now >= self._shown + SHOWN_EVERY_S:
+            self._shown = self.now
+            self.push(HEART_BEAT)
+
     def push(self, data: bytes) -> None:
         """Have proton handle bytes, and what they bring about."""
+        self.is_proton_due = True
         rest = memoryview(data)
         while rest and self.wire is not None and not self.is_closed:
             taken = self.wire.push(rest)

@@ -37,7 +37,6 @@ from covey.protocols.amqp.codec.performatives import (
     FLOW,
     HEAD,
     HEAD_SIZE,
-    HEART_BEAT,
     NUMBER_SIZE,
     OPEN,
     TRANSFER,
@@ -156,7 +155,7 @@ class Framing:
             last = -1  # its session may have ended
         if at < end or not self._is_quiet:
             self._is_quiet = True
-            engine.push(HEART_BEAT)
+            engine.show_life()
         return at
 
     def _handle(self, data: bytes, at: int, end: int) -> int:
@@ -275,6 +274,7 @@ class Framing:
         data = b"" if engine.wire is None else engine.wire.pull()
         engine.walk()
         if data:
+            engine.is_proton_due = True
             self._learn(data, parts)
 
     def _learn(self, frames: bytes, parts: list[bytes]) -> None:

@@ -7,9 +7,12 @@ from typing import Final
 from covey.config.connectors import AmqpSettings
 from covey.config.settings import ConnectorSettings
 from covey.core.broker.broker import Broker
+from covey.core.security.users import Users
 from covey.protocols import sniff
 from covey.protocols.amqp.engine import AmqpEngine
+from covey.protocols.amqp.login.opening import AmqpOpening
 from covey.protocols.amqp.messages.message import AmqpMessage
+from covey.protocols.doorman import Opening
 from covey.protocols.engine import Engine, Log, MakeEngine, Peer
 from covey.protocols.protocol import Protocol
 
@@ -32,6 +35,11 @@ def engine_maker(broker: Broker, connector: ConnectorSettings, log: Log) -> Make
     return make_engine
 
 
+def make_opening(users: Users, connector: ConnectorSettings, peer: Peer) -> Opening:
+    """Return what reads a peer until its virtual host is known."""
+    return AmqpOpening(users, connector.amqp, peer)
+
+
 AMQP: Final[Protocol] = Protocol(
-    "amqp", AmqpSettings, sniff.AMQP, AmqpMessage.restore, engine_maker
+    "amqp", AmqpSettings, sniff.AMQP, AmqpMessage.restore, engine_maker, make_opening
 )

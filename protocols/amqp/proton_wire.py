@@ -53,6 +53,7 @@ class ProtonWire:
         self.collector = Collector()
         self.connection.collect(self.collector)
         self.transport.bind(self.connection)
+        self._skipped = 0  # bytes that the peer has from another
         # Kept apart: each is a call through the wrapper otherwise.
         self.events: Pointer = self.collector._impl
         self._transport: Pointer = self.transport._impl
@@ -76,7 +77,14 @@ class ProtonWire:
             pieces.append(_buffer_bytes[:taken])
             lib.pn_transport_pop(self._transport, taken)
             size = lib.pn_transport_pending(self._transport)
-        return b"".join(pieces)
+        data = b"".join(pieces)
+        if self._skipped:
+            data, self._skipped = data[self._skipped :], 0  # proton gives the header first, whole
+        return data
+
+    def skip(self, count: int) -> None:
+        """Leave out the first bytes for the peer: it has them."""
+        self._skipped = count
 
     def tell(self, name: str, value: bool | uint) -> None:
         """Add a property to the open that has not left yet."""

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Final
 from covey.core.errors import ProtocolError, RefusedError
 from covey.core.model.consumer import Consumer
 from covey.core.model.entry import Entry
+from covey.core.queue.acceptance import AT_ONCE, Acceptance
 from covey.protocols.amqp.codec.encoder import NULL, boolean, uint
 from covey.protocols.amqp.codec.performatives import (
     DISPOSITION,
@@ -77,6 +78,8 @@ class Unsettled:
             if link is None:
                 continue
             entry = link.unsettled.pop(number)
+            if entry is None:
+                link.heard_late(number)
             holder = None if entry is None else entry.holder
             if entry is None or holder is None or holder.window is not link.window:
                 continue
@@ -86,6 +89,29 @@ class Unsettled:
                 row = []
             row.append(entry)
         _settle(reader, row, now)
+
+    def take_rows(self, first: int, count: int) -> list[tuple[Consumer, list[Entry]]]:
+        """Return what the peer accepts of very many, in rows of one consumer's."""
+        rows: list[tuple[Consumer, list[Entry]]] = []
+        row: list[Entry] = []
+        reader: Consumer | None = None
+        for number in self.within(first, count):
+            link = self.links.pop(number, None)
+            if link is None:
+                continue
+            entry = link.unsettled.pop(number)
+            if entry is None:
+                link.heard_late(number)
+                continue
+            holder = entry.holder
+            if holder is None or holder.window is not link.window:
+                continue
+            if holder is not reader:
+                reader = holder
+                row = []
+                rows.append((holder, row))
+            row.append(entry)
+        return rows
 
 
 def _settle(reader: Consumer | None, row: list[Entry], now: float) -> None:
@@ -276,7 +302,12 @@ class Channel:
         if count > (self.next_delivery - first) & MASK or count > HALF:
             raise ProtocolError(f"a disposition of {first} to {last}, which were not all sent")
         if settled == 1 and state.code == ACCEPTED:  # nearly always
-            self.unsettled.accept(first, count, self.engine.now)
+            session = self.engine.session
+            if count > AT_ONCE and session is not None:
+                rows = self.unsettled.take_rows(first, count)
+                self.engine.broker.jobs.begin(Acceptance(session, rows))
+            else:
+                self.unsettled.accept(first, count, self.engine.now)
         else:
             found = 0
             for number in self.unsettled.within(first, count):

@@ -9,6 +9,9 @@
 - An ACK on an `auto` subscription only raises credit.
 - `credit:n[,m]` on an ACK adds to the windows. With `credit:count,size,false` on SUBSCRIBE nothing
   else does.
+- A message that its client held for longer than its deadline has gone back to its place. An ACK or
+  NACK of it is late: it settles nothing, raises credit like any other, and ends no connection. A
+  RECEIPT that it asks for says `covey-late:true`.
 - NACK is a failed try; `requeue:false` (RabbitMQ's word) sends the message to the dead-letter
   queue at once. `covey-release:true` gives it back untried: nothing is counted.
 
@@ -19,8 +22,10 @@ as it was sent, or that a browser saw, nothing is kept but what its credit needs
 
 `Holding` is all that one client holds.
 
-- No two held messages have the same message-id. A sender may repeat its ids, and one message may
-  come from two queues. So the id of a second one is told from the first by its number.
+- No two messages that a subscription holds have the same message-id; in 1.0, that a connection
+  holds. A sender may repeat its ids, and one message may come from two queues. So the id of a
+  second one is told from the first by its number. In 1.2 nothing is done about the broker's own
+  ids where a subscription reads one queue: no two of its messages share one.
 - Nothing looks at all held messages for one acknowledgement: a client may hold a hundred thousand.
   What an ACK covers in `client` mode stands in a line of its subscription. What a transaction
   acknowledges stands in a list of the transaction. Only an UNSUBSCRIBE looks at all of them.
@@ -30,16 +35,19 @@ as it was sent, or that a browser saw, nothing is kept but what its credit needs
   id that names nothing is taken for one of those.
 - A message that needs an ACK for its credit alone stands in line, too. A client may never send any,
   so the oldest message is forgotten where there are too many.
+- A message that is late is remembered, so that its ACK can be told from nonsense. Where there are
+  too many, the oldest are forgotten: then a number or an id that names nothing is taken for one.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from covey.core.errors import ProtocolError, RefusedError
 from covey.core.host.feed import NO_LANE
+from covey.core.jobs.job import Job, Steps
 from covey.core.model.entry import GONE, Entry, Outcome
 from covey.core.publishing.transactions import Transaction
 from covey.protocols.stomp.frame import Frame, is_true
@@ -52,18 +60,21 @@ if TYPE_CHECKING:
 
 
 V1_0: Final = Version.V1_0
+AT_ONCE: Final = 64  # messages that an ACK may cover without being a job
+V1_2: Final = Version.V1_2
 
 
 class Held:
     """One delivery, as the client can name it."""
 
-    __slots__ = ("consumer", "entry", "is_credited", "message_id", "transaction")
+    __slots__ = ("consumer", "entry", "is_credited", "is_late", "message_id", "transaction")
 
     def __init__(self, consumer: StompConsumer, entry: Entry, message_id: str) -> None:
         self.consumer = consumer
         self.entry = entry
-        self.message_id = message_id  # "" in 1.2, where nobody acknowledges by it
+        self.message_id = message_id  # "" in 1.2 if no other delivery can have the same
         self.is_credited = False
+        self.is_late = False  # it was taken from its client, who held it for too long
         self.transaction = ""
 
     @property
@@ -128,7 +139,10 @@ def accept(session: StompSession, tags: Sequence[int]) -> None:
             _accept_row(session, reader, row)
             row = []
             reader = held.consumer
-        del known[tag]
+        if held.message_id:
+            session.holding.release(tag)
+        else:
+            del known[tag]
         row.append(held.entry)
     _accept_row(session, reader, row)
 
@@ -149,45 +163,100 @@ def _settle(session: StompSession, headers: Headers, outcome: Outcome) -> None:
     transactions = session.engine.broker.transactions
     # Begun even by an ACK that settles nothing: the client will end it.
     begun = None if name is None else transactions.running_or_new(session.core, name)
+    receipt = headers.get("receipt")
+
+    def answer(*, is_late: bool) -> None:
+        if receipt is None:
+            return
+        frame = session.receipts.written(receipt, is_late=is_late)
+        if begun is None:
+            session.when_safe(session.receipts.sender([frame]))
+        else:
+            begun.answer(frame)
+
     if tag == 0:
         _only_credit(session, headers, subscription)
-    else:
-        _settle_held(session, headers, tag, outcome, begun)
-    receipt = headers.get("receipt")
-    if receipt is None:
+        answer(is_late=subscription == LATE)
         return
-    if begun is None:
-        session.when_safe(session.receipts.sender([session.receipts.written(receipt)]))
-    else:
-        begun.answer(session.receipts.written(receipt))
-
-
-def _settle_held(
-    session: StompSession, headers: Headers, tag: int, outcome: Outcome, begun: Transaction | None
-) -> None:
-    holding = session.holding
-    named = holding.messages[tag]
-    asked = named.consumer.asked
     given = headers.get("credit")
     more = (0, 0) if given is None else read_credit(given)  # before anything is settled
-    count, size = 0, 0
-    for covered in holding.cover(tag):
-        held = holding.messages[covered]
-        if not held.is_credited:
-            held.is_credited = True
-            count += 1
-            size += held.entry.size
-        if begun is None:
-            _settle_now(session, covered, held, outcome)
-        else:
-            holding.enlist(covered, headers["transaction"])
-            if not held.consumer.is_only_credited:
-                begun.settle(held.entry, outcome)
-    if not asked.credit.is_raised_by_ack:
-        count, size = 0, 0
-    count, size = count + more[0], size + more[1]
-    if count or size:
-        named.consumer.window.grant(count, size)
+    ack = Acknowledge(session, tag, outcome, begun, name or "")
+
+    def finish() -> None:
+        ack.grant(more[0], more[1])
+        answer(is_late=ack.is_late)
+
+    if ack.total <= AT_ONCE:
+        for _ in ack.steps():
+            pass
+        finish()
+    else:
+        ack.then(session.engine.guarded(finish))
+        session.engine.broker.jobs.begin(ack, is_waited_for=True)
+
+
+class Acknowledge(Job):
+    """The messages that one ACK or NACK covers are settled, oldest first."""
+
+    def __init__(
+        self,
+        session: StompSession,
+        tag: int,
+        outcome: Outcome,
+        begun: Transaction | None,
+        transaction: str,
+    ) -> None:
+        tags = session.holding.cover(tag)
+        super().__init__("acknowledge", f"{len(tags)} messages", session.core, len(tags))
+        self.is_late = False  # some of it was taken from the client before
+        self._named = session.holding.messages[tag].consumer
+        self._count = 0  # of credit
+        self._size = 0
+        self._client = session
+        self._tags = tags
+        self._outcome = outcome
+        self._begun = begun
+        self._transaction = transaction
+
+    def steps(self) -> Steps:
+        """Settle one after the other."""
+        for tag in self._tags:
+            held = self._client.holding.messages.get(tag)
+            if held is not None:
+                self._settle(tag, held)
+            yield 1
+
+    def grant(self, count: int, size: int) -> None:
+        """Raise the window by what was acknowledged, if that raises it, and by so much more."""
+        if self._named.asked.credit.is_raised_by_ack:
+            count += self._count
+            size += self._size
+        if count or size:
+            self._named.window.grant(count, size)
+
+    def _settle(self, tag: int, held: Held) -> None:
+        session = self._client
+        if held.is_late or not held.is_credited:
+            self._count += 1
+            self._size += held.entry.size
+        if held.is_late:
+            self.is_late = True
+            _settle_late(session, tag, held)
+            return
+        held.is_credited = True
+        if self._begun is None:
+            _settle_now(session, tag, held, self._outcome)
+            return
+        session.holding.enlist(tag, self._transaction)
+        if not held.consumer.is_only_credited:
+            self._begun.settle(held.entry, self._outcome, session.engine.now)
+
+
+def _settle_late(session: StompSession, tag: int, held: Held) -> None:
+    source = held.consumer.queue
+    if source is not None:
+        source.heard_late(held.consumer, held.entry.seq, session.engine.now)
+    session.holding.release(tag)
 
 
 def _settle_now(session: StompSession, tag: int, held: Held, outcome: Outcome) -> None:
@@ -207,6 +276,8 @@ def _find(session: StompSession, headers: Headers) -> tuple[int, str]:
         if held is not None and not held.transaction:
             return tag, ""
         name = holding.subscription_covering(tag)
+        if not name and 0 < tag <= holding.late_to:
+            return 0, LATE
         if not name:
             raise RefusedError(f"id {text[:64]} names no message to acknowledge", "not-found")
         return 0, name
@@ -215,6 +286,8 @@ def _find(session: StompSession, headers: Headers) -> tuple[int, str]:
     tag = holding.number_of(message_id, subscription)
     if tag or _is_auto(session, subscription) or holding.may_have_covered(subscription):
         return tag, subscription or ""
+    if holding.late_to:
+        return 0, LATE
     raise RefusedError(f"message-id {message_id[:64]} names no message to acknowledge", "not-found")
 
 
@@ -231,6 +304,8 @@ def _only_credit(session: StompSession, headers: Headers, name: str) -> None:
         subscription.window.grant(*read_credit(given))
 
 
+LATE: Final = "\n"  # in place of a subscription's id: what a frame named was forgotten as late
+LATE_MAX = 1000  # late messages of one connection that are remembered; a test makes it small
 LINE_STEP: Final = 10**15  # above every number that a connection will come to
 LINES_MAX: Final = 999  # numbers of lines, used again after that: 18 digits are read of an id
 
@@ -256,18 +331,22 @@ class Holding:
 
     __slots__ = (
         "_by_id",
+        "_late",
         "_lines",
         "_lines_made",
         "_numbered",
         "_transactions",
         "last_tag",
+        "late_to",
         "messages",
     )
 
     def __init__(self) -> None:
         self.last_tag = 0
+        self.late_to = 0  # late messages up to this number may have been forgotten
+        self._late: OrderedDict[int, None] = OrderedDict()
         self.messages: dict[int, Held] = {}
-        self._by_id: dict[tuple[str, str], int] = {}  # 1.0 and 1.1 acknowledge by message-id
+        self._by_id: dict[tuple[str, str], int] = {}
         self._lines: dict[str, Line] = {}  # by subscription
         self._lines_made = 0
         self._numbered: dict[int, Line] = {}  # the same lines
@@ -276,8 +355,8 @@ class Holding:
     def add(self, held: Held) -> int:
         """Remember a message; return its number.
 
-        Where nothing but its number names a message and an ACK is for it alone, `StompConsumer`
-        writes it down itself: that is the hot way.
+        Where a message's id is its own and an ACK is for it alone, `StompConsumer` writes it
+        down itself: that is the hot way.
         """
         tag = self.last_tag + 1
         self.last_tag = tag
@@ -309,10 +388,33 @@ class Holding:
         held = self.messages.pop(tag, None)
         if held is None:
             return
-        if held.message_id and self._by_id.get(held.key) == tag:
-            del self._by_id[held.key]
+        if held.is_late:
+            self._late.pop(tag, None)
+        self._forget_id(tag, held)
         if held.is_in_line:
             self._take_from_line(tag, held)
+
+    def _forget_id(self, tag: int, held: Held) -> None:
+        if held.message_id and self._by_id.get(held.key) == tag:
+            del self._by_id[held.key]
+
+    def run_out(self, consumer: StompConsumer, entries: list[Entry]) -> None:
+        """Hear that messages were taken from their client: what it says of them is late.
+
+        An entry may be delivered to the same client again, and is no longer this delivery.
+        """
+        taken = set(entries)
+        for tag, held in list(self.messages.items()):
+            if held.entry in taken and held.consumer is consumer and not held.transaction:
+                held.entry = bare(held.entry)
+                held.is_late = held.is_credited = True
+                self._late[tag] = None
+                if consumer.version is V1_2:  # the next delivery may have the sender's id again
+                    self._forget_id(tag, held)
+        while len(self._late) > LATE_MAX:
+            forgotten = self._late.popitem(last=False)[0]
+            self.late_to = max(self.late_to, forgotten)
+            self.release(forgotten)
 
     def number_of(self, message_id: str, subscription: str | None) -> int:
         """Return the message of that id if it may be acknowledged; 0: there is none."""
@@ -378,11 +480,16 @@ class Holding:
         for line in again:
             line.tags = OrderedDict.fromkeys(sorted(line.tags))
 
-    def forget(self, subscription: str) -> None:
-        """Forget what a subscription that ended had delivered; transactions do not need it."""
-        for tag, held in list(self.messages.items()):
-            if held.consumer.asked.id == subscription:
+    def forgetting(self, subscription: str) -> Iterator[int]:
+        """Forget what a subscription that ended had delivered; transactions do not need it.
+
+        A client may hold very much, so that is done step by step.
+        """
+        for tag in list(self.messages):
+            held = self.messages.get(tag)
+            if held is not None and held.consumer.asked.id == subscription:
                 self.release(tag)
+            yield 1
         line = self._lines.pop(subscription, None)
         if line is not None and self._numbered.get(line.number) is line:
             del self._numbered[line.number]

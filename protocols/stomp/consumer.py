@@ -63,7 +63,9 @@ class StompConsumer(Consumer):
         self.holding = session.holding
         self.is_only_credited = asked.ack is AckMode.AUTO or asked.is_browser  # by an ACK
         is_individual = asked.ack is AckMode.INDIVIDUAL and not asked.is_browser
-        self.is_held_by_number = is_individual and not self.is_older
+        # Copies of one message may meet here: it comes from several places, or was sent to several.
+        self.may_meet_twins = reads_many or bool(asked.durable_name)
+        self.is_held_by_number = is_individual and not self.is_older and not self.may_meet_twins
         self.is_presettled = asked.ack is AckMode.AUTO
         self.is_browser = asked.is_browser
         self.is_settled_alone = is_individual
@@ -76,6 +78,7 @@ class StompConsumer(Consumer):
         self.from_seq = 0 if asked.from_seq is None else asked.from_seq
         self.priority = asked.priority
         self.weight = asked.weight
+        self.deadline_asked = asked.deadline_s
         self.client_id = session.core.client_id
         self.unsettled_max = engine.broker.limits.unsettled_max
         self.reads_many = reads_many
@@ -87,26 +90,36 @@ class StompConsumer(Consumer):
 
     def deliver(self, entry: Entry) -> None:
         """Write the message into the connection's outbox."""
-        message = entry.message
-        assert message is not None
-        stomp = message if isinstance(message, StompMessage) else self._translated(entry, message)
-        tag = 0
-        held_id = ""
-        if self.is_held_by_number:
-            holding = self.holding
-            tag = holding.last_tag + 1
-            holding.last_tag = tag
-            holding.messages[tag] = Held(self, entry, "")
-        elif self.tracks:
-            kept = bare(entry) if self.is_only_credited else entry
-            held = Held(self, kept, stomp.message_id() if self.is_older else "")
-            tag = self.holding.add(held)
-            held_id = held.message_id
-        self.engine.send(self.frames.write(entry, stomp, tag, held_id))
+        try:
+            message = entry.message
+            assert message is not None
+            stomp = (
+                message if isinstance(message, StompMessage) else self._translated(entry, message)
+            )
+            tag = 0
+            held_id = ""
+            if self.is_held_by_number and not stomp.given_id:
+                holding = self.holding
+                tag = holding.last_tag + 1
+                holding.last_tag = tag
+                holding.messages[tag] = Held(self, entry, "")
+            elif self.tracks:
+                kept = bare(entry) if self.is_only_credited else entry
+                is_by_id = self.is_older or self.may_meet_twins or stomp.given_id != ""
+                held = Held(self, kept, stomp.message_id() if is_by_id else "")
+                tag = self.holding.add(held)
+                held_id = held.message_id
+            self.engine.send(self.frames.write(entry, stomp, tag, held_id))
+        except Exception as error:  # whose turn it is has nothing to do with it
+            self.engine.failed(error)
 
     def deliver_fan(self, fan: Fan) -> None:
         """Write messages of a topic as one piece, from what all like subscribers share."""
-        written = b"" if self.tracks else self.frames.write_fan(fan)
+        try:
+            written = b"" if self.tracks else self.frames.write_fan(fan)
+        except Exception as error:  # as in `deliver`
+            self.engine.failed(error)
+            return
         if written:
             self.engine.send(written)
         else:
@@ -117,7 +130,7 @@ class StompConsumer(Consumer):
 
         One that looks at several queues hears it once, after the last.
         """
-        if not any(other.browse_ends for other in self.window.consumers):
+        if not self.window.browsing:
             queue = self.queue
             figures = queue_figures(queue) if isinstance(queue, Queue) else []
             names = [one.queue.name for one in self.window.consumers if one.queue is not None]
@@ -127,6 +140,10 @@ class StompConsumer(Consumer):
     def revoked(self, group: str) -> None:
         """Tell the client that a group is no longer its own."""
         self.engine.send(self.frames.write_notice([("covey-group-revoked", group)]))
+
+    def ran_out(self, entries: list[Entry]) -> None:
+        """Take what the client says of these messages from now on for late."""
+        self.holding.run_out(self, entries)
 
     def cancelled(self, reason: str) -> None:
         """Tell the client that what it reads from is gone."""

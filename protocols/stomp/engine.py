@@ -34,6 +34,7 @@ from covey.protocols.stomp.versions import LOGIN_COMMANDS, SUPPORTED_TEXT, Versi
 # Times buffer_size: from here on a peer that does not read is not read either.
 OUTBOX_FACTOR: Final = 2
 V1_2: Final = Version.V1_2
+LOOK_EVERY: Final = 32  # frames between two looks at how long the turn has taken
 
 
 class StompEngine(Engine):
@@ -71,7 +72,7 @@ class StompEngine(Engine):
     def receive(self, data: bytes, now: float) -> None:
         """Handle every frame the bytes complete, then let the broker deliver."""
         self.now = now
-        self.broker.turn(now)
+        self.broker.begin_turn(now, "STOMP")
         if self.session is not None:
             self.session.heartbeat.received(now)
         self.parser.feed(data)
@@ -101,6 +102,7 @@ class StompEngine(Engine):
         self.now = now
         self.broker.turn(now)
         if not self.is_closed and (self.failure or not self.reading):
+            self.broker.begin_turn(now, "STOMP")
             if self.session is not None and not self.reading:
                 self.session.heartbeat.received(now)
             self._work()
@@ -132,6 +134,7 @@ class StompEngine(Engine):
         """Give everything back: the peer is gone."""
         self.is_closed = True
         if self.session is not None:
+            self.broker.begin_turn(now, "STOMP: connection lost")
             self.broker.drop(self.session.core, now)
             self.broker.run(now)
 
@@ -197,6 +200,17 @@ class StompEngine(Engine):
         self.close_delay_s = self.settings.die_delay_ms / 1000
         self.close()
 
+    def guarded(self, call: Callable[[], None]) -> Callable[[], None]:
+        """Return what a job calls at its end on behalf of this peer; a refusal is the peer's."""
+
+        def guarded_call() -> None:
+            try:
+                call()
+            except BrokerError as error:
+                self.kick(error.text)
+
+        return guarded_call
+
     def kick(self, reason: str) -> None:
         """End the connection at the end of this turn: asked from inside the core."""
         self.failure = self.failure or reason
@@ -220,10 +234,17 @@ class StompEngine(Engine):
         session = self.session
         if session is not None and session.holding.messages and not self._must_wait():
             self._accept_more(session)  # most often a consumer says nothing else
+        handled = 0
+        lengths = self.broker.turn_lengths
         try:
             while not self.is_closed:
                 if self._must_wait():
                     self.reading = False
+                    break
+                handled += 1
+                if handled % LOOK_EVERY == 0 and lengths.is_long():
+                    self.reading = False  # the rest after the others: `tick` goes on
+                    self.wake()
                     break
                 head, body, own = parser.next_head()
                 session = self.session
@@ -248,6 +269,7 @@ class StompEngine(Engine):
         session = self.session
         return session is not None and (
             session.core.blocked > 0
+            or session.core.working > 0
             # Not at the first full outbox: a simple client sends all it has before it reads.
             or self._outbox_size > OUTBOX_FACTOR * self.buffer_size
             or session.is_leaving
@@ -266,6 +288,7 @@ class StompEngine(Engine):
             if session is None:
                 raise ProtocolError(f"{frame.command} before CONNECT")
             check(frame.command, headers, version)
+            self.broker.turn_lengths.doing = frame.command
             VERBS[frame.command](session, frame, headers)
         except BrokerError as error:
             self.fail(error, frame.receipt(version))

@@ -11,6 +11,7 @@
 | `message_group`, `JMSXGroupID`   | group_id          | out: the queue's own header, or both    |
 | `JMSXGroupSeq`                   | group_sequence    |                                         |
 | `covey-dead-reason`              | dead_reason       | out only                                |
+| `covey-dead-queue`, `-group` ... | dead_origin       | out only                                |
 | `amqp-body`                      | body kind, shape  | so that a body sent on keeps its kind   |
 | any other                        | properties        | as text                                 |
 
@@ -34,6 +35,8 @@ NEUTRAL_FIELDS: Final = {
 }
 
 DEAD_REASON: Final = "covey-dead-reason"
+ORIGIN_FIELDS: Final = ("queue", "group", "seq", "count", "time", "consumer")
+ORIGIN_HEADERS: Final = {name: f"covey-dead-{name}" for name in ORIGIN_FIELDS}
 USER_HEADERS: Final = ("JMSXUserID", "user-id")
 ID_HEADER: Final = "amqp-message-id"
 BODY_HEADER: Final = "amqp-body"
@@ -79,6 +82,8 @@ def read_headers(headers: dict[str, str], neutral: Neutral) -> None:
         if value:
             setattr(neutral, field, value)
     neutral.dead_reason = left.pop(DEAD_REASON, "")
+    told = {name: left.pop(header, "") for name, header in ORIGIN_HEADERS.items()}
+    neutral.dead_origin = {name: text for name, text in told.items() if text}
     neutral.message_id = left.pop(ID_HEADER, "") or neutral.message_id
     shape = left.pop(BODY_HEADER, "")
     if shape in SHAPES:
@@ -111,6 +116,7 @@ def headers_of(
     headers["timestamp"] = str(neutral.created_ms or "")
     headers[ID_HEADER] = neutral.message_id
     headers[DEAD_REASON] = neutral.dead_reason
+    headers |= {ORIGIN_HEADERS[name]: text for name, text in neutral.dead_origin.items()}
     kind = neutral.body_kind
     headers[BODY_HEADER] = neutral.body_shape or ("string" if kind == "text" else kind)
     headers["content-type"] = neutral.content_type or TYPES_OF_KINDS.get(kind, "")

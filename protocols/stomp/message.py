@@ -20,12 +20,13 @@ from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import Final
 
-from covey.core.model.message import Message, Neutral
+from covey.core.model.message import Message, Neutral, Origin, origin_of
 from covey.core.selector import Value
 from covey.groups.key import DEFAULT_HEADERS
 from covey.protocols.stomp.frame import escape, header_lines, parse_block
 from covey.protocols.stomp.mapping import (
     DEAD_REASON,
+    ORIGIN_HEADERS,
     USER_HEADERS,
     headers_of,
     property_headers,
@@ -42,6 +43,7 @@ NOT_KEPT = frozenset(
         "subscription",
         "ack",
         "redelivered",
+        "covey-message-id",
         "message-id",
         "expires",
         "ttl",
@@ -49,10 +51,12 @@ NOT_KEPT = frozenset(
         "JMSXGroupFirstForConsumer",
         "covey-group-revoked",
         DEAD_REASON,
+        *ORIGIN_HEADERS.values(),
         *USER_HEADERS,
     )
 )
 
+DEAD_HEADERS: Final = frozenset((DEAD_REASON, *ORIGIN_HEADERS.values()))
 STORED_BLOCKS_MAX: Final = 4096  # distinct blocks read back that are remembered
 _stored_blocks: dict[bytes, Block] = {}
 
@@ -98,11 +102,16 @@ class Block:
         if self._dead is None or self._dead[0] != reason:
             lines = self.v1_2
             if DEAD_REASON in self.headers():  # it has died before
-                kept = [pair for pair in self.headers().items() if pair[0] != DEAD_REASON]
+                kept = [pair for pair in self.headers().items() if pair[0] not in DEAD_HEADERS]
                 lines = header_lines(kept, V1_2)
             lines += header_lines([(DEAD_REASON, reason)], V1_2)
             self._dead = (reason, Block(lines, self.user))
         return self._dead[1]
+
+    def from_origin(self, origin: Origin) -> Block:
+        """Return the block with the headers that tell where a dead letter comes from."""
+        told = [(ORIGIN_HEADERS[name], text) for name, text in origin.fields().items()]
+        return Block(self.v1_2 + header_lines(told, V1_2), self.user)
 
 
 def make_block(
@@ -233,9 +242,17 @@ class StompMessage(Message):
         )
         return b"".join((own, message_id, group, user, self.block.v1_2)), self.body
 
-    def as_dead_letter(self, reason: str) -> StompMessage:
+    def origin(self) -> Origin | None:
+        """Return where a dead letter comes from; None if it is none."""
+        headers = self.block.headers()
+        if ORIGIN_HEADERS["queue"] not in headers:
+            return None
+        return origin_of({name: headers.get(own, "") for name, own in ORIGIN_HEADERS.items()})
+
+    def as_dead_letter(self, reason: str, origin: Origin | None = None) -> StompMessage:
         """Return a copy that never expires and says why it is where it is."""
-        copy = StompMessage(self.block.dead(reason), self.body)
+        block = self.block.dead(reason)
+        copy = StompMessage(block if origin is None else block.from_origin(origin), self.body)
         copy.given_id = self.message_id()
         copy.persistent = self.persistent
         copy.priority = self.priority

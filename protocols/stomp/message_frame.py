@@ -6,6 +6,7 @@ A MESSAGE has these lines, in this order:
     subscription                  the subscription's; not if a 1.0 client gave it no id
     message-id
     ack                           1.2, if the client has to acknowledge the message
+    covey-message-id              the sender's, if another held message has the same (`ack`)
     redelivered, its counter      only of a message that was delivered before
     JMSXGroupFirstForConsumer     only of the first message of a group
     the header of `include-seq`   only if the subscription asked for it
@@ -68,14 +69,14 @@ class MessageFrames:
     def write(self, entry: Entry, message: StompMessage, tag: int, held_id: str) -> bytes:
         """Write a message.
 
-        `tag` is the number that its ACK will name, 0 if it needs none. Before STOMP 1.2 an ACK
-        names `held_id` instead.
+        `tag` is the number that its ACK will name, 0 if it needs none. `held_id` is the id that
+        tells it from others that are held, "" if its own does; before STOMP 1.2 an ACK names it.
         """
         if entry.deliveries or message.expires_ms or self._seq_name:
             extra = self._extra_lines(entry, message)
         else:
             extra = FIRST_LINE if entry.marks >= FIRST else b""
-        if self._is_older or message.given_id:
+        if self._is_older or message.given_id or held_id:
             return self._line_by_line(message, tag, held_id, extra)
         start, body, lines = self._start, message.body, message.block.v1_2
         prefix, number = message.id_prefix, message.id_number
@@ -100,9 +101,13 @@ class MessageFrames:
     def _line_by_line(self, message: StompMessage, tag: int, held_id: str, extra: bytes) -> bytes:
         """Write a message for an older version, or with the client's own id."""
         version = self._version
-        lines = escape(held_id, version) if held_id else message.written_id(version)
+        own_id = message.written_id(version)
+        lines = escape(held_id, version) if held_id else own_id
+        is_renamed = lines != own_id
         if tag and not self._is_older:
             lines += b"\nack:%d" % tag
+        if is_renamed:
+            lines += b"\ncovey-message-id:" + own_id
         return b"%s%s%s" % (self._start, lines, _rest(message, extra, version))
 
     def _extra_lines(self, entry: Entry, message: StompMessage) -> bytes:

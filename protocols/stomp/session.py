@@ -105,9 +105,12 @@ class Receipts:
             return USUAL % receipt
         return b"" if plan.receipt is None else self.written(plan.receipt)
 
-    def written(self, receipt: str) -> bytes:
-        """Write a RECEIPT."""
-        return encode("RECEIPT", [("receipt-id", receipt)], b"", self._version)
+    def written(self, receipt: str, *, is_late: bool = False) -> bytes:
+        """Write a RECEIPT, of an ACK that settled nothing since it was late if that is so."""
+        headers = [("receipt-id", receipt)]
+        if is_late:
+            headers.append(("covey-late", "true"))
+        return encode("RECEIPT", headers, b"", self._version)
 
     def owe(self, frame: bytes) -> None:
         """Send a RECEIPT when everything this client did so far is safe."""

@@ -63,6 +63,7 @@ class SubscribeHeaders:
     trim_to: int  # a browser is done with everything up to here; 0: with nothing
     priority: int
     weight: int
+    deadline_s: float  # how long a message may be held; below 0: as the queue says
 
     @property
     def is_look(self) -> bool:
@@ -112,6 +113,7 @@ def read(
         trim_to=_whole(headers, "covey-trim-to", least=0),
         priority=_whole(headers, _first(headers, "priority", "activemq.priority"), least=-128),
         weight=min(max(1, _whole(headers, "covey-weight", least=1)), WEIGHT_MAX),
+        deadline_s=_seconds(headers, "covey-deadline"),
     )
 
 
@@ -182,6 +184,17 @@ def _first(headers: dict[str, str], *names: str) -> str:
 def _whole(headers: dict[str, str], name: str, *, least: int) -> int:
     text = headers.get(name)
     return 0 if text is None else _number(name, text, least=least)
+
+
+def _seconds(headers: dict[str, str], name: str) -> float:
+    """Return a number of seconds, which may have decimals; -1 if the header is not there."""
+    text = headers.get(name)
+    if text is None:
+        return -1.0
+    digits = text.strip().replace(".", "", 1)
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > DIGITS_MAX:
+        raise ProtocolError(f"{name}:{text[:32]} is not a number of seconds")
+    return float(text)
 
 
 def _number(name: str, text: str, *, least: int) -> int:

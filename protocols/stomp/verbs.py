@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final
 from covey import __version__
 from covey.core.errors import ProtocolError, RefusedError
 from covey.core.host.subscription import Subscription
+from covey.core.jobs.job import Job
 from covey.core.management.admin import Admin
 from covey.core.model.consumer import Consumer, Window
 from covey.core.naming.destination import Destination, Kind
-from covey.core.queue import policy as commands
+from covey.core.queue.purge import Purge
 from covey.core.queue.queue import Queue
 from covey.core.security.users import Identity, Verb, authorise
 from covey.protocols.stomp import ack as acks
@@ -154,12 +155,25 @@ def on_subscribe(session: StompSession, frame: Frame, headers: Headers) -> None:
         raise RefusedError("a topic keeps nothing that could be browsed", "invalid")
     reads_many = not (is_one or asked.durable_name)
     subscription = _make_subscription(session, asked, reads_many=reads_many)
-    engine.broker.subscribe(core, subscription, places, engine.now, is_browser=asked.is_browser)
-    for consumer in subscription.consumers:
-        if asked.trim_to and isinstance(consumer.queue, Queue):
-            commands.trim(consumer.queue, asked.trim_to, engine.now)
-    _receipt_after(session, headers)
-    session.when_safe(_opener(session, subscription, asked))
+    job: Job = engine.broker.subscribe(
+        core,
+        subscription,
+        places,
+        engine.now,
+        is_browser=asked.is_browser,
+        is_waited_for=True,
+    )
+    open_window = _opener(session, subscription, asked)
+
+    def answer() -> None:
+        _receipt_after(session, headers)
+        session.when_safe(open_window)
+
+    source = subscription.consumers[0].queue if asked.trim_to else None
+    if isinstance(source, Queue):
+        job = Purge(source, asked.trim_to, core)
+        engine.broker.jobs.begin(job, is_waited_for=True)
+    job.then(answer)
 
 
 def _opener(
@@ -220,16 +234,25 @@ def on_unsubscribe(session: StompSession, frame: Frame, headers: Headers) -> Non
     core = session.core
     name = headers.get("id") or headers.get("destination", "")
     durable_name = read_durable_name(headers, name, core.client_id)
+
+    def finish() -> None:
+        if durable_name:
+            durable = session.names.syntax.durable(durable_name)
+            admin = Admin(engine.broker, core.host, core.identity, core.protocol, core)
+            admin.delete_durable(durable.name)
+        _receipt_after(session, headers)
+
     if name in core.subscriptions:
-        engine.broker.unsubscribe(core, name, engine.now)
-        session.holding.forget(name)
+        after = session.holding.forgetting(name)
+        leave = engine.broker.unsubscribe(core, name, engine.now, is_waited_for=True, after=after)
+        if leave.is_over:
+            finish()
+        else:
+            leave.then(engine.guarded(finish))
     elif not durable_name:
         raise RefusedError(f"there is no subscription {name}", "not-found")
-    if durable_name:
-        durable = session.names.syntax.durable(durable_name)
-        admin = Admin(engine.broker, core.host, core.identity, core.protocol)
-        admin.delete_durable(durable.name)
-    _receipt_after(session, headers)
+    else:
+        finish()
 
 
 def on_begin(session: StompSession, frame: Frame, headers: Headers) -> None:
@@ -256,9 +279,9 @@ def on_abort(session: StompSession, frame: Frame, headers: Headers) -> None:
     """Undo a transaction."""
     name = headers["transaction"]
     engine = session.engine
-    engine.broker.transactions.abort(session.core, name, engine.now)
+    job = engine.broker.transactions.abort(session.core, name, engine.now)
     session.holding.aborted(name)
-    _receipt_after(session, headers)
+    job.then(lambda: _receipt_after(session, headers))
 
 
 def on_disconnect(session: StompSession, frame: Frame, headers: Headers) -> None:

@@ -19,6 +19,7 @@ from covey.config.settings import ConnectorSettings
 from covey.protocols.connection import CLOSE_GRACE_S, DISCARD_MAX
 from covey.protocols.engine import Peer
 from covey.protocols.listener import Listener
+from covey.protocols.read_buffers import ReadBuffers
 from covey.protocols.roster import Strangers
 from tests.protocols.support import SilentEngine
 from tests.protocols.test_tls_context import Authority, shake
@@ -56,7 +57,9 @@ class Run:
         async def play() -> None:
             log = structlog.get_logger()
             strangers = Strangers(10)
-            listener = Listener(connector, make, log, read_size=READ_SIZE, strangers=strangers)
+            listener = Listener(
+                connector, make, log, buffers=ReadBuffers(READ_SIZE), strangers=strangers
+            )
             bound = await listener.bind()
             with anyio.fail_after(TIMEOUT_S):
                 async with anyio.create_task_group() as tasks:

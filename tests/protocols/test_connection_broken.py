@@ -7,24 +7,32 @@ what nobody foresaw. Engines that are broken themselves show that the shell hold
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, NoReturn
 
 import anyio
+import pytest
 import structlog
 from anyio.abc import ByteStream
 from structlog.testing import capture_logs
 
 from covey.config.settings import ConnectorSettings, Settings
 from covey.core.broker.broker import Broker
-from covey.core.model.message import Message
+from covey.core.broker.directory import Directory
+from covey.core.model.message import Message, Neutral
 from covey.core.security.throttle import Throttle
+from covey.core.security.users import Identity
+from covey.core.session import Session
 from covey.core.storage.memory import MemoryStore
 from covey.protocols.amqp.codec import decoder
 from covey.protocols.engine import MakeEngine, Peer
 from covey.protocols.listener import Listener
+from covey.protocols.read_buffers import ReadBuffers
 from covey.protocols.registry import engine_maker
 from covey.protocols.roster import Strangers
+from tests.core.support import depth
+from tests.doubles import Letter
 from tests.e2e.amqp_bytes import (
     AMQP_HEADER,
     CLOSE,
@@ -33,6 +41,7 @@ from tests.e2e.amqp_bytes import (
     SASL_OUTCOME,
     attaching,
     beginning,
+    granting,
     opening,
     sasl_init,
     transferring,
@@ -64,7 +73,19 @@ class BrokenThrottle(Throttle):
         raise ZeroDivisionError("broken on purpose")
 
 
-def serve(protocol: str, make: MakeEngine, scenario: Scenario) -> list[str]:
+class BrokenSessions(dict[int, Session]):
+    """Raises when it is counted."""
+
+    def values(self) -> NoReturn:
+        raise ZeroDivisionError("broken on purpose")
+
+
+def serve(
+    protocol: str,
+    make: MakeEngine,
+    scenario: Scenario,
+    listeners: list[Listener] | None = None,
+) -> list[str]:
     """Play a scenario with the port's number; return what was logged meanwhile."""
     connector = ConnectorSettings.model_validate(
         {"id": "test", "protocol": protocol, "bind": "127.0.0.1:0"}
@@ -73,7 +94,11 @@ def serve(protocol: str, make: MakeEngine, scenario: Scenario) -> list[str]:
     async def play() -> None:
         log = structlog.get_logger()
         strangers = Strangers(10)
-        listener = Listener(connector, make, log, read_size=READ_SIZE, strangers=strangers)
+        listener = Listener(
+            connector, make, log, buffers=ReadBuffers(READ_SIZE), strangers=strangers
+        )
+        if listeners is not None:
+            listeners.append(listener)
         bound = await listener.bind()
         with anyio.fail_after(TIMEOUT_S):
             async with anyio.create_task_group() as tasks:
@@ -91,7 +116,8 @@ def serve_broken(broker: Broker, protocol: str, scenario: Scenario) -> list[str]
     connector = ConnectorSettings.model_validate(
         {"id": "test", "protocol": protocol, "bind": "127.0.0.1:0"}
     )
-    return serve(protocol, engine_maker(broker, connector, structlog.get_logger()), scenario)
+    make_engine = engine_maker(Directory.of(broker), connector, structlog.get_logger())
+    return serve(protocol, make_engine, scenario)
 
 
 async def to_the_end(stream: ByteStream) -> bytes:
@@ -172,7 +198,7 @@ def test_an_amqp_peer_gets_a_close_that_blames_the_broker() -> None:
 
 def test_a_failure_before_the_peers_open_is_told_as_well() -> None:
     broker = Broker(Settings())
-    broker.hosts.clear()  # so that it cannot say whose the peer is
+    broker.shared.sessions = BrokenSessions()
 
     async def scenario(port: int) -> None:
         async with await anyio.connect_tcp("127.0.0.1", port) as peer:
@@ -197,6 +223,77 @@ def test_a_login_at_which_the_broker_fails_is_answered() -> None:
 
     serve_broken(broker, "amqp", scenario)
     assert broker.internal_errors == 1
+
+
+class Poison(Letter):
+    """A message that cannot be written, in any protocol's words."""
+
+    def neutral(self) -> Neutral:
+        raise ZeroDivisionError("broken on purpose")
+
+
+def poison(broker: Broker) -> None:
+    """Put such a message where the next turn, whoever's it is, will deliver it."""
+    queue = broker.host.queue("q")
+    queue.enqueue(Poison())
+    broker.turns.mark(queue)
+
+
+async def attached(port: int) -> ByteStream:
+    """Return an AMQP peer that reads the queue."""
+    peer = await anyio.connect_tcp("127.0.0.1", port)
+    await peer.send(SASL_HEADER + PLAIN_LOGIN)
+    await until(peer, b"\x00\x53\x44")
+    await peer.send(AMQP_HEADER + opening() + beginning())
+    await peer.send(attaching("out", 0, "q", sends=False) + granting(0))
+    await until(peer, b"out")
+    return peer
+
+
+async def subscribed(port: int) -> ByteStream:
+    """Return a STOMP peer that reads the queue."""
+    peer = await anyio.connect_tcp("127.0.0.1", port)
+    await peer.send(LOGIN + b"SUBSCRIBE\nid:1\ndestination:/queue/q\nack:client\nreceipt:r\n\n\0")
+    await until(peer, b"RECEIPT")
+    return peer
+
+
+@pytest.mark.parametrize("protocol", ["stomp", "amqp"])
+def test_what_fails_in_anothers_turn_is_blamed_on_whose_it_is(protocol: str) -> None:
+    broker = Broker(Settings())
+
+    async def scenario(port: int) -> None:
+        reader = await (subscribed if protocol == "stomp" else attached)(port)
+        other = broker.open(broker.host, Identity("admin"), 0.0)
+        poison(broker)
+        broker.run(time.monotonic(), other)  # another's turn, in which nothing is raised
+        assert FAILED in await to_the_end(reader)
+        assert list(broker.sessions.values()) == [other]
+        assert depth(broker.host.queues["q"]) == 1
+        await reader.aclose()
+
+    events = serve_broken(broker, protocol, scenario)
+    assert events.count("connection_failed") == broker.internal_errors == 1
+
+
+def test_a_farewell_that_fails_holds_up_nobody_elses() -> None:
+    broken, other = BrokenEngine("shut_down"), SilentEngine()
+    waiting: list[SilentEngine] = [broken, other]
+
+    async def scenario(port: int) -> None:
+        async with (
+            await anyio.connect_tcp("127.0.0.1", port) as first,
+            await anyio.connect_tcp("127.0.0.1", port) as second,
+        ):
+            await anyio.wait_all_tasks_blocked()
+            for listener in listeners:
+                listener.shut_down("the end")
+            assert await to_the_end(first) != b""
+            assert await to_the_end(second) == b"the end"
+
+    listeners: list[Listener] = []
+    events = serve("stomp", lambda peer, now: waiting.pop(0), scenario, listeners)
+    assert events.count("connection_failed") == broken.failures == 2
 
 
 class BrokenEngine(SilentEngine):

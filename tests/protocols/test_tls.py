@@ -11,6 +11,7 @@ import pytest
 import structlog
 
 from covey.protocols.connection import Connection
+from covey.protocols.read_buffers import ReadBuffers
 from covey.protocols.tls import WRITE_SIZE, Secured, make_context
 from tests.protocols.support import SilentEngine
 from tests.protocols.test_tls_context import NAME, Authority
@@ -75,7 +76,7 @@ class Ends:
         self.connection = Connection(
             self.engine,
             structlog.get_logger(),
-            buffer=self.buffer,
+            buffers=ReadBuffers(READ_SIZE),
             write_timeout_s=60.0,
             ended=lambda _: None,
         )

@@ -20,6 +20,7 @@ from structlog.testing import capture_logs
 from covey.config.settings import ConnectorSettings, TlsSettings
 from covey.protocols.engine import Peer
 from covey.protocols.listener import Listener
+from covey.protocols.read_buffers import ReadBuffers
 from covey.protocols.roster import Strangers
 from covey.protocols.tls import certificate_name, make_context
 from tests.protocols.support import SilentEngine
@@ -78,7 +79,7 @@ def serve(
     async def main() -> None:
         log = structlog.get_logger()
         strangers = Strangers(strangers_max)
-        listener = Listener(connector, make, log, read_size=16384, strangers=strangers)
+        listener = Listener(connector, make, log, buffers=ReadBuffers(16384), strangers=strangers)
         bound = await listener.bind()
         with anyio.fail_after(TIMEOUT_S):
             async with anyio.create_task_group() as tasks:

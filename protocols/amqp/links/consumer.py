@@ -99,14 +99,17 @@ class AmqpConsumer(Consumer):
 
     def deliver(self, entry: Entry) -> None:
         """Encode the message into the link's outbox."""
-        message = entry.message
-        if self.is_usual and not entry.deliveries and entry.marks < FIRST:
-            payload = message.passed_on() if isinstance(message, AmqpMessage) else b""
-            if payload:
-                self.link.put(payload, entry)
-                return
-        # A browser holds nothing: the entry may be somebody else's.
-        self.link.put(self._rendered(entry), None if self.is_browser else entry)
+        try:
+            message = entry.message
+            if self.is_usual and not entry.deliveries and entry.marks < FIRST:
+                payload = message.passed_on() if isinstance(message, AmqpMessage) else b""
+                if payload:
+                    self.link.put(payload, entry)
+                    return
+            # A browser holds nothing: the entry may be somebody else's.
+            self.link.put(self._rendered(entry), None if self.is_browser else entry)
+        except Exception as error:  # whose turn it is has nothing to do with it
+            self.engine.failed(error)
 
     def _rendered(self, entry: Entry) -> bytes:
         return render(
@@ -118,6 +121,10 @@ class AmqpConsumer(Consumer):
             names_user=self.names_user,
             seq=entry.seq if self.is_browser else 0,
         )
+
+    def ran_out(self, entries: list[Entry]) -> None:
+        """Settle the deliveries with the peer: they are released."""
+        self.link.run_out(self, entries)
 
     def drained(self) -> None:
         """Pass on that nothing more will come."""

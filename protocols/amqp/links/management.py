@@ -21,9 +21,11 @@ Answers go to any address, such as a dynamic node's. A client may also have a re
 | GET-TYPES, -ATTRIBUTES, -OPERATIONS,  | optionally `entityType`                               |
 | GET-ANNOTATIONS                       |                                                       |
 | GET-MGMT-NODES                        |                                                       |
-| CREATE, READ, UPDATE, DELETE          | type and name; body: attributes, or `arguments`       |
+| CREATE, READ, UPDATE, DELETE          | type and name; body: attributes, or `arguments`. To   |
+|                                       | delete a job stops it                                 |
 | PURGE, REBALANCE                      | a queue by name                                       |
-| CLOSE-GROUP, PARK, UNPARK             | a queue by name, and `group`                          |
+| CLOSE-GROUP, PARK, UNPARK             | a queue by name, and `group`; of PARK a `reason`      |
+| MOVE-GROUP, RETRY and others          | see `management_transfers`                            |
 | RETIRE                                | a consumer by name (`queue/number`)                   |
 | TRACE                                 | a queue by name, and `after`: the last event known    |
 """
@@ -32,15 +34,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from covey.core.errors import BrokerError, RefusedError
+from covey.core.jobs.job import Job
 from covey.core.management.admin import Admin
 from covey.core.management.describe import Attributes, Plain
 from covey.core.naming.destination import Destination
 from covey.core.session import Session
 from covey.protocols.amqp.codec.checker import VALUES_MAX
 from covey.protocols.amqp.links.management_request import Body, Request, encode_answer
+from covey.protocols.amqp.links.management_transfers import OPERATIONS as TRANSFERS
 from covey.protocols.amqp.links.management_types import (
     SELF,
     SELF_NAME,
@@ -83,17 +88,32 @@ ANSWER_VALUES_MAX: Final = VALUES_MAX - 1000
 ENTITY_OPERATIONS: Final[dict[str, tuple[str, ...]]] = {
     "broker": ("READ",),
     "queue": ("CREATE", "READ", "UPDATE", "DELETE", "PURGE", "REBALANCE", "CLOSE-GROUP", "PARK",
-              "UNPARK", "TRACE"),
+              "UNPARK", "TRACE", *TRANSFERS),
     "topic": ("CREATE", "READ", "DELETE"),
     "subscription": ("READ", "DELETE"),
     "group": ("READ",),
     "connection": ("READ", "DELETE"),
     "consumer": ("READ", "RETIRE"),
+    "job": ("READ", "DELETE"),
+    "user": ("CREATE", "READ", "UPDATE", "DELETE"),
+    "permission": ("CREATE", "READ", "UPDATE", "DELETE"),
+    "policy": ("CREATE", "READ", "UPDATE", "DELETE"),
     SELF_TYPE: ("READ", "QUERY", "GET-TYPES", "GET-ATTRIBUTES", "GET-OPERATIONS", "GET-ANNOTATIONS",
                 "GET-MGMT-NODES"),
 }  # fmt: skip
 
 TOPIC_ARGUMENTS: Final = frozenset(("durable",))  # which qpid-config says; it means nothing
+
+
+Result = tuple[int, Body]
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """The result of a job, to be had when it is over."""
+
+    job: Job
+    result: Callable[[], Result]
 
 
 class Management:
@@ -102,7 +122,7 @@ class Management:
     def __init__(self, admin: Admin) -> None:
         self.admin = admin
         self.values_max = ANSWER_VALUES_MAX
-        self.operations: dict[str, Callable[[Request, float], tuple[int, Body]]] = {
+        self.operations: dict[str, Callable[[Request, float], Result | Later]] = {
             "QUERY": self.on_query,
             "GET-TYPES": self.on_get_types,
             "GET-ATTRIBUTES": self.on_get_attributes,
@@ -120,22 +140,28 @@ class Management:
             "UNPARK": self.on_park,
             "RETIRE": self.on_retire,
             "TRACE": self.on_trace,
+            **dict.fromkeys(TRANSFERS, self.on_transfer),
         }
 
-    def answer(self, request: Request, now: float) -> bytes:
-        """Do it, and return the encoded answer, whatever came of it."""
+    def answer(self, request: Request, now: float, tell: Callable[[bytes], None]) -> None:
+        """Do it, and tell the encoded answer, whatever came of it, when it is done."""
         body: Body
         try:
             handler = self.operations.get(request.operation)
             if handler is None:
                 raise RefusedError(f"unknown operation {request.operation[:64]}", "not-implemented")
-            status, body = handler(request, now)
+            found = handler(request, now)
+            if isinstance(found, Later):
+                message, result = request.message, found.result
+                found.job.then(lambda: tell(_encoded(message, result)))
+                return
+            status, body = found
             text = ""
         except BrokerError as error:
             status, body, text = STATUS.get(error.code, STATUS_FAILED), {}, error.text
-        return encode_answer(request.message, status, text, body)
+        tell(encode_answer(request.message, status, text, body))
 
-    def on_query(self, request: Request, now: float) -> tuple[int, Body]:
+    def on_query(self, request: Request, now: float) -> Result:
         """Show a table of everything, or of everything of one type."""
         request.check_map()
         types = _asked(request, "invalid")
@@ -172,6 +198,7 @@ class Management:
                     left,
                     queue=str(request.option("queue") or ""),
                     waiting=request.option("waiting") is True,
+                    parked=request.option("parked") is True,
                 )
                 rows = [entity(type_name, each) for each in described]
             found += rows
@@ -179,27 +206,27 @@ class Management:
             total += count
         return found, total
 
-    def on_get_types(self, request: Request, now: float) -> tuple[int, Body]:
+    def on_get_types(self, request: Request, now: float) -> Result:
         """Show the types there are; none extends another."""
         return 200, {full_name(name): [] for name in _asked(request)}
 
-    def on_get_attributes(self, request: Request, now: float) -> tuple[int, Body]:
+    def on_get_attributes(self, request: Request, now: float) -> Result:
         """Show the attributes of each type."""
         return 200, {full_name(name): attributes_of(name) for name in _asked(request)}
 
-    def on_get_operations(self, request: Request, now: float) -> tuple[int, Body]:
+    def on_get_operations(self, request: Request, now: float) -> Result:
         """Show what can be done with each type."""
         return 200, {full_name(name): list(ENTITY_OPERATIONS[name]) for name in _asked(request)}
 
-    def on_get_annotations(self, request: Request, now: float) -> tuple[int, Body]:
+    def on_get_annotations(self, request: Request, now: float) -> Result:
         """Show the annotations of each type: there are none."""
         return 200, {full_name(name): [] for name in _asked(request)}
 
-    def on_get_mgmt_nodes(self, request: Request, now: float) -> tuple[int, Body]:
+    def on_get_mgmt_nodes(self, request: Request, now: float) -> Result:
         """Show the other management nodes that are known: there are none."""
         return 200, []
 
-    def on_create(self, request: Request, now: float) -> tuple[int, Body]:
+    def on_create(self, request: Request, now: float) -> Result:
         """Make a queue or a topic."""
         request.name = request.name or str(request.body.get("name") or "")
         type_name, name = _named(request)
@@ -209,19 +236,19 @@ class Management:
             raise RefusedError(f"a topic has no {min(unknown)}", "invalid")
         return 201, entity(type_name, self.admin.create(type_name, name, arguments, now))
 
-    def on_read(self, request: Request, now: float) -> tuple[int, Body]:
+    def on_read(self, request: Request, now: float) -> Result:
         """Show one thing."""
         if request.type_name == SELF_TYPE and request.name in (SELF_NAME, ""):
             return 200, SELF
         type_name, name = _named(request)
         return 200, entity(type_name, self.admin.read(type_name, name, now))
 
-    def on_update(self, request: Request, now: float) -> tuple[int, Body]:
+    def on_update(self, request: Request, now: float) -> Result:
         """Change a queue."""
         type_name, name = _named(request)
         return 200, entity(type_name, self.admin.update(type_name, name, request.arguments(), now))
 
-    def on_delete(self, request: Request, now: float) -> tuple[int, Body]:
+    def on_delete(self, request: Request, now: float) -> Result:
         """Remove a thing; `if_empty` and `if_unused` make it careful."""
         type_name, name = _named(request)
         self.admin.delete(
@@ -233,27 +260,36 @@ class Management:
         )
         return 204, {}
 
-    def on_purge(self, request: Request, now: float) -> tuple[int, Body]:
-        """Empty a queue."""
-        return 200, {"purged": self.admin.purge(request.the_name(), now)}
+    def on_purge(self, request: Request, now: float) -> Result | Later:
+        """Empty a queue; answered when that is done."""
+        purge = self.admin.purge(request.the_name(), now)
+        return Later(purge, lambda: (200, {"purged": purge.count}))
 
-    def on_rebalance(self, request: Request, now: float) -> tuple[int, Body]:
-        """Share out a queue's groups anew."""
-        self.admin.rebalance(request.the_name(), now)
-        return 200, {}
+    def on_rebalance(self, request: Request, now: float) -> Result:
+        """Share out a queue's groups anew, or tell what would move."""
+        if request.option("dry_run") is not True:
+            return 200, {"moved": self.admin.rebalance(request.the_name(), now)}
+        steps = self.admin.rebalance_plan(request.the_name())
+        shown: list[Plain] = list(steps[:ROWS_MAX])
+        return 200, {"moved": 0, "would_move": len(steps), "steps": shown}
 
-    def on_close_group(self, request: Request, now: float) -> tuple[int, Body]:
+    def on_close_group(self, request: Request, now: float) -> Result:
         """Take a group from its owner."""
         closed = self.admin.close_group(request.the_name(), str(request.option("group") or ""), now)
         return 200, {"closed": closed}
 
-    def on_park(self, request: Request, now: float) -> tuple[int, Body]:
+    def on_park(self, request: Request, now: float) -> Result:
         """Stop a group, or let it go on."""
         parked = request.operation == "PARK"
-        self.admin.park(request.the_name(), str(request.option("group") or ""), now, parked=parked)
+        group, reason = str(request.option("group") or ""), str(request.option("reason") or "")
+        self.admin.park(request.the_name(), group, now, parked=parked, reason=reason)
         return 200, {"parked": parked}
 
-    def on_retire(self, request: Request, now: float) -> tuple[int, Body]:
+    def on_transfer(self, request: Request, now: float) -> Result | Later:
+        """Take a group, messages or dead letters in hand."""
+        return Later(*TRANSFERS[request.operation](self.admin, request, now))
+
+    def on_retire(self, request: Request, now: float) -> Result:
         """Give a consumer no new groups."""
         queue, _, number = request.the_name().rpartition("/")
         if not number.isdigit():
@@ -261,7 +297,7 @@ class Management:
         self.admin.retire(queue, int(number), now)
         return 200, {}
 
-    def on_trace(self, request: Request, now: float) -> tuple[int, Body]:
+    def on_trace(self, request: Request, now: float) -> Result:
         """Tell what has happened on a queue since the last event known."""
         return 200, self.admin.trace(request.the_name(), request.number("after", 0), now)
 
@@ -279,11 +315,24 @@ class RequestLink(IncomingLink):
 def serve(engine: AmqpEngine, message: AmqpMessage) -> None:
     """Do what a request says and send the answer to where it asks, when it is safe."""
     assert engine.session is not None
-    payload = engine.management.answer(Request(message), engine.now)
+    session = engine.session
     reply_to = message.lookup("amqp.reply_to")
-    if isinstance(reply_to, str) and reply_to:
-        answer = AmqpMessage.decode(payload, engine.wall_ms)
-        _reply_when_safe(engine, engine.session, engine.nodes.replies(reply_to), answer)
+    has_reply = isinstance(reply_to, str) and bool(reply_to)
+    place = engine.nodes.replies(str(reply_to)) if has_reply else ()
+
+    def tell(payload: bytes) -> None:
+        if place:
+            _reply_when_safe(engine, session, place, AmqpMessage.decode(payload, engine.wall_ms))
+
+    engine.management.answer(Request(message), engine.now, tell)
+
+
+def _encoded(message: AmqpMessage, result: Callable[[], Result]) -> bytes:
+    try:
+        status, body = result()
+    except BrokerError as error:
+        return encode_answer(message, STATUS.get(error.code, STATUS_FAILED), error.text, {})
+    return encode_answer(message, status, "", body)
 
 
 def _reply_when_safe(

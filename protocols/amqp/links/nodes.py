@@ -46,7 +46,7 @@ class Nodes:
         self.auto_create = limits.auto_create
         self.broker_id = limits.id
         session = self.session
-        self.admin = Admin(engine.broker, session.host, session.identity, session.protocol)
+        self.admin = Admin(engine.broker, session.host, session.identity, session.protocol, session)
         self.queue_syntax = _syntax(limits, Kind.QUEUE)
         self.topic_syntax = _syntax(limits, Kind.TOPIC)
         self.dynamic_number = 0

@@ -9,6 +9,11 @@ A delivery's entry is kept under its number until the peer has settled it. A mes
 the outbox when the link ends, or when the peer takes its credit back. The peer has never seen it,
 so it goes back uncounted. A message that was sent counts as a try only if the connection was lost.
 
+A peer may hold a delivery for longer than its deadline. The broker then settles the delivery as
+released, and the peer gets nothing more until it settles something. What it says of the delivery
+later is late. Most clients say nothing of a delivery that is settled. So if a peer holds nothing
+else, new credit from it counts as well.
+
 A peer may ask for a drain (`Drain`): the credit of its link is to be used up now, or given back.
 Every queue that the link reads is asked to deliver what it has. A topic keeps nothing back, so it
 is not asked. In the end all have said that nothing more will come, and what waited for the peer has
@@ -21,7 +26,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from covey.core.errors import BrokerError, RefusedError
 from covey.core.host.subscription import settle
@@ -39,12 +44,22 @@ from covey.protocols.amqp.codec.performatives import (
     later_by,
     transfer_start,
 )
-from covey.protocols.amqp.outcomes import OUTCOMES, TRANSACTIONAL, State, outcome_of, plain
+from covey.protocols.amqp.outcomes import (
+    OUTCOMES,
+    RELEASED,
+    TRANSACTIONAL,
+    State,
+    outcome_of,
+    plain,
+)
 from covey.protocols.amqp.proton_wire import Pointer
 
 if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
     from covey.protocols.amqp.session import Channel
+
+
+LATE_MAX: Final = 1000  # deliveries of one link that ran out, and that are remembered
 
 
 class Drain:
@@ -122,6 +137,7 @@ class OutgoingLink:
         self.window = Window(0)
         self.outbox: deque[tuple[bytes, Entry | None]] = deque()
         self.unsettled: dict[int, Entry | None] = {}
+        self.late: dict[int, tuple[Consumer, int]] = {}  # ran out: whose, and which message
         # Neither wraps around but on the wire, so that any credit is a plain difference.
         self.delivery_count = 0
         self.delivery_limit = 0  # how far the credit reaches
@@ -224,6 +240,7 @@ class OutgoingLink:
         """Hear of the peer's credit: more, less, or to be used up now."""
         window = self.window
         on_the_way = later_by(self.delivery_count & MASK, delivery_count)
+        before = self.delivery_limit
         self.delivery_limit = self.delivery_count - on_the_way + credit
         free = self.delivery_limit - self.delivery_count - len(self.outbox) + (self.offset > 0)
         if free > window.count:
@@ -231,6 +248,8 @@ class OutgoingLink:
         else:
             window.count = free
             self._give_back(-free)
+        if self.delivery_limit > before:
+            self._hear_of_credit()
         if is_draining:
             self.drain.ask()
         else:
@@ -238,7 +257,10 @@ class OutgoingLink:
 
     def decided(self, number: int, state: State, *, is_settled: bool) -> None:
         """Hear what became of a delivery that was not simply accepted."""
-        if state.code == TRANSACTIONAL:
+        if number in self.late:
+            self.forget(number)
+            self.heard_late(number)
+        elif state.code == TRANSACTIONAL:
             self.engine.coordinator.settle(self, number, state, is_settled=is_settled)
         elif is_settled:
             entry = self.forget(number)
@@ -250,6 +272,39 @@ class OutgoingLink:
             self.settle_entry(entry, *outcome_of(state))
             answer = plain(state.code)
             self.engine.broker.promises.after(self.session, lambda: self.finish(number, answer))
+
+    def run_out(self, consumer: Consumer, entries: list[Entry]) -> None:
+        """Settle as released what the peer has held for too long; what it never saw is not sent."""
+        taken = set(entries)
+        first = self.outbox[0] if self.offset else None  # a part of it has been sent
+        kept = deque([each for each in self.outbox if each is first or each[1] not in taken])
+        self.window.count += len(self.outbox) - len(kept)
+        for payload, entry in self.outbox:
+            if entry in taken and (first is None or entry is not first[1]):
+                self.backpressure.outbox_size -= len(payload)
+        self.outbox = kept
+        for number, held in list(self.unsettled.items()):
+            if held is not None and held in taken:
+                self.unsettled[number] = None
+                self.late[number] = (consumer, held.seq)
+                self.channel.releases.add(number, plain(RELEASED), True)
+        self.channel.touch()
+        while len(self.late) > LATE_MAX:
+            oldest = next(iter(self.late))
+            del self.late[oldest]
+            self.forget(oldest)
+
+    def heard_late(self, number: int) -> None:
+        """Hear that the peer says something of a delivery that has run out."""
+        late = self.late.pop(number, None)
+        if late is not None and late[0].queue is not None:
+            late[0].queue.heard_late(late[0], late[1], self.engine.now)
+
+    def _hear_of_credit(self) -> None:
+        """Take new credit for a sign of life, from a peer that has nothing it could settle."""
+        for consumer in self.window.consumers:
+            if consumer.is_overdue and not consumer.unsettled and consumer.queue is not None:
+                consumer.queue.heard(consumer, self.engine.now)
 
     def settle_entry(self, entry: Entry | None, outcome: Outcome, reason: str = "") -> None:
         """Settle with the core what this link still holds."""

@@ -85,6 +85,7 @@ def _read(
         consumer = AmqpConsumer(link, selector=selector, is_browser=requested.is_browser)
         consumer.is_no_local = requested.is_no_local
         consumer.priority = requested.priority
+        consumer.deadline_asked = requested.deadline_s
         return consumer
 
     link.is_browser = requested.is_browser

@@ -31,6 +31,8 @@ LIFETIME_POLICIES: Final = frozenset(
 )
 REJECTED: Final = "amqp:rejected:list"
 PRIORITY_PROPERTY: Final = "priority"
+DEADLINE_PROPERTY: Final = "covey-deadline"  # seconds
+DEADLINE_LIMIT: Final = 1e9  # also of what is no number
 PRIORITY_LIMIT: Final = 1000  # either way; a consumer's priority is small in every broker
 
 
@@ -46,6 +48,7 @@ class RequestedTerminus:
     selector: str = ""
     is_no_local: bool = False
     priority: int = 0
+    deadline_s: float = -1.0  # how long a message may be held; below 0: as the queue says
     target: str = ""  # what the peer calls its own end
     filters: dict[str, Described] = field(default_factory=dict)  # those that are honoured
 
@@ -95,6 +98,7 @@ def read_source(link: Link) -> RequestedTerminus:
         is_browser=terminus.distribution_mode == Terminus.DIST_MODE_COPY,
         is_durable=terminus.durability != Terminus.NONDURABLE,
         priority=_priority(link.remote_properties),
+        deadline_s=_deadline(link.name, link.remote_properties),
         target=link.remote_target.address or "",
     )
     _read_filters(requested, _object(terminus.filter))
@@ -151,6 +155,16 @@ def _priority(properties: object) -> int:
     if not isinstance(value, int) or abs(value) > PRIORITY_LIMIT:
         return 0
     return int(value)
+
+
+def _deadline(name: str, properties: object) -> float:
+    value = properties.get(DEADLINE_PROPERTY) if isinstance(properties, dict) else None
+    if value is None:
+        return -1.0
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < DEADLINE_LIMIT:
+        raise RefusedError(f"link {name}: {DEADLINE_PROPERTY} is no number of seconds", "invalid")
+    return float(value)
 
 
 def _symbols(data: Data) -> frozenset[str]:

@@ -122,7 +122,8 @@ class Coordinator:
             if known != plain(outcome.code):
                 opened.spoil(f"link {link.name}: two outcomes of delivery {delivery}")
         elif entry is not None and link.holds(entry):
-            transaction.settle(entry, *outcome_of(outcome))
+            decided, reason = outcome_of(outcome)
+            transaction.settle(entry, decided, self.engine.now, reason)
         elif entry is not None or not link.is_browser:
             opened.spoil(f"link {link.name}: delivery {delivery} is not there to be settled")
             return False

@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final
 
+from covey.config.settings import AmqpSettings
 from covey.core.errors import BrokerError
 from covey.core.security.users import Identity, Users
 from covey.protocols.amqp.codec import encoder
@@ -231,6 +232,26 @@ class SaslServer:
         if state is SaslState.DONE:
             self.leftover = self._buffer
         self._buffer = b""
+
+
+def make_sasl(
+    users: Users,
+    settings: AmqpSettings,
+    *,
+    is_loopback: bool,
+    certificate_name: str | None,
+    remote: str,
+) -> SaslServer:
+    """Return the login that a port's settings ask for."""
+    return SaslServer(
+        users,
+        settings.sasl_mechanisms,
+        allow_anonymous=settings.allow_anonymous,
+        is_loopback=is_loopback,
+        frame_max=settings.login_frame_max,
+        certificate_name=certificate_name,
+        remote=remote,
+    )
 
 
 def _unwanted(first: bytes) -> str:

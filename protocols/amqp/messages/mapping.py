@@ -14,6 +14,7 @@
 | properties              | application-properties                         | plain values only   |
 | body                    | data, sequence or value                        | see `bodies`        |
 | dead_reason             | annotation x-opt-dead-letter-reason            | of dead letters     |
+| dead_origin             | x-opt-dead-letter-queue, -group, -seq, ...     | of dead letters     |
 
 Nothing here fails: what comes in was scanned, and what goes out meets nobody who could be told.
 What the neutral message leaves empty is left out. Application properties that name the group are
@@ -49,12 +50,16 @@ from covey.protocols.amqp.messages.sections import (
 )
 from covey.protocols.amqp.messages.splice import (
     DEAD_ANNOTATION,
+    DEAD_ANNOTATIONS,
+    DEAD_PREFIX,
     FIRST_ANNOTATION_PAIR,
     FIRST_PROPERTY,
     FIRST_PROPERTY_PAIR,
+    ORIGIN_FIELDS,
     dead_pair,
     header_section,
     new_annotations,
+    origin_pairs,
     remaining_ms,
     seq_pair,
 )
@@ -67,6 +72,7 @@ GROUP_PROPERTIES: Final = (*DEFAULT_HEADERS, SEQUENCE_PROPERTY)
 
 # Said by other fields of the neutral form, or by the broker alone.
 _DEAD_NAME: Final = DEAD_ANNOTATION.encode()
+_DEATH_NAMES: Final = frozenset([name.encode() for name in DEAD_ANNOTATIONS])
 _NOT_PROPERTIES: Final = frozenset((*GROUP_PROPERTIES, FIRST_PROPERTY))
 
 
@@ -84,7 +90,7 @@ def read_neutral(data: bytes, sections: Sections) -> Neutral:
     neutral.user_id = user_field(data, properties)
     created = field(data, properties, CREATION_TIME)
     neutral.created_ms = created if isinstance(created, int) else 0
-    neutral.dead_reason = _dead_reason(data, sections)
+    _read_death(data, sections, neutral)
     for name, value in plain_properties(data, sections).items():
         if name not in _NOT_PROPERTIES and not isinstance(value, bytes):
             neutral.properties[name] = value
@@ -92,12 +98,15 @@ def read_neutral(data: bytes, sections: Sections) -> Neutral:
     return neutral
 
 
-def _dead_reason(data: bytes, sections: Sections) -> str:
+def _read_death(data: bytes, sections: Sections, neutral: Neutral) -> None:
     at = sections.message_annotations
     if not at or data.find(_DEAD_NAME, at, sections.bare_start) < 0:
-        return ""
-    reason = pick(data, at, frozenset((_DEAD_NAME,))).get(DEAD_ANNOTATION)
-    return reason if isinstance(reason, str) else ""
+        return
+    found = pick(data, at, _DEATH_NAMES)
+    reason = found.get(DEAD_ANNOTATION)
+    neutral.dead_reason = reason if isinstance(reason, str) else ""
+    told = {name: found.get(DEAD_PREFIX + name) for name in ORIGIN_FIELDS}
+    neutral.dead_origin = {name: str(value) for name, value in told.items() if value is not None}
 
 
 def field(data: bytes, offsets: list[int], place: int) -> object:
@@ -158,6 +167,7 @@ def encode_neutral(
     annotations = [FIRST_ANNOTATION_PAIR] if is_first else []
     if neutral.dead_reason:
         annotations.append(dead_pair(neutral.dead_reason))
+        annotations += origin_pairs(neutral.dead_origin)
     if seq:
         annotations.append(seq_pair(seq))
     parts.append(new_annotations(annotations))

@@ -30,7 +30,7 @@ from struct import Struct
 from typing import Final
 
 from covey.core.errors import RefusedError, StoreError
-from covey.core.model.message import Message, Neutral
+from covey.core.model.message import Message, Neutral, Origin
 from covey.core.selector import Value
 from covey.groups.key import DEFAULT_HEADERS, GroupIdError, GroupKey
 from covey.protocols.amqp.codec.decoder import pick
@@ -336,12 +336,13 @@ class AmqpMessage(Message):
         neutral.persistent = self.persistent
         return neutral
 
-    def as_dead_letter(self, reason: str) -> AmqpMessage:
+    def as_dead_letter(self, reason: str, origin: Origin | None = None) -> AmqpMessage:
         """Return a copy that never expires and says why it is where it is."""
         data = self.data
         sections = self.sections
         header = header_section(self.persistent, self.priority, 0, 0)
-        annotations = dead_annotations(data, sections, reason)
+        told = {} if origin is None else origin.fields()
+        annotations = dead_annotations(data, sections, reason, told)
         if field(data, sections.properties, ABSOLUTE_EXPIRY_TIME) is not None:
             bare = without_field(data, sections, ABSOLUTE_EXPIRY_TIME)
         else:

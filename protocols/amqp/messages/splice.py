@@ -21,6 +21,7 @@ The bytes must have been scanned. Source: AMQP 1.0 part 3, section 3.2.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from covey.protocols.amqp.codec import encoder
@@ -42,7 +43,11 @@ USER_ANNOTATION: Final = "x-opt-user-id"
 SEQ_ANNOTATION: Final = "x-opt-covey-seq"
 DEAD_ANNOTATION: Final = "x-opt-dead-letter-reason"
 
-OWN_ANNOTATIONS: Final = (FIRST_ANNOTATION, USER_ANNOTATION, SEQ_ANNOTATION, DEAD_ANNOTATION)
+DEAD_PREFIX: Final = "x-opt-dead-letter-"
+ORIGIN_FIELDS: Final = ("queue", "group", "seq", "count", "time", "consumer")
+ORIGIN_ANNOTATIONS: Final = tuple([DEAD_PREFIX + name for name in ORIGIN_FIELDS])
+DEAD_ANNOTATIONS: Final = (DEAD_ANNOTATION, *ORIGIN_ANNOTATIONS)
+OWN_ANNOTATIONS: Final = (FIRST_ANNOTATION, USER_ANNOTATION, SEQ_ANNOTATION, *DEAD_ANNOTATIONS)
 _OWN_MARKS: Final = tuple(name.encode() for name in OWN_ANNOTATIONS)
 _PROPERTY_MARK: Final = FIRST_PROPERTY.encode()
 
@@ -122,13 +127,27 @@ def dead_pair(reason: str) -> bytes:
     return encoder.symbol(DEAD_ANNOTATION) + encoder.string(reason)
 
 
-def dead_annotations(data: bytes, sections: Sections, reason: str) -> bytes:
+def origin_pairs(origin: Mapping[str, str]) -> list[bytes]:
+    """Return the annotations that say where a dead letter comes from; numbers are numbers."""
+    pairs = []
+    for name, text in origin.items():
+        is_number = name in ("seq", "count", "time") and text.isdecimal()
+        value = encoder.ulong(int(text)) if is_number else encoder.string(text)
+        if name == "time" and is_number:
+            value = encoder.timestamp(int(text))
+        pairs.append(encoder.symbol(DEAD_PREFIX + name) + value)
+    return pairs
+
+
+def dead_annotations(
+    data: bytes, sections: Sections, reason: str, origin: Mapping[str, str]
+) -> bytes:
     """Return the section of message annotations of a dead letter."""
-    pairs = [dead_pair(reason)]
+    pairs = [dead_pair(reason), *origin_pairs(origin)]
     at = sections.message_annotations
     if not at:
         return new_annotations(pairs)
-    return encoder.section(MESSAGE_ANNOTATIONS, _with_pairs(data, at, (DEAD_ANNOTATION,), pairs))
+    return encoder.section(MESSAGE_ANNOTATIONS, _with_pairs(data, at, DEAD_ANNOTATIONS, pairs))
 
 
 def says_first(data: bytes, sections: Sections) -> bool:

@@ -60,7 +60,10 @@ class AmqpClient(MessageClient):
                 lambda: self._connection.create_sender(destination)
             )
         sender = self._senders[destination]
-        self._wait(lambda: sender.link.credit > 0)
+        try:
+            self._wait(lambda: sender.link.credit > 0)
+        except UnreachableError as error:
+            raise self._why_late(error) from error
         self._sent.append(sender.link.send(_message(dict(headers), body)))
 
     def confirm(self) -> None:
@@ -69,7 +72,10 @@ class AmqpClient(MessageClient):
         try:
             self._wait(lambda: all(each.settled for each in sent))
         except UnreachableError as error:
-            raise self._why_late(error) from error
+            reason = self._why_late(error)
+            # The broker may have taken it after all, right before it heard that we let go.
+            if not all(each.settled for each in sent):
+                raise reason from error
         for each in sent:
             each.settle()
             if each.remote_state != Disposition.ACCEPTED:

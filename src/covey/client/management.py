@@ -72,14 +72,25 @@ class Management(Closing):
         return _row(_plain(answer.body)) if isinstance(answer.body, dict) else {}
 
     def query(
-        self, type_name: str, most: int | None = None, *, queue: str = "", waiting: bool = False
+        self,
+        type_name: str,
+        most: int | None = None,
+        *,
+        queue: str = "",
+        waiting: bool = False,
+        parked: bool = False,
     ) -> list[Row]:
         """Return everything of one type, or the first of it; of one queue, or only what waits."""
         found: list[Row] = []
         while True:
             answer = self.ask(
                 "QUERY",
-                body={"attributeNames": [], "queue": queue, "waiting": waiting},
+                body={
+                    "attributeNames": [],
+                    "queue": queue,
+                    "waiting": waiting,
+                    "parked": parked,
+                },
                 entityType=TYPE_PREFIX + type_name,
                 offset=len(found),
                 count=PAGE if most is None else min(PAGE, most - len(found)),
@@ -95,9 +106,9 @@ class Management(Closing):
         """Return one thing."""
         return self.ask("READ", type_name, name)
 
-    def groups(self, queue: str) -> list[Row]:
-        """Return the groups of one queue; AnswerError if there is no such queue."""
-        return self.query("group", queue=queue)
+    def groups(self, queue: str, *, parked: bool = False) -> list[Row]:
+        """Return the groups of one queue, or its parked ones; AnswerError if there is no queue."""
+        return self.query("group", queue=queue, parked=parked)
 
 
 def _row(found: Row) -> Row:

@@ -37,7 +37,7 @@ VERSION: Final = Version.V1_2
 SUBSCRIPTION: Final = "covey"  # a command reads one destination only
 # Lines that the broker writes for one delivery: a copy of the message must not carry them.
 DELIVERY_HEADERS: Final = frozenset(
-    "destination message-id subscription ack content-length redelivered"
+    "destination message-id covey-message-id subscription ack content-length redelivered"
     " JMSXGroupFirstForConsumer".split()
 )
 

@@ -8,8 +8,8 @@ import anyio
 import structlog
 
 from covey.config.settings import EventLogSettings
-from covey.core.broker.broker import Broker
 from covey.core.events.event_log import EventLog, EventWriter
+from covey.server.spaces import Spaces
 
 # How long an event may wait before it is handed to the event log's writer.
 FLUSH_S = 1.0
@@ -17,24 +17,26 @@ FLUSH_S = 1.0
 Log = structlog.typing.FilteringBoundLogger
 
 
-def open_event_log(broker: Broker, settings: EventLogSettings) -> EventLog | None:
-    """Let the broker's events go to a log, if one is wanted."""
+def open_event_log(spaces: Spaces, settings: EventLogSettings) -> EventLog | None:
+    """Let the events of all virtual hosts go to a log, if one is wanted."""
     if settings.dir is None:
+        spaces.listen(None)  # the next run's log must not take this one's doings for its own
         return None
     writer = EventWriter(
         Path(settings.dir),
-        broker.instance,
+        spaces.instance,
         rotate_bytes=settings.rotate_size,
         rotate_age_s=settings.rotate_age_s,
         backlog_max=settings.backlog_max,
         allow_open_files=settings.allow_open_files,
     )
-    events = EventLog(writer, settings.queues, broker.clock)
-    broker.listen(events)
+    first = spaces.directory.virtual_hosts[0].id
+    events = EventLog(writer, settings.queues, spaces.shared.clock, first)
+    spaces.listen(events)
     return events
 
 
-async def keep_event_log(broker: Broker, events: EventLog, log: Log) -> None:
+async def keep_event_log(spaces: Spaces, events: EventLog, log: Log) -> None:
     """Hand events to the log's writer in time, and finish its last file at the end."""
     try:
         while not events.taker.failure:
@@ -44,7 +46,7 @@ async def keep_event_log(broker: Broker, events: EventLog, log: Log) -> None:
             if events.dropped > dropped:
                 log.error("events_dropped", count=events.dropped - dropped)
     finally:
-        broker.listen(None)
+        spaces.listen(None)
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(events.close)
         if events.taker.failure:

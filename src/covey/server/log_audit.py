@@ -1,4 +1,4 @@
-"""Audit: denials, failed logins, slow consumers, blocked producers, groups in trouble: log lines.
+"""Audit: denials, failed logins, slow clients, blocked producers, long turns: as log lines.
 
 What a client can repeat as fast as it can send must not become a flood: at most LINES_PER_S of
 these lines a second are written, and the rest is counted. Names that come from a peer are cut.
@@ -90,6 +90,12 @@ class LogAudit(Audit):
         if self._room.take():
             name = group[:NAME_LENGTH_MAX]
             self._log.warning("group_trouble", queue=queue, trouble=trouble, group=name)
+
+    def slow_turn(self, length_s: float, doing: str) -> None:
+        """Write how long everybody had to wait, and for what."""
+        if self._room.take():
+            length_ms = round(length_s * 1000, 1)
+            self._log.warning("slow_turn", length_ms=length_ms, doing=doing[:NAME_LENGTH_MAX])
 
     def operator_action(self, action: OperatorAction) -> None:
         """Write who did what, from where, and what came of it."""

@@ -1,7 +1,7 @@
 """Server: the composition root. Settings in, a running broker out.
 
-Everything is put together here and nowhere else: the store, the broker, a listener for each
-connector, and the task that keeps the broker's time. SIGTERM and SIGINT end it in order:
+Everything is put together here and nowhere else: the virtual hosts (`spaces`), a listener for each
+connector, and the task that keeps the time. SIGTERM and SIGINT end it in order:
 stop accepting, tell the peers, finish, exit 0. SIGHUP reads the configuration and the
 certificates again: all of it holds from then on, or, if anything is wrong, nothing changes.
 """
@@ -9,16 +9,15 @@ certificates again: all of it holds from then on, or, if anything is wrong, noth
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import resource
-import secrets
 import signal
 import ssl
 import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 import anyio
 import structlog
@@ -28,22 +27,21 @@ from covey.config.diff import changes, reloadable
 from covey.config.errors import ConfigError
 from covey.config.load import Loaded
 from covey.config.settings import Settings
-from covey.core.broker.broker import Broker
 from covey.core.errors import RefusedError, StoreError
 from covey.core.events.audit import OperatorAction, on_record
-from covey.core.management.reload import reconfigure
-from covey.core.storage import open_store
-from covey.protocols.process import resident_bytes
-from covey.protocols.protocol import Port, Surroundings
-from covey.protocols.registry import PROTOCOLS, decoders, engine_maker
+from covey.core.management.history import History
+from covey.core.management.overlay import take_over
+from covey.protocols.protocol import Port, Reloaded, Surroundings
+from covey.protocols.registry import PROTOCOLS, engine_maker
 from covey.protocols.roster import Strangers
 from covey.protocols.tls import make_context
+from covey.server.build_task import VARIABLE, build_name, compile_beside
+from covey.server.collector import Collector
 from covey.server.event_log_task import keep_event_log, open_event_log
-from covey.server.log_audit import LogAudit
+from covey.server.history_task import keep_history
+from covey.server.spaces import Spaces
 from covey.server.systemd import Systemd
 
-# Objects live long in a broker: the defaults would walk a full queue every few thousand messages.
-GC_THRESHOLDS = (50_000, 50, 100)
 # Files that are not connections: the store's, the log, listening sockets, and some to spare.
 FILES_RESERVED = 64
 
@@ -54,56 +52,69 @@ Load = Callable[[], Loaded]
 class Server:
     """A broker with its ports."""
 
-    def __init__(self, settings: Settings, log: Log, load: Load | None = None) -> None:
-        """Put it together; `load` reads the configuration again when SIGHUP asks for it."""
+    def __init__(
+        self,
+        settings: Settings,
+        log: Log,
+        load: Load | None = None,
+        loaded: Loaded | None = None,
+    ) -> None:
+        """Put it together; `load` reads the configuration again when somebody asks for it.
+
+        `loaded` is what it read the first time.
+        """
         self.settings = settings
         self.load = load
+        self._loaded = loaded or Loaded(settings, {}, [])
         self.log = log
-        self._loop = loop = asyncio.get_running_loop()
-        self.store = open_store(settings.store, lambda call: _tell(loop, call))
-        if self.store.exposed:
-            log.warning("data_is_open", places=self.store.exposed)
-        self.broker = Broker(settings, self.store, decoders(), LogAudit(log), self._wake)
-        self.broker.run_mark = secrets.token_hex(4)
-        self.broker.instance = f"{settings.broker.id}-{self.broker.run_mark}"
+        self.spaces = Spaces(settings, log, asyncio.get_running_loop())
+        self.directory = self.spaces.directory
+        self.spaces.shared.build = build_name(os.environ)
+        self.history = History(self.directory)
         self.listeners: list[Port] = []
         self.strangers = Strangers(settings.broker.logins_pending_max)
-        self._is_woken = False
-        self._store_failed = anyio.Event()
         self._is_stopping = False
-        self._damages: set[str] = set()  # those that were logged
         self.systemd = Systemd(os.environ)
         self.ready: Callable[[], None] = _nothing
-        self._tell_damages()  # before anything else can happen: the next start may not know
 
     async def run(self) -> None:
         """Serve until told to stop."""
         sys.setswitchinterval(self.settings.broker.switch_interval_ms / 1000)
-        gc.set_threshold(*GC_THRESHOLDS)
+        Collector(self.spaces.shared.turn_lengths).begin()
         self._raise_open_files()
-        events = open_event_log(self.broker, self.settings.event_log)
+        events = open_event_log(self.spaces, self.settings.event_log)
         # Signals first: one that comes right after the welcome must end it in order, too.
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async with anyio.create_task_group() as tasks:
                 await self._listen(tasks)
                 tasks.start_soon(self._keep_time)
-                tasks.start_soon(self._end_without_store)
+                tasks.start_soon(self.spaces.fail_without_stores)
+                tasks.start_soon(keep_history, self.directory, self.history, self.log)
                 if events is not None:
-                    tasks.start_soon(keep_event_log, self.broker, events, self.log)
+                    tasks.start_soon(keep_event_log, self.spaces, events, self.log)
+                if script := os.environ.get(VARIABLE):
+                    tasks.start_soon(compile_beside, self.spaces.shared, script, self.log)
                 self.ready()
                 self.systemd.ready()
                 while (number := await anext(signals)) == signal.SIGHUP:
-                    self.reload()
+                    with suppress(RefusedError):
+                        self.reload()
                 self.log.info("stopping", signal=signal.Signals(number).name)
                 await self._stop()
                 tasks.cancel_scope.cancel()
 
     async def _listen(self, tasks: TaskGroup) -> None:
-        around = Surroundings(self.broker, self.log, self.strangers, self._unready)
+        around = Surroundings(
+            self.directory, self.log, self.strangers, self._unready, self.history, self
+        )
         for connector in self.settings.connectors:
-            make_engine = engine_maker(self.broker, connector, self.log)
+            make_engine = engine_maker(self.directory, connector, self.log)
             protocol = PROTOCOLS[connector.protocol]
-            port, serve = await protocol.open_port(around, connector, make_engine)
+            try:
+                port, serve = await protocol.open_port(around, connector, make_engine)
+            except OSError:
+                self._close_stores()  # whoever can serve is to have them at once
+                raise
             self.listeners.append(port)
             tasks.start_soon(serve)
             self.log.info("listening", protocol=protocol.name, address=port.address)
@@ -112,54 +123,78 @@ class Server:
         """Say why no message can be taken; "" if it can."""
         if self._is_stopping:
             return "the broker is shutting down"
-        if self.broker.promises.failure is not None:
-            return "the store failed"
-        return self.broker.commits.overload.alarm
+        return self.spaces.unready()
 
-    def reload(self) -> None:
-        """Read the configuration again; log what changed, or why nothing did."""
+    def reload(self, user: str = "SIGHUP", remote: str = "", protocol: str = "signal") -> Reloaded:
+        """Read the configuration again and let it hold; return what became of it.
+
+        Raises RefusedError, once it is logged, if it cannot hold: then nothing has changed.
+        """
         if self.load is None:
-            return
+            raise RefusedError("this broker was started without a configuration to read", "refused")
         asked = OperatorAction(
-            user="SIGHUP", remote="", protocol="signal", action="reload", kind="broker", host="",
+            user=user, remote=remote, protocol=protocol, action="reload", kind="broker", host="",
             name=self.settings.broker.id,
         )  # fmt: skip
-        with suppress(RefusedError), on_record(self.broker.audit, asked):
-            self._take_over(self.load)
+        with on_record(self.spaces.shared.audit, asked):
+            return self._take_over(self.load)
 
-    def _take_over(self, load: Load) -> None:
+    def loaded(self) -> Loaded:
+        """Return the settings that hold, with their origins as they were last read."""
+        return replace(self._loaded, settings=self.settings)
+
+    def _take_over(self, load: Load) -> Reloaded:
         """Let another configuration hold; raises RefusedError, once it is logged, if it cannot."""
         try:
-            wanted = load().settings
+            loaded = load()
+            wanted = loaded.settings
             taken, left = reloadable(self.settings, wanted)
             contexts = {
                 connector.id: make_context(connector.tls)
                 for connector in taken.connectors
                 if connector.tls is not None
             }
-            notes = reconfigure(self.broker, taken, time.monotonic())
-        except (ConfigError, OSError, RefusedError) as error:
+            before = self.settings
+
+            def tell(notes: list[str]) -> None:
+                # A warning, so that whoever asked for it sees it in a quiet log, too.
+                found = changes(before, taken)
+                self.log.warning("reloaded", changes=found, kept=notes, needs_restart=left)
+
+            notes = self._reconfigure(taken, tell)
+        except (ConfigError, OSError, RefusedError, StoreError) as error:
             causes = error.problems if isinstance(error, ConfigError) else [error]
             problems = [str(each) for each in causes]
             self.log.error("reload_refused", problems=problems)
             raise RefusedError("; ".join(problems), "invalid") from error
-        # A warning, so that whoever asked for it sees it in a quiet log, too.
-        self.log.warning(
-            "reloaded", changes=changes(self.settings, taken), kept=notes, needs_restart=left
-        )
+        report = Reloaded(changes(self.settings, taken), notes, left)
         self._adopt(taken, contexts)
+        self._loaded = loaded
+        return report
+
+    def _reconfigure(self, settings: Settings, then: Callable[[list[str]], None]) -> list[str]:
+        """Open the virtual hosts that come, and let the settings hold for those that are there."""
+        known = {entry.id for entry in self.settings.virtual_hosts}
+        coming = [entry.id for entry in settings.virtual_hosts if entry.id not in known]
+        opened = self.spaces.add(settings, coming)
+        try:
+            return take_over(self.spaces.brokers, settings, time.monotonic(), then)
+        except Exception:
+            self.spaces.close(opened)
+            raise
 
     def _adopt(self, settings: Settings, contexts: dict[str, ssl.SSLContext]) -> None:
         """Let the ports go on with other options and certificates."""
         self.settings = settings
+        self.directory.adopt(settings)
         self.strangers.pending_max = settings.broker.logins_pending_max
         known = {connector.id: connector for connector in settings.connectors}
         for listener in self.listeners:
             connector = known[listener.connector.id]
-            make_engine = engine_maker(self.broker, connector, self.log)
+            make_engine = engine_maker(self.directory, connector, self.log)
             listener.adopt(connector, make_engine, contexts.get(connector.id))
         self._raise_open_files()
-        self.broker.run(time.monotonic())
+        self.spaces.run()
 
     def _raise_open_files(self) -> None:
         """Allow the process as many files as it may have connections, if the system does."""
@@ -172,51 +207,12 @@ class Server:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
     async def _keep_time(self) -> None:
-        broker = self.broker
         while True:
             now = time.monotonic()
-            broker.clock.offset = time.time() - now
-            deadline = now + 1.0
-            try:
-                if broker.limits.memory_limit:
-                    broker.rounds.weigh(resident_bytes())
-                deadline = broker.tick(now)
-            except Exception:  # one queue's trouble must not end the others
-                self.log.exception("tick_failed")
-                self.broker.internal_errors += 1
-            self._tell_damages()
+            deadline = self.spaces.tick(now)
             self.systemd.alive(now)
             # Coarse on purpose: nothing due by time alone needs better than 10 ms.
             await anyio.sleep(min(1.0, max(0.01, deadline - time.monotonic())))
-
-    def _tell_damages(self) -> None:
-        """Log what was found damaged in the store since the last time."""
-        for place in [place for place in self.broker.damages if place not in self._damages]:
-            self._damages.add(place)
-            self.log.error("store_damaged", place=place)
-
-    def _wake(self) -> None:
-        """Have the broker go on, once, when all that happens now has happened."""
-        if not self._is_woken:
-            self._is_woken = True
-            self._loop.call_soon(self._go_on)
-
-    def _go_on(self) -> None:
-        """Go on with queues whose budget ended their turn."""
-        self._is_woken = False
-        try:
-            self.broker.run(time.monotonic())
-        except Exception:  # one queue's trouble must not end the others
-            self.log.exception("run_failed")
-            self.broker.internal_errors += 1
-        if self.broker.promises.failure is not None:
-            self._store_failed.set()
-
-    async def _end_without_store(self) -> None:
-        """Fail, and with it everything, once the store has."""
-        await self._store_failed.wait()
-        failure = self.broker.promises.failure
-        raise StoreError(f"the store failed, nothing more can be promised: {failure}")
 
     async def _stop(self) -> None:
         self._is_stopping = True
@@ -226,14 +222,12 @@ class Server:
         with anyio.move_on_after(self.settings.broker.shutdown_timeout_s):
             for listener in self.listeners:
                 await listener.until_empty()
-        self.broker.run(time.monotonic())
-        await anyio.to_thread.run_sync(self.store.close)
+        self.spaces.run()
+        await anyio.to_thread.run_sync(self._close_stores)
 
-
-def _tell(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
-    """Run something on the loop's thread, from the store's; at the end nobody listens."""
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(call)
+    def _close_stores(self) -> None:
+        for broker in self.spaces.brokers:
+            broker.commits.store.close()
 
 
 def _nothing() -> None:
@@ -241,12 +235,16 @@ def _nothing() -> None:
 
 
 def serve(
-    settings: Settings, log: Log, ready: Callable[[Server], None], load: Load | None = None
+    settings: Settings,
+    log: Log,
+    ready: Callable[[Server], None],
+    load: Load | None = None,
+    loaded: Loaded | None = None,
 ) -> None:
     """Run a broker until it is told to stop; `ready` is called once it listens."""
 
     async def main() -> None:
-        server = Server(settings, log, load)
+        server = Server(settings, log, load, loaded)
         server.ready = lambda: ready(server)
         try:
             await server.run()

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from covey.worker.outgoing import Body, Outgoing
+from covey.worker.outgoing import Body, Outgoing, trace_headers
 
 SEQ_HEADER: Final = "covey-seq"  # where the broker is asked to write a message's number
 GROUP_HEADERS: Final = ("message_group", "JMSXGroupID", "JMSXGroupId")
@@ -41,7 +41,8 @@ class Message:
     @property
     def id(self) -> str:
         """The id its sender gave it, or the broker; the same whenever it comes again."""
-        return self.headers.get("message-id", "")
+        own = self.headers.get("message-id", "")
+        return self.headers.get("covey-message-id", own)
 
     @property
     def destination(self) -> str:
@@ -104,7 +105,7 @@ class Message:
             destination,
             body,
             group,
-            headers or {},
+            trace_headers(headers),
             id or f"{self.id}/{number}",
             persistent,
             ttl,
@@ -121,7 +122,7 @@ class Message:
             Outgoing(
                 self.reply_to,
                 body,
-                headers=headers or {},
+                headers=trace_headers(headers),
                 persistent=False,
                 correlation_id=self.correlation_id,
             )

@@ -10,7 +10,9 @@ message is sent again with the same id, and a queue with a `duplicate_window` ta
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 import time
 import uuid
 from collections.abc import Mapping
@@ -89,3 +91,13 @@ def _milliseconds(name: str, seconds: float) -> str:
     if seconds < 0:
         raise ValueError(f"{name}={seconds} is negative")
     return str(round(seconds * 1000))
+
+
+def trace_headers(headers: Mapping[str, str] | None) -> Mapping[str, str]:
+    """Add the current span's headers, if the program uses OpenTelemetry."""
+    # Its tracer is loaded by whoever has spans; what carries them along is not.
+    if "opentelemetry.trace" not in sys.modules:
+        return headers or {}
+    carried = dict(headers or {})
+    importlib.import_module("opentelemetry.propagate").inject(carried)
+    return carried

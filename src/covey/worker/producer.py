@@ -26,8 +26,7 @@ from covey.worker.connection import VERSION, Connection, OnReceipt, answering
 from covey.worker.errors import ConnectionLostError, RefusedError, WorkerError
 from covey.worker.link import WAIT_FIRST_S, Link
 from covey.worker.message import Message
-from covey.worker.outgoing import Body, Outgoing
-from covey.worker.telemetry import trace_headers
+from covey.worker.outgoing import Body, Outgoing, trace_headers
 
 PENDING_MAX: Final = 10_000  # sends without a receipt; the next one waits
 GIVE_UP_S: Final = 30.0  # for the first connection

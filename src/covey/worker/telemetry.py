@@ -2,17 +2,17 @@
 
 An `Observer` hears of everything that happens; `Counts` is one that counts. The log is structlog's
 if the program has configured that, else the standard library's. Traces are OpenTelemetry's if its
-API is installed: a producer writes the current span into the headers, and a handler runs in a span
-that continues it. Both are looked for when a worker starts, not when this package is imported.
+API is installed: what is sent carries the current span in its headers (`outgoing`), and a handler
+runs in a span that continues it. Both are looked for when a worker starts, not when this package is
+imported.
 """
 
 from __future__ import annotations
 
 import importlib
 import logging
-import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -143,16 +143,6 @@ class Tracer:
             attributes=attributes,
         ):
             yield
-
-
-def trace_headers(headers: Mapping[str, str] | None) -> Mapping[str, str]:
-    """Add the current span's headers, if the program uses OpenTelemetry."""
-    propagate = sys.modules.get("opentelemetry.propagate")
-    if propagate is None:
-        return headers or {}
-    carried = dict(headers or {})
-    propagate.inject(carried)
-    return carried
 
 
 def _installed(name: str) -> Any:

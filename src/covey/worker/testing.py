@@ -179,7 +179,7 @@ class MemoryBroker:
     def depth(self, queue: str) -> int:
         """Count the messages of a queue, those included that somebody holds."""
         name = destination_of(queue).removeprefix("/queue/")
-        found = self.broker.hosts[0].queues.get(name)
+        found = self.broker.host.queues.get(name)
         return 0 if found is None else found.state.index.count
 
     async def messages(self, queue: str) -> list[Message]:

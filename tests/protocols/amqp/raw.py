@@ -85,4 +85,4 @@ def flow(
 
 def enqueued(broker: Broker) -> int:
     """Return how many messages have come into the queue."""
-    return broker.hosts[0].queues["q"].counters.enqueued
+    return broker.host.queues["q"].counters.enqueued

@@ -13,6 +13,7 @@ from covey.core.broker.broker import Broker
 from covey.protocols.amqp.engine import OUTGOING_MAX, AmqpEngine
 from covey.protocols.amqp.login.sasl import AMQP_HEADER, SASL_HEADER
 from covey.protocols.amqp.proton_wire import PEEK_SIZE
+from tests.core.support import shown
 from tests.e2e.amqp_bytes import attaching, beginning, opening
 from tests.protocols.amqp.peer import OPEN_TO_ALL, Peer, make_broker
 from tests.protocols.amqp.recording import feed, record_session
@@ -92,7 +93,7 @@ def test_a_session_that_ends_takes_its_links_along(broker: Broker) -> None:
     peer.session.close()
     peer.pump()
     assert not peer.engine.links.open
-    assert not broker.hosts[0].queues["q"].state.consumers
+    assert shown(broker.host.queues["q"])["consumers"] == 0
 
 
 def test_shutting_down_tells_the_peer_why(broker: Broker) -> None:
@@ -122,7 +123,7 @@ def test_bytes_may_come_one_at_a_time(broker: Broker) -> None:
     for byte in b"".join(recorded):
         engine.receive(bytes((byte,)), 1.0)
         engine.outgoing()
-    assert broker.hosts[0].queues["fuzz"].counters.enqueued == 1
+    assert broker.host.queues["fuzz"].counters.enqueued == 1
     engine.lost(1.0)
 
 
@@ -260,7 +261,7 @@ def test_nothing_begins_on_a_connection_that_has_just_ended(broker: Broker) -> N
     assert not engine.links.open
     engine.lost(1.0)
     assert len(broker.claims) == 0
-    assert "late" not in broker.hosts[0].queues
+    assert "late" not in broker.host.queues
 
 
 def mutated(data: bytes, chance: random.Random) -> bytes:
@@ -300,8 +301,8 @@ def test_mutated_sessions_leave_the_broker_serving(seed: int) -> None:
         engine.lost(1.0)
         if number % 100 == 0:
             neighbour.send(sender, "1")
-            for queue in list(broker.hosts[0].queues):
+            for queue in list(broker.host.queues):
                 if queue != "alive":
-                    broker.hosts[0].delete_queue(queue, "start anew")
+                    broker.host.delete_queue(queue, "start anew")
     assert len(neighbour.bodies()) == FUZZED_SESSIONS // FUZZ_SEEDS // 100
     assert len(broker.sessions) == 1

@@ -71,7 +71,7 @@ def growth_by_connections() -> int:
         engine = AmqpEngine(broker, OPEN_TO_ALL)
         feed(engine, recorded)
         engine.lost(1.0)
-        broker.hosts[0].delete_queue("fuzz", "start anew")
+        broker.host.delete_queue("fuzz", "start anew")
 
     growth = growth_of(a_round)
     assert not broker.sessions

@@ -112,7 +112,7 @@ def test_a_flow_that_is_asked_for_is_answered(raw: Raw) -> None:
 def test_a_delivery_without_a_tag_is_refused(broker: Broker, raw: Raw) -> None:
     raw.say(SENDER)
     assert conditions(raw.say(part(uint(0), NULL))) == [(DETACH, "amqp:invalid-field")]
-    assert "q" not in broker.hosts[0].queues
+    assert "q" not in broker.host.queues
 
 
 def test_a_delivery_whose_tag_is_not_even_there_is_refused(raw: Raw) -> None:
@@ -133,7 +133,7 @@ def test_a_delivery_of_two_formats_is_refused(broker: Broker, raw: Raw) -> None:
     raw.say(SENDER)
     heard = raw.say(part(uint(0), binary(b"t"), more=True), part(NULL, NULL, format=uint(1)))
     assert conditions(heard) == [(DETACH, "amqp:invalid-field")]
-    assert "q" not in broker.hosts[0].queues
+    assert "q" not in broker.host.queues
 
 
 def test_a_link_that_settles_first_takes_no_delivery_that_settles_second(

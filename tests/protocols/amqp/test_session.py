@@ -1,9 +1,15 @@
-"""Channel: what a session says, to whom, and in which order, as bytes."""
+"""Channel: what a session says, to whom, and in which order, as bytes.
+
+Dispositions: what is said of neighbours alike is said once.
+"""
 
 from __future__ import annotations
 
+import pytest
+
 from covey.config.settings import AmqpSettings
 from covey.core.broker.broker import Broker
+from covey.protocols.amqp.codec import decoder
 from covey.protocols.amqp.codec.encoder import (
     FALSE,
     NULL,
@@ -14,7 +20,10 @@ from covey.protocols.amqp.codec.encoder import (
     symbol,
     uint,
 )
+from covey.protocols.amqp.codec.performatives import HEAD_SIZE, MASK
 from covey.protocols.amqp.links.sender_link import IncomingLink
+from covey.protocols.amqp.outcomes import ACCEPTED_STATE, plain
+from covey.protocols.amqp.session import Dispositions
 from tests.e2e.amqp_bytes import (
     ATTACH,
     BEGIN,
@@ -209,3 +218,44 @@ def test_a_window_that_is_overrun_while_the_sender_has_to_wait_ends_the_session(
 def test_a_detach_of_no_link_ends_the_session(raw: Raw) -> None:
     (end,) = raw.say(says(DETACH, uint(9), TRUE))
     assert (end.code, end.condition) == (END, "amqp:session:unattached-handle")
+
+
+RELEASED = plain(0x26)
+
+
+def ranges(said: list[tuple[int, bytes, bool]]) -> list[tuple[object, object, object]]:
+    """Say these in turn; return first, last and settled of each frame."""
+    dispositions = Dispositions(receives=True)
+    for number, state, is_settled in said:
+        dispositions.add(number, state, is_settled)
+    parts: list[bytes] = []
+    dispositions.write(3, parts)
+    dispositions.write(3, parts)  # once is enough
+    found = []
+    for part in parts:
+        body = decoder.decode(part, HEAD_SIZE)
+        assert isinstance(body, decoder.Described) and isinstance(body.value, list)
+        found.append((body.value[1], body.value[2], body.value[3]))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ([], []),
+        ([(0, ACCEPTED_STATE, True)], [(0, None, True)]),
+        ([(n, ACCEPTED_STATE, True) for n in range(5)], [(0, 4, True)]),
+        ([(n, ACCEPTED_STATE, True) for n in (1, 2, 4)], [(1, 2, True), (4, None, True)]),
+        (
+            [(2, ACCEPTED_STATE, True), (1, ACCEPTED_STATE, True)],
+            [(2, None, True), (1, None, True)],
+        ),
+        ([(0, ACCEPTED_STATE, True), (1, RELEASED, True)], [(0, None, True), (1, None, True)]),
+        ([(0, RELEASED, False), (1, RELEASED, True)], [(0, None, False), (1, None, True)]),
+        ([(n & MASK, RELEASED, True) for n in range(MASK, MASK + 3)], [(MASK, 1, True)]),
+    ],
+)
+def test_neighbours_of_which_the_same_is_said_are_one_range(
+    said: list[tuple[int, bytes, bool]], expected: list[tuple[object, object, object]]
+) -> None:
+    assert ranges(said) == expected

@@ -9,19 +9,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import dedent
 
+import structlog
+
 from covey.config.queues import QueueSettings, TopicSettings
 from covey.config.settings import Settings, StompSettings, UserSettings, VirtualHostSettings
-from covey.core.broker.broker import Broker
 from covey.core.naming.destination import Kind, Syntax
 from covey.core.queue.queue import Queue
 from covey.core.storage.store import MessageStore
+from covey.protocols.doorman import Doorman
+from covey.protocols.engine import Engine, MakeEngine, Peer
 from covey.protocols.stomp.engine import StompEngine
 from covey.protocols.stomp.line_parser import Limits
 from covey.protocols.stomp.parser import FrameParser
+from covey.protocols.stomp.protocol import StompOpening
 from covey.protocols.stomp.session import StompSession
 from covey.protocols.stomp.versions import Version
+from tests.core.support import depth
+from tests.doubles import make_directory
 
 START_S = 1000.0
+PEER = Peer("127.0.0.1", 1, is_loopback=True, socket_buffer=65536)
+LOG = structlog.get_logger()
 # The wall clock at the start: past the year 2011 of the manual's expiry example.
 START_MS = 1_700_000_000_000
 
@@ -59,7 +67,8 @@ class World:
         given: dict[str, object] = {"broker": limits or {}}
         lists = {"queue": queues, "topic": topics, "virtual_host": hosts, "user": users}
         given.update({name: tuple(entries) for name, entries in lists.items() if entries})
-        self.broker = Broker(Settings.model_validate(given), store)
+        self.directory = make_directory(Settings.model_validate(given), store)
+        self.broker = self.directory.any_broker
         self.stomp = stomp or StompSettings()
         self.now = START_S
         self.broker.clock.offset = START_MS / 1000 - START_S
@@ -85,9 +94,10 @@ class World:
         is_busy = True
         while is_busy:
             is_busy = any([client.work() for client in self.clients])
-            if self.broker.turns.is_any_dirty:
-                self.broker.run(self.now)
-                is_busy = True
+            for broker in self.directory.brokers.values():
+                if broker.turns.is_any_dirty:
+                    broker.run(self.now)
+                    is_busy = True
 
     def wait(self, seconds: float) -> None:
         """Let time pass, as the server's tasks would."""
@@ -105,7 +115,7 @@ class World:
     def queue(self, name: str) -> Queue:
         """Give a queue by its wire name, which must exist."""
         (destination,) = Syntax().parse(name, allow_patterns=False)
-        host = self.broker.hosts[0]
+        host = self.broker.host
         if destination.kind is Kind.DSUB:
             return host.durables[destination.name].queue
         return host.queues[destination.name]
@@ -113,7 +123,7 @@ class World:
     def depth(self, name: str) -> int:
         """Count the messages of a queue; 0 if there is none."""
         try:
-            return self.queue(name).state.index.count
+            return depth(self.queue(name))
         except KeyError:
             return 0
 
@@ -123,8 +133,15 @@ class Client:
 
     def __init__(self, world: World, stomp: StompSettings) -> None:
         self.world = world
-        self.engine = StompEngine(world.broker, stomp, now=world.now)
-        self.engine.wake = self._wake
+        self.stomp = stomp
+        self.replace(StompEngine(world.broker, stomp, now=world.now))
+        self.door: Engine = self.engine
+        if len(world.directory.brokers) > 1:
+            self.door = Doorman(
+                StompOpening(stomp), world.directory, self._engine_of, PEER, LOG, world.now
+            )
+            self.door.replace = self.replace
+            self.door.wake = self._wake
         self.is_awake = False
         self.reads = True  # False: the client does not read its socket
         self.deadline: float | None = None
@@ -133,6 +150,16 @@ class Client:
         self.inbox: list[Frame] = []
         self.parser = FrameParser(Limits())
         self.parser.version = Version.V1_2
+
+    def replace(self, engine: Engine) -> None:
+        """Go on with the engine that follows a doorman."""
+        assert isinstance(engine, StompEngine)
+        self.engine = self.door = engine
+        engine.wake = self._wake
+
+    def _engine_of(self, space: str) -> MakeEngine:
+        broker = self.world.directory.brokers[space]
+        return lambda peer, now: StompEngine(broker, self.stomp, now=now)
 
     @property
     def session(self) -> StompSession:
@@ -155,7 +182,7 @@ class Client:
 
     def work(self) -> bool:
         """Do what the shell around an engine does; False if there was nothing to do."""
-        engine = self.engine
+        engine = self.door
         was_busy = self.is_awake
         if self.is_awake:
             self.is_awake = False

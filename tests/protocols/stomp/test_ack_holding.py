@@ -249,7 +249,7 @@ def test_numbers_of_lines_are_used_again_and_mean_the_newest(world: World) -> No
 
 
 @pytest.mark.parametrize("ack", ["client", "client-individual"])
-@pytest.mark.parametrize("version", ["1.0", "1.1"])
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
 def test_messages_that_a_client_holds_never_share_an_id(
     world: World, version: str, ack: str
 ) -> None:
@@ -266,7 +266,7 @@ def test_messages_that_a_client_holds_never_share_an_id(
     assert other.bodies() == (["C"] if ack == "client" else ["A", "C"])
 
 
-@pytest.mark.parametrize("version", ["1.0", "1.1"])
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
 def test_a_sender_s_id_is_kept_where_no_other_is_held(world: World, version: str) -> None:
     client = world.connect(version)
     client.subscribe("/queue/a", ack="client-individual", credit="1,0")
@@ -278,8 +278,11 @@ def test_a_sender_s_id_is_kept_where_no_other_is_held(world: World, version: str
     assert world.depth("/queue/a") == 0
 
 
-def test_an_id_that_looks_like_one_that_was_made_unique_is_made_unique_too(world: World) -> None:
-    client = world.connect("1.1")
+@pytest.mark.parametrize("version", ["1.1", "1.2"])
+def test_an_id_that_looks_like_one_that_was_made_unique_is_made_unique_too(
+    world: World, version: str
+) -> None:
+    client = world.connect(version)
     client.subscribe("/queue/a", ack="client-individual")
     sender = world.connect()
     for message_id in ("m-3", "m", "m", "m-3"):
@@ -287,9 +290,13 @@ def test_an_id_that_looks_like_one_that_was_made_unique_is_made_unique_too(world
     assert len({frame["message-id"] for frame in client.take_all()}) == 4
 
 
-def test_the_twins_of_a_composite_send_are_told_apart(world: World) -> None:
-    client = world.connect("1.1")
-    client.subscribe("/queue/twin.*", ack="client-individual")
+@pytest.mark.parametrize("source", ["/queue/twin.*", "/queue/twin.a,/queue/twin.b"])
+@pytest.mark.parametrize("version", ["1.1", "1.2"])
+def test_the_twins_of_a_composite_send_are_told_apart(
+    world: World, version: str, source: str
+) -> None:
+    client = world.connect(version)
+    client.subscribe(source, ack="client-individual")
     world.connect().publish("/queue/twin.a,/queue/twin.b", "x")
     first, second = client.take_all()
     assert first["message-id"] != second["message-id"]
@@ -297,6 +304,36 @@ def test_the_twins_of_a_composite_send_are_told_apart(world: World) -> None:
     assert sorted([world.depth("/queue/twin.a"), world.depth("/queue/twin.b")]) == [0, 1]
     client.ack(first)
     assert world.depth("/queue/twin.a") == world.depth("/queue/twin.b") == 0
+
+
+def test_the_twins_that_a_durable_subscription_keeps_are_told_apart(world: World) -> None:
+    client = world.connect()
+    client.subscribe("/topic/a,/topic/b", ack="client-individual", persistent="true", id="d")
+    world.connect().publish("/topic/a,/topic/b", "x")
+    assert len({frame["message-id"] for frame in client.take_all()}) == 2
+
+
+def test_a_message_that_comes_again_has_its_sender_s_id_again(world: World) -> None:
+    client = world.connect()
+    client.subscribe("/queue/a", ack="client-individual")
+    world.connect().publish("/queue/a", "A", message_id="order-7")
+    client.send("NACK", {"id": client.take()["ack"]})
+    again = client.take()
+    assert (again["message-id"], again["redelivered"]) == ("order-7", "true")
+
+
+def test_acks_in_a_row_make_ids_free_again(world: World) -> None:
+    client = world.connect()
+    client.subscribe("/queue/a", ack="client-individual")
+    for _ in range(2):
+        world.connect().publish("/queue/a", "A", "B", message_id="order-7")
+        first, second = client.take_all()
+        assert (first["message-id"], second["message-id"] != "order-7") == ("order-7", True)
+        client.feed(
+            b"ACK\nid:%s\n\n\0ACK\nid:%s\n\n\0"
+            % tuple(frame["ack"].encode() for frame in (first, second))
+        )
+    assert world.depth("/queue/a") == 0
 
 
 def test_in_1_0_one_message_of_two_subscriptions_is_told_apart_for_its_ack_names_neither(

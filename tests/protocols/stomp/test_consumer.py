@@ -82,7 +82,7 @@ def test_s60_numbers_go_on_after_a_queue_was_swept_away() -> None:
     client.inbox.clear()
     world.wait(31)
     world.wait(6)
-    assert "a" not in world.broker.hosts[0].queues
+    assert "a" not in world.broker.host.queues
     client.subscribe("/queue/a", include_seq="seq")
     client.publish("/queue/a", "y")
     assert client.take()["seq"] == "2"
@@ -192,7 +192,7 @@ def test_a_retained_message_whose_time_is_over_is_forgotten_and_its_topic_goes()
     client.publish("/topic/a", "soon over", retain="set", ttl="1000")
     client.publish("/topic/b", "for ever", retain="set")
     world.wait(60.0)
-    assert list(world.broker.hosts[0].topics) == ["b"]
+    assert list(world.broker.host.topics) == ["b"]
 
 
 def test_no_local_hides_a_connections_own_topic_messages() -> None:

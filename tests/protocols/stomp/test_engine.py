@@ -98,7 +98,7 @@ def test_virtual_hosts_share_nothing() -> None:
     there.publish("/queue/a", "y", reply_to="/temp-queue/x")
     here.publish(there.take()["reply-to"], "z", receipt="r")
     assert here.receipts() == ["r"]
-    assert list(world.broker.hosts[0].queues) == ["a"]
+    assert list(world.broker.host.queues) == ["a"]
 
 
 def test_a_frame_before_connect_is_refused() -> None:
@@ -256,7 +256,7 @@ def test_a_subscription_whose_queue_is_deleted_ends_the_connection() -> None:
     world = World()
     client = world.connect()
     client.subscribe("/queue/a")
-    world.broker.hosts[0].delete_queue("a", "queue a was deleted")
+    world.broker.host.delete_queue("a", "queue a was deleted")
     world.settle_down()
     assert "queue a was deleted" in client.error()["message"]
 

@@ -48,7 +48,8 @@ def test_a_message_is_written_line_by_line_as_it_is_in_a_ready_form(tag: int) ->
 def test_an_older_client_is_told_the_id_that_its_ack_has_to_name() -> None:
     made = message(("a", "b"))
     written = MessageFrames("s", Version.V1_1).write(entry_of(made), made, 42, "other-id")
-    assert written == b"MESSAGE\nsubscription:s\nmessage-id:other-id" + REST
+    ids = b"message-id:other-id\ncovey-message-id:covey-1-7"  # and the sender's, for who counts
+    assert written == b"MESSAGE\nsubscription:s\n" + ids + REST
 
 
 def test_lines_that_only_some_messages_have_come_in_a_fixed_order() -> None:

@@ -21,7 +21,7 @@ def test_s49_a_durable_subscription_on_a_queue_is_an_error(world: World) -> None
     client = world.connect()
     client.subscribe("/queue/a", persistent="true")
     assert "topics" in client.error()["message"]
-    assert world.broker.hosts[0].durables == {}
+    assert world.broker.host.durables == {}
 
 
 @pytest.mark.parametrize("command", ["SEND", "SUBSCRIBE"])
@@ -155,7 +155,7 @@ def test_a_durable_subscription_cannot_outlive_its_temporary_topic(world: World)
     client = world.connect()
     client.subscribe("/temp-topic/x", id="d", persistent="true")
     assert client.error()["covey-code"] == "invalid"
-    assert not world.broker.hosts[0].durables
+    assert not world.broker.host.durables
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_clients_of_other_brokers_make_durable_subscriptions_their_way(
     client.send("SUBSCRIBE", {"id": "d", "destination": "/topic/a", **headers})
     assert client.bodies() == ["x"]
     client.send("UNSUBSCRIBE", {"id": "d", **headers})
-    assert world.broker.hosts[0].durables == {}
+    assert world.broker.host.durables == {}
 
 
 # Browsers.

@@ -139,7 +139,7 @@ def test_to_end_a_durable_subscription_needs_destroy(user: str) -> None:
     made = world()
     client = made.connect(login=user)
     client.send("UNSUBSCRIBE", {"id": "secret-d", "persistent": "true"})
-    is_destroyed = "secret-d" not in made.broker.hosts[0].durables
+    is_destroyed = "secret-d" not in made.broker.host.durables
     assert is_refused(client) != is_destroyed
     assert is_destroyed == ("destroy" in MAY[user])
 

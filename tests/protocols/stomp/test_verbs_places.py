@@ -26,8 +26,8 @@ def test_s75_temporary_destinations_end_with_their_connection(world: World) -> N
     client.subscribe("/temp-topic/x", id="t")
     other.publish(temporary(client), "1")
     client.lose()
-    assert world.broker.hosts[0].queues == {}
-    assert world.broker.hosts[0].topics == {}
+    assert world.broker.host.queues == {}
+    assert world.broker.host.topics == {}
 
 
 def test_an_answer_to_somebody_gone_is_dropped_and_the_service_goes_on(world: World) -> None:
@@ -39,7 +39,7 @@ def test_an_answer_to_somebody_gone_is_dropped_and_the_service_goes_on(world: Wo
     service.publish(name, "2", receipt="r")
     service.publish(f"{name},/queue/a", "3", receipt="r2")
     assert service.receipts() == ["r", "r2"]
-    assert list(world.broker.hosts[0].queues) == ["a"]
+    assert list(world.broker.host.queues) == ["a"]
 
 
 def test_an_answer_may_come_before_its_reader(world: World) -> None:
@@ -53,12 +53,12 @@ def test_an_answer_may_come_before_its_reader(world: World) -> None:
     assert client.bodies() == ["1"]
     client.send("UNSUBSCRIBE", {"id": "s"})
     world.wait(60.0)
-    assert list(world.broker.hosts[0].queues) == ["requests"]
+    assert list(world.broker.host.queues) == ["requests"]
     service.publish(name, "2")
     client.subscribe("/temp-queue/x")
     assert client.bodies() == ["2"]
     client.lose()
-    assert list(world.broker.hosts[0].queues) == ["requests"]
+    assert list(world.broker.host.queues) == ["requests"]
 
 
 def test_what_a_reply_to_names_beside_its_own_stays_when_the_connection_goes(world: World) -> None:
@@ -77,7 +77,7 @@ def test_nobody_makes_a_temporary_queue_for_somebody_who_never_named_it(world: W
     client, other = world.connect(), world.connect()
     other.publish(temporary(client, name="y"), "1", receipt="r")
     assert other.receipts() == ["r"]
-    assert world.broker.hosts[0].queues == {}
+    assert world.broker.host.queues == {}
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_a_producer_that_waits_for_a_deleted_queue_goes_on() -> None:
     world = small(quota_messages=1)
     client = world.connect()
     client.publish("/queue/small", "1", "2", receipt="r")
-    world.broker.hosts[0].delete_queue("small", "gone")
+    world.broker.host.delete_queue("small", "gone")
     world.settle_down()
     assert client.receipts() == ["r", "r"]
     assert world.depth("/queue/small") == 1
@@ -258,7 +258,7 @@ def test_a_producer_that_waits_for_a_deleted_queue_goes_on() -> None:
 
 def test_topics_that_are_only_meant_by_patterns_are_swept_and_heard_again() -> None:
     world = World(queues=(QueueSettings(id="mirror", mirrored=True),))
-    host = world.broker.hosts[0]
+    host = world.broker.host
     client, other = world.connect(), world.connect()
     client.subscribe("/topic/**")
     client.subscribe("/topic/a.*", id="d", persistent="true")

@@ -53,7 +53,7 @@ def test_a_queue_retains_what_was_not_dropped_though_it_was_consumed(world: Worl
 def test_a_queue_that_comes_back_does_not_retain_what_the_old_one_held(world: World) -> None:
     client = world.connect()
     client.publish("/queue/a", "1", "2")
-    world.broker.hosts[0].delete_queue("a", "for the test")
+    world.broker.host.delete_queue("a", "for the test")
     end = look(client, "/queue/a")
     assert (end["first-seq"], end["last-seq"], end["retained-from"]) == ("3", "2", "3")
 

@@ -13,7 +13,7 @@ from tests.protocols.amqp.peer import Peer, make_broker
 
 
 def queue_of(broker: Broker, name: str = "q") -> Queue:
-    return broker.hosts[0].queues[name]
+    return broker.host.queues[name]
 
 
 # Settlement modes.

@@ -9,6 +9,7 @@ from covey.config.settings import AmqpSettings
 from covey.core.broker.broker import Broker
 from covey.core.management.admin import Admin
 from covey.core.security.users import Identity, Principal
+from tests.core.support import depth
 from tests.protocols.amqp.peer import OPEN_TO_ALL, Peer, make_broker
 
 ADMIN = ("admin", "password")
@@ -24,7 +25,7 @@ def broker() -> Broker:
 def test_every_spelling_of_a_queue_means_the_same_queue(broker: Broker, address: str) -> None:
     peer = Peer(broker)
     peer.send(peer.sender(address), "hello")
-    assert list(broker.hosts[0].queues) == ["x"]
+    assert list(broker.host.queues) == ["x"]
     link = peer.receiver("x")
     assert peer.bodies() == ["hello"]
     assert link.remote_source.address == "x"
@@ -38,7 +39,7 @@ def test_every_spelling_of_a_topic_means_the_same_topic(broker: Broker, address:
     assert sender.remote_target.address == address
     peer.send(sender, "news")
     assert peer.bodies() == ["news"]
-    assert not broker.hosts[0].queues
+    assert not broker.host.queues
 
 
 def test_the_capability_topic_makes_a_bare_name_a_topic(broker: Broker) -> None:
@@ -72,7 +73,7 @@ def test_without_auto_create_an_unknown_name_is_not_found() -> None:
     peer.sender("x")
     peer.receiver("x")
     assert peer.conditions == ["amqp:not-found", "amqp:not-found"]
-    assert not broker.hosts[0].queues
+    assert not broker.host.queues
 
 
 def test_links_are_counted() -> None:
@@ -87,8 +88,8 @@ def test_a_subscription_that_asks_for_copies_consumes_them(broker: Broker) -> No
     peer.receiver("topic://t", name="s", durable=True, copy=True)
     peer.send(peer.sender("topic://t"), "news")
     peer.settle(peer.messages[0][0])
-    (durable,) = broker.hosts[0].durables.values()
-    assert durable.queue.state.index.count == 0
+    (durable,) = broker.host.durables.values()
+    assert depth(durable.queue) == 0
 
 
 def test_a_link_to_what_one_may_not_send_to_is_refused_when_it_attaches() -> None:
@@ -102,7 +103,7 @@ def test_a_link_to_what_one_may_not_send_to_is_refused_when_it_attaches() -> Non
     for address in ("yours", "topic://mine.1", "mine.1,yours"):
         assert peer.sender(address).remote_target.address is None
     assert peer.conditions == ["amqp:unauthorized-access"] * 3
-    assert list(broker.hosts[0].queues) == []
+    assert list(broker.host.queues) == []
 
 
 # Dynamic nodes and the anonymous relay.
@@ -126,12 +127,12 @@ def test_a_dynamic_node_goes_with_its_link_and_with_its_connection(broker: Broke
     peer = Peer(broker)
     link = peer.receiver(None, dynamic=True, name="one")
     peer.receiver(None, dynamic=True, name="two")
-    assert len(broker.hosts[0].queues) == 2
+    assert len(broker.host.queues) == 2
     link.close()
     peer.pump()
-    assert len(broker.hosts[0].queues) == 1
+    assert len(broker.host.queues) == 1
     peer.lose()
-    assert not broker.hosts[0].queues
+    assert not broker.host.queues
 
 
 def test_a_dynamic_target_is_a_queue_of_the_senders_own(broker: Broker) -> None:
@@ -152,8 +153,8 @@ def test_without_a_target_each_message_names_its_own(broker: Broker) -> None:
     peer.send(sender, Message(body="2", address="topic://b"))
     lost = peer.send(sender, Message(body="3"))
     assert lost.remote_state == lost.REJECTED
-    assert list(broker.hosts[0].queues) == ["a"]
-    assert list(broker.hosts[0].topics) == ["b"]
+    assert list(broker.host.queues) == ["a"]
+    assert list(broker.host.topics) == ["b"]
 
 
 # Filters and modes.
@@ -209,12 +210,12 @@ def test_a_copying_link_browses_and_takes_nothing(broker: Broker) -> None:
         peer.settle(delivery)
     peer.receiver("q", name="consumer")
     assert peer.bodies() == ["1", "2", "3"] * 2
-    assert broker.hosts[0].queues["q"].state.index.count == 3
+    assert depth(broker.host.queues["q"]) == 3
 
 
 def test_a_copying_link_sees_of_shared_groups_what_nobody_holds(broker: Broker) -> None:
     peer, other = Peer(broker), Peer(broker, container="other")
-    admin = Admin(broker, broker.hosts[0], ROOT)
+    admin = Admin(broker, broker.host, ROOT)
     admin.declare("q", {"qpid.group_header_key": "G", "qpid.shared_msg_group": 1}, 0.0)
     sender = peer.sender("q")
     peer.send(sender, "held")
@@ -231,9 +232,9 @@ def test_browsing_never_settles_what_somebody_else_holds(broker: Broker) -> None
     other.receiver("q")
     peer.receiver("q", copy=True)
     peer.settle(peer.messages[0][0])
-    assert broker.hosts[0].queues["q"].state.index.count == 1
+    assert depth(broker.host.queues["q"]) == 1
     other.settle(other.messages[0][0])
-    assert broker.hosts[0].queues["q"].state.index.count == 0
+    assert depth(broker.host.queues["q"]) == 0
 
 
 # Durable and shared subscriptions.
@@ -258,12 +259,12 @@ def test_a_detached_durable_subscription_stays_and_a_closed_one_goes(broker: Bro
     link = peer.receiver("/topic/t", name="sub", durable=True)
     link.detach()
     peer.pump()
-    assert len(broker.hosts[0].durables) == 1
+    assert len(broker.host.durables) == 1
     again = Peer(broker, container="c")
     link = again.receiver("/topic/t", name="sub", durable=True)
     link.close()
     again.pump()
-    assert not broker.hosts[0].durables
+    assert not broker.host.durables
 
 
 def test_an_attach_without_a_source_finds_a_durable_subscription_to_end_it(
@@ -277,7 +278,7 @@ def test_an_attach_without_a_source_finds_a_durable_subscription_to_end_it(
     assert found.remote_source.address == "t"
     found.close()
     link.pump()
-    assert not broker.hosts[0].durables
+    assert not broker.host.durables
     link.receiver(None, name="nosuch", credit=0)
     assert link.conditions == ["amqp:not-found"]
 
@@ -299,7 +300,7 @@ def test_links_of_a_shared_subscription_share_its_messages(
     assert sorted(one.bodies() + two.bodies()) == ["1", "2"]
     one.lose()
     two.lose()
-    assert len(broker.hosts[0].durables) == is_durable
+    assert len(broker.host.durables) == is_durable
 
 
 # Taking over.
@@ -327,7 +328,7 @@ def test_another_users_link_is_not_taken_over(broker: Broker) -> None:
 def test_a_deleted_queue_ends_its_links(broker: Broker) -> None:
     peer = Peer(broker)
     peer.receiver("q")
-    broker.hosts[0].delete_queue("q", "an operator deleted it")
+    broker.host.delete_queue("q", "an operator deleted it")
     peer.pump()
     assert peer.conditions == ["amqp:resource-deleted"]
 

@@ -6,6 +6,7 @@ import pytest
 from proton import Message
 
 from covey.core.broker.broker import Broker
+from tests.core.support import shown
 from tests.protocols.amqp.peer import Peer, make_broker
 
 GROUP_QUEUE = (
@@ -23,10 +24,10 @@ def test_the_qpid_pages_address_declares_its_queue_and_is_echoed(broker: Broker)
     peer = Peer(broker)
     sender = peer.sender(GROUP_QUEUE)
     assert sender.remote_target.address == GROUP_QUEUE
-    queue = broker.hosts[0].queues["MyMsgQueue"]
-    assert queue.discipline.key.header == "GROUP_KEY"
-    assert queue.state.strategy.name == "shared"
-    assert "MyMsgQueue" in broker.hosts[0].declared
+    queue = broker.host.queues["MyMsgQueue"]
+    attributes = shown(queue)
+    assert (attributes["group_header"], attributes["strategy"]) == ("GROUP_KEY", "shared")
+    assert "MyMsgQueue" in broker.host.declared
 
 
 def test_delete_receiver_removes_the_queue_when_its_receiver_closes(broker: Broker) -> None:
@@ -35,10 +36,10 @@ def test_delete_receiver_removes_the_queue_when_its_receiver_closes(broker: Brok
     receiver = peer.receiver(GROUP_QUEUE)
     sender.close()
     peer.pump()
-    assert "MyMsgQueue" in broker.hosts[0].queues
+    assert "MyMsgQueue" in broker.host.queues
     receiver.close()
     peer.pump()
-    assert "MyMsgQueue" not in broker.hosts[0].queues
+    assert "MyMsgQueue" not in broker.host.queues
 
 
 def test_an_address_string_without_create_makes_nothing(broker: Broker) -> None:
@@ -47,7 +48,7 @@ def test_an_address_string_without_create_makes_nothing(broker: Broker) -> None:
     peer.sender("x; {create: receiver}")
     assert peer.conditions == ["amqp:not-found"] * 2
     peer.receiver("x; {create: receiver}")
-    assert list(broker.hosts[0].queues) == ["x"]
+    assert list(broker.host.queues) == ["x"]
 
 
 def test_assert_refuses_a_queue_that_is_otherwise(broker: Broker) -> None:

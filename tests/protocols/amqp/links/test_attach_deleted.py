@@ -6,6 +6,7 @@ import pytest
 from proton import Message
 
 from covey.core.broker.broker import Broker
+from tests.core.support import depth
 from tests.protocols.amqp.links.test_transactions import Control, send_in
 from tests.protocols.amqp.peer import Peer, make_broker
 
@@ -16,7 +17,7 @@ def broker() -> Broker:
 
 
 def delete(broker: Broker, name: str = "q") -> None:
-    broker.hosts[0].delete_queue(name, f"queue {name} was deleted")
+    broker.host.delete_queue(name, f"queue {name} was deleted")
 
 
 def test_a_sender_hears_that_its_queue_was_deleted(broker: Broker) -> None:
@@ -28,9 +29,9 @@ def test_a_sender_hears_that_its_queue_was_deleted(broker: Broker) -> None:
     peer.pump()
     assert peer.conditions == ["amqp:resource-deleted"]
     assert [link.name for link in peer.ended] == [sender.name]
-    assert len(broker.hosts[0].senders) == 0
+    assert len(broker.host.senders) == 0
     peer.send(relay, Message(body="2", address="q"))
-    assert broker.hosts[0].queues["q"].state.index.count == 1
+    assert depth(broker.host.queues["q"]) == 1
 
 
 def test_what_is_on_its_way_to_a_deleted_queue_does_not_make_it_anew(broker: Broker) -> None:
@@ -41,20 +42,20 @@ def test_what_is_on_its_way_to_a_deleted_queue_does_not_make_it_anew(broker: Bro
     delete(broker)
     peer.pump()
     assert peer.conditions == ["amqp:resource-deleted"]
-    assert "q" not in broker.hosts[0].queues
+    assert "q" not in broker.host.queues
 
 
 def test_a_queue_that_is_swept_away_keeps_its_senders(broker: Broker) -> None:
     peer = Peer(broker)
     sender = peer.sender("q")
-    queue = broker.hosts[0].queue("q")
+    queue = broker.host.queue("q")
     broker.turn(1 + queue.settings.auto_delete_after_s)
-    broker.hosts[0].sweep()
-    assert "q" not in broker.hosts[0].queues
+    broker.host.sweep()
+    assert "q" not in broker.host.queues
     peer.pump()
     assert not peer.errors
     peer.send(sender, "1")
-    assert broker.hosts[0].queues["q"].state.index.count == 1
+    assert depth(broker.host.queues["q"]) == 1
 
 
 def test_a_sender_that_has_gone_is_not_told(broker: Broker) -> None:
@@ -62,13 +63,13 @@ def test_a_sender_that_has_gone_is_not_told(broker: Broker) -> None:
     peer.send(peer.sender("q"), "1")
     peer.sender("q", name="other").detach()
     peer.lose()
-    assert len(broker.hosts[0].senders) == 0
+    assert len(broker.host.senders) == 0
     delete(broker)
 
 
 def test_a_transaction_that_sent_to_a_deleted_queue_is_rolled_back(broker: Broker) -> None:
     peer = Peer(broker)
-    broker.hosts[0].queue("q")
+    broker.host.queue("q")
     control = Control(peer)
     ids = [control.declare(), control.declare()]
     send_in(peer, peer.sender("q"), ids[0], Message(body="1"))
@@ -80,4 +81,4 @@ def test_a_transaction_that_sent_to_a_deleted_queue_is_rolled_back(broker: Broke
         "amqp:transaction:rollback",
         None,
     ]
-    assert list(broker.hosts[0].queues) == ["r"]
+    assert list(broker.host.queues) == ["r"]

@@ -8,6 +8,7 @@ from pydantic import SecretStr
 
 from covey.config.settings import AmqpSettings, PermissionSettings, UserSettings
 from covey.core.broker.broker import Broker
+from tests.core.support import depth
 from tests.protocols.amqp.peer import Peer, make_broker
 
 DENIED = "amqp:unauthorized-access"
@@ -18,8 +19,8 @@ def make(*rules: tuple[str, str]) -> Broker:
     """Return a broker where ann may do these verbs on these patterns, beside to connect."""
     users = (UserSettings(name="ann", password=SecretStr("x")),)
     broker = make_broker(user=users)
-    broker.hosts[0].queue("secret")
-    broker.hosts[0].topic("news")
+    broker.host.queue("secret")
+    broker.host.topic("news")
     given = (("connect", "**"), *rules)
     entries = [
         PermissionSettings.model_validate({"who": "ann", "may": may.split(","), "on": on})
@@ -62,7 +63,7 @@ def test_an_address_string_tells_nothing_of_what_one_may_not_use(policy: str) ->
         peer.receiver(f"{name}; {policy}", name=name)
         peer.sender(f"{name}; {policy}", name=f"to {name}")
     assert peer.conditions == [DENIED] * 4
-    assert list(broker.hosts[0].queues) == ["secret"]
+    assert list(broker.host.queues) == ["secret"]
 
 
 def test_first_use_needs_create() -> None:
@@ -71,7 +72,7 @@ def test_first_use_needs_create() -> None:
     peer.receiver("new")
     peer.receiver("/topic/new", name="t")
     assert peer.conditions == [DENIED] * 2
-    assert list(broker.hosts[0].queues) == ["secret"]
+    assert list(broker.host.queues) == ["secret"]
 
 
 def test_a_message_of_the_anonymous_relay_is_checked_by_its_own_address() -> None:
@@ -80,7 +81,7 @@ def test_a_message_of_the_anonymous_relay_is_checked_by_its_own_address() -> Non
     relay = peer.sender(None)
     for to in ("open", "secret", "open,secret"):
         peer.send(relay, Message(body="x", address=to))
-    counts = {name: queue.state.index.count for name, queue in broker.hosts[0].queues.items()}
+    counts = {name: depth(queue) for name, queue in broker.host.queues.items()}
     assert counts == {"secret": 0, "open": 1}
 
 
@@ -99,10 +100,10 @@ def test_a_closed_durable_subscription_stays_for_who_may_not_destroy() -> None:
         peer = ann(broker)
         link = peer.receiver("/topic/news", name="d", durable=True)
         assert peer.conditions == []
-        assert len(broker.hosts[0].durables) == 1
+        assert len(broker.host.durables) == 1
         link.close()
         peer.pump()
-        assert bool(broker.hosts[0].durables) == is_kept
+        assert bool(broker.host.durables) == is_kept
 
 
 def test_a_shared_subscription_needs_a_right_to_its_name() -> None:

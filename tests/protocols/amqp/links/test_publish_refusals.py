@@ -16,6 +16,7 @@ from covey.protocols.amqp.codec.encoder import (
     string,
     uint,
 )
+from tests.core.support import depth
 from tests.e2e.amqp_bytes import (
     ATTACH,
     DATA,
@@ -43,7 +44,7 @@ CONTROL, RELAY = 8, 9  # handles
 def broker() -> Broker:
     """Return a broker with one queue, in which none is made by using it."""
     broker = make_broker(broker={"auto_create": False})
-    broker.hosts[0].queue("q")
+    broker.host.queue("q")
     return broker
 
 
@@ -123,8 +124,8 @@ def rolled_back(heard: list[Heard]) -> bool:
 
 
 def messages(broker: Broker, name: str) -> int:
-    queue = broker.hosts[0].queues.get(name)
-    return 0 if queue is None else queue.state.index.count
+    queue = broker.host.queues.get(name)
+    return 0 if queue is None else depth(queue)
 
 
 # The anonymous relay.
@@ -302,7 +303,7 @@ def test_a_settlement_of_what_is_settled_already_refuses_the_commit(
 
 def test_a_settlement_of_what_its_queue_lost_refuses_the_commit(broker: Broker, raw: Raw) -> None:
     id = with_two(broker, raw)
-    broker.hosts[0].delete_queue("q", "gone")
+    broker.host.delete_queue("q", "gone")
     assert rolled_back(raw.say(settling(0, 1, id), discharge(3, id)))
 
 

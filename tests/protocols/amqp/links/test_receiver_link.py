@@ -12,10 +12,10 @@ from proton import Condition, Delivery, Message, Sender, symbol
 
 from covey.config.settings import AmqpSettings
 from covey.core.broker.broker import Broker
-from covey.core.management.waiting import why_waits
 from covey.core.queue.queue import Queue
 from covey.protocols.amqp.codec import decoder, encoder
 from covey.protocols.amqp.codec.types import U32
+from tests.core.support import depth, groups_shown, shown
 from tests.protocols.amqp.peer import Peer, make_broker
 
 DEAD = symbol("x-opt-dead-letter-reason")
@@ -23,7 +23,7 @@ FLOW: Final = 0x13  # AMQP 1.0 section 2.7.4
 
 
 def queue_of(broker: Broker, name: str = "q") -> Queue:
-    return broker.hosts[0].queues[name]
+    return broker.host.queues[name]
 
 
 # Outcomes.
@@ -40,7 +40,7 @@ def deliver_one(**policy: Any) -> tuple[Broker, Peer]:
 def test_accepted_removes_the_message() -> None:
     broker, peer = deliver_one()
     peer.settle(peer.messages[0][0], Delivery.ACCEPTED)
-    assert queue_of(broker).state.index.count == 0
+    assert depth(queue_of(broker)) == 0
 
 
 def test_released_comes_back_uncounted() -> None:
@@ -78,7 +78,9 @@ def test_a_rejected_message_goes_to_the_dead_letter_queue_with_its_condition() -
     peer.settle(delivery, Delivery.REJECTED)
     assert peer.bodies() == ["1"]
     peer.receiver("dead")
-    assert peer.messages[1][1].annotations == {DEAD: "rejected: app:bad: no use"}
+    told = dict(peer.messages[1][1].annotations or {})
+    assert told[DEAD] == "rejected: app:bad: no use"
+    assert (told["x-opt-dead-letter-queue"], told["x-opt-dead-letter-seq"]) == ("q", 1)
 
 
 def refuse(peer: Peer, *, failed: bool) -> None:
@@ -93,12 +95,12 @@ def test_what_is_undeliverable_here_goes_to_another_link(failed: bool) -> None:
     broker, peer = deliver_one(dlq="dead")
     refuse(peer, failed=failed)
     assert peer.bodies() == ["1"]
-    assert queue_of(broker).state.index.count == 1
+    assert depth(queue_of(broker)) == 1
     other = Peer(broker, container="other")
     other.receiver("q")
     assert [message.delivery_count for _, message in other.messages] == [int(failed)]
     other.settle(other.messages[0][0])
-    assert queue_of(broker).state.index.count == 0
+    assert depth(queue_of(broker)) == 0
 
 
 def test_what_no_link_will_have_is_shown_as_set_aside() -> None:
@@ -107,8 +109,8 @@ def test_what_no_link_will_have_is_shown_as_set_aside() -> None:
     peer.receiver("q")
     peer.send(peer.sender("q"), Message(body="1", group_id="g"))
     refuse(peer, failed=False)
-    queue = queue_of(broker)
-    assert "set aside" in why_waits(queue, queue.state.lanes["g"])
+    (group,) = groups_shown(queue_of(broker))
+    assert "set aside" in str(group["why"])
 
 
 def test_a_message_that_failed_too_often_is_dead() -> None:
@@ -119,7 +121,8 @@ def test_a_message_that_failed_too_often_is_dead() -> None:
         peer.settle(delivery, Delivery.MODIFIED)
     assert len(peer.messages) == 2
     peer.receiver("dead")
-    assert peer.messages[-1][1].annotations == {DEAD: "failed 2 times"}
+    told = dict(peer.messages[-1][1].annotations or {})
+    assert (told[DEAD], told["x-opt-dead-letter-count"]) == ("failed 2 times", 2)
 
 
 # Credit.
@@ -335,5 +338,5 @@ def test_whatever_a_client_does_no_message_is_lost_or_doubled(moves: list[str]) 
             accepted += move == "accept"
         assert len(held) <= sent
     queue = queue_of(broker)
-    assert queue.state.index.count == sent - accepted
-    assert sum(len(c.unsettled) for c in queue.state.consumers.values()) == len(peer.messages)
+    assert depth(queue) == sent - accepted
+    assert shown(queue)["unsettled"] == len(peer.messages)

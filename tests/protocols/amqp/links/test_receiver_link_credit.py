@@ -6,6 +6,7 @@ import pytest
 
 from covey.core.broker.broker import Broker
 from covey.protocols.amqp.codec.encoder import FALSE, NULL, TRUE, uint
+from tests.core.support import depth
 from tests.e2e.amqp_bytes import (
     DETACH,
     FLOW,
@@ -103,7 +104,7 @@ def test_a_message_that_was_begun_is_finished_without_credit(broker: Broker) -> 
     assert len(tags(raw.say(flow(1, credit=2)))) == 1
     heard = raw.say(flow(100, next_id=1, credit=0, count=1))
     assert [each[5] for each in only(TRANSFER, heard)] == [True] * 3 + [False]
-    assert broker.hosts[0].queues["q"].state.index.count == 2
+    assert depth(broker.host.queues["q"]) == 2
     assert len(tags(Raw(broker).say(ELSEWHERE, granting(1)))) == 1
 
 

@@ -15,6 +15,7 @@ from covey.config.settings import AmqpSettings
 from covey.core.broker.broker import Broker
 from covey.protocols.amqp.codec.encoder import NULL, TRUE, boolean, compound, section, uint
 from covey.protocols.amqp.links.receiver_link import OutgoingLink
+from tests.core.support import depth
 from tests.e2e.amqp_bytes import (
     ATTACH,
     DETACH,
@@ -194,6 +195,6 @@ def test_random_clients_get_what_they_ask_for_and_nothing_is_lost(seed: int) -> 
     for _ in range(20):
         for client in clients:
             client.finish()
-    assert [each.state.index.count for each in broker.hosts[0].queues.values()] == [0, 0]
+    assert [depth(each) for each in broker.host.queues.values()] == [0, 0]
     assert all(each.number is None for client in clients for each in client.readers)
     assert [client.raw.engine.backpressure.is_paused for client in clients] == [False, False]

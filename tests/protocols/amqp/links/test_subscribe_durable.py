@@ -8,6 +8,7 @@ import pytest
 from proton import Described, Message, symbol
 
 from covey.core.broker.broker import Broker
+from tests.core.support import depth
 from tests.protocols.amqp.peer import Peer, make_broker
 
 GLOBAL = ("topic", "shared", "global")
@@ -48,8 +49,8 @@ def heard(peer: Peer) -> list[Any]:
 
 
 def backlog(broker: Broker) -> int:
-    (durable,) = broker.hosts[0].durables.values()
-    return durable.queue.state.index.count
+    (durable,) = broker.host.durables.values()
+    return depth(durable.queue)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_a_change_is_the_end_of_a_subscription_and_a_new_one(
     peer = subscribe(broker, address, **options)
     assert heard(peer) == [] and backlog(broker) == 0
     peer.lose()
-    assert [str(each.destinations[0]) for each in broker.hosts[0].durables.values()] == [
+    assert [str(each.destinations[0]) for each in broker.host.durables.values()] == [
         f"topic:{address.removeprefix('/topic/')}"
     ]
 
@@ -104,7 +105,7 @@ def test_ending_a_subscription_that_others_use_is_refused(broker: Broker) -> Non
     link = ender.receiver(None, name="sub|again", credit=0)
     link.close()
     ender.pump()
-    assert not broker.hosts[0].durables and len(ender.errors) == 1
+    assert not broker.host.durables and len(ender.errors) == 1
 
 
 def test_closing_one_of_two_shared_links_says_that_the_other_keeps_it(broker: Broker) -> None:
@@ -118,7 +119,7 @@ def test_closing_one_of_two_shared_links_says_that_the_other_keeps_it(broker: Br
     assert peer.conditions == ["amqp:resource-locked"]
     links[1].close()
     peer.pump()
-    assert len(peer.errors) == 1 and not broker.hosts[0].durables
+    assert len(peer.errors) == 1 and not broker.host.durables
 
 
 def test_an_attach_without_a_source_tells_the_topic_as_it_is_called(broker: Broker) -> None:

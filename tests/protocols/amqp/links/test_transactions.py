@@ -9,6 +9,7 @@ from proton import Delivery, Described, Message, Sender, Terminus, symbol, ulong
 
 from covey.config.settings import AmqpSettings
 from covey.core.broker.broker import Broker
+from tests.core.support import depth
 from tests.protocols.amqp.peer import Peer, make_broker
 
 DECLARED = 0x33
@@ -67,8 +68,8 @@ def settle_in(
 
 
 def count(broker: Broker, name: str = "q") -> int:
-    queue = broker.hosts[0].queues.get(name)
-    return 0 if queue is None else queue.state.index.count
+    queue = broker.host.queues.get(name)
+    return 0 if queue is None else depth(queue)
 
 
 @pytest.fixture

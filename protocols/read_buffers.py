@@ -1,0 +1,55 @@
+"""ReadBuffers: how much is read of one connection in a turn of the loop.
+
+A turn has its price, whatever is read in it: the loop's own calls, a write to each consumer, a
+batch for the store. Small messages cost far more than that by the byte, and large ones far less. So
+a connection begins with a small buffer (`work_per_turn`). Each read that fills its buffer, and is
+handled in less than half of `work_per_turn_ms`, earns one twice as large, up to
+`work_per_turn_max`. A turn that takes too long loses as many steps as it was too long by. A read
+that does not fill its buffer loses one: what comes next may be many small messages.
+
+The bound is in time, since time is what others wait for: a turn that is long in bytes and short in
+time starves nobody.
+
+All connections of a port read into one memory, for what was read is taken before the event loop
+reads again. A connection keeps no more than its place among the views of that memory.
+"""
+
+from __future__ import annotations
+
+from covey.config.settings import BrokerSettings
+
+MS_PER_S = 1000
+
+
+class ReadBuffers:
+    """Views of one memory, each twice as large as the one before it."""
+
+    __slots__ = ("turn_s", "views")
+
+    def __init__(self, least: int, most: int = 0, turn_s: float = 0.0) -> None:
+        """Lend `least` bytes at first and `most` at last, for turns of up to `turn_s`."""
+        memory = memoryview(bytearray(max(least, most)))
+        views = [memory[:least]]
+        while len(views[-1]) < len(memory):
+            views.append(memory[: 2 * len(views[-1])])
+        self.views = tuple(views)
+        self.turn_s = turn_s
+
+    @classmethod
+    def of(cls, settings: BrokerSettings) -> ReadBuffers:
+        """Make them as the operator wants them."""
+        turn_s = settings.work_per_turn_ms / MS_PER_S
+        return cls(settings.work_per_turn, settings.work_per_turn_max, turn_s)
+
+    def after_full(self, place: int, spent_s: float) -> int:
+        """Return the place of the next view after a read that filled this one."""
+        if spent_s < self.turn_s / 2:
+            return min(place + 1, len(self.views) - 1)
+        while place and spent_s > self.turn_s:
+            place -= 1
+            spent_s /= 2
+        return place
+
+    def after_part(self, place: int) -> int:
+        """Return the place of the next view after a read that did not fill this one."""
+        return place - 1 if place else 0

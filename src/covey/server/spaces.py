@@ -1,0 +1,208 @@
+"""Spaces: the virtual hosts that this process serves, each with its broker and its store.
+
+All of them are opened at the start, or the start is refused. A reload may add some. A store that
+fails ends its virtual host: nothing of it is promised any more, its connections are told and ended.
+The others go on. Only when none is left the process ends, so that its supervisor starts it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import anyio
+import structlog
+
+from covey.config.settings import Settings
+from covey.core.broker.broker import Broker
+from covey.core.broker.directory import Directory
+from covey.core.broker.shared import Shared
+from covey.core.errors import StoreError
+from covey.core.events.event_log import EventLog
+from covey.core.management.overlay import take_over
+from covey.core.storage import open_store, prepare_stores
+from covey.protocols.process import resident_bytes
+from covey.protocols.registry import decoders
+from covey.server.log_audit import LogAudit
+
+Call = Callable[[], None]
+Log = structlog.typing.FilteringBoundLogger
+
+
+class Spaces:
+    """The brokers of one process."""
+
+    def __init__(self, settings: Settings, log: Log, loop: asyncio.AbstractEventLoop) -> None:
+        """Open all virtual hosts; raises StoreError if one of them cannot be served."""
+        self.log = log
+        self.shared = Shared(settings, LogAudit(log), time.perf_counter)
+        self.directory = Directory(settings, self.shared)
+        self.failed: dict[str, str] = {}  # virtual hosts that have ended, and why
+        self.all_failed = anyio.Event()
+        self.events: EventLog | None = None
+        self._loop = loop
+        self._run_mark = secrets.token_hex(4)
+        self._is_woken = False
+        self._ending: list[Broker] = []  # that have connections yet
+        self._damages: set[str] = set()  # those that were logged
+        moved, exposed = prepare_stores(settings.store, settings.virtual_hosts[0].id)
+        for note in moved:
+            log.warning("data_moved", note=note)
+        if exposed:
+            log.warning("data_is_open", places=exposed)
+        self.add(settings, [entry.id for entry in settings.virtual_hosts])
+        for note in take_over(self.brokers, settings, time.monotonic()):
+            log.warning("run_time_settings", note=note)
+
+    @property
+    def brokers(self) -> list[Broker]:
+        """Return those that serve."""
+        return list(self.directory.brokers.values())
+
+    @property
+    def instance(self) -> str:
+        """Return what tells this run apart from others."""
+        return f"{self.directory.settings.broker.id}-{self._run_mark}"
+
+    def add(self, settings: Settings, spaces: Iterable[str]) -> list[Broker]:
+        """Open some virtual hosts, or none of them if one cannot be opened; return the brokers."""
+        opened: list[Broker] = []
+        try:
+            for space in spaces:
+                broker = self._open(settings, space)
+                opened.append(broker)
+        except Exception:
+            self.close(opened)
+            raise
+        for broker in opened:
+            self.directory.brokers[broker.host.id] = broker
+            if self.events is not None:
+                broker.listen(self.events)
+        self.tell_damages()  # before anything else can happen: the next start may not know
+        return opened
+
+    def _open(self, settings: Settings, space: str) -> Broker:
+        notify = partial(_tell, self._loop, self._heard)
+        store = open_store(settings, space, notify, self._say, time.monotonic)
+        if store.exposed:
+            self.log.warning("data_is_open", places=store.exposed)
+        try:
+            broker = Broker(
+                settings, store, decoders(), wake=self.wake, shared=self.shared, space=space
+            )
+        except Exception:
+            store.close()
+            raise
+        broker.run_mark = self._run_mark
+        broker.instance = self.instance
+        return broker
+
+    def _say(self, line: str) -> None:
+        self.log.info("store", note=line)
+
+    def close(self, brokers: Iterable[Broker]) -> None:
+        """Let go of brokers that nobody uses yet."""
+        for broker in brokers:
+            self.directory.brokers.pop(broker.host.id, None)
+            self.shared.part_with(broker)
+            broker.commits.store.close()
+
+    def listen(self, events: EventLog | None) -> None:
+        """Send the events of all queues, present and future, to a log."""
+        self.events = events
+        for broker in self.brokers:
+            broker.listen(events)
+
+    # Time.
+
+    def tick(self, now: float) -> float:
+        """Do what is due by time alone; return when to be called again."""
+        self.shared.clock.offset = time.time() - now
+        deadline = now + 1.0
+        used = resident_bytes() if self.directory.settings.broker.memory_limit else 0
+        for broker in self.brokers:
+            try:
+                if used:
+                    broker.rounds.weigh(used)
+                deadline = min(deadline, broker.tick(now))
+                broker.commits.store.renew()
+            except Exception:  # one queue's trouble must not end the others
+                self.log.exception("tick_failed")
+                broker.internal_errors += 1
+        self.tell_damages()
+        return deadline
+
+    def _heard(self, report: Call) -> None:
+        """Take a report of a store's thread, which is a turn of its own."""
+        self.shared.clock.turn(time.monotonic())
+        report()
+
+    def wake(self) -> None:
+        """Have the brokers go on, once, when all that happens now has happened."""
+        if not self._is_woken:
+            self._is_woken = True
+            self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        """Go on with queues whose budget ended their turn."""
+        self._is_woken = False
+        for broker in [*self.brokers, *self._ending]:
+            try:
+                broker.go_on(time.monotonic())
+            except Exception:  # one queue's trouble must not end the others
+                self.log.exception("run_failed")
+                broker.internal_errors += 1
+            if broker.promises.failure is not None:
+                self._end(broker)
+
+    def run(self) -> None:
+        """Have all brokers do what is to be done now."""
+        for broker in self.brokers:
+            broker.run(time.monotonic())
+
+    # Trouble.
+
+    def unready(self) -> str:
+        """Say why no message can be taken; "" if it can."""
+        for space in self.failed:
+            return f"virtual host {space} is not served: its store failed"
+        return "; ".join([reason for reason in self.directory.alarms.values() if reason])
+
+    def tell_damages(self) -> None:
+        """Log what was found damaged in the stores since the last time."""
+        for broker in self.brokers:
+            for place in [one for one in broker.damages if one not in self._damages]:
+                self._damages.add(place)
+                self.log.error("store_damaged", place=place, host=broker.host.id)
+
+    def _end(self, broker: Broker) -> None:
+        """End a virtual host whose store has failed; the process, if it was the last."""
+        space = broker.host.id
+        if space not in self.failed:
+            self.failed[space] = str(broker.promises.failure)
+            self.log.error("store_failed", host=space, reason=self.failed[space])
+            if len(self.directory.brokers) == 1:
+                self.all_failed.set()
+                return
+            del self.directory.brokers[space]
+            self._ending.append(broker)
+            for session in list(broker.sessions.values()):
+                session.kick(f"the store of virtual host {space} failed")
+        elif broker in self._ending and not broker.sessions:
+            self._ending.remove(broker)
+            self.shared.part_with(broker)
+
+    async def fail_without_stores(self) -> None:
+        """Fail, and with it everything, once no store is left."""
+        await self.all_failed.wait()
+        failure = list(self.failed.values())[-1]
+        raise StoreError(f"the store failed, nothing more can be promised: {failure}")
+
+
+def _tell(loop: asyncio.AbstractEventLoop, heard: Callable[[Call], None], report: Call) -> None:
+    """Have something heard on the loop's thread, from the store's; at the end nobody listens."""
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(heard, report)
