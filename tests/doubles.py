@@ -7,14 +7,20 @@ a mock: each does what the core asks of it, in the simplest way.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from covey.config.settings import Settings
+from covey.core.broker.broker import Broker
+from covey.core.broker.directory import Directory
+from covey.core.broker.shared import Shared
 from covey.core.clock import Clock
 from covey.core.events.audit import Audit, OperatorAction
 from covey.core.events.event import EventKind, EventSink, QueueEvents
 from covey.core.host.virtual_host import VirtualHost
+from covey.core.jobs.job import Job, Steps
 from covey.core.model.consumer import Consumer, Window
 from covey.core.model.entry import Entry
-from covey.core.model.message import Message, Neutral
+from covey.core.model.message import Message, Neutral, Origin
 from covey.core.naming.policies import Policies
 from covey.core.queue.owner import Unowned
 from covey.core.queue.queue import Queue
@@ -22,12 +28,25 @@ from covey.core.security.users import Identity
 from covey.core.selector import Value
 from covey.core.session import Client, Session
 from covey.core.storage.memory import MemoryStore
+from covey.core.storage.store import MessageStore
 
 _SETTINGS = Settings()
 _HOST = VirtualHost(_SETTINGS.virtual_hosts[0], Policies(_SETTINGS), Clock(), Unowned())
 NOBODY = Session(0, _HOST, Identity("nobody"))  # the queue never looks at a consumer's session
 
 Event = tuple[EventKind, str, int, int]
+
+
+def make_directory(
+    settings: Settings, store: MessageStore | None = None, audit: Audit | None = None
+) -> Directory:
+    """Make a broker for each virtual host; the first one has the store."""
+    directory = Directory(settings, Shared(settings, audit))
+    for entry in settings.virtual_hosts:
+        broker = Broker(settings, store, shared=directory.shared, space=entry.id)
+        directory.brokers[entry.id] = broker
+        store = None
+    return directory
 
 
 class Letter(Message):
@@ -51,7 +70,7 @@ class Letter(Message):
     def encode(self) -> tuple[bytes, bytes]:
         return b"", b""
 
-    def as_dead_letter(self, reason: str) -> Message:
+    def as_dead_letter(self, reason: str, origin: Origin | None = None) -> Message:
         return Letter(self.size, **self.properties)
 
 
@@ -67,6 +86,7 @@ class Reader(Consumer):
         self.ends = 0
         self.drains = 0
         self.lost: list[str] = []
+        self.overdue: list[int] = []
         self.reason = ""
         self.wants_revoked = True
 
@@ -88,6 +108,9 @@ class Reader(Consumer):
 
     def cancelled(self, reason: str) -> None:
         self.reason = reason
+
+    def ran_out(self, entries: list[Entry]) -> None:
+        self.overdue += [entry.seq for entry in entries]
 
     def held(self) -> list[int]:
         """Give the numbers it has not settled."""
@@ -162,7 +185,7 @@ class OneForAll(EventSink):
     def of_queue(self, name: str) -> QueueEvents:
         return self.events
 
-    def of_host(self, host: str) -> EventSink:
+    def of_host(self, host: str, before: str = "", position: int = 0) -> EventSink:
         return self
 
 
@@ -188,8 +211,33 @@ class Heard(Audit):
     def group_trouble(self, queue: str, trouble: str, group: str) -> None:
         self.all.append(("group", queue, trouble, group))
 
+    def slow_turn(self, length_s: float, doing: str) -> None:
+        self.all.append(("slow turn", length_s, doing))
+
     def operator_action(self, action: OperatorAction) -> None:
         self.actions.append(action)
+
+
+class Endless(Job):
+    """Work that never ends."""
+
+    def __init__(self) -> None:
+        super().__init__("count", "everything", None, 0)
+        self.is_stoppable = True
+
+    def steps(self) -> Steps:
+        while True:
+            yield 1
+
+
+AnyJob = TypeVar("AnyJob", bound=Job)
+
+
+def at_once(job: AnyJob) -> AnyJob:
+    """Do all of a job in one portion."""
+    assert job.advance(10**9, None, 0.0)
+    job.finish()
+    return job
 
 
 class Grave(Unowned):
@@ -199,5 +247,5 @@ class Grave(Unowned):
         super().__init__(audit)
         self.dead: list[tuple[Message, str]] = []
 
-    def dead_letter(self, queue: Queue, message: Message, reason: str) -> None:
-        self.dead.append((message, reason))
+    def dead_letter(self, queue: Queue, entry: Entry, reason: str) -> None:
+        self.dead.append((entry.content, reason))

@@ -1,7 +1,12 @@
 """What pip is told: the requirements of a build, the extras, the licence, the files of a wheel.
 
+Sdist and wheel are installed into an environment without the checkout, which serves a message. The
+dependencies are this environment's own: nothing is brought from a network.
+
 Nothing is compiled here, which takes minutes. What a compilation would read is compared with what
-its build environment would hold.
+its build environment would hold. The compiled wheel is what `scripts/build` makes with pip, and
+`scripts/test --compiled` tests. `PIP_WHEEL_TEST=1` has pip install everything from the network,
+plain and compiled.
 """
 
 from __future__ import annotations
@@ -14,10 +19,12 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tomllib
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from email.parser import HeaderParser
 from functools import cache
 from importlib.metadata import packages_distributions
@@ -138,6 +145,121 @@ def test_a_compiled_build_asks_for_all_that_mypyc_reads(copy: Path) -> None:
     assert {"mypy", "types-cachetools"} <= found
 
 
+def test_a_compiled_build_does_not_ask_for_what_has_no_types(copy: Path) -> None:
+    """Proton has no wheel: a build environment would compile it for nothing."""
+    untyped = {"python-qpid-proton", "google-re2", "scramp", "uvloop"}
+    assert untyped.isdisjoint(build_requirements(copy, "1"))
+
+
+PORTS: Final = [word for one in ("stomp", "amqp", "http") for word in (f"--{one}", "127.0.0.1:0")]
+
+
+@contextmanager
+def serving(environment: Path, folder: Path) -> Iterator[dict[str, str]]:
+    """Run the broker that an environment has installed; give what its welcome says of it."""
+    process = subprocess.Popen(
+        [environment / "bin/covey", "serve", "--data", folder / "data", *PORTS],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env={name: text for name, text in os.environ.items() if name != "PYTHONPATH"},
+    )
+    assert process.stdout is not None
+    try:
+        yield {
+            name: rest for name, rest, *_ in (process.stdout.readline().split() for _ in "12345")
+        }
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+
+
+def clean_environment(folder: Path) -> Path:
+    """Make an environment that has the broker's dependencies and no covey.
+
+    They are this environment's own. A path that a .pth file names is searched for modules and not
+    for further .pth files, so what is installed here in editable form is not found there.
+    """
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "env"], check=True)
+    (packages,) = (folder / "env").glob("lib/python*/site-packages")
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("platlib") + "\n")
+    return folder / "env"
+
+
+def pip_install(environment: Path, *asked: str) -> None:
+    offline = ["--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
+    into = [sys.executable, "-m", "pip", "--python", str(environment / "bin/python")]
+    subprocess.run([*into, "install", *offline, *asked], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("kind", ["sdist", "wheel"])
+def test_what_pip_installs_serves_without_the_checkout(
+    copy: Path, tmp_path: Path, kind: str
+) -> None:
+    made = copy / "dist" / json.loads(ask_backend(copy, f"build_{kind}('dist')"))
+    environment = clean_environment(tmp_path)
+    pip_install(environment, str(made))
+    asked = [str(environment / "bin/python"), "-P", "-c", "import covey; print(covey.__file__)"]
+    found = subprocess.run(asked, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert found.stdout.startswith(str(environment))
+    with serving(environment, tmp_path) as welcome:
+        assert welcome["build"] == "plain"
+        place = f"admin/password@{welcome['stomp']}"
+        for words in (["send", "q", "hello"], ["receive", "q"]):
+            covey = [str(environment / "bin/covey"), "message", *words, "--broker", place]
+            said = subprocess.run(covey, capture_output=True, text=True, check=True, cwd=tmp_path)
+        assert "hello" in said.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif("PIP_WHEEL_TEST" not in os.environ, reason="needs a network: PIP_WHEEL_TEST=1")
+@pytest.mark.parametrize("build", ["plain", "compiled"])
+def test_pip_installs_all_of_it_from_the_network(copy: Path, tmp_path: Path, build: str) -> None:
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "env"], check=True)
+    python = tmp_path / "env/bin/python"
+    asked = [str(python), "-m", "pip", "install", "--disable-pip-version-check", str(copy)]
+    compiled = str(int(build == "compiled"))
+    subprocess.run(asked, check=True, env=os.environ | {"COVEY_COMPILE": compiled})
+    with serving(tmp_path / "env", tmp_path) as welcome:
+        assert welcome["build"] == build
+
+
+def test_without_a_compiler_one_line_names_the_packages(copy: Path, tmp_path: Path) -> None:
+    python = clean_environment(tmp_path) / "bin/python"  # its own folder has no proton
+    code = "import setuptools.build_meta as b; b.prepare_metadata_for_build_wheel('.')"
+    (tmp_path / "bin").mkdir()
+    environ = {"PATH": str(tmp_path / "bin")}
+    done = subprocess.run(
+        [python, "-P", "-c", code], cwd=copy, env=environ, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    *_, line = done.stderr.splitlines()
+    assert line.startswith("covey: python-qpid-proton must be compiled")
+    assert "sudo apt-get install gcc libc6-dev " in line
+    assert "Traceback" not in done.stderr
+    environ["COVEY_WITHOUT_COMPILER"] = "1"
+    subprocess.run([python, "-P", "-c", code], cwd=copy, env=environ, check=True)
+
+
+def test_the_image_copies_every_room_and_its_settings_are_in_order(tmp_path: Path) -> None:
+    text = (ROOT / "scripts/Containerfile").read_text()
+    copied = set(re.findall(r"^COPY (\w+) \1$", text, re.MULTILINE))
+    assert copied == {"src"} | {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
+    asked = [sys.executable, "-m", "covey", "config", "check", str(ROOT / "scripts/container.toml")]
+    environ = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    subprocess.run(asked, check=True, cwd=tmp_path, env=environ, capture_output=True)
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_systemd_understands_every_line_of_the_unit(tmp_path: Path) -> None:
+    unit = (ROOT / "scripts/covey.service").read_text()
+    (tmp_path / "covey.service").write_text(unit.replace("/opt/covey/bin/covey", "/bin/true"))
+    asked = ["systemd-analyze", "verify", "--man=no", str(tmp_path / "covey.service")]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
 def test_a_plain_build_asks_for_setuptools_alone(copy: Path) -> None:
     assert build_requirements(copy, "0") == set()
     assert [distribution(one) for one in PROJECT["build-system"]["requires"]] == ["setuptools"]
@@ -152,15 +274,39 @@ def test_sdist_and_wheel_hold_the_licence_and_name_it(copy: Path) -> None:
     with tarfile.open(sdist) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
         assert {"LICENSE", "README.md", "setup.py", "src/covey/core/dispatch/lane.py"} <= inside
+        assert console_files("src/covey/") <= inside
     wheel = copy / "dist" / json.loads(ask_backend(copy, "build_wheel('dist')"))
     with zipfile.ZipFile(wheel) as packed:
         (info,) = [one.partition("/")[0] for one in packed.namelist() if one.endswith("/METADATA")]
         licence = packed.read(f"{info}/licenses/LICENSE")
         metadata = HeaderParser().parsestr(packed.read(f"{info}/METADATA").decode())
         assert "covey/config/default.toml" in packed.namelist()
+        assert console_files("covey/") <= set(packed.namelist())
     assert hashlib.sha256(licence).hexdigest() == APACHE_2
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Description-Content-Type"] == "text/markdown"
+
+
+def console_files(start: str) -> set[str]:
+    """All that the console's page loads, as a package names it."""
+    folder = ROOT / "protocols/http/console/static"
+    found = {f"{start}{one.relative_to(ROOT).as_posix()}" for one in folder.iterdir()}
+    assert len(found) > 10
+    return found
+
+
+def test_a_compiled_build_is_made_anew_when_the_console_changes() -> None:
+    script = (ROOT / "scripts/build").read_text()
+    (condition,) = re.findall(r"find -L src/covey (\\\(.*\\\)) -type f", script)
+    listed = subprocess.run(
+        f"find -L src/covey {condition} -type f",
+        shell=True,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    assert console_files("src/covey/") <= set(listed)
 
 
 def parts_of(extra: str) -> set[str]:

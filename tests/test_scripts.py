@@ -1,10 +1,4 @@
-"""The scripts of a fresh checkout, run for real against a Python that only pretends to install.
-
-`fake_python` stands in for python3 and for .venv/bin/python: making a .venv copies it there, pip
-writes down that it was called, `-m covey` tells what it was started as, and anything else goes to
-the real interpreter. So no test touches a network, and all else is the scripts' own doing. Nothing
-is compiled: pip's wheel is the file named by WHEEL, and without one the compilation fails.
-"""
+"""The scripts of a fresh checkout, run for real against a Python that only pretends to install."""
 
 from __future__ import annotations
 
@@ -15,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 from typing import Final
 
@@ -23,87 +16,17 @@ import pytest
 
 from covey.cli.serve_options import USUAL_BINDS
 from covey.config.settings import DEFAULT_CONNECTORS
+from tests.checkout import ROOT, Checkout, checkout
 
-ROOT: Final = Path(__file__).resolve().parent.parent
+__all__ = ["checkout"]
+
 SCRIPTS: Final = sorted(
     path
     for path in [*(ROOT / "scripts").iterdir(), ROOT / ".ci/run"]
     if path.is_file() and b"bash" in path.read_bytes().partition(b"\n")[0]
 )
 # serve's --help is the broker's, bench's its tool's
-OWN_HELP: Final = ["build", "check", "clean", "fuzz", "rooms", "setup", "test", "walk"]
-
-FAKE_PYTHON: Final = f"""#!/bin/bash
-case "$*" in
-"-m venv .venv")
-    mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
-*"-m pip "*)
-    trap 'exit 1' INT # as pip does, so that a Ctrl-C looks like a failure
-    echo "$*" >>pip-calls
-    [ ! -p pip-waits ] || cat pip-waits
-    echo "pip's last words"
-    [[ $* != *" wheel "* ]] || {{ mkdir dist && cp "${{WHEEL:-}}" dist || exit 1; }}
-    exit "${{PIP_EXIT:-0}}" ;;
-"-P -m covey "*)
-    echo "$$ $PWD ${{*:4}}"
-    [ -z "${{PYTHONPATH:-}}" ] || echo "path $PYTHONPATH" >&2
-    [ ! -p covey-waits ] || read -r _ <covey-waits
-    exit 7 ;;
-"-P -m pytest "*)
-    echo "$PWD ${{*:4}}" ;;
-*)
-    exec {sys.executable} "$@" ;;
-esac
-"""
-
-
-class Checkout:
-    """A copy of the scripts in a folder of its own, with the fake Python first on the path."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.env = os.environ | {"PATH": f"{root}/bin:{os.environ['PATH']}", "COVEY_PLAIN": "1"}
-        for name in ("PYTHON", "PYTHONPATH", "WHEEL"):
-            self.env.pop(name, None)
-        shutil.copytree(ROOT / "scripts", root / "scripts")
-        shutil.copy(ROOT / "pyproject.toml", root)
-        self.executable("bin/python3", FAKE_PYTHON)
-
-    def executable(self, place: str, text: str) -> None:
-        path = self.root / place
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        path.chmod(0o755)
-
-    def start(self, script: str, *arguments: str, cwd: Path | None = None) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [self.root / "scripts" / script, *arguments],
-            cwd=cwd or self.root,
-            env=self.env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-
-    def run(self, script: str, *arguments: str, cwd: Path | None = None) -> tuple[int, str, str]:
-        process = self.start(script, *arguments, cwd=cwd)
-        out, err = process.communicate(timeout=30)
-        return process.returncode, out, err
-
-    def pip_targets(self) -> list[str]:
-        """What each call of pip was to install."""
-        calls = self.root / "pip-calls"
-        return (
-            [line.split()[-1] for line in calls.read_text().splitlines()] if calls.exists() else []
-        )
-
-
-@pytest.fixture
-def checkout(tmp_path: Path) -> Checkout:
-    root = tmp_path / "a checkout"
-    root.mkdir()
-    return Checkout(root)
+OWN_HELP: Final = ["build", "check", "clean", "fuzz", "packages", "rooms", "setup", "test", "walk"]
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
@@ -126,6 +49,7 @@ def test_help_needs_no_set_up(checkout: Checkout, script: str) -> None:
 def test_ci_runs_all_that_a_change_must_pass_and_fails_with_any_of_it(
     checkout: Checkout, failing: str
 ) -> None:
+    checkout.executable("scripts/packages", '#!/bin/bash\necho "$*" >packages\nexit 1\n')
     for name in ("check", "test", "build"):
         text = (
             f'#!/bin/bash\ncall="{name} $*"\necho "ran $call"\n[ "${{call% }}" != "{failing}" ]\n'
@@ -135,9 +59,12 @@ def test_ci_runs_all_that_a_change_must_pass_and_fails_with_any_of_it(
     found = subprocess.run(
         [checkout.root / ".ci/run"], capture_output=True, text=True, env=checkout.env, check=False
     )
-    calls = [line.removeprefix("ran ").strip() for line in found.stdout.splitlines()[::2]]
+    assert (checkout.root / "packages").read_text() == "--install\n"
+    about_packages, *lines = found.stdout.splitlines()
+    assert about_packages.startswith("scripts/packages: not all of them")
+    calls = [line.removeprefix("ran ").strip() for line in lines[::2]]
     assert calls == ["check", "test", "build", "test --compiled"]
-    assert all(line.endswith(" s") for line in found.stdout.splitlines()[1::2])
+    assert all(line.endswith(" s") for line in lines[1::2])
     assert bool(found.returncode) == bool(failing)
 
 
@@ -210,6 +137,14 @@ def test_each_script_adds_what_it_needs_and_keeps_the_rest(checkout: Checkout) -
     checkout.run("serve")
     assert checkout.pip_targets() == [".", ".[pipeline,test]", ".[check,pipeline,test]"]
     assert (checkout.root / ".venv/installed").exists()
+
+
+@pytest.mark.parametrize("words", ["", "-q", "--fast", "--fast -q", "tests/core", "-x", "-n 1"])
+def test_a_whole_run_is_shared_out_to_the_cores(checkout: Checkout, words: str) -> None:
+    _, out, _ = checkout.run("test", *words.split())
+    is_shared = words.removeprefix("--fast").strip() in ("", "-q")
+    assert (" -n logical " in out) == is_shared
+    assert ("--dist loadgroup" in out) == is_shared
 
 
 def test_a_changed_requirement_installs_again(checkout: Checkout) -> None:
@@ -322,74 +257,6 @@ def test_clean_deletes_builds_and_leaves_the_environment_and_the_data(checkout: 
         (checkout.root / place).touch()
     assert checkout.run("clean")[0] == 0
     assert [place for place in waste + kept if (checkout.root / place).exists()] == kept
-
-
-@pytest.fixture
-def compilable(checkout: Checkout) -> Checkout:
-    """A checkout with a source, and a wheel that its compilation will give."""
-    (checkout.root / "src/covey").mkdir(parents=True)
-    for place in ("src/covey/x.py", "setup.py", "README.md", "LICENSE"):
-        (checkout.root / place).touch()
-    wheel = checkout.root / "covey.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("covey/x.py", "")
-    checkout.env |= {"COVEY_PLAIN": "", "WHEEL": str(wheel)}
-    return checkout
-
-
-def built(checkout: Checkout) -> list[Path]:
-    return list(checkout.root.glob(".venv/compiled/*"))
-
-
-def test_the_first_start_compiles_and_later_ones_run_what_it_made(compilable: Checkout) -> None:
-    status, _, said = compilable.run("serve")
-    assert (status, "compiling" in said) == (7, True)
-    (build,) = built(compilable)
-    assert (build / "covey/x.py").exists()
-    assert compilable.pip_targets() == [".", ".[compile]"]
-    assert compilable.run("serve")[2] == f"path {build}\n"
-
-
-def test_an_edited_source_runs_plain_until_it_is_built_again(compilable: Checkout) -> None:
-    compilable.run("serve")
-    (compilable.root / "src/covey/x.py").write_text("edited\n")
-    assert compilable.run("serve")[2] == ""
-    assert compilable.run("build")[0] == 0
-    (build,) = built(compilable)
-    assert compilable.run("serve")[2] == f"path {build}\n"
-
-
-def test_plain_is_run_and_nothing_compiled_where_it_is_asked_for(compilable: Checkout) -> None:
-    compilable.env["COVEY_PLAIN"] = "1"
-    compilable.run("serve")
-    assert built(compilable) == []
-    compilable.env["COVEY_PLAIN"] = ""
-    compilable.run("serve")
-    compilable.env["COVEY_PLAIN"] = "1"
-    assert (len(built(compilable)), compilable.run("serve")[2]) == (1, "")
-
-
-@pytest.mark.parametrize("obstacle", [{"WHEEL": "/none"}, {"CC": "no-such-compiler"}])
-def test_a_broker_that_cannot_be_compiled_starts_and_is_not_tried_again(
-    compilable: Checkout, obstacle: dict[str, str]
-) -> None:
-    compilable.run("setup")  # which needs a compiler of its own, for proton
-    compilable.env |= obstacle
-    status, _, said = compilable.run("serve")
-    assert (status, "runs in plain Python" in said) == (7, True)
-    assert compilable.run("serve")[2] == ""
-    assert compilable.run("build")[0] == 1
-
-
-def test_build_does_nothing_while_its_build_matches(compilable: Checkout) -> None:
-    compilable.run("build")
-    assert compilable.run("build") == (0, "", "")
-
-
-def test_compiled_tests_read_the_build_and_not_the_source(compilable: Checkout) -> None:
-    status, out, _ = compilable.run("test", "--compiled", "tests/core")
-    assert (status, out) == (0, f"{compilable.root} -o pythonpath=. tests/core\n")
-    assert len(built(compilable)) == 1
 
 
 def test_fast_tests_leave_slow_ones_out_and_take_further_arguments(checkout: Checkout) -> None:

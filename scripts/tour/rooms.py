@@ -33,6 +33,7 @@ WORDS = {
     "core/dispatch": "lanes and the gate: who gets what next",
     "core/model": "message, entry, consumer",
     "core/security": "users, passwords, permissions",
+    "core/jobs": "long work in portions; turns measured",
     "core/events": "what happened, for whoever listens",
     "core/selector": "SQL conditions on messages",
     "core/naming": "destinations, patterns, policies",

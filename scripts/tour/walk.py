@@ -25,6 +25,7 @@ from scripts.tour.trace import MAIN_THREAD, Step, Trace
 from covey.config.settings import ConnectorSettings, Settings
 from covey.protocols.connection import Connection
 from covey.protocols.engine import Log, Peer
+from covey.protocols.read_buffers import ReadBuffers
 from covey.protocols.registry import engine_maker
 from covey.server.server import Server
 
@@ -33,6 +34,7 @@ PATIENCE_S = 20.0  # for the store's thread
 QUEUE = "/queue/walk"
 BUFFER_SIZE = 16 * 1024
 CREDIT = 100
+HEARD = "Spaces._heard"  # where the loop hears that the store's thread is done
 WINDOW = 2**31 - 1
 PROPERTIES_SECTION, DATA_SECTION = 0x73, 0x75
 GROUP_ID = 10  # its place in the properties
@@ -51,13 +53,13 @@ class Client:
         connector = ConnectorSettings.model_validate(
             {"id": protocol, "protocol": protocol, "bind": "tcp://127.0.0.1:0"}
         )
-        engine = engine_maker(server.broker, connector, LOG)(
+        engine = engine_maker(server.directory, connector, LOG)(
             Peer("127.0.0.1", 1, is_loopback=True, socket_buffer=BUFFER_SIZE), time.monotonic()
         )
         self.connection = Connection(
             engine,
             LOG,
-            buffer=memoryview(bytearray(BUFFER_SIZE)),
+            buffers=ReadBuffers(BUFFER_SIZE),
             write_timeout_s=0.0,
             ended=lambda _: None,
         )
@@ -237,8 +239,21 @@ async def _steps_of(walk: Walk, folder: Path, is_stored: bool) -> list[Step]:
         await walk(server, trace)
     finally:
         trace.stop()
-        server.store.close()
-    return list(trace.steps)
+        server.spaces.close(server.spaces.brokers)
+    return in_order(trace.steps)
+
+
+def in_order(steps: Sequence[Step]) -> list[Step]:
+    """Put what the store's thread did before the loop hears of it.
+
+    The thread goes on for a few steps after it has told the loop. Which of the two is recorded
+    first is chance, and a walk is the same each time.
+    """
+    walked = [step for step in steps if step.thread == MAIN_THREAD]
+    others = [step for step in steps if step.thread != MAIN_THREAD]
+    heard = [place for place, step in enumerate(walked) if step.function == HEARD]
+    cut = heard[0] if heard else len(walked)
+    return walked[:cut] + others + walked[cut:]
 
 
 def summary(steps: Sequence[Step]) -> str:

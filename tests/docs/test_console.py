@@ -25,7 +25,14 @@ def steps(page: str) -> Iterator[tuple[str, str]]:
             yield command, f"{said}\n" if said else ""
 
 
-@pytest.mark.parametrize(("page", "least"), [("cli.md", 20), ("declaring.md", 8)])
+@pytest.mark.parametrize(
+    ("page", "least"),
+    [
+        ("cli.md", 20),
+        ("declaring.md", 8),
+        *((f"migrate/{name}.md", 1) for name in ("activemq", "artemis", "qpid", "rabbitmq")),
+    ],
+)
 def test_commands_say_what_the_page_shows(
     page: str,
     least: int,

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -77,6 +78,26 @@ def test_the_code_on_the_page_is_python() -> None:
     assert len(blocks) >= 4
     for block in blocks:
         compile(block, "worker.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/worker.md"])
+def test_the_first_program_of_a_page_works(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (EXAMPLES.parents[2] / page).read_text()
+    (block,) = re.findall(r"\A.*?^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    program, _, rest = block.partition("asyncio.run(worker.run())")
+    assert rest.lstrip().startswith("#")
+    names: dict[str, Any] = {}
+    exec(compile(program, page, "exec"), names)
+
+    async def scenario() -> None:
+        broker = MemoryBroker()
+        await broker.send("orders", {"item": 1}, {"item": 2}, group="order-17")
+        await broker.work(names["worker"])
+
+    run(scenario())
+    # structlog's own default is to print, if another test has loaded it.
+    said = [line for line in capsys.readouterr().out.splitlines() if "worker_" not in line]
+    assert said == ["order-17 {'item': 1}", "order-17 {'item': 2}"]
 
 
 def test_every_worker_example_is_tested() -> None:

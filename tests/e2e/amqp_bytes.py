@@ -61,11 +61,16 @@ def says(code: int, *fields: bytes, channel: int = 0, payload: bytes = b"") -> b
 
 
 def opening(
-    *, container: str = "odd", frame_size: int = 65536, idle_ms: int | None = None
+    *,
+    container: str = "odd",
+    hostname: str = "",
+    frame_size: int = 65536,
+    idle_ms: int | None = None,
 ) -> bytes:
     """Write an open."""
     idle = NULL if idle_ms is None else uint(idle_ms)
-    return says(OPEN, string(container), NULL, uint(frame_size), NULL, idle)
+    host = string(hostname) if hostname else NULL
+    return says(OPEN, string(container), host, uint(frame_size), NULL, idle)
 
 
 def beginning(*, channel: int = 0) -> bytes:
@@ -197,8 +202,9 @@ class AmqpBytes:
         return taken
 
 
-def sasl_init(mechanism: str, response: bytes | None) -> bytes:
+def sasl_init(mechanism: str, response: bytes | None, *, hostname: str = "") -> bytes:
     """Write the client's part of a login in one step."""
     answer = NULL if response is None else encoder.binary(response)
-    body = performative(SASL_INIT, encoder.symbol(mechanism), answer)
+    host = string(hostname) if hostname else NULL
+    body = performative(SASL_INIT, encoder.symbol(mechanism), answer, host)
     return frame(body, kind=1)

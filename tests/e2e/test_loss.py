@@ -15,7 +15,6 @@ from tests.e2e.support import HOST, TIMEOUT_S, BrokerProcess, running_broker
 
 NO_ALARM = '[store]\ndisk_free_min = "0"\ndisk_free_percent = 0\n'
 MESSAGES = 1000
-LOG = Path("data") / "covey.db-wal"
 
 
 def fill(broker: BrokerProcess) -> None:
@@ -43,26 +42,33 @@ def damages(broker: BrokerProcess) -> list[str]:
     return [str(line["place"]) for line in lines if line["event"] == "store_damaged"]
 
 
+def journal(folder: Path) -> Path:
+    """Return the segment that everything is in."""
+    (file,) = [path for path in folder.glob("data/**/journal-*") if path.read_bytes().strip(b"\0")]
+    return file
+
+
 def flip(file: Path) -> None:
     data = bytearray(file.read_bytes())
-    data[len(data) * 6 // 10] ^= 1
+    data[len(data.rstrip(b"\0")) * 6 // 10] ^= 1
     file.write_bytes(data)
 
 
 def cut(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    data = file.read_bytes().rstrip(b"\0")
+    file.write_bytes(data[: len(data) // 2])
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("harm", [flip, cut, Path.unlink])
-def test_messages_that_the_log_has_lost_are_told_in_the_log_in_check_and_in_readyz(
+@pytest.mark.parametrize("harm", [flip, cut])
+def test_messages_that_the_journal_has_lost_are_told_in_the_log_in_check_and_in_readyz(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], harm: object
 ) -> None:
     with running_broker(tmp_path, config=NO_ALARM) as broker:
         fill(broker)
         broker.signal(signal.SIGKILL)
     assert callable(harm)
-    harm(tmp_path / LOG)
+    harm(journal(tmp_path))
     with running_broker(tmp_path, config=NO_ALARM) as broker:
         lost = MESSAGES - count(broker)
         (told,) = damages(broker)
@@ -99,8 +105,26 @@ def test_a_database_that_is_gone_refuses_the_start_with_one_line_that_says_how_t
     with running_broker(tmp_path, config=NO_ALARM) as broker:
         fill(broker)
         broker.signal(signal.SIGKILL)
-    (tmp_path / "data" / "covey.db").unlink()
+    (tmp_path / "data" / "default" / "covey.db").unlink()
     with running_broker(tmp_path, config=NO_ALARM, fails=True) as broker:
         assert broker.process.wait(TIMEOUT_S) == 1
         (line,) = [line for line in broker.log.splitlines() if not line.startswith("{")]
         assert "covey.db is gone" in line and ": rm " in line
+
+
+def test_a_journal_that_is_gone_refuses_the_start_with_one_line_that_says_how_to_go_on(
+    tmp_path: Path,
+) -> None:
+    with running_broker(tmp_path, config=NO_ALARM) as broker:
+        fill(broker)
+        broker.signal(signal.SIGKILL)
+    for path in tmp_path.glob("data/**/journal-*"):
+        path.unlink()
+    with running_broker(tmp_path, config=NO_ALARM, fails=True) as broker:
+        assert broker.process.wait(TIMEOUT_S) == 1
+        (line,) = [line for line in broker.log.splitlines() if not line.startswith("{")]
+        assert "journal" in line and "gone" in line
+        way_on = line.rpartition(": rm ")[2].strip()
+    Path(way_on).unlink()
+    with running_broker(tmp_path, config=NO_ALARM) as broker:
+        broker.assert_serves()

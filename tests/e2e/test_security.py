@@ -304,7 +304,8 @@ def test_no_other_user_can_read_the_data_whoever_made_the_directory(tmp_path: Pa
         client.sync()
         assert broker.signal(signal.SIGTERM) == 0
         assert "data_is_open" not in broker.log
-    kept = [*data.iterdir(), *events.iterdir()]
+    store = data / "default"
+    kept = [*data.iterdir(), *store.iterdir(), *events.iterdir()]
     assert {"covey.db", "lock"} < {path.name for path in kept}
     assert [path for path in (data, events) if path.stat().st_mode & 0o777 != 0o700] == []
     assert [path for path in kept if path.stat().st_mode & 0o077] == []

@@ -50,7 +50,7 @@ class Ways:
         log = structlog.wrap_logger(None, processors=[self._keep])
         self.http = HttpWorld(Settings.model_validate(whole), audit=LogAudit(log))
         self.broker = self.http.broker
-        self.host = self.broker.hosts[0]
+        self.host = self.broker.host
 
     def _keep(self, logger: object, level: str, event: Line) -> Line:
         self.lines.append({**event, "level": level})

@@ -8,13 +8,14 @@ reason; a program of ours that does not compile fails them.
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.interop.cached import cache_folder, locked
 
 FOLDER = Path(__file__).parent / "java"
 INSTALL_S = 200
@@ -28,34 +29,62 @@ def _problem() -> str:
     missing = [name for name in ("java", "javac", "mvn") if shutil.which(name) is None]
     if missing:
         return f"not installed: {', '.join(missing)}"
-    if not (_built() / "jars").is_dir():
-        command = ["mvn", "-q", "-B", "-f", str(FOLDER / "pom.xml"), "dependency:copy-dependencies"]
-        parts = _built() / "parts"
-        try:
-            subprocess.run(
-                [*command, f"-DoutputDirectory={parts}"],
-                capture_output=True,
-                text=True,
-                timeout=INSTALL_S,
-                check=True,
-            )
-        except subprocess.SubprocessError as error:
-            return f"mvn cannot bring the jars of {FOLDER.name}/pom.xml: {error}"
-        parts.rename(_built() / "jars")
-    command = ["javac", "-cp", f"{_built() / 'jars'}/*", "-d", str(_built() / "classes")]
-    sources = [str(path) for path in sorted(FOLDER.glob("*.java"))]
+    with locked(_built()):
+        return _bring_jars() or _compile()
+
+
+def _bring_jars() -> str:
+    if (_built() / "jars").is_dir():
+        return ""
+    command = ["mvn", "-q", "-B", "-f", str(FOLDER / "pom.xml"), "dependency:copy-dependencies"]
+    parts = _built() / "parts"
+    try:
+        subprocess.run(
+            [*command, f"-DoutputDirectory={parts}"],
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_S,
+            check=True,
+        )
+    except subprocess.SubprocessError as error:
+        return f"mvn cannot bring the jars of {FOLDER.name}/pom.xml: {error}"
+    parts.rename(_built() / "jars")
+    return ""
+
+
+def _compile() -> str:
+    if _classes().is_dir():
+        return ""
+    parts = _built() / "compiled"
+    command = ["javac", "-cp", f"{_built() / 'jars'}/*", "-d", str(parts)]
     done = subprocess.run(
-        [*command, *sources], capture_output=True, text=True, timeout=COMPILE_S, check=False
+        [*command, *map(str, _sources())],
+        capture_output=True,
+        text=True,
+        timeout=COMPILE_S,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
+    parts.rename(_classes())
     return ""
 
 
 def _built() -> Path:
     """Return where jars and classes are; another pom.xml has another place."""
-    cache_home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    version = hashlib.sha256((FOLDER / "pom.xml").read_bytes()).hexdigest()[:12]
-    return Path(cache_home) / "covey-tests" / "java" / version
+    return cache_folder("java") / _digest([FOLDER / "pom.xml"])
+
+
+def _sources() -> list[Path]:
+    return sorted(FOLDER.glob("*.java"))
+
+
+def _classes() -> Path:
+    """Return where the classes of our own programs are; changed programs have another place."""
+    return _built() / f"classes-{_digest(_sources())}"
+
+
+def _digest(files: list[Path]) -> str:
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
 
 
 def start_java(name: str, *arguments: str) -> subprocess.Popen[str]:
@@ -63,7 +92,7 @@ def start_java(name: str, *arguments: str) -> subprocess.Popen[str]:
     if _problem():
         pytest.skip(_problem())
     return subprocess.Popen(
-        ["java", "-cp", f"{_built() / 'jars'}/*:{_built() / 'classes'}", name, *arguments],
+        ["java", "-cp", f"{_built() / 'jars'}/*:{_classes()}", name, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

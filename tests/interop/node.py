@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.cached import cache_folder, locked
+
 PACKAGES = ("stompit@1.0.0", "@stomp/stompjs@7.5.0", "rhea@3.0.5")
 INSTALL_S = 100
 SCRIPT_S = 60
@@ -25,10 +27,14 @@ def _problem() -> str:
     npm = shutil.which("npm")
     if shutil.which("node") is None or npm is None:
         return "node and npm are not installed"
+    with locked(modules().parent):
+        return _install(npm)
+
+
+def _install(npm: str) -> str:
     if all((modules() / package.rpartition("@")[0]).is_dir() for package in PACKAGES):
         return ""
     folder = modules().parent
-    folder.mkdir(parents=True, exist_ok=True)
     command = [npm, "install", "--prefix", str(folder), "--no-audit", "--no-fund", *PACKAGES]
     try:
         subprocess.run(command, capture_output=True, timeout=INSTALL_S, check=True)
@@ -39,8 +45,7 @@ def _problem() -> str:
 
 def modules() -> Path:
     """Where the packages are."""
-    cache_home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache_home) / "covey-tests" / "node" / "node_modules"
+    return cache_folder("node") / "node_modules"
 
 
 def run_node(script: Path, *arguments: str) -> str:

@@ -1,46 +1,85 @@
-"""The status page in a real browser: what it shows, and that no name becomes a script."""
+"""The console in a real Chromium: signing in, each page with a live load, hostile names."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-from pathlib import Path
+import re
+from collections.abc import Iterator
 
 import pytest
+from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.support import LOGIN, PASSCODE, BrokerProcess
+from tests.interop.browser import Tab, address_of, chromium
 
 pytestmark = pytest.mark.interop
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-BROWSER_S = 60
 HOSTILE = "<img src=x onerror=\"document.title='taken over'\"><script>document.title='too'</script>"
 
 
-def browse(folder: Path, broker: BrokerProcess) -> str:
-    """Open the page without a window; return what the browser made of it."""
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if browser is None:
-        pytest.skip(f"none of {', '.join(BROWSERS)} is installed")
-    (line,) = [line for line in broker.welcome.splitlines() if line.split()[0] == "http"]
-    url = f"http://{LOGIN}:{PASSCODE}@{line.split()[1]}/"
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}"]
-    done = subprocess.run(
-        [browser, *flags, "--dump-dom", url], capture_output=True, text=True, timeout=BROWSER_S
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
 
 
-def test_the_page_shows_groups_and_runs_nobodys_script(
-    broker: BrokerProcess, tmp_path: Path
-) -> None:
+@pytest.fixture
+def tab(browser: Browser, broker: BrokerProcess) -> Iterator[Tab]:
+    found = Tab(browser, address_of(broker))
+    yield found
+    found.close()
+
+
+def figure(page: Page, label: str) -> str:
+    card = page.locator(".figure", has_text=label).first
+    return card.locator(".value").inner_text()
+
+
+def test_a_stranger_signs_in_looks_and_signs_out(tab: Tab, broker: BrokerProcess) -> None:
+    page = tab.page
+    page.goto(f"{tab.address}/#/queues")
+    page.fill("input[name=name]", LOGIN)
+    page.fill("input[name=password]", "guessed")
+    page.click("button.primary")
+    expect(page.get_by_role("alert")).to_have_text("Wrong name or password.")
+    page.fill("input[name=password]", PASSCODE)
+    page.click("button.primary")
+    expect(page.locator("main h1")).to_have_text("Queues")  # where one wanted to go
+    page.reload()
+    expect(page.locator("main h1")).to_have_text("Queues")  # and stays signed in
+    page.get_by_role("button", name=re.compile("Sign out")).click()
+    expect(page.locator("input[name=password]")).to_be_visible()
+    page.reload()
+    expect(page.locator("input[name=password]")).to_be_visible()
+
+
+def test_a_group_appears_moves_and_shows_why_it_waits(tab: Tab, broker: BrokerProcess) -> None:
     with broker.client() as client:
-        headers = {"destination": "/queue/seen", "message_group": HOSTILE}
+        headers = {"destination": "/queue/seen", "message_group": "first"}
         client.send("SEND", headers, b"x")
-        client.subscribe("/queue/seen", ack="client", credit="1,0")
-        page = browse(tmp_path, broker)
-    assert "<title>covey " in page
-    assert "&lt;img src=x onerror" in page
-    assert "taken over" not in page.partition("</title>")[0]
-    assert "<script" not in page
+        tab.sign_in(LOGIN, PASSCODE, "#/queues/seen")
+        page = tab.page
+        expect(page.get_by_role("button", name="first", exact=True)).to_be_visible()
+        expect(page.locator(".map canvas")).to_be_visible()
+        client.send("SEND", headers | {"message_group": "second"}, b"x")
+        expect(page.get_by_role("button", name="second", exact=True)).to_be_visible()
+        page.locator(".map canvas").hover(position={"x": 20, "y": 20})
+        expect(page.locator(".card > .tip:not(.hidden)")).to_contain_text(
+            "no consumer reads this queue"
+        )
+
+
+def test_no_name_becomes_markup(tab: Tab, broker: BrokerProcess) -> None:
+    with broker.client(**{"client-id": HOSTILE}) as client:
+        headers = {"destination": "/queue/seen", "message_group": HOSTILE, "p": HOSTILE}
+        client.send("SEND", headers, HOSTILE.encode())
+        client.subscribe("/queue/seen", ack="client", credit="1,0", id=HOSTILE)
+        tab.sign_in(LOGIN, PASSCODE, "#/queues/seen")
+        page = tab.page
+        expect(page.get_by_role("button", name=HOSTILE, exact=True)).to_be_visible()
+        for place in ("consumers", "messages", "trace"):
+            tab.open(f"#/queues/seen/{place}")
+            expect(page.locator("main .card").first).to_be_visible()
+        tab.open("#/connections")
+        expect(page.get_by_text(HOSTILE).first).to_be_visible()
+        expect(page).to_have_title("Connections · Covey")
+        assert page.locator("main img, main script").count() == 0

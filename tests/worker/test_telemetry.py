@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import covey
 from covey.worker import Counts, Message
@@ -12,41 +14,49 @@ from covey.worker.telemetry import lag_of
 from covey.worker.testing import MemoryBroker
 from tests.worker.support import Book, fill, play
 
-# The few calls of OpenTelemetry's API that are used, as its documentation gives them.
-STAND_IN = {
-    "__init__.py": "",
-    "propagate.py": """
-def extract(carrier): return carrier.get("traceparent")
-def inject(carrier): carrier["traceparent"] = "span-of-the-sender"
-""",
-    "trace.py": """
-from contextlib import contextmanager
-class SpanKind: CONSUMER = "consumer"
-class Tracer:
-    @contextmanager
-    def start_as_current_span(self, name, context, kind, attributes):
-        print(name, context, kind, attributes["messaging.destination.name"])
-        yield
-def get_tracer(name): return Tracer()
-""",
-}
-
+# What is set up in a process stays set up, so each program has one of its own.
 PROGRAM = """
-import opentelemetry.propagate
-from covey.worker import Worker
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from covey.worker import Reject, Worker
 from covey.worker.testing import URL, MemoryBroker, run
 
-worker = Worker(URL, queue="q")
+seen = InMemorySpanExporter()
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(seen))
+trace.set_tracer_provider(provider)
+tracer = trace.get_tracer("shop")
+
+worker = Worker(URL, queue="orders")
 
 @worker.handler
-async def handle(message): pass
+async def handle(message):
+    with tracer.start_as_current_span("look up"):
+        pass
+    message.send("invoices", "y")
+    if message.text == "bad":
+        raise Reject("no use")
+
+billing = Worker(URL, queue="invoices")
+
+@billing.handler
+async def bill(message): pass
 
 async def scenario():
     broker = MemoryBroker()
-    await broker.send("q", "x")
+    with tracer.start_as_current_span("checkout"):
+        await broker.send("orders", "{body}")
     await broker.work(worker)
+    await broker.work(billing)
 
 run(scenario())
+for span in seen.get_finished_spans():
+    parent = "-" if span.parent is None else f"{span.parent.span_id:x}"
+    print(span.name, f"{span.context.trace_id:x}", f"{span.context.span_id:x}", parent,
+          span.kind.name, span.status.status_code.name, sep="|")
 """
 
 
@@ -69,17 +79,37 @@ def test_the_lag_is_known_if_the_sender_wrote_the_time() -> None:
     assert (lag_of(Message({"timestamp": "1000"}, b"")) or 0) > 1e9
 
 
-def test_a_handler_runs_in_a_span_that_continues_the_senders(tmp_path: Path) -> None:
-    package = tmp_path / "opentelemetry"
-    package.mkdir()
-    for name, text in STAND_IN.items():
-        (package / name).write_text(text)
+class Span(NamedTuple):
+    name: str
+    trace: str
+    id: str
+    parent: str
+    kind: str
+    status: str
+
+
+def spans(body: str) -> dict[str, Span]:
+    """Send an order within a span, work it off; return what OpenTelemetry's SDK was told."""
     source = Path(covey.__file__).parent.parent
     said = subprocess.run(
-        [sys.executable, "-P", "-c", PROGRAM],
-        env={"PYTHONPATH": f"{source}:{tmp_path}"},
+        [sys.executable, "-P", "-c", PROGRAM.replace("{body}", body)],
+        env=os.environ | {"PYTHONPATH": str(source)},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert "process /queue/q span-of-the-sender consumer /queue/q" in said.stdout
+    found = [Span(*line.split("|")) for line in said.stdout.splitlines()]
+    return {span.name: span for span in found}
+
+
+def test_a_handler_runs_in_a_span_that_continues_the_senders() -> None:
+    told = spans("good")
+    checkout, process = told["checkout"], told["process /queue/orders"]
+    assert (process.trace, process.parent) == (checkout.trace, checkout.id)
+    assert (process.kind, process.status) == ("CONSUMER", "UNSET")
+    assert told["look up"].parent == process.id
+    assert told["process /queue/invoices"].parent == process.id
+
+
+def test_a_span_tells_that_its_handler_failed() -> None:
+    assert spans("bad")["process /queue/orders"].status == "ERROR"

@@ -1,13 +1,20 @@
-"""A worker and the real core: order, failures, stops, lost connections."""
+"""A worker and the real core: order, failures, stops, lost connections.
+
+What `import covey.worker` brings along.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
+import covey
 from covey.worker import (
     NO_BACKOFF,
     Counts,
@@ -365,3 +372,27 @@ def test_a_message_without_a_group_waits_for_nobody_and_fails_alone() -> None:
         assert (sorted(book.done[:4]), book.done[4]) == (["1", "2", "3", "4"], "0")
 
     play(scenario)
+
+
+CHILD = """
+import sys
+import covey.worker
+names = {name.partition(".")[0] for name in sys.modules}
+ours = {name for name in sys.modules if name.startswith(("covey.core.", "covey.config"))}
+print(sorted(names - set(sys.stdlib_module_names) - {"covey", "__main__", "_distutils_hack"}))
+print(sorted(ours))
+"""
+
+
+def test_the_package_loads_the_codec_and_the_standard_library_alone() -> None:
+    said = subprocess.run(
+        [sys.executable, "-P", "-c", CHILD],
+        env={"PYTHONPATH": str(Path(covey.__file__).parent.parent)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    others, ours = said.stdout.splitlines()
+    names = others[1:-1].split(", ") if others != "[]" else []
+    assert [name for name in names if "mypyc" not in name] == []  # a compiled codec has its runtime
+    assert ours == "['covey.core.errors']"
