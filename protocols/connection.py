@@ -19,13 +19,6 @@ How it ends:
 - The peer takes nothing for too long: whoever holds all connections calls `watch`, because no call
   comes from a socket on which nothing happens.
 
-`Alarm` is the one timer of a connection. It calls when the engine is to be looked at. A deadline
-mostly moves on before it comes, for every heart-beat moves it. So a timer that is set is left
-alone: it rings at the earliest deadline it was told, and asks for the next one then. Nobody is
-judged by a clock that ran while the process did not (SIGSTOP, a paused machine): timers come before
-sockets in a turn of the loop, so an alarm that rings late is put off until what lay in the socket
-meanwhile was read.
-
 `Transport` is the seam between a connection and what carries its bytes. Three things carry bytes: a
 socket (asyncio's own transport, which fits as it is), TLS over one (`protocols.tls`) and a
 WebSocket (`protocols.http.websocket_stream`). Each of them calls the connection's `receive`,
@@ -38,69 +31,20 @@ peer that does not read costs one batch of its engine's here, and one that waits
 from __future__ import annotations
 
 import asyncio
-import math
+import os
+import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Protocol, cast
 
 import structlog
 
-from covey.protocols.doorman import Doorman
+from covey.protocols.alarm import Alarm
+from covey.protocols.doorman import Doorman, Passed
 from covey.protocols.engine import Engine
 from covey.protocols.read_buffers import ReadBuffers
-
-# uvloop counts whole milliseconds: a call before the deadline would only have to be repeated.
-TIMER_SLACK_S = 0.001
-# A timer as late as this was not late because of its peer: the process was stopped, or busy.
-LATE_S = 0.1
-
-
-class Alarm:
-    """Rings at the earliest deadline."""
-
-    __slots__ = ("_at", "_loop", "_ring", "_timer")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, ring: Callable[[], None]) -> None:
-        """Be silent until told; `ring` is called at a deadline."""
-        self._loop = loop
-        self._ring = ring
-        self._timer: asyncio.TimerHandle | None = None
-        self._at = math.inf
-
-    def is_late(self, now: float) -> bool:
-        """Tell whether a deadline has passed while the process stood still."""
-        return self._at < now - LATE_S and self._at != -math.inf
-
-    def put_off(self, now: float) -> None:
-        """Ring again after the sockets were looked at."""
-        self._at = math.inf
-        self.set(now + TIMER_SLACK_S, now)
-
-    def set(self, deadline: float, now: float) -> None:
-        """Ring at that time, unless it does so before."""
-        if deadline >= self._at:
-            return
-        self.cancel()
-        self._at = max(deadline, now)
-        self._timer = self._loop.call_later(self._at - now + TIMER_SLACK_S, self._time_has_come)
-
-    def call_instead(self, delay_s: float, step: Callable[[], None]) -> None:
-        """Have a step to the end done; no deadline comes before it, nor after."""
-        self.cancel()
-        self._at = -math.inf
-        self._timer = self._loop.call_later(delay_s, step)
-
-    def cancel(self) -> None:
-        """Be silent."""
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _time_has_come(self) -> None:
-        self._timer = None
-        if self._at >= time.monotonic() - LATE_S:
-            self._at = math.inf
-        self._ring()
 
 
 class Transport(Protocol):
@@ -133,6 +77,11 @@ class Transport(Protocol):
 
 def _nothing(connection: Connection, former: Engine) -> None:
     """Tell nobody."""
+
+
+def _nowhere(connection: Connection, passed: Passed) -> bool:
+    """Pass nothing on."""
+    return False
 
 
 # How long a connection that has ended waits for its peer to take the last words and to close.
@@ -179,10 +128,12 @@ class Connection(asyncio.BufferedProtocol):
         write_timeout_s: float,
         ended: Callable[[Connection], None],
         replaced: Callable[[Connection, Engine], None] | None = None,
+        pass_on: Callable[[Connection, Passed], bool] | None = None,
     ) -> None:
         """Wait for a transport; `buffers` may be shared, `ended` is called when all is over.
 
-        `replaced` hears which engine another one has followed.
+        `replaced` hears which engine another one has followed. `pass_on` has another process serve
+        the peer, and returns False if none does.
         """
         self.transport: Transport | None = None
         self.engine = engine
@@ -207,6 +158,7 @@ class Connection(asyncio.BufferedProtocol):
         engine.wake = self.wake
         if isinstance(engine, Doorman):
             engine.replace = self.replace
+            engine.pass_on = partial(pass_on or _nowhere, self)
 
     def replace(self, engine: Engine) -> None:
         """Go on with the engine that follows a doorman."""
@@ -252,6 +204,12 @@ class Connection(asyncio.BufferedProtocol):
         self._lose()
         if self.transport is not None:
             self.transport.abort()
+
+    def own_socket(self) -> socket.socket | None:
+        """Return the socket that carries the bytes, once more; None if it carries no plain ones."""
+        asked = getattr(self.transport, "get_extra_info", None)  # TLS and WebSockets have none
+        carried = None if asked is None else asked("socket")
+        return None if carried is None else socket.socket(fileno=os.dup(carried.fileno()))
 
     # The transport's side.
 

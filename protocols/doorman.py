@@ -9,13 +9,17 @@ The doorman judges nothing. What makes no sense, what is too long and who is too
 engine of the first virtual host, which says so as it always did: the limits and deadlines of a
 login are the engine's alone. Only a virtual host that nobody serves is refused here.
 
+A virtual host may be served by another process (`protocols.passing`). Then the connection goes
+there, with all that the doorman has read and agreed on (`Passed`). The engine is made there.
+
 Where a port has one virtual host to choose from, there is no doorman.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covey.core.errors import BrokerError, RefusedError
@@ -25,6 +29,25 @@ if TYPE_CHECKING:
     from covey.core.broker.directory import Directory
 
 Replace = Callable[[Engine], None]
+Login = Mapping[str, str | bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What goes with a connection that another process is to serve."""
+
+    space: str
+    """The virtual host that it wants."""
+    peer: Peer
+    age_s: float
+    """How long ago it was accepted: the engine's deadlines count from there."""
+    login: Login
+    """What the doorman has agreed on with the peer; nothing if the login comes yet."""
+    read: bytes
+    """What the engine is to read."""
+
+
+PassOn = Callable[[Passed], bool]
 
 
 class Opening(ABC):
@@ -48,6 +71,17 @@ class Opening(ABC):
     def hand_over(self, engine: Engine, now: float, *, is_refused: bool) -> None:
         """Let an engine go on with what was read; if it is to refuse the peer, without an open."""
 
+    @abstractmethod
+    def packed(self) -> tuple[Login, bytes] | None:
+        """Return what was agreed on and what was read, for an opening in another process.
+
+        None: the peer is to be refused, which any engine does.
+        """
+
+    @abstractmethod
+    def unpack(self, login: Login, read: bytes) -> None:
+        """Go on where an opening in another process was; raises RefusedError if that cannot be."""
+
 
 class Doorman(Engine):
     """The first engine of a connection."""
@@ -65,11 +99,13 @@ class Doorman(Engine):
         super().__init__(peer.remote, log)
         self.opening = opening
         self.replace: Replace = _nobody  # set by the connection
+        self.pass_on: PassOn = _nowhere  # the same; False: no other process serves it
         self._directory = directory
         self._make = make
         self._peer = peer
         self._accepted_at = now
         self._successor: Engine | None = None
+        self._is_passed = False  # on its way to another process
 
     def receive(self, data: bytes, now: float) -> None:
         """Read until the virtual host is known."""
@@ -85,6 +121,8 @@ class Doorman(Engine):
 
     def tick(self, now: float) -> float | None:
         """Let the engine give up on who says nothing."""
+        if self._is_passed or not self._directory.brokers:
+            return None
         deadline = self._accepted_at + self.opening.timeout_s
         if now < deadline:
             return deadline
@@ -119,13 +157,29 @@ class Doorman(Engine):
         try:
             space = self._directory.space_named(self.opening.host)
         except RefusedError:
-            space = self._any_space()  # its engine refuses the name, once it knows who asks
+            # The engine of any refuses the name, once it knows who asks.
+            space = self._any_space() if self._directory.brokers else ""
         if space in self._directory.brokers:
             self._hand_over(space, now)
+        elif (packed := self.opening.packed()) is None:
+            self._refuse_as_engine(now)
+        elif self._pass_on(Passed(space, self._peer, now - self._accepted_at, *packed)):
+            self.wake()  # what the opening has said must be on its way first
         else:
-            self._refuse(
-                RefusedError(f"virtual host {space} is not served now", "unavailable"), now
-            )
+            self._refuse(not_served(space), now)
+
+    def _pass_on(self, passed: Passed) -> bool:
+        """Have another process serve the peer, if one does; nothing more is read here then."""
+        self._is_passed = self.pass_on(passed)
+        self.reading = not self._is_passed
+        return self._is_passed
+
+    def _refuse_as_engine(self, now: float) -> None:
+        """Have any engine find out what is wrong with the peer."""
+        if self._directory.brokers:
+            self._hand_over(self._any_space(), now)
+        else:
+            self._close()
 
     def _any_space(self) -> str:
         """Return a virtual host that is served here; the first one if it is."""
@@ -141,9 +195,27 @@ class Doorman(Engine):
         return engine
 
     def _refuse(self, error: BrokerError, now: float) -> None:
+        if not self._directory.brokers:
+            self._close()
+            return
         engine = self._successor or self._hand_over(self._any_space(), now, is_refused=True)
         engine.refuse(error, now)
+
+    def _close(self) -> None:
+        """End it without a word: no engine is here that has one."""
+        self.is_closed = True
+        self.wake()
 
 
 def _nobody(engine: Engine) -> None:
     """Replace nothing: a doorman without a shell."""
+
+
+def _nowhere(passed: Passed) -> bool:
+    """Pass nothing on: this process serves all there is."""
+    return False
+
+
+def not_served(space: str) -> RefusedError:
+    """Make the answer to who wants a virtual host that nobody serves."""
+    return RefusedError(f"virtual host {space} is not served now", "unavailable")

@@ -32,6 +32,7 @@ from covey.config.settings import ConnectorSettings
 from covey.core.errors import ProtocolError
 from covey.protocols.connection import Connection
 from covey.protocols.engine import MakeEngine, Peer, is_loopback
+from covey.protocols.passing import Passing
 from covey.protocols.proxy_v2 import HEAD_SIZE, Source, rest_size, source_of
 from covey.protocols.read_buffers import ReadBuffers
 from covey.protocols.roster import Handshake, Roster, Strangers
@@ -71,10 +72,11 @@ class Listener:
         *,
         buffers: ReadBuffers,
         strangers: Strangers,
+        passing: Passing | None = None,
     ) -> None:
         self.make_engine = make_engine
         self.log = log.bind(connector=connector.id)
-        self.roster = Roster(connector, buffers=buffers, strangers=strangers)
+        self.roster = Roster(connector, buffers=buffers, strangers=strangers, passing=passing)
         self.address = ""
         self.tls = None if connector.tls is None else make_context(connector.tls)
         self._turned_away: set[Connection] = set()

@@ -28,14 +28,16 @@ from covey.core.storage.paging import Decoder
 from covey.protocols.doorman import Opening
 from covey.protocols.engine import Log, MakeEngine, Peer
 from covey.protocols.listener import Listener
+from covey.protocols.passing import Passing
 from covey.protocols.read_buffers import ReadBuffers
-from covey.protocols.roster import Strangers
+from covey.protocols.roster import Roster, Strangers
 
 
 class Port(Interface):
     """A port that is open, whatever is spoken there."""
 
     address: str
+    roster: Roster
 
     @property
     def connector(self) -> ConnectorSettings:
@@ -88,6 +90,8 @@ class Surroundings:
     """Say why no message can be taken; "" if it can."""
     history: History
     configuration: Configuration
+    passing: Passing | None = None
+    """What has other processes serve their virtual hosts; None: this one serves all."""
 
 
 Serve = Callable[[], Coroutine[object, object, None]]
@@ -106,6 +110,7 @@ async def open_port(
         around.log,
         buffers=ReadBuffers.of(around.directory.settings.broker),
         strangers=around.strangers,
+        passing=around.passing,
     )
     bound = await listener.bind()
     return listener, partial(listener.serve, bound)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import anyio
 import structlog
@@ -22,6 +23,7 @@ import structlog
 from covey.config.settings import ConnectorSettings
 from covey.protocols.connection import Connection
 from covey.protocols.engine import Engine
+from covey.protocols.passing import Passing
 from covey.protocols.read_buffers import ReadBuffers
 from covey.protocols.tls import Secured
 
@@ -75,11 +77,18 @@ class Roster:
     """Who is connected to one port."""
 
     def __init__(
-        self, connector: ConnectorSettings, *, buffers: ReadBuffers, strangers: Strangers
+        self,
+        connector: ConnectorSettings,
+        *,
+        buffers: ReadBuffers,
+        strangers: Strangers,
+        passing: Passing | None = None,
     ) -> None:
+        """Begin with nobody; `passing` is for those whose virtual host is served elsewhere."""
         self.connector = connector
         self.buffers = buffers
         self.strangers = strangers
+        self._pass_on = None if passing is None else partial(passing.begin, self)
         self.handshakes: set[Secured] = set()  # they take room, too
         self._open: dict[Connection, str] = {}  # with their addresses
         self._refusals = 0  # since the last line of the log about them
@@ -115,6 +124,7 @@ class Roster:
             write_timeout_s=self.connector.write_timeout_s,
             ended=ended,
             replaced=self._replaced,
+            pass_on=self._pass_on,
         )
 
     def let_in(self, engine: Engine, address: str, log: Log) -> Connection:

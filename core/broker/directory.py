@@ -24,6 +24,7 @@ class Directory:
         """Begin with no broker."""
         self.shared = shared
         self.brokers: dict[str, Broker] = {}  # by the id of the virtual host
+        self.is_sole = True  # False: other processes serve virtual hosts, too
         self.internal_errors = 0  # exceptions of which no broker can be blamed
         self._names: Mapping[str, str] = {}
         self.adopt(settings)

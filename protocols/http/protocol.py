@@ -27,6 +27,7 @@ async def open_port(
         unready=around.unready,
         history=around.history,
         configuration=around.configuration,
+        passing=around.passing,
     )
     bound = await listener.bind()
     return listener, partial(listener.serve, bound)

@@ -41,6 +41,7 @@ from covey.protocols.http.app import App
 from covey.protocols.http.websocket import WebSockets
 from covey.protocols.http.websocket_stream import LOOK_EVERY_S, QUEUE_MAX, Idle
 from covey.protocols.listener import SOCKET_OPTIONS, cannot_listen, read_head
+from covey.protocols.passing import Passing
 from covey.protocols.protocol import Configuration
 from covey.protocols.proxy_v2 import Source
 from covey.protocols.read_buffers import ReadBuffers
@@ -75,6 +76,7 @@ class HttpListener:
         unready: Callable[[], str],
         history: History,
         configuration: Configuration,
+        passing: Passing | None = None,
     ) -> None:
         """Put it together; `make_engine` gives the STOMP engine of a WebSocket."""
         self.connector = connector
@@ -87,7 +89,9 @@ class HttpListener:
             self.log,
             buffers=ReadBuffers.of(directory.settings.broker),
             strangers=strangers,
+            passing=passing,
         )
+        self.roster = self.websockets.roster
         self.app = App(
             directory,
             connector.http,

@@ -22,6 +22,7 @@ from covey.protocols.engine import Engine, MakeEngine, Peer
 from covey.protocols.http.answer import HttpError, refusal
 from covey.protocols.http.auth import Auth, is_local
 from covey.protocols.http.websocket_stream import WebSocketTransport, let_go, tame
+from covey.protocols.passing import Passing
 from covey.protocols.read_buffers import ReadBuffers
 from covey.protocols.roster import Roster, Strangers
 
@@ -43,10 +44,11 @@ class WebSockets:
         *,
         buffers: ReadBuffers,
         strangers: Strangers,
+        passing: Passing | None = None,
     ) -> None:
         self.make_engine = make_engine
         self.log = log
-        self.roster = Roster(connector, buffers=buffers, strangers=strangers)
+        self.roster = Roster(connector, buffers=buffers, strangers=strangers, passing=passing)
         self.auth: Auth | None = None  # of the port; set once there is one
         self.is_closing = False
 

@@ -10,7 +10,7 @@ from covey.core.broker.broker import Broker
 from covey.core.errors import ProtocolError
 from covey.core.security.users import Users
 from covey.protocols import sniff
-from covey.protocols.doorman import Opening
+from covey.protocols.doorman import Login, Opening
 from covey.protocols.engine import Engine, Log, MakeEngine, Peer
 from covey.protocols.protocol import Protocol
 from covey.protocols.stomp.engine import StompEngine
@@ -62,6 +62,14 @@ class StompOpening(Opening):
         """Let the engine read it all again."""
         if not is_refused:
             engine.receive(self._read, now)
+
+    def packed(self) -> tuple[Login, bytes] | None:
+        """Return what was read: nothing is agreed on yet."""
+        return {}, self._read
+
+    def unpack(self, login: Login, read: bytes) -> None:
+        """Have read it."""
+        self._read = read
 
     def _wanted(self) -> str | None:
         parser = FrameParser(login_limits(self._settings))

@@ -18,7 +18,7 @@ import structlog
 from anyio.abc import ByteStream
 
 from covey.config.settings import ConnectorSettings
-from covey.protocols.connection import LATE_S, TIMER_SLACK_S, Alarm
+from covey.protocols.alarm import LATE_S, TIMER_SLACK_S, Alarm
 from covey.protocols.engine import Peer
 from covey.protocols.listener import Listener
 from covey.protocols.read_buffers import ReadBuffers

@@ -20,7 +20,7 @@ from covey.protocols.amqp.codec.checker import Checker
 from covey.protocols.amqp.codec.decoder import Described, decode
 from covey.protocols.amqp.engine import AmqpEngine
 from covey.protocols.amqp.login.sasl import AMQP_HEADER, SaslState, make_sasl
-from covey.protocols.doorman import Opening
+from covey.protocols.doorman import Login, Opening
 from covey.protocols.engine import Engine, Peer
 
 OPENS: Final = (0x10, "amqp:open:list")
@@ -65,6 +65,28 @@ class AmqpOpening(Opening):
         is_greeted = self._is_greeted and not self._greeting
         engine.take_over(self._sasl, is_greeted=is_greeted)
         engine.receive(b"", now)
+
+    def packed(self) -> tuple[Login, bytes] | None:
+        """Return who has logged in, and what came after that; all answers are to be sent before."""
+        if self._sasl.state is not SaslState.DONE:
+            return None
+        login: Login = {
+            "user": self._sasl.identity.name,
+            "is_anonymous": self._sasl.is_anonymous,
+            "hostname": self._sasl.hostname,
+            "is_greeted": self._is_greeted,
+        }
+        return login, self._sasl.leftover
+
+    def unpack(self, login: Login, read: bytes) -> None:
+        """Let somebody in whose login was served before."""
+        self._sasl.resume(
+            str(login["user"]),
+            is_anonymous=bool(login["is_anonymous"]),
+            hostname=str(login["hostname"]),
+            leftover=read,
+        )
+        self._is_greeted = bool(login["is_greeted"])
 
     def _look(self, read: bytes) -> None:
         """Find the open behind the header."""

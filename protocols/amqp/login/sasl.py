@@ -115,6 +115,23 @@ class SaslServer:
         assert self._identity is not None, "the login is not done"
         return self._identity
 
+    @property
+    def is_anonymous(self) -> bool:
+        """Say whether somebody without a name was let in; only asked when the login is done."""
+        return not self.identity.principals
+
+    def resume(self, user: str, *, is_anonymous: bool, hostname: str, leftover: bytes) -> None:
+        """Be done: another process has served this login; raises RefusedError if it cannot hold."""
+        if is_anonymous and self.allow_anonymous:
+            self._identity = self.users.anonymous(self.remote)
+        else:
+            self._identity = self.users.identity(
+                user, is_loopback=self.is_loopback, remote=self.remote
+            )
+        self.hostname = hostname
+        self._buffer = leftover
+        self._end(SaslState.DONE)
+
     def receive(self, data: bytes) -> None:
         """Take bytes from the peer; none are expected once the login has failed."""
         if self.state is not SaslState.WAITING:

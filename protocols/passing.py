@@ -1,0 +1,209 @@
+"""Passing: a connection goes to the process that serves its virtual host.
+
+`Owners` is the seam: who serves the virtual hosts that this process does not, and how a connection
+gets there. `server.workers` has the one for the workers of a machine.
+
+    passing side                              owner's side
+    the doorman knows the virtual host
+    what it said to the peer is written out
+    `send_socket`: the socket itself     ->   `Adoption.adopt`, with the peer's socket
+    or `connect`: a `Relay` copies       ->   `Adoption.adopt`, with the socket that was connected
+
+A socket is passed where bytes travel on it as they are. Behind TLS and a WebSocket it stays where
+it was opened, for nobody else has its keys, and bytes are copied. To the owner both are the same: a
+socket on which the peer talks on, and what was read of it before (`Passed`).
+
+A virtual host that nobody serves just now is waited for by `Owners`, for WAIT_S. Then the peer is
+told that it is unavailable. A connection is never passed on twice: an owner that is none any
+more refuses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from covey.core.errors import BrokerError, ProtocolError, RefusedError
+from covey.protocols.connection import Connection
+from covey.protocols.doorman import Passed, not_served
+from covey.protocols.engine import Engine, Peer
+from covey.protocols.relay import Relay, Upstream
+
+if TYPE_CHECKING:
+    from covey.core.broker.directory import Directory
+    from covey.protocols.protocol import Port
+    from covey.protocols.roster import Roster
+
+WAIT_S: Final = 2.0  # for an owner, while a virtual host has none
+DRAIN_S: Final = 2.0  # for a peer to take what the doorman has said
+DRAIN_LOOK_S: Final = 0.002
+TURNED_AWAY_MAX: Final = 16  # that are told at the same time; further ones are closed
+
+Log = structlog.typing.FilteringBoundLogger
+
+
+class Owners(ABC):
+    """Who serves the virtual hosts that this process does not."""
+
+    @abstractmethod
+    def is_elsewhere(self, space: str) -> bool:
+        """Say whether another process serves a virtual host, or is about to."""
+
+    async def send_socket(self, connector: str, passed: Passed, raw: socket.socket) -> bool:
+        """Give the owner a peer's socket; False: sockets do not go there, so bytes must be copied.
+
+        The connector is the id of the port that the peer came to. Raises RefusedError with
+        "unavailable" if there is no owner within WAIT_S.
+        """
+        return False
+
+    @abstractmethod
+    async def connect(self, connector: str, passed: Passed, upstream: Upstream) -> None:
+        """Connect the owner with an upstream, and tell it of the connection before all else.
+
+        Raises RefusedError with "unavailable" if there is no owner within WAIT_S.
+        """
+
+
+class Passing:
+    """The connections of one process that are on their way to others."""
+
+    def __init__(self, owners: Owners, directory: Directory) -> None:
+        self.owners = owners
+        self.passed = 0  # connections whose sockets have gone
+        self.relayed = 0  # connections whose bytes are, or were, copied
+        self._directory = directory
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, roster: Roster, connection: Connection, passed: Passed) -> bool:
+        """Pass a connection on; False: its virtual host is not elsewhere."""
+        if not self.owners.is_elsewhere(passed.space):
+            return False
+        connector = roster.connector.id
+        task = asyncio.get_running_loop().create_task(self._pass(connector, connection, passed))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return True
+
+    async def _pass(self, connector: str, connection: Connection, passed: Passed) -> None:
+        doorman = connection.engine
+        try:
+            await self._send(connector, connection, passed)
+        except (BrokerError, OSError) as error:
+            connection.log.warning("not_passed_on", host=passed.space, cause=str(error))
+            if connection.engine is doorman and not doorman.is_closed:
+                told = error if isinstance(error, BrokerError) else not_served(passed.space)
+                doorman.refuse(told, time.monotonic())
+        except Exception:  # the connection's edge: one peer's trouble stays its own
+            connection.log.exception("connection_failed")
+            self._directory.internal_errors += 1
+            connection.cut_off()
+
+    async def _send(self, connector: str, connection: Connection, passed: Passed) -> None:
+        doorman = connection.engine
+        await _drained(connection)
+        raw = connection.own_socket()
+        if raw is not None:
+            with raw:
+                if await self.owners.send_socket(connector, passed, raw):
+                    self.passed += 1
+                    connection.cut_off()
+                    return
+        relay = Relay(passed.peer.remote, connection.log, self._directory)
+        await self.owners.connect(connector, passed, relay.upstream)
+        if connection.engine is doorman and not doorman.is_closed:
+            self.relayed += 1
+            connection.replace(relay)
+        else:
+            relay.lost(time.monotonic())
+
+
+async def _drained(connection: Connection) -> None:
+    """Wait until the peer's socket has all that the doorman has said."""
+    deadline = time.monotonic() + DRAIN_S
+    await asyncio.sleep(0)  # the turn that writes it comes first
+    while connection.transport is not None and connection.transport.get_write_buffer_size():
+        if time.monotonic() > deadline:
+            raise ProtocolError("the peer does not read the answers to its login")
+        await asyncio.sleep(DRAIN_LOOK_S)
+
+
+MakePassed = Callable[[str, Passed, Log, float], tuple[Engine, Callable[[], None]]]
+
+
+class Adoption:
+    """Takes in the connections that other processes pass on."""
+
+    def __init__(self, ports: Sequence[Port], make: MakePassed, log: Log) -> None:
+        """Serve them as those of the ports; `make` is `registry.passed_engine` of the directory."""
+        self._ports = ports
+        self._make = make
+        self._log = log
+        self._turned_away: set[Connection] = set()
+
+    async def adopt(self, raw: socket.socket, connector: str, passed: Passed) -> None:
+        """Serve a peer that came to the port of this id in another process, or close its socket."""
+        try:
+            connection = self._connection_of(connector, passed)
+        except BrokerError as error:
+            self._log.warning("not_adopted", remote=passed.peer.remote, cause=str(error))
+            raw.close()
+            return
+        try:
+            raw.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.connect_accepted_socket(partial(_given, connection), raw)
+        except BaseException:  # the loop will not tell it any more
+            connection.connection_lost(None)
+            raw.close()
+            raise
+
+    def _connection_of(self, connector: str, passed: Passed) -> Connection:
+        roster = next((one.roster for one in self._ports if one.connector.id == connector), None)
+        if roster is None:
+            raise RefusedError(f"there is no connector {connector} here", "not-found")
+        now = time.monotonic()
+        log = self._log.bind(connector=connector, remote=passed.peer.remote)
+        engine, begin = self._make(connector, passed, log, now - passed.age_s)
+        limit = roster.limit_reached(passed.peer.host, engine)
+        if not limit:
+            connection = roster.let_in(engine, passed.peer.host, log)
+            begin()
+            return connection
+        roster.log_refusal(limit, log)
+        if len(self._turned_away) >= TURNED_AWAY_MAX:
+            raise RefusedError(f"{limit} is reached", "full")
+        connection = roster.join(engine, log, self._turned_away.discard)
+        self._turned_away.add(connection)
+        engine.shut_down(f"connector {connector} has no room: {limit} is reached", now)
+        return connection
+
+
+def _given(connection: Connection) -> Connection:
+    """Return what the event loop asks a factory for."""
+    return connection
+
+
+def pack(connector: str, passed: Passed) -> bytes:
+    """Write what goes with a connection: a line of JSON, then what was read."""
+    fields = asdict(passed)
+    del fields["read"]
+    return json.dumps({"connector": connector, **fields}).encode() + b"\n" + passed.read
+
+
+def unpack(data: bytes) -> tuple[str, Passed]:
+    """Read what `pack` has written: the connector's id, and what goes with the connection."""
+    head, _, read = data.partition(b"\n")
+    fields = json.loads(head)
+    connector = fields.pop("connector")
+    peer = Peer(**fields.pop("peer"))
+    return connector, Passed(**fields, peer=peer, read=read)
