@@ -38,6 +38,7 @@ def recover(hosts: list[VirtualHost], commits: Commits) -> int:
             commits.ledger.recall_record(record)
         for host in hosts:
             host.queue_factory.parked.recall()
+            host.queue_factory.paused.recall()
         records = commits.store.queues()
         queues = _recover_queues(hosts, commits, records)
         _recover_durables(hosts, commits)

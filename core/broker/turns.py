@@ -161,7 +161,7 @@ class Turns(QueueOwner):
         """Remember a parked group in the store."""
         host = next((host for host in self._hosts if host.has(queue)), None)
         if host is not None:
-            host.queue_factory.parked.park(queue.name, group, record)
+            host.queue_factory.parked.keep(queue.name, group, record)
 
     def freed(self, queue: Queue) -> None:
         """Try the work that waits for room in the queue, between dispatches."""

@@ -91,10 +91,14 @@ class Dispatch:
         if consumer.places[0] and consumer.view is not None:
             self._join_lane_line(consumer.view, consumer)
 
-    def pump(self, budget: int) -> bool:
-        """Deliver what can be delivered; True if the budget ended it."""
+    def pump(self, budget: int, *, is_paused: bool = False) -> bool:
+        """Deliver what can be delivered, only to browsers if paused; True: the budget ended it."""
         state = self.state
         state.budget = budget
+        if is_paused:
+            for browser in list(state.browsers):
+                browse(state, browser)
+            return state.budget <= 0
         if state.stale:
             self._ask_stale()
         if state.lightened:

@@ -56,6 +56,8 @@ class EventKind(IntEnum):
     LATE = 28  # a consumer settled what had been taken from it: that changed nothing
     MOVE = 29  # an operator has put it into another queue
     SPILL = 30  # a group left an owner that had no credit; to whom
+    PAUSE = 31  # an operator has stopped the queue; `seq`: 1 in, 2 out, 3 both
+    RESUME = 32  # and lets it go on
     START = 64  # a virtual host begins to be logged; see `EventSink.of_host`
     RECOVER = 65  # was on the queue when the log began; of number 0: all that was there follows
     POLICY = 66  # the queue goes by this from now on; `group` is its strategy

@@ -16,12 +16,12 @@ from typing import Final
 from covey.config.queues import QueueSettings
 from covey.core.clock import Clock
 from covey.core.events.event import EventSink
-from covey.core.host.parked_groups import ParkedGroups
+from covey.core.host.stops import PARK, PAUSE, Stops
 from covey.core.naming.destination import TEMPORARY_ROOT
 from covey.core.naming.policies import Policies
 from covey.core.queue.counters import Counters
 from covey.core.queue.owner import QueueOwner
-from covey.core.queue.policy import key_of, park, strategy_of
+from covey.core.queue.policy import key_of, park, pause, strategy_of
 from covey.core.queue.queue import Queue
 from covey.core.storage.ledger import Ledger
 
@@ -73,7 +73,8 @@ class QueueFactory:
         self.gone = Counters()  # what happened on queues that have ended
         self.events: EventSink | None = None
         self.ledger = ledger
-        self.parked = ParkedGroups(host_id, ledger)
+        self.parked = Stops(PARK, host_id, ledger)
+        self.paused = Stops(PAUSE, host_id, ledger)
         self._owner = owner
         self._host_id = host_id
         self._clock = clock
@@ -92,7 +93,14 @@ class QueueFactory:
             self.ledger.open(self._host_id, kind, queue)
         for group, record in self.parked.of(name).items():
             park(queue, group, self._clock.now, parked=True, record=record)
+        for way, record in self.paused.of(name).items():
+            pause(queue, way, self._clock.now, record)
         return queue
+
+    def forget_stops(self, name: str) -> None:
+        """Forget what of a queue somebody has stopped: it is deleted."""
+        self.parked.forget(name)
+        self.paused.forget(name)
 
     def report(self, queue: Queue) -> None:
         """Let a queue tell its events to whoever hears them now."""

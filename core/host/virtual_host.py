@@ -224,7 +224,7 @@ class VirtualHost:
         durable = self.durable(name)
         self.unbind(durable)
         del self.durables[name]
-        self.queue_factory.parked.forget(durable.queue.name)
+        self.queue_factory.forget_stops(durable.queue.name)
         self._end(durable.queue, f"durable subscription {name} was destroyed")
         if self.ledger is not None:
             self.ledger.unbind(self.id, durable)
@@ -294,7 +294,7 @@ class VirtualHost:
 
     def delete_queue(self, name: str, reason: str) -> None:
         """Remove a queue with all it holds, and tell who sends to it."""
-        self.queue_factory.parked.forget(name)
+        self.queue_factory.forget_stops(name)
         self._remove_queue(name, reason)
         self.senders.tell(name, reason)
 
@@ -410,5 +410,6 @@ class VirtualHost:
 def _is_idle(queue: Queue) -> bool:
     state = queue.state
     has_messages = state.index.count or queue.timers.delayed.count
-    is_used = state.consumers or state.browsers or state.parked or queue.discipline.remembers
-    return not (has_messages or is_used)
+    is_used = state.consumers or state.browsers or queue.discipline.remembers
+    is_stopped = state.parked or queue.pause.way
+    return not (has_messages or is_used or is_stopped)

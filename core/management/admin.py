@@ -9,7 +9,7 @@ with a `create` policy, for one). What a declaration causes elsewhere is authori
     create / update          queue (by arguments), topic
     delete                   queue, topic, subscription, connection, job (which is stopped)
     the same three           user, permission, policy: set at run time (`core.management.overlay`)
-    close_group, rebalance, park, retire     through `core.queue.policy`
+    close_group, rebalance, park, pause, retire     through `core.queue.policy`
     purge                    a job (`core.jobs`): whoever asked waits for it, and nobody else
 
 Every verb that changes something is put on record (`core.events.audit`), whatever came of it.
@@ -42,6 +42,7 @@ from covey.core.management.settings_check import dead_letter_flaw
 from covey.core.naming.destination import Destination, Kind
 from covey.core.queue import policy as commands
 from covey.core.queue.balance import plan
+from covey.core.queue.pause import WAYS
 from covey.core.queue.policy import change_policy
 from covey.core.queue.purge import Purge
 from covey.core.queue.queue import Queue
@@ -205,16 +206,27 @@ class Admin(Inspection):
             self.check_manage("queue", name)
             if not group:
                 raise RefusedError("which group is not said", "invalid")
-            if len(reason) > PARK_REASON_MAX:
-                raise RefusedError(f"a reason has {PARK_REASON_MAX} characters at most", "invalid")
+            _check_reason(reason)
             self.broker.turn(now)
             queue = self.backlog(name)
             record = ParkRecord(self.identity.name, self.broker.clock.wall_ms, reason)
             commands.park(queue, group, now, parked=parked, record=record)
             if parked:
-                self.host.queue_factory.parked.park(queue.name, group, record)
+                self.host.queue_factory.parked.keep(queue.name, group, record)
             else:
-                self.host.queue_factory.parked.unpark(queue.name, group)
+                self.host.queue_factory.parked.end(queue.name, group)
+
+    def pause(self, name: str, way: str, now: float, reason: str = "") -> str:
+        """Stop a queue, also over a restart; return what stands still now: in, out or both."""
+        with self.acting("pause", "queue", name):
+            _check_reason(reason)
+            record = ParkRecord(self.identity.name, self.broker.clock.wall_ms, reason)
+            return self._pause(name, way, now, record)
+
+    def resume(self, name: str, way: str, now: float) -> str:
+        """Let a queue go on; return what of it stands still all the same."""
+        with self.acting("resume", "queue", name):
+            return self._pause(name, way, now, None)
 
     def retire(self, name: str, consumer_id: int, now: float) -> None:
         """Give a consumer no new groups: a rolling deploy empties it in peace."""
@@ -250,6 +262,21 @@ class Admin(Inspection):
         return on_record(self.broker.audit, what)
 
     # Inside.
+
+    def _pause(self, name: str, way: str, now: float, record: ParkRecord | None) -> str:
+        self.check_manage("queue", name)
+        if way not in WAYS:
+            raise RefusedError(f"a queue is paused {', '.join(WAYS)}, not {way!r}", "invalid")
+        self.broker.turn(now)
+        queue = self.backlog(name)
+        paused = self.host.queue_factory.paused
+        commands.pause(queue, way, now, record)
+        for one in WAYS[way]:
+            if record is None:
+                paused.end(queue.name, one)
+            else:
+                paused.keep(queue.name, one, record)
+        return queue.pause.way
 
     def _declare(self, name: str, arguments: Mapping[str, object], now: float) -> Queue:
         name = canonical(Kind.QUEUE, name)
@@ -321,6 +348,11 @@ class Admin(Inspection):
         if if_unused and topic.audience:
             raise RefusedError(f"topic {name} has {topic.audience} subscribers", "conflict")
         self.host.delete_topic(name)
+
+
+def _check_reason(reason: str) -> None:
+    if len(reason) > PARK_REASON_MAX:
+        raise RefusedError(f"a reason has {PARK_REASON_MAX} characters at most", "invalid")
 
 
 def _declared(name: str, arguments: Mapping[str, object], base: QueueSettings) -> QueueSettings:

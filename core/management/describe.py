@@ -48,11 +48,12 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
         "arguments", "options", "first_seq", "next_seq", "retained_from",
         "restored", "enqueued", "acknowledged", "returned", "expired", "dropped", "dead",
         "duplicates", "delayed", "overdue", "late", "moved", "spilled",
+        "paused", "pauses",
     ),
     "topic": ("name", "type", "subscribers", "published", "delivered", "retained"),
     "subscription": (
         "name", "type", "destinations", "selector", "messages", "bytes", "unsettled", "consumers",
-        "first_seq", "next_seq", "retained_from",
+        "first_seq", "next_seq", "retained_from", "paused", "pauses",
     ),
     "group": (
         "name", "type", "queue", "group", "messages", "unsettled", "owner", "owner_name",
@@ -134,6 +135,7 @@ def queue(queue: Queue, host: VirtualHost) -> Attributes:
         "late": counts.late,
         "moved": counts.moved,
         "spilled": counts.spilled,
+        **_stopped(queue),
     }
 
 
@@ -159,6 +161,7 @@ def subscription(durable: Durable) -> Attributes:
         "selector": "" if selector is None else selector.text,
         **_contents(durable.queue),
         **_numbers(durable.queue),
+        **_stopped(durable.queue),
     }
 
 
@@ -305,6 +308,15 @@ def trace(page: TracePage) -> Attributes:
         for number, time_ms, kind, seq, group, consumer in page.events
     ]
     return {"events": events, "last": page.last, "missed": page.missed}
+
+
+def _stopped(queue: Queue) -> Attributes:
+    """Tell what of a queue an operator has paused, and who did."""
+    pauses: list[Plain] = [
+        {"way": way, "by": record.by, "at_ms": record.at_ms, "why": record.why}
+        for way, record in queue.pause.records()
+    ]
+    return {"paused": queue.pause.way, "pauses": pauses}
 
 
 def _contents(queue: Queue) -> Attributes:

@@ -13,6 +13,7 @@ from typing import Final
 
 from covey.core.dispatch.lane import DRAINING, HELD, IDLE, OPEN, PARKED, READY, Lane
 from covey.core.model.consumer import Consumer
+from covey.core.queue.pause import why_stopped
 from covey.core.queue.queue import Queue
 
 BLOCKED_SINCE: Final = attrgetter("blocked_since")
@@ -27,6 +28,8 @@ def why_waits(queue: Queue, lane: Lane) -> str:
             return f"{PARKED}: its messages failed too often in a row"
         by = f"{PARKED} by {record.by}" if record.by else PARKED
         return f"{by}: {record.why}" if record.why else by
+    if lane.head is not None and queue.pause.going is not None:
+        return f"the queue is {why_stopped(queue.pause.going)}"
     if lane.where == HELD:
         # Nothing is read from the store for nobody: then that is what it waits for.
         is_unread = lane.head is not None and lane.head.message is None
@@ -71,6 +74,8 @@ def urgency(wait: tuple[float, Lane]) -> tuple[bool, float]:
 
 def _waits(queue: Queue, lane: Lane, *, is_untaken: bool) -> bool:
     """Say whether `why_waits` has an answer, without making one where it can be helped."""
+    if lane.head is not None and queue.pause.going is not None:
+        return True
     if lane.where == READY and lane.target is not None:
         return not queue.start.has_begun or not lane.target.is_willing()
     if lane.where == OPEN:

@@ -398,7 +398,7 @@ class Move(Transfer):
         if overload.is_shut and overload.gate(is_persistent=message.persistent) is not None:
             return None
         if queue.has_quota and not has_room(queue, 1, message.size):
-            if queue.settings.full_policy == "block":
+            if queue.settings.full_policy == "block" or queue.pause.coming is not None:
                 return None
             raise RefusedError(f"queue {queue.name} is full", "full")
         self.arrivals.put_anyhow(queue, message, entry.lane.name)

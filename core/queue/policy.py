@@ -22,6 +22,7 @@ from covey.core.events.event import EventKind
 from covey.core.model.consumer import Consumer
 from covey.core.naming.destination import TEMPORARY_ROOT
 from covey.core.naming.path import encode
+from covey.core.queue.pause import BITS
 from covey.core.queue.queue import Queue
 from covey.groups import make
 from covey.groups.key import GroupKey
@@ -83,6 +84,19 @@ def park(
     lane.failures = 0
     state.record(EventKind.PARK if parked else EventKind.UNPARK, group, 0, 0)
     queue.placement.resolve(lane)
+    queue.mark()
+
+
+def pause(queue: Queue, way: str, now: float, record: ParkRecord | None) -> None:
+    """Stop a queue for producers ("in"), consumers ("out") or both, or (None) let it go on."""
+    state = queue.state
+    state.turn(now)
+    queue.pause.set(way, record)
+    queue.choose_way()
+    kind = EventKind.RESUME if record is None else EventKind.PAUSE
+    state.record(kind, "", 0, BITS[way])
+    if queue.is_awaited:
+        queue.owner.freed(queue)  # who waits to send may go on, or hears for what it waits now
     queue.mark()
 
 

@@ -51,6 +51,7 @@ from covey.core.queue.balance import Balancer
 from covey.core.queue.counters import Ages, Counters
 from covey.core.queue.discipline import Discipline
 from covey.core.queue.owner import QueueOwner
+from covey.core.queue.pause import Pause
 from covey.core.queue.redelivery import Redelivery
 from covey.core.queue.storage_state import StorageState
 from covey.core.queue.timers import Timers
@@ -97,6 +98,7 @@ class Queue(Source):
         self.storage_state = StorageState()
         self.drop_cursor = 0  # nothing before it may be dropped; a return moves it back
         self.touched_at = 0.0
+        self.pause = Pause()
         self.suspended = 0  # jobs that are to end before anything is handed out
         self.purges: list[Sparing] = []  # those under way
         self.is_ended = False  # it was deleted
@@ -108,13 +110,14 @@ class Queue(Source):
         self.nak_limit = settings.nak_limit
         self.membership.follow(rules_of(settings))
         self.discipline.apply(settings)
-        self.has_quota = settings.quota > 0 or settings.quota_messages > 0
         self.choose_way()
         self.start.arm()
 
     def choose_way(self) -> None:
         """Let newcomers in by the short way if nothing asks what they are."""
         settings = self.settings
+        is_limited = settings.quota > 0 or settings.quota_messages > 0
+        self.has_quota = is_limited or self.pause.coming is not None
         is_simple = self.discipline.is_usual and not settings.mirrored
         self.takes_all = is_simple and not self.has_quota
 
@@ -202,7 +205,8 @@ class Queue(Source):
         if self.suspended:
             return False
         is_open = self.start.has_begun or self.start.begin_if_due()
-        more = is_open and self.dispatch.pump(budget)
+        is_paused = self.pause.going is not None
+        more = is_open and self.dispatch.pump(budget, is_paused=is_paused)
         if not more and self.draining:
             resting, self.draining = self.draining, []
             for consumer in resting:

@@ -15,6 +15,9 @@ whole quota is always refused: no waiting would ever make room for it.
 
 A sender that reads from the queue itself does not wait for what it holds: its acknowledgements
 come behind its message. So a queue may hold more than its quota, by what its senders hold of it.
+
+A queue that is paused for producers (`core.queue.pause`) is like a full one: they wait, or are told
+no if that is its policy. Nothing is ever dropped for a pause.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from __future__ import annotations
 from covey.core.errors import RefusedError
 from covey.core.events.event import EventKind
 from covey.core.model.entry import ACQUIRED, Entry
+from covey.core.queue.pause import why_stopped
 from covey.core.queue.queue import Queue
 from covey.core.session import Session
 
@@ -31,9 +35,13 @@ def has_room(queue: Queue, count: int, size: int) -> bool:
 
     Raises RefusedError if waiting does not help.
     """
+    settings = queue.settings
+    if queue.pause.coming is not None:
+        if settings.full_policy == "reject":
+            raise RefusedError(why_full(queue), "full")
+        return False
     if not is_over(queue, count, size):
         return True
-    settings = queue.settings
     if settings.full_policy == "drop tail":
         return True
     if _is_beyond(queue, count, size):
@@ -54,6 +62,8 @@ def is_kept_out_by_itself(queue: Queue, session: Session, count: int, size: int)
 
     Its acknowledgements stand behind its message in the same stream: it would wait for itself.
     """
+    if queue.pause.coming is not None:
+        return False
     held = [
         entry
         for subscription in session.subscriptions.values()
@@ -91,6 +101,8 @@ def drop_newcomer(queue: Queue) -> None:
 
 def why_full(queue: Queue) -> str:
     """Say in words what a waiting producer waits for."""
+    if queue.pause.coming is not None:
+        return f"queue {queue.name} takes nothing in: {why_stopped(queue.pause.coming)}"
     delayed = queue.timers.delayed
     count = queue.state.index.count + delayed.count
     held = f"{count} messages, {queue.size + delayed.size} bytes"

@@ -14,7 +14,7 @@ from covey.core.errors import RefusedError
 from covey.core.management.describe import Attributes, Plain
 from covey.protocols.http.answer import empty_answer, json_answer
 from covey.protocols.http.ask import Ask
-from covey.protocols.http.schemas import QueueBody, ReasonBody
+from covey.protocols.http.schemas import PauseBody, QueueBody, ReasonBody, WayBody
 
 STEPS_SHOWN: Final = 1000  # groups of a rebalance that is only planned
 
@@ -74,6 +74,18 @@ async def rebalance_queue(ask: Ask) -> Response:
     steps = ask.admin.rebalance_plan(ask.name)
     shown: list[Plain] = list(steps[:STEPS_SHOWN])
     return json_answer({"moved": 0, "would_move": len(steps), "steps": shown})
+
+
+async def pause_queue(ask: Ask) -> Response:
+    """Stop a queue for producers, consumers or both."""
+    body = ask.body if isinstance(ask.body, PauseBody) else PauseBody()
+    return json_answer({"paused": ask.admin.pause(ask.name, body.way, ask.now, body.reason)})
+
+
+async def resume_queue(ask: Ask) -> Response:
+    """Let a queue go on."""
+    body = ask.body if isinstance(ask.body, WayBody) else WayBody()
+    return json_answer({"paused": ask.admin.resume(ask.name, body.way, ask.now)})
 
 
 async def list_groups(ask: Ask) -> Response:

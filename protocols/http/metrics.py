@@ -24,6 +24,7 @@ from covey.core.broker.directory import Directory
 from covey.core.dispatch.lane import Lane
 from covey.core.jobs.turn_length import BOUNDS
 from covey.core.queue.counters import Counters
+from covey.core.queue.pause import BOTH, WAYS
 from covey.core.queue.queue import Queue
 from covey.protocols.process import Process, resident_bytes
 
@@ -86,6 +87,7 @@ class Totals:
         self.groups = 0
         self.size = 0
         self.delayed = 0
+        self.paused = dict.fromkeys(WAYS[BOTH], 0)  # by way
         self.counters = Counters()
 
     def add(self, queue: Queue) -> None:
@@ -98,6 +100,8 @@ class Totals:
         self.groups += len(state.lanes)
         self.size += queue.size
         self.delayed += queue.timers.delayed.count
+        for way, _ in queue.pause.records():
+            self.paused[way] += 1
         self.counters.add(queue.counters)
 
 
@@ -124,9 +128,13 @@ class Metrics:
         connections = Family("covey_connections", "gauge", "Open connections by protocol.")
         for protocol, count in sorted(Counter(one.protocol for one in sessions).items()):
             connections.add(count, {"protocol": protocol})
+        paused = Family("covey_queues_paused", "gauge", "Queues that an operator paused, by way.")
+        for way, count in found.paused.items():
+            paused.add(count, {"way": way})
         waits = [now - one.blocked_since for one in sessions if one.is_blocked]
         gauges = [
             _gauge("covey_queues", "Queues.", sum(len(host.queues) for host in hosts)),
+            paused,
             _gauge("covey_topics", "Topics.", sum(len(host.topics) for host in hosts)),
             _gauge(
                 "covey_subscriptions",
@@ -172,6 +180,7 @@ class Metrics:
         unsettled = Family("covey_queue_messages_unsettled", "gauge", "Messages consumers hold.")
         size = Family("covey_queue_message_bytes", "gauge", "Bytes of all messages.")
         consumers = Family("covey_queue_consumers", "gauge", "Consumers.")
+        paused = Family("covey_queue_paused", "gauge", "1 while an operator has paused it, by way.")
         counters = [
             (name, Family(f"covey_queue_messages_{name}_total", "counter", text))
             for name, text in COUNTERS
@@ -184,7 +193,12 @@ class Metrics:
             unsettled.add(held, labels)
             size.add(queue.size, labels)
             consumers.add(len(queue.state.consumers), labels)
-        return _text([ready, unsettled, size, consumers, *[family for _, family in counters]])
+            stopped = dict(queue.pause.records())
+            for way in WAYS[BOTH]:
+                paused.add(int(way in stopped), {**labels, "way": way})
+        return _text(
+            [ready, unsettled, size, consumers, paused, *[family for _, family in counters]]
+        )
 
     async def groups(self, now: float) -> str:
         """Write how unevenly groups lie, and who waits."""

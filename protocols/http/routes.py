@@ -36,6 +36,7 @@ from covey.protocols.http.schemas import (
     MessageBody,
     MoveGroupBody,
     MoveSeqsBody,
+    PauseBody,
     PermissionBody,
     PolicyBody,
     QueueBody,
@@ -44,6 +45,7 @@ from covey.protocols.http.schemas import (
     SeqsBody,
     SignInBody,
     UserBody,
+    WayBody,
 )
 
 API: Final = "/api/v1"
@@ -396,6 +398,8 @@ ROUTES: Final[tuple[Route, ...]] = (
         entity="consumer",
         query=(LIMIT, OFFSET),
     ),
+    _transfer("pause", management.pause_queue, "Stop a queue, also over a restart", PauseBody),
+    _transfer("resume", management.resume_queue, "Let a queue go on", WayBody),
     _action("consumers/{consumer}/retire", management.retire_consumer, "Give it no new groups"),
     _api(
         "GET",

@@ -138,6 +138,18 @@ class ReasonBody(Body):
     reason: Annotated[str, Field(max_length=REASON_MAX)] = ""
 
 
+class WayBody(Body):
+    """Which way of a queue is meant: its producers' (in), its consumers' (out), or both."""
+
+    way: Literal["in", "out", "both"] = "both"
+
+
+class PauseBody(WayBody):
+    """Which way of a queue is to stand still, and why."""
+
+    reason: Annotated[str, Field(max_length=REASON_MAX)] = ""
+
+
 class RetryBody(Body):
     """Which dead letters go back: all, of one group, that match, so many, so many a second."""
 

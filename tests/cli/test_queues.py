@@ -53,3 +53,20 @@ def test_delete_needs_force_for_a_queue_with_messages(terminal: Terminal) -> Non
     assert (refused.code, refused.err) == (1, "covey: queue dq holds 1 messages\n")
     assert terminal.covey("queue", "delete", "dq", "--force").code == 0
     assert terminal.covey("queue", "stat", "dq").code == 1
+
+
+def test_a_paused_queue_hands_out_nothing_until_it_goes_on(terminal: Terminal) -> None:
+    terminal.covey("message", "send", "qp", "x", "--group", "g")
+    told = terminal.covey("queue", "pause", "qp", "--out", "--reason", "new release", "--json")
+    assert json.loads(told.out) == {"queue": "qp", "paused": "out"}
+    assert terminal.covey("message", "receive", "qp", "--timeout", "0.1").code == 1
+    shown = json.loads(terminal.covey("queue", "stat", "qp", "--json").out)
+    assert [(each["way"], each["by"], each["why"]) for each in shown["pauses"]] == [
+        ("out", "admin", "new release")
+    ]
+    assert "paused by admin: new release" in terminal.covey("group", "list", "qp").out
+    assert terminal.covey("queue", "pause", "qp", "--in").out == "qp is paused: both\n"
+    assert terminal.covey("queue", "resume", "qp", "--in").out == "qp is still paused: out\n"
+    assert terminal.covey("queue", "resume", "qp").out == "qp goes on\n"
+    assert terminal.covey("message", "receive", "qp").out == "x\n"
+    assert terminal.covey("queue", "pause", "none").err == "covey: there is no queue none\n"

@@ -24,6 +24,7 @@ Answers go to any address, such as a dynamic node's. A client may also have a re
 | CREATE, READ, UPDATE, DELETE          | type and name; body: attributes, or `arguments`. To   |
 |                                       | delete a job stops it                                 |
 | PURGE, REBALANCE                      | a queue by name                                       |
+| PAUSE, RESUME                         | a queue by name; `way` (both), of PAUSE a `reason`    |
 | CLOSE-GROUP, PARK, UNPARK             | a queue by name, and `group`; of PARK a `reason`      |
 | MOVE-GROUP, RETRY and others          | see `management_transfers`                            |
 | RETIRE                                | a consumer by name (`queue/number`)                   |
@@ -42,6 +43,7 @@ from covey.core.jobs.job import Job
 from covey.core.management.admin import Admin
 from covey.core.management.describe import Attributes, Plain
 from covey.core.naming.destination import Destination
+from covey.core.queue.pause import BOTH
 from covey.core.session import Session
 from covey.protocols.amqp.codec.checker import VALUES_MAX
 from covey.protocols.amqp.links.management_request import Body, Request, encode_answer
@@ -87,8 +89,8 @@ ANSWER_VALUES_MAX: Final = VALUES_MAX - 1000
 
 ENTITY_OPERATIONS: Final[dict[str, tuple[str, ...]]] = {
     "broker": ("READ",),
-    "queue": ("CREATE", "READ", "UPDATE", "DELETE", "PURGE", "REBALANCE", "CLOSE-GROUP", "PARK",
-              "UNPARK", "TRACE", *TRANSFERS),
+    "queue": ("CREATE", "READ", "UPDATE", "DELETE", "PURGE", "REBALANCE", "PAUSE", "RESUME",
+              "CLOSE-GROUP", "PARK", "UNPARK", "TRACE", *TRANSFERS),
     "topic": ("CREATE", "READ", "DELETE"),
     "subscription": ("READ", "DELETE"),
     "group": ("READ",),
@@ -135,6 +137,8 @@ class Management:
             "DELETE": self.on_delete,
             "PURGE": self.on_purge,
             "REBALANCE": self.on_rebalance,
+            "PAUSE": self.on_pause,
+            "RESUME": self.on_pause,
             "CLOSE-GROUP": self.on_close_group,
             "PARK": self.on_park,
             "UNPARK": self.on_park,
@@ -272,6 +276,14 @@ class Management:
         steps = self.admin.rebalance_plan(request.the_name())
         shown: list[Plain] = list(steps[:ROWS_MAX])
         return 200, {"moved": 0, "would_move": len(steps), "steps": shown}
+
+    def on_pause(self, request: Request, now: float) -> Result:
+        """Stop a queue, or let it go on."""
+        name, way = request.the_name(), str(request.option("way") or BOTH)
+        if request.operation == "RESUME":
+            return 200, {"paused": self.admin.resume(name, way, now)}
+        reason = str(request.option("reason") or "")
+        return 200, {"paused": self.admin.pause(name, way, now, reason)}
 
     def on_close_group(self, request: Request, now: float) -> Result:
         """Take a group from its owner."""

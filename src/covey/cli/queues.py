@@ -1,4 +1,4 @@
-"""`covey queue`: list, stat, create, purge, delete."""
+"""`covey queue`: list, stat, create, pause, resume, purge, delete."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from covey.cli.qpid_config.options import parse_argument
 from covey.groups import STRATEGIES
 
 COLUMNS = ("name", "messages", "unsettled", "consumers", "groups", "strategy", "durable")
+PAUSED_COLUMNS = (*COLUMNS, "paused")
 SPARE = ("durable", "unsettled", "strategy", "groups")
 
 OwnQueue = Annotated[
@@ -49,7 +50,9 @@ def list_queues(
             rows = [row for row in client.query("queue") if filter_text in row["name"]]
             rows = [row for row in rows if temporary or not row["name"].startswith(TEMPORARY)]
             rows.sort(key=lambda row: str(row["name"]))
-            show(rows, COLUMNS, as_json=as_json, spare=SPARE, is_wide=wide)
+            is_paused = any(row["paused"] for row in rows)
+            columns = PAUSED_COLUMNS if is_paused else COLUMNS
+            show(rows, columns, as_json=as_json, spare=SPARE, is_wide=wide)
 
         repeat(look, watch)
 
@@ -93,6 +96,49 @@ def create(
     with managed(broker) as client:
         made = client.ask("CREATE", "queue", queue, {"arguments": arguments})
     done(f"{queue} created", made, as_json=as_json)
+
+
+In = Annotated[bool, typer.Option("--in", help="producers wait, nothing comes in")]
+Out = Annotated[bool, typer.Option("--out", help="consumers wait, nothing is handed out")]
+Both = Annotated[bool, typer.Option("--both", help="both, as without any of these")]
+
+
+@app.command(epilog=EXAMPLE.format("covey queue pause orders --out --reason 'new release'"))
+def pause(
+    queue: QueueName,
+    coming: In = False,
+    going: Out = False,
+    both: Both = False,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="why, for whoever looks")] = "",
+    broker: Broker = LOCAL,
+    as_json: DoneAsJson = False,
+) -> None:
+    """Stop a queue for producers, consumers or both, also over a restart."""
+    way = _way(coming=coming, going=going, both=both)
+    with managed(broker) as client:
+        paused = client.ask("PAUSE", "queue", queue, way=way, reason=reason)["paused"]
+    done(f"{queue} is paused: {paused}", {"queue": queue, "paused": paused}, as_json=as_json)
+
+
+@app.command(epilog=EXAMPLE.format("covey queue resume orders"))
+def resume(
+    queue: QueueName,
+    coming: In = False,
+    going: Out = False,
+    both: Both = False,
+    broker: Broker = LOCAL,
+    as_json: DoneAsJson = False,
+) -> None:
+    """Let a paused queue go on."""
+    way = _way(coming=coming, going=going, both=both)
+    with managed(broker) as client:
+        paused = client.ask("RESUME", "queue", queue, way=way)["paused"]
+    text = f"{queue} is still paused: {paused}" if paused else f"{queue} goes on"
+    done(text, {"queue": queue, "paused": paused}, as_json=as_json)
+
+
+def _way(*, coming: bool, going: bool, both: bool) -> str:
+    return "both" if both or coming == going else "in" if coming else "out"
 
 
 @app.command(epilog=EXAMPLE.format("covey queue purge orders"))

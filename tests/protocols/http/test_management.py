@@ -233,3 +233,22 @@ def test_a_refused_entry_is_named() -> None:
     assert "is not one" in world.ask("POST", PATH, json=bad).json()["text"]
     assert world.ask("POST", PATH, json={"version": 2}).status_code == 400
     assert not world.broker.sessions
+
+
+def test_a_queue_is_paused_for_one_way_or_both(world: World) -> None:
+    world.send("q", "a")
+    way, why = {"way": "out"}, {"way": "in", "reason": "stock-taking"}
+    assert world.ask("POST", f"{QUEUES}/q/pause", json=way).json() == {"paused": "out"}
+    assert world.ask("POST", f"{QUEUES}/q/pause", json=why).json() == {"paused": "both"}
+    shown = world.get(f"{QUEUES}/q")
+    assert [(each["way"], each["why"]) for each in shown["pauses"]] == [
+        ("in", "stock-taking"),
+        ("out", ""),
+    ]
+    metrics = world.ask("GET", "/metrics/queues").text
+    assert 'covey_queue_paused{host="default",queue="q",way="in"} 1' in metrics
+    assert 'covey_queues_paused{way="out"} 1' in world.ask("GET", "/metrics").text
+    assert world.ask("POST", f"{QUEUES}/q/resume", json=way).json() == {"paused": "in"}
+    assert world.ask("POST", f"{QUEUES}/q/resume").json() == {"paused": ""}
+    assert world.ask("POST", f"{QUEUES}/q/pause", json={"way": "up"}).status_code == 400
+    assert world.ask("POST", f"{QUEUES}/none/pause").status_code == 404

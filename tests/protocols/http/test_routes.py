@@ -25,6 +25,8 @@ from tests.protocols.http.support import ADMIN, PLAIN, USERS, WRONG, World, make
 BODIES = {
     "QueueBody": {"arguments": {}},
     "ReasonBody": {"reason": "r"},
+    "PauseBody": {"way": "in", "reason": "r"},
+    "WayBody": {"way": "in"},
     "HeldBody": {"held": "leave"},
     "MoveGroupBody": {"to": "new.here"},
     "BuryGroupBody": {"reason": "r"},

@@ -1,0 +1,73 @@
+"""Stops: what of one virtual host somebody has stopped: groups parked, queues paused, by command.
+
+It stays so until somebody lets it go on: over a restart, over a fail-over, without messages, and
+even if its queue went away unused and is made again. Each stop is a named record of the store
+(`core.storage.ledger`) with the queue, what of it stands still, who stopped it, when and why. A
+queue that is deleted takes its records with it. Groups that failures have parked are not among
+these.
+
+| kind    | what of a queue stands still                             |
+|---------|----------------------------------------------------------|
+| `park`  | one group, by its name                                   |
+| `pause` | one way: "in" for producers, "out" for consumers         |
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from covey.core.dispatch.state import ParkRecord
+
+if TYPE_CHECKING:
+    from covey.core.storage.ledger import Ledger
+
+PARK: Final = "park"
+PAUSE: Final = "pause"
+
+
+class Stops:
+    """What of one kind stands still in one virtual host, by queue and part."""
+
+    def __init__(self, kind: str, host_id: str, ledger: Ledger | None) -> None:
+        self._kind = kind
+        self._host_id = host_id
+        self._ledger = ledger
+        self._queues: dict[str, dict[str, ParkRecord]] = {}
+
+    def recall(self) -> None:
+        """Take over what the store has; called before queues are made."""
+        if self._ledger is None:
+            return
+        for key, value in self._ledger.records_of(self._host_id, self._kind).items():
+            queue, part = json.loads(key)
+            told = json.loads(value)
+            record = ParkRecord(told.get("by", ""), told.get("at_ms", 0), told.get("why", ""))
+            self._queues.setdefault(queue, {})[part] = record
+
+    def of(self, queue: str) -> dict[str, ParkRecord]:
+        """Return what of a queue stands still."""
+        return dict(self._queues.get(queue, {}))
+
+    def keep(self, queue: str, part: str, record: ParkRecord) -> None:
+        """Remember that a part was stopped."""
+        self._queues.setdefault(queue, {})[part] = record
+        if self._ledger is not None:
+            told = {"by": record.by, "at_ms": record.at_ms, "why": record.why}
+            self._ledger.put(self._host_id, self._kind, _key(queue, part), json.dumps(told))
+
+    def end(self, queue: str, part: str) -> None:
+        """Forget it, if it was."""
+        parts = self._queues.get(queue, {})
+        if parts.pop(part, None) is not None and self._ledger is not None:
+            self._ledger.take_away(self._host_id, self._kind, _key(queue, part))
+
+    def forget(self, queue: str) -> None:
+        """Forget all of a queue that was deleted."""
+        for part in list(self._queues.get(queue, {})):
+            self.end(queue, part)
+        self._queues.pop(queue, None)
+
+
+def _key(queue: str, part: str) -> str:
+    return json.dumps([queue, part])
