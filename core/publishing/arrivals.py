@@ -79,6 +79,7 @@ class Arrivals:
             queue.counters.duplicates += 1
             if self.commits.keeps(queue, message):
                 self.commits.follow()  # the first of them may be on its way to the disk
+                self.commits.follow_parts()
             return
         if queue.has_quota and not self._make_place(queue, message):
             return

@@ -16,7 +16,8 @@
 wait asks `try_put` itself, and calls `publish` if that says no.
 
 One SEND may name many destinations, and a transaction has many sends. Either all of them are taken
-or none. So every queue is asked first (`core.queue.quota`), then `Overload`
+or none. A long commit is admitted, weighed and put in portions (`core.publishing.commit`). So every
+queue is asked first (`core.queue.quota`), then `Overload`
 (`core.storage.overload`), and only then is anything put. Work that finds no room waits, and is
 tried again in order. Its session is blocked meanwhile.
 
@@ -62,10 +63,26 @@ Send = tuple[tuple["Destination", ...], "Message"]
 Obstacle = Queue | Gate
 
 
+class Needs:
+    """What messages that are published together need, queue by queue."""
+
+    __slots__ = ("counts", "is_persistent", "sizes")
+
+    def __init__(self) -> None:
+        self.counts: dict[Queue, int] = {}
+        self.sizes: dict[Queue, int] = {}
+        self.is_persistent = False  # one of them is
+
+    def add(self, queue: Queue, count: int, size: int) -> None:
+        """Need so much more of a queue."""
+        self.counts[queue] = self.counts.get(queue, 0) + count
+        self.sizes[queue] = self.sizes.get(queue, 0) + size
+
+
 class Work:
     """Messages to be published all together, and what follows."""
 
-    __slots__ = ("done", "is_ours", "refused", "sends", "session", "taken")
+    __slots__ = ("done", "is_ours", "needs", "refused", "sends", "session", "taken")
 
     def __init__(
         self,
@@ -76,7 +93,9 @@ class Work:
         taken: Callable[[], None] | None = None,
         *,
         is_ours: bool = False,
+        needs: Needs | None = None,
     ) -> None:
+        self.needs = needs  # weighed already; then whoever has made it puts the messages
         self.is_ours = is_ours  # what the broker itself says waits for no disk and no memory
         self.session = session
         self.sends = sends
@@ -305,39 +324,45 @@ class Publishing:
     def _try(self, work: Work, *, may_overtake: bool) -> Obstacle | None:
         """Publish everything, or nothing: then return what stands in the way."""
         session = work.session
-        sends = [
-            (admitted(session, targets, self.broker_id, self.sessions), message)
-            for targets, message in work.sends
-        ]
-        obstacle: Obstacle | None = self._blocker(session, sends, may_overtake=may_overtake)
-        if obstacle is None and self.commits.overload.is_shut:
-            obstacle = self._gate(work)
+        needs = work.needs
+        sends: list[Send] = []
+        if needs is None:
+            needs = Needs()
+            sends = [self.admit(session, send) for send in work.sends]
+            for send in sends:
+                self.weigh(session, send, needs)
+        obstacle: Obstacle | None = self._blocker(session, needs, may_overtake=may_overtake)
+        if obstacle is None and self.commits.overload.is_shut and work.sends and not work.is_ours:
+            obstacle = self.commits.overload.gate(is_persistent=needs.is_persistent)
         if obstacle is None:
-            for targets, message in sends:
-                for target in targets:
-                    self._route(session, target, message)
+            for send in sends:
+                self.put(session, send)
         return obstacle
 
-    def _gate(self, work: Work) -> Gate | None:
-        """Return the gate that work has to wait at; what sends nothing only makes room."""
-        if work.is_ours or not work.sends:
-            return None
-        is_persistent = any(message.persistent for _, message in work.sends)
-        return self.commits.overload.gate(is_persistent=is_persistent)
+    def admit(self, session: Session, send: Send) -> Send:
+        """Return where a message may go; raises RefusedError if that is refused."""
+        return admitted(session, send[0], self.broker_id, self.sessions), send[1]
 
-    def _blocker(self, session: Session, sends: list[Send], *, may_overtake: bool) -> Queue | None:
-        counts: dict[Queue, int] = {}
-        sizes: dict[Queue, int] = {}
-        for targets, message in sends:
-            for queue in _queues(session, targets, message):
-                self.arrivals.check(queue, message)
-                count, size = self.arrivals.needed(queue, message)
-                counts[queue] = counts.get(queue, 0) + count
-                sizes[queue] = sizes.get(queue, 0) + size
-        for queue, count in counts.items():
+    def weigh(self, session: Session, send: Send, needs: Needs) -> None:
+        """Add what a message needs; raises RefusedError if one of its queues can never take it."""
+        targets, message = send
+        if message.persistent:
+            needs.is_persistent = True
+        for queue in _queues(session, targets, message):
+            self.arrivals.check(queue, message)
+            count, size = self.arrivals.needed(queue, message)
+            needs.add(queue, count, size)
+
+    def put(self, session: Session, send: Send) -> None:
+        """Put a message where it was admitted to."""
+        for target in send[0]:
+            self._route(session, target, send[1])
+
+    def _blocker(self, session: Session, needs: Needs, *, may_overtake: bool) -> Queue | None:
+        for queue, count in needs.counts.items():
             if not queue.has_quota:
                 continue
-            size = sizes[queue]
+            size = needs.sizes[queue]
             is_late = not may_overtake and queue in self.waiting_work.lines
             if has_room(queue, count, size) and not is_late:
                 continue

@@ -12,7 +12,8 @@ answers wait in the transaction, too. An abort drops them.
 `Transactions` begins and ends them, by the names that clients gave them. A name is a session's own,
 is begun once and ended once, and is free again at the end. A commit that finds a queue full waits
 as a whole; the transaction is its session's until all of it is done. Sends and settlements are
-carried out in one turn, so they are one batch of the store.
+carried out in one turn, so they are one batch of the store. A transaction of more operations than a
+portion has is carried out in portions (`core.publishing.commit`), and is one batch, too.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from covey.core.errors import RefusedError
 from covey.core.events.event import EventKind
 from covey.core.jobs.job import Job, Jobs, Steps
 from covey.core.model.entry import ACQUIRED, Entry, Outcome
+from covey.core.publishing.commit import Commit
 from covey.core.publishing.publishing import Publishing, Work
 from covey.core.session import Session
 
@@ -176,14 +178,25 @@ class Transactions:
         return session.transactions.get(name) or self.begin(session, name)
 
     def commit(
-        self, session: Session, name: str, now: float, done: Callable[[], None] | None = None
+        self,
+        session: Session,
+        name: str,
+        now: float,
+        done: Callable[[], None] | None = None,
+        refused: Callable[[RefusedError], None] | None = None,
+        after: Steps | None = None,
     ) -> None:
         """Carry a transaction out; raises RefusedError, and aborts it, if a send is refused.
 
-        `done` is called once it is safe; a full queue delays all of it.
+        `done` is called once it is safe; a full queue delays all of it. A long one goes in
+        portions: `refused` is called if it is refused after the first of them. `after` are steps of
+        the protocol's own, done once all is safe.
         """
         transaction = self.running(session, name)
         self._clock.turn(now)
+        if len(transaction.sends) + len(transaction.settlements) > self._jobs.portion:
+            self._commit_in_portions(session, name, transaction, done, refused, after)
+            return
 
         def finish() -> None:
             del session.transactions[name]
@@ -193,11 +206,44 @@ class Transactions:
             del session.transactions[name]
             self._jobs.begin(Abort(session, name, transaction))
 
+        def end() -> None:
+            if after is not None:
+                for _ in after:
+                    pass
+            if done is not None:
+                done()
+
+        told = None if done is None and after is None else end
         try:
-            self._publishing.publish_all(Work(session, transaction.sends, done, undo, finish))
+            self._publishing.publish_all(Work(session, transaction.sends, told, undo, finish))
         except RefusedError:
             undo()
             raise
+
+    def _commit_in_portions(
+        self,
+        session: Session,
+        name: str,
+        transaction: Transaction,
+        done: Callable[[], None] | None,
+        refused: Callable[[RefusedError], None] | None,
+        after: Steps | None,
+    ) -> None:
+        commit = Commit(session, name, transaction, self._publishing, self._jobs.stop, after)
+
+        def end() -> None:
+            if commit.is_done and done is not None:
+                self._publishing.promises.after(session, done)
+            elif commit.flaw is not None:
+                self._jobs.begin(Abort(session, name, transaction))
+                if refused is not None:
+                    refused(commit.flaw)
+
+        self._jobs.begin(commit, is_waited_for=True)
+        if commit.is_over and commit.flaw is not None:
+            self._jobs.begin(Abort(session, name, transaction))
+            raise commit.flaw
+        commit.then(end)
 
     def abort(self, session: Session, name: str, now: float) -> Abort:
         """Undo a transaction; the job is over when all of it is undone."""

@@ -95,6 +95,8 @@ class Queue(Source):
         self.is_durable = settings.durable
         self.is_dirty = False  # its owner will pump it
         self.is_awaited = False  # somebody waits for room in it
+        self.promised = 0  # messages that a long commit is still to bring
+        self.promised_size = 0
         self.storage_state = StorageState()
         self.drop_cursor = 0  # nothing before it may be dropped; a return moves it back
         self.touched_at = 0.0

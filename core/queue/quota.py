@@ -13,6 +13,8 @@ them or by none; `take_room` acts, message by message. An acquired message is ne
 that is on its way to the disk may be, for a ring must not refuse a burst. What is larger than the
 whole quota is always refused: no waiting would ever make room for it.
 
+What a long commit is still to bring counts already (`promised`): nobody else may have that room.
+
 A sender that reads from the queue itself does not wait for what it holds: its acknowledgements
 come behind its message. So a queue may hold more than its quota, by what its senders hold of it.
 
@@ -124,10 +126,11 @@ def is_over(queue: Queue, count: int, size: int) -> bool:
     """Return True if so much more would be too much; what waits for its time counts, too."""
     settings = queue.settings
     delayed = queue.timers.delayed
-    held = queue.state.index.count + delayed.count
+    held = queue.state.index.count + delayed.count + queue.promised
     if settings.quota_messages and held + count > settings.quota_messages:
         return True
-    return bool(settings.quota) and queue.size + delayed.size + size > settings.quota
+    size += queue.size + delayed.size + queue.promised_size
+    return bool(settings.quota) and size > settings.quota
 
 
 def _is_beyond(queue: Queue, count: int, size: int) -> bool:

@@ -117,6 +117,22 @@ class Changes:
         self._drop({queue})
         self.emptied.add(queue)
 
+    def leave_out(self, queue: int) -> None:
+        """Bring nothing to a queue that was emptied before this comes."""
+        self._drop({queue})
+
+    def queues(self) -> set[int]:
+        """Return the queues whose messages it changes."""
+        places = {*self.arrivals, *self.deletions, *self.ids}
+        return {place >> SEQ_BITS for place in places}
+
+    def moved_from(self, place: int) -> int:
+        """Return from which place a message comes to this one, 0 for none."""
+        for old, new in self.moves.items():  # few wait for their time in a part, and it comes
+            if new == place:
+                return old
+        return 0
+
     def forget_ids(self, queue: int, below: int) -> None:
         """Forget a queue's ids below a number."""
         limit = place_of(queue, below)

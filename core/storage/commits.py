@@ -9,6 +9,12 @@ An entry waits for the disk if it is persistent. It also waits if its sequence n
 that is not yet reserved there. What is on its way is counted; who sends too much of it waits
 (`core.storage.overload`). After a failure nothing more is shown or promised, and the server ends.
 
+A long commit of a client is carried out in portions, beside the batches of others. What it changes
+is gathered as a `Part`, and joins one batch at the end: it is on disk whole or not at all. Its
+entries are shown by whoever carries it out. What goes to the disk meanwhile knows nothing of it.
+Two things follow. The event log's position stays where it was before the part. And who is told that
+a message is here already, which a part is to bring, waits for the part (`follow_parts`).
+
 `Promises` know whose changes are on their way to the disk, and who is called when they are there.
 Each batch has a ticket. A session's receipts wait for the last batch that holds a change of its
 own, and for no other session's changes. What happens in a turn is its session's (`claim`). What the
@@ -19,13 +25,14 @@ but is never early. After a failure of the store nothing is ever promised again.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from covey.config.settings import Settings, StoreSettings
 from covey.core.clock import Clock
 from covey.core.events.event import EventSink
-from covey.core.model.entry import KEPT, SPILLED, Entry
+from covey.core.model.entry import KEPT, SPILLED, STORING, Entry
 from covey.core.model.message import Message
 from covey.core.queue.discipline import FIRST_ID, IDS_MAX, Duplicates
 from covey.core.queue.queue import Queue
@@ -126,16 +133,38 @@ class Promises:
 class Batch:
     """The changes of one turn."""
 
-    __slots__ = ("entries", "handed_at", "reserved", "size", "spilled", "spilled_size")
+    __slots__ = (
+        "behind",
+        "entries",
+        "handed_at",
+        "parts",
+        "reserved",
+        "size",
+        "spilled",
+        "spilled_size",
+    )
 
     def __init__(self) -> None:
-        self.handed_at = 0.0  # when the store got it
-        self.size = 0  # as `Overload` counts it
         self.handed_at = 0.0  # when it was given to the store
+        self.size = 0  # as `Overload` counts it
         self.spilled_size = 0
         self.entries: list[tuple[Queue, Entry]] = []
         self.spilled: list[tuple[Queue, Entry]] = []
         self.reserved: list[tuple[Queue, int]] = []
+        self.parts: list[Part] = []  # that have joined it
+        self.behind: list[Part] = []  # that its promises wait for
+
+
+class Part:
+    """What a long commit changes, until it joins a batch."""
+
+    __slots__ = ("batch", "is_safe", "number", "position")
+
+    def __init__(self, number: int, position: int) -> None:
+        self.number = number  # the store's
+        self.position = position  # of the event log when it began
+        self.batch = Batch()
+        self.is_safe = False  # the disk has it
 
 
 class Commits(StoreListener):
@@ -168,6 +197,9 @@ class Commits(StoreListener):
         if store.is_durable:
             self.pager = Pager(self, settings.broker, decoders, bodies or BodiesInMemory())
         self.batch = Batch()
+        self.messages_of = self.batch  # or the batch of the part that was entered
+        self.parts: list[Part] = []  # that have not joined a batch, the oldest first
+        self._kept_back: deque[tuple[int, list[Part]]] = deque()  # tickets that wait for parts
         self.has_changes = False
         self.in_flight: dict[int, Batch] = {}
         self.events: EventSink | None = None
@@ -185,15 +217,22 @@ class Commits(StoreListener):
         """Write a new message, and show its entry once the disk has it."""
         entry.marks = KEPT  # a new one has no other marks
         self.store.append(queue.storage_state.number, entry.seq, key, message)
-        self.batch.size += message.size + MESSAGE_COST
+        batch = self.messages_of
+        batch.size += message.size + MESSAGE_COST
         self.overload.add(message.size)
-        self.batch.entries.append((queue, entry))
+        batch.entries.append((queue, entry))
         self.has_changes = self.promises.is_unclaimed = True
 
     def move(self, queue: Queue, entry: Entry, place: int) -> None:
         """Give a message that waited for its time its number on disk, too; show it then."""
         entry.stored = KEPT
-        self.store.move(queue.storage_state.number, place, entry.seq)
+        number = queue.storage_state.number
+        part = self.store.move_within(number, place, entry.seq) if self.parts else 0
+        if part:
+            batch = next(each.batch for each in self.parts if each.number == part)
+            batch.entries.append((queue, entry))
+            return
+        self.store.move(number, place, entry.seq)
         self.hold(queue, entry)
 
     def hold(self, queue: Queue, entry: Entry) -> None:
@@ -209,15 +248,18 @@ class Commits(StoreListener):
         waiting = queue.timers.delayed.add(message, key, is_kept=is_kept)
         if is_kept:
             self.store.append(queue.storage_state.number, waiting.place, key, message)
-            self.batch.size += message.size + MESSAGE_COST
+            self.messages_of.size += message.size + MESSAGE_COST
             self.overload.add(message.size)
             self._promise()
 
     def given_up(self, queue: Queue, waiting: Waiting) -> None:
         """Forget a delayed message on disk, too."""
-        if waiting.is_kept and queue.storage_state.number:
-            self.store.delete(queue.storage_state.number, waiting.place)
-            self._promise()
+        number = queue.storage_state.number
+        if not waiting.is_kept or not number:
+            return
+        if not self.parts or not self.store.withdraw(number, waiting.place):
+            self.store.delete(number, waiting.place)
+        self._promise()
 
     def remember(self, queue: Queue, message: Message, duplicates: Duplicates) -> None:
         """Remember a message's id, in the store if the message is kept there."""
@@ -241,7 +283,9 @@ class Commits(StoreListener):
         if queue.dropped_to > queue.storage_state.dropped_to:
             self.ledger.note_dropped(queue)
         if entry.stored == KEPT:
-            self.store.delete(number, entry.seq)
+            is_coming = entry.state == STORING and bool(self.parts)
+            if not is_coming or not self.store.withdraw(number, entry.seq):
+                self.store.delete(number, entry.seq)
             self.promises.is_unclaimed = True
         else:
             self.store.unspill(number, entry.seq)
@@ -273,6 +317,54 @@ class Commits(StoreListener):
         if self.in_flight or self.is_due:
             self._promise()
 
+    # Parts.
+
+    def open_part(self) -> Part:
+        """Begin a part."""
+        position = 0 if self.events is None else self.events.hand_over()
+        part = Part(self.store.open_part(), position)
+        self.parts.append(part)
+        return part
+
+    def enter(self, part: Part) -> None:
+        """Let what messages change be of the part, until `leave`."""
+        self.messages_of = part.batch
+        self.store.enter_part(part.number)
+
+    def leave(self, size_before: int) -> None:
+        """Go on as usual; what the part has gathered waits for its end, and for no disk yet."""
+        self.overload.written(self.messages_of.size - size_before, 0)
+        self.messages_of = self.batch
+        self.store.enter_part(0)
+
+    def join(self, part: Part) -> None:
+        """Let a part be of the batch that is being gathered."""
+        self.store.join_part(part.number)
+        self.parts.remove(part)
+        self.batch.parts.append(part)
+        self.batch.size += part.batch.size
+        self.overload.add(part.batch.size - MESSAGE_COST)
+        self._promise()
+
+    def follow_parts(self) -> None:
+        """Let whoever acts now wait for every part, too."""
+        if self.parts:
+            self.batch.behind = list(self.parts)
+            self._promise()
+
+    def _joined(self, batch: Batch) -> None:
+        """Hear that the disk has what has joined a batch."""
+        for part in batch.parts:
+            part.is_safe = True
+        kept_back = self._kept_back
+        while kept_back and all([part.is_safe for part in kept_back[0][1]]):
+            self.promises.keep(kept_back.popleft()[0])
+
+    def _keep_later(self, ticket: int, batch: Batch) -> None:
+        """Keep a batch's promises when the parts are safe that it waits for, in order."""
+        self._kept_back.append((ticket, batch.behind))
+        self._joined(batch)
+
     # To the store and back.
 
     @property
@@ -297,7 +389,8 @@ class Commits(StoreListener):
         """Hand the turn's changes to the store; called when there are some."""
         ledger = self.ledger
         self.has_changes = ledger.has_changes = False
-        batch, self.batch = self.batch, Batch()
+        batch = self.batch
+        self.batch = self.messages_of = Batch()
         batch.reserved, ledger.reserved = ledger.reserved, []
         batch.handed_at = now
         if self.events is not None:
@@ -310,6 +403,8 @@ class Commits(StoreListener):
     def _note_position(self, events: EventSink) -> None:
         """Tell the event log before the store: a restart finds nothing that was not told."""
         position = events.hand_over()
+        if self.parts:
+            position = min(position, self.parts[0].position)
         if self.is_durable and position > self.position:
             self.position = position
             self.store.put(NamedRecord("", EVENTS, RUN, f"{self.run} {position}"))
@@ -345,7 +440,12 @@ class Commits(StoreListener):
         if pager is not None:
             for queue, entry in batch.spilled:
                 pager.put_out(queue, entry)
-        self.promises.keep(ticket)
+        if batch.parts:
+            self._joined(batch)
+        if self._kept_back or batch.behind:
+            self._keep_later(ticket, batch)
+        else:
+            self.promises.keep(ticket)
         self.overload.written(batch.size, batch.spilled_size)
         self.wake()
 

@@ -10,8 +10,10 @@ Every change is a record (`core.storage.changes`), and each store writes records
 store is registered in `core.storage`, and `tests/core/storage/contract` says what any store does.
 
 A batch is atomic: changes issued between two flushes are on disk all or not at all. This is what
-makes a transaction one. The store knows a queue by a number, since two virtual hosts may each have
-a queue of one name. The core gives the numbers out, from `FIRST_QUEUE` up.
+makes a transaction one. A long transaction is carried out in portions, while others' batches go to
+the disk. So its changes of messages are gathered in a *part* (`open_part`), which becomes part of
+one batch at the end (`join_part`). The store knows a queue by a number, since two virtual hosts may
+each have a queue of one name. The core gives the numbers out, from `FIRST_QUEUE` up.
 
 Group ownership is not stored: after a restart every group is without an owner.
 """
@@ -225,6 +227,26 @@ class MessageStore(ABC):
     @abstractmethod
     def remove(self, host: str, kind: str, key: str) -> None:
         """Forget a named record."""
+
+    # Parts; a store that keeps nothing has none.
+
+    def open_part(self) -> int:
+        """Begin a part; return its number, which is above 0."""
+        return 1
+
+    def enter_part(self, part: int) -> None:  # noqa: B027 - see above
+        """Let what messages change from now on be of this part; 0: of the batch, as usual."""
+
+    def join_part(self, part: int) -> None:  # noqa: B027
+        """Let a part be of the batch that is being gathered."""
+
+    def withdraw(self, queue: int, seq: int) -> bool:
+        """Forget a message that a part is to bring; False: none does."""
+        return False
+
+    def move_within(self, queue: int, seq: int, to: int) -> int:
+        """Give a message that a part is to bring another number; return the part, 0 for none."""
+        return 0
 
     # Work.
 

@@ -4,6 +4,10 @@
 Changes are gathered here as records and handed to the `Writer` thread by `flush`, which gives them
 to the store's engine. A store of a new kind is an engine, and a subclass that reads what a restart
 finds. A thread and not a child process: docs/decisions/010-store-thread.md has the figures.
+
+While a part is entered, arrivals, deletions and ids are the part's. All else is of the batch at
+once: queues, numbers and counts are not taken back if the part never comes. Nobody may change on
+disk what a part is still to bring, so that is changed in the part itself.
 """
 
 from __future__ import annotations
@@ -32,16 +36,20 @@ class ThreadedStore(MessageStore):
     def __init__(self, name: str, engine: Engine, notify: Notify) -> None:
         """Start the thread; errors begin with the store's `name`."""
         super().__init__()
-        self._changes = Changes()
+        self._changes = Changes()  # of the batch
+        self._of_messages = self._changes  # or of the part that was entered
+        self._parts: dict[int, Changes] = {}
+        self._parts_opened = 0
+        self._meant: dict[int, set[int]] = {}  # the queues of parts, as far as they were asked for
         self._writer = Writer(name, engine, notify, self._tell)
 
     def append(self, queue: int, seq: int, group: str, message: Message) -> None:
         """Keep a message at its number."""
-        self._changes.arrive(queue << SEQ_BITS | seq, group, message)
+        self._of_messages.arrive(queue << SEQ_BITS | seq, group, message)
 
     def delete(self, queue: int, seq: int) -> None:
         """Forget a message that was settled."""
-        self._changes.deletions.append(queue << SEQ_BITS | seq)
+        self._of_messages.deletions.append(queue << SEQ_BITS | seq)
 
     def move(self, queue: int, seq: int, to: int) -> None:
         """Give a message another number in its queue."""
@@ -49,7 +57,7 @@ class ThreadedStore(MessageStore):
 
     def remember(self, queue: int, number: int, digest: bytes) -> None:
         """Remember a message id."""
-        self._changes.ids[place_of(queue, number)] = digest
+        self._of_messages.ids[place_of(queue, number)] = digest
 
     def forget_ids(self, queue: int, below: int) -> None:
         """Forget a queue's message ids below a number."""
@@ -89,6 +97,11 @@ class ThreadedStore(MessageStore):
     def empty(self, queue: int) -> None:
         """Forget all messages and message ids of a queue, and keep the queue."""
         self._changes.empty(queue)
+        for number, part in self._parts.items():
+            if number not in self._meant:
+                self._meant[number] = part.queues()  # once for all that end before its next portion
+            if queue in self._meant[number]:
+                part.leave_out(queue)
 
     def bind(self, record: DurableRecord) -> None:
         """Remember a durable subscription, or what it hears now."""
@@ -106,13 +119,57 @@ class ThreadedStore(MessageStore):
         """Forget a named record."""
         self._changes.definitions.append(Remove(host, kind, key))
 
+    def open_part(self) -> int:
+        """Begin a part; return its number."""
+        self._parts_opened += 1
+        self._parts[self._parts_opened] = Changes()
+        return self._parts_opened
+
+    def enter_part(self, part: int) -> None:
+        """Let what messages change from now on be of this part; 0: of the batch, as usual."""
+        self._of_messages = self._parts[part] if part else self._changes
+        self._meant.pop(part, None)
+
+    def join_part(self, part: int) -> None:
+        """Let a part be of the batch that is being gathered."""
+        joined = self._parts.pop(part)
+        self._meant.pop(part, None)
+        batch = self._changes
+        # What came to an emptied queue before is in no part any more, and what came later is to
+        # stay; and the other way round this would be a walk through the part.
+        joined.emptied, batch.emptied = batch.emptied, joined.emptied
+        joined.add(batch)
+        self._changes = self._of_messages = joined
+
+    def withdraw(self, queue: int, seq: int) -> bool:
+        """Forget a message that a part is to bring; False: none does."""
+        place = place_of(queue, seq)
+        for part in self._parts.values():
+            if part.arrivals.pop(place, None) is not None:
+                return True
+            known_as = part.moved_from(place)
+            if known_as and part.arrivals.pop(known_as, None) is not None:
+                del part.moves[known_as]
+                return True
+        return False
+
+    def move_within(self, queue: int, seq: int, to: int) -> int:
+        """Give a message that a part is to bring another number; return the part, 0 for none."""
+        place = place_of(queue, seq)
+        for number, part in self._parts.items():
+            if place in part.arrivals:
+                part.moves[place] = place_of(queue, to)
+                return number
+        return 0
+
     def allow(self, settings: StoreSettings) -> None:
         """Let other limits hold from now on; what is short is looked at at once."""
         self._writer.look()
 
     def flush(self, ticket: int) -> None:
         """Hand over everything issued so far; the listener hears of it later."""
-        changes, self._changes = self._changes, Changes()
+        changes = self._changes
+        self._changes = self._of_messages = Changes()
         changes.tickets.append(ticket)
         self._writer.submit(changes)
 

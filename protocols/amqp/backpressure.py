@@ -112,7 +112,7 @@ class Backpressure:
     def go_on(self) -> None:
         """Read what had to wait while the connection was blocked, commands last."""
         engine = self._engine
-        if engine.session is None or engine.session.blocked or not self._stalled:
+        if engine.session is None or engine.session.must_wait or not self._stalled:
             return
         engine.reading = True
         stalled, self._stalled = self._stalled, []

@@ -460,10 +460,15 @@ class Holding:
         if held.is_in_line:
             self._take_from_line(tag, held)
 
-    def committed(self, transaction: str) -> None:
-        """Forget what a transaction acknowledged for good."""
-        for tag in self._transactions.pop(transaction, ()):
+    def committing(self, transaction: str) -> Iterator[int] | None:
+        """Return the steps that forget what a transaction acknowledged for good; None: nothing."""
+        tags = self._transactions.pop(transaction, None)
+        return None if tags is None else self._releasing(tags)
+
+    def _releasing(self, tags: list[int]) -> Iterator[int]:
+        for tag in tags:
             self.release(tag)
+            yield 1
 
     def aborted(self, transaction: str) -> None:
         """Let what a transaction acknowledged be acknowledged again."""

@@ -61,7 +61,8 @@ class StompEngine(Engine):
         self.session: StompSession | None = None  # until the login
         self.login_deadline = now + settings.login_timeout_s
         self.now = now
-        self.failure = ""  # to be told at the end of this turn
+        self.failure: BrokerError | None = None  # to be told at the end of this turn
+        self.failed_receipt: str | None = None  # the one that was asked for
         self._outbox: list[bytes] = []
         self._outbox_size = 0
         self.is_paused = False  # the outbox is full: nothing is delivered to this peer
@@ -101,7 +102,7 @@ class StompEngine(Engine):
         """Go on after a wait; send or miss heart-beats; give up on strangers."""
         self.now = now
         self.broker.turn(now)
-        if not self.is_closed and (self.failure or not self.reading):
+        if not self.is_closed and (self.failure is not None or not self.reading):
             self.broker.begin_turn(now, "STOMP")
             if self.session is not None and not self.reading:
                 self.session.heartbeat.received(now)
@@ -213,7 +214,13 @@ class StompEngine(Engine):
 
     def kick(self, reason: str) -> None:
         """End the connection at the end of this turn: asked from inside the core."""
-        self.failure = self.failure or reason
+        self.fail_later(RefusedError(reason, "cancelled"), None)
+
+    def fail_later(self, error: BrokerError, receipt: str | None) -> None:
+        """End the connection at the end of this turn, for what a frame of some time ago did."""
+        if self.failure is None:
+            self.failure = error
+            self.failed_receipt = receipt
         self.wake()
 
     def close(self) -> None:
@@ -258,8 +265,8 @@ class StompEngine(Engine):
                     session.producer.send_new(frame, head, own)
                 else:
                     self._handle(frame)
-            if self.failure and not self.is_closed:
-                self.fail(RefusedError(self.failure, "cancelled"), None)
+            if self.failure is not None and not self.is_closed:
+                self.fail(self.failure, self.failed_receipt)
         except ProtocolError as error:
             self.fail(error, parser.receipt_asked())
         session = self.session

@@ -271,8 +271,12 @@ def on_commit(session: StompSession, frame: Frame, headers: Headers) -> None:
     if receipt is not None:
         answers.append(session.receipts.written(receipt))
     done = session.receipts.sender(answers) if answers else None
-    transactions.commit(session.core, name, engine.now, done)
-    session.holding.committed(name)
+    after = session.holding.committing(name)
+
+    def refused(error: RefusedError) -> None:
+        engine.fail_later(error, receipt)
+
+    transactions.commit(session.core, name, engine.now, done, refused, after)
 
 
 def on_abort(session: StompSession, frame: Frame, headers: Headers) -> None:

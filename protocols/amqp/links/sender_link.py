@@ -133,7 +133,7 @@ class IncomingLink(ABC):
         """Take what had to wait, unless it has to wait again."""
         while self.held and not self.is_ended:
             number, tag, state, data = self.held[0]
-            if self.session.blocked and self.must_wait(state):
+            if self.session.must_wait and self.must_wait(state):
                 break
             self.held.popleft()
             self.engine.backpressure.let_go(state, data)
@@ -244,12 +244,12 @@ class IncomingLink(ABC):
 
     def _arrived(self, number: int, tag: bytes, state: bytes, data: bytes) -> None:
         """Take a message, or hold it back."""
-        if self.held or (self.session.blocked and self.must_wait(state)):
+        if self.held or (self.session.must_wait and self.must_wait(state)):
             self.held.append((number, tag, state, data))
             self.engine.backpressure.hold(state, data)
         else:
             self._take(number, tag, state, data)
-        if self.session.blocked or self.used * 2 >= self.credit:
+        if self.session.must_wait or self.used * 2 >= self.credit:
             self._look_after()
 
     def _take(self, number: int, tag: bytes, state: bytes, data: bytes) -> None:
@@ -270,7 +270,7 @@ class IncomingLink(ABC):
         """
         if self.is_ended:
             return
-        if self.held or (self.session.blocked and self.needs_room):
+        if self.held or (self.session.must_wait and self.needs_room):
             self.engine.backpressure.stall(self)
         elif self.used * 2 >= self.credit and len(self.unsettled) < self.unsettled_max:
             self.granted += self.used

@@ -18,6 +18,7 @@ all of the transaction is rolled back.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from covey.core.errors import BrokerError, ProtocolError, RefusedError
@@ -160,13 +161,19 @@ class Coordinator:
             raise RefusedError(f"rolled back: {ended.flaw}", "rollback")
 
         def done() -> None:
-            for (link, unsettled), state in ended.unsettled.items():
-                link.finish(unsettled, state)
             if not control.is_ended:
                 control.answer(delivery, ACCEPTED_STATE)
 
+        def refused(error: RefusedError) -> None:
+            self._give_back(ended)
+            if not control.is_ended:
+                cause = RefusedError(f"rolled back: {error.text}", "rollback")
+                control.refuse(delivery, cause)
+
+        commit = self.engine.broker.transactions.commit
+        after = _settling(ended)
         try:
-            self.engine.broker.transactions.commit(self.session, ended.name, self.engine.now, done)
+            commit(self.session, ended.name, self.engine.now, done, refused, after)
         except RefusedError as error:
             self._give_back(ended)
             raise RefusedError(f"rolled back: {error.text}", "rollback") from error
@@ -197,8 +204,8 @@ class ControlLink(IncomingLink):
     """A link to the coordinator."""
 
     def must_wait(self, state: bytes) -> bool:
-        """Say whether a command stands behind a send of a transaction that had to wait."""
-        return self.engine.backpressure.held_sends > 0
+        """Say whether a command stands behind a commit, or a send of one that had to wait."""
+        return self.session.working > 0 or self.engine.backpressure.held_sends > 0
 
     def take(self, delivery: int, data: bytes) -> None:
         """Declare or discharge."""
@@ -217,6 +224,13 @@ class ControlLink(IncomingLink):
         """Roll back what was not discharged."""
         super().end(is_closed=is_closed, counted=counted)
         self.engine.coordinator.end(self)
+
+
+def _settling(ended: OpenTransaction) -> Iterator[int]:
+    """Settle what the peer has left unsettled, step by step."""
+    for (link, delivery), state in ended.unsettled.items():
+        link.finish(delivery, state)
+        yield 1
 
 
 def _command(message: AmqpMessage) -> decoder.Described:

@@ -73,6 +73,7 @@ class World:
         self.now = START_S
         self.broker.clock.offset = START_MS / 1000 - START_S
         self.clients: list[Client] = []
+        self.does_jobs = False  # portion after portion, as a server does
 
     def connect(self, version: str = "1.2", *, login: str = "admin", **headers: str) -> Client:
         """Let a client in; its CONNECTED is taken already."""
@@ -95,7 +96,10 @@ class World:
         while is_busy:
             is_busy = any([client.work() for client in self.clients])
             for broker in self.directory.brokers.values():
-                if broker.turns.is_any_dirty:
+                if self.does_jobs and broker.jobs.is_busy:
+                    broker.go_on(self.now)
+                    is_busy = True
+                elif broker.turns.is_any_dirty:
                     broker.run(self.now)
                     is_busy = True
 

@@ -9,9 +9,12 @@ from covey.config.settings import StompSettings
 from tests.protocols.stomp.support import World
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
+@pytest.fixture(params=["at once", "in portions"])
+def world(request: pytest.FixtureRequest) -> World:
+    """Whether it is long or short, a transaction does the same."""
+    world = World(limits={"work_portion": 1} if request.param == "in portions" else {})
+    world.does_jobs = True
+    return world
 
 
 def test_nothing_of_a_transaction_is_seen_before_its_commit(world: World) -> None:
@@ -165,3 +168,34 @@ def test_limits_of_a_transaction_are_named() -> None:
     client = world.connect()
     client.publish("/queue/a", "1", "2", "3", transaction="t")
     assert "tx_operations_max" in client.error()["message"]
+
+
+@pytest.mark.parametrize("portion", [1, 1000])
+def test_a_commit_that_is_refused_names_its_receipt_and_the_cause(portion: int) -> None:
+    full = QueueSettings(id="a", quota_messages=3, full_policy="reject")
+    world = World(queues=[full], limits={"work_portion": portion})
+    world.does_jobs = True
+    client = world.connect()
+    for number in range(5):
+        client.publish("/queue/a", str(number), transaction="t")
+    client.send("COMMIT", {"transaction": "t", "receipt": "c"})
+    error = client.error()
+    assert (error["receipt-id"], error["covey-code"]) == ("c", "full")
+    assert world.depth("/queue/a") == 0
+
+
+def test_frames_behind_a_long_commit_wait_for_it_and_other_clients_do_not() -> None:
+    world = World(limits={"work_portion": 2})
+    client, other = world.connect(), world.connect()
+    for number in range(9):
+        client.publish("/queue/a", str(number), transaction="t")
+    said = "COMMIT\ntransaction:t\n\n\0SEND\ndestination:/queue/a\n\n9\0"
+    client.engine.receive(said.encode(), world.now)
+    assert world.broker.jobs.is_any
+    assert not client.engine.reading
+    other.engine.receive(b"SEND\ndestination:/queue/b\n\n\0", world.now)
+    assert (world.depth("/queue/a"), world.depth("/queue/b")) == (0, 1)
+    world.does_jobs = True
+    world.settle_down()
+    client.subscribe("/queue/a")
+    assert [client.take().body for _ in range(10)] == [b"%d" % number for number in range(10)]

@@ -72,9 +72,13 @@ def count(broker: Broker, name: str = "q") -> int:
     return 0 if queue is None else depth(queue)
 
 
-@pytest.fixture
-def broker() -> Broker:
-    return make_broker()
+@pytest.fixture(params=["at once", "in portions"])
+def broker(request: pytest.FixtureRequest) -> Broker:
+    """Whether it is long or short, a transaction does the same."""
+    broker = make_broker()
+    if request.param == "in portions":
+        broker.jobs.portion = 1
+    return broker
 
 
 def test_sends_of_a_transaction_appear_with_its_commit(broker: Broker) -> None:
