@@ -12,8 +12,8 @@
 - Nothing is changed before the whole was found good, and the room that it needs is its own from
   then on (`Queue.promised`). A session that goes before that has its transaction undone. One that
   goes later does not stop it.
-- On disk there is all of it or nothing (`core.storage.commits.Part`). Messages that go to no disk
-  are seen as they are put.
+- On disk there is all of it or nothing (`core.storage.batch`). Messages that go to no disk are seen
+  as they are put.
 - A queue that is deleted meanwhile takes along what it got; what comes later goes to a new queue
   of its name, as any other message would. A durable subscription that is gone gets nothing.
 - What others do meanwhile happens between two portions. Messages of others may stand between those
@@ -36,7 +36,7 @@ from covey.core.queue.queue import Queue
 if TYPE_CHECKING:
     from covey.core.publishing.transactions import Transaction
     from covey.core.session import Session
-    from covey.core.storage.commits import Part
+    from covey.core.storage.batch import BatchPart
 
 GIVEN_UP: Final = "it was not taken in time"
 
@@ -71,7 +71,7 @@ class Commit(Job):
         self._after = after
         self._needs = Needs()
         self._sends: list[Send] = []
-        self._part: Part | None = None
+        self._part: BatchPart | None = None
         self._promised: dict[Queue, None] = {}  # those with a quota
         self._before: dict[Queue, tuple[int, int]] = {}  # what queues held before a portion
         self._size_before = 0

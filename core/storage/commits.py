@@ -9,11 +9,8 @@ An entry waits for the disk if it is persistent. It also waits if its sequence n
 that is not yet reserved there. What is on its way is counted; who sends too much of it waits
 (`core.storage.overload`). After a failure nothing more is shown or promised, and the server ends.
 
-A long commit of a client is carried out in portions, beside the batches of others. What it changes
-is gathered as a `Part`, and joins one batch at the end: it is on disk whole or not at all. Its
-entries are shown by whoever carries it out. What goes to the disk meanwhile knows nothing of it.
-Two things follow. The event log's position stays where it was before the part. And who is told that
-a message is here already, which a part is to bring, waits for the part (`follow_parts`).
+A long commit of a client is carried out in portions, beside the batches of others: its part is one
+batch in the end (`core.storage.batch`).
 
 `Promises` know whose changes are on their way to the disk, and who is called when they are there.
 Each batch has a ticket. A session's receipts wait for the last batch that holds a change of its
@@ -36,6 +33,7 @@ from covey.core.model.entry import KEPT, SPILLED, STORING, Entry
 from covey.core.model.message import Message
 from covey.core.queue.discipline import FIRST_ID, IDS_MAX, Duplicates
 from covey.core.queue.queue import Queue
+from covey.core.storage.batch import Batch, BatchPart
 from covey.core.storage.ledger import Ledger
 from covey.core.storage.listener import StoreListener
 from covey.core.storage.overload import MESSAGE_COST, Overload, Unwritten
@@ -130,43 +128,6 @@ class Promises:
         self.failure = self.failure or error
 
 
-class Batch:
-    """The changes of one turn."""
-
-    __slots__ = (
-        "behind",
-        "entries",
-        "handed_at",
-        "parts",
-        "reserved",
-        "size",
-        "spilled",
-        "spilled_size",
-    )
-
-    def __init__(self) -> None:
-        self.handed_at = 0.0  # when it was given to the store
-        self.size = 0  # as `Overload` counts it
-        self.spilled_size = 0
-        self.entries: list[tuple[Queue, Entry]] = []
-        self.spilled: list[tuple[Queue, Entry]] = []
-        self.reserved: list[tuple[Queue, int]] = []
-        self.parts: list[Part] = []  # that have joined it
-        self.behind: list[Part] = []  # that its promises wait for
-
-
-class Part:
-    """What a long commit changes, until it joins a batch."""
-
-    __slots__ = ("batch", "is_safe", "number", "position")
-
-    def __init__(self, number: int, position: int) -> None:
-        self.number = number  # the store's
-        self.position = position  # of the event log when it began
-        self.batch = Batch()
-        self.is_safe = False  # the disk has it
-
-
 class Commits(StoreListener):
     """The batch being gathered, and those on their way to the disk."""
 
@@ -198,8 +159,8 @@ class Commits(StoreListener):
             self.pager = Pager(self, settings.broker, decoders, bodies or BodiesInMemory())
         self.batch = Batch()
         self.messages_of = self.batch  # or the batch of the part that was entered
-        self.parts: list[Part] = []  # that have not joined a batch, the oldest first
-        self._kept_back: deque[tuple[int, list[Part]]] = deque()  # tickets that wait for parts
+        self.parts: list[BatchPart] = []  # that have not joined a batch, the oldest first
+        self._kept_back: deque[tuple[int, list[BatchPart]]] = deque()  # tickets that wait for parts
         self.has_changes = False
         self.in_flight: dict[int, Batch] = {}
         self.events: EventSink | None = None
@@ -319,14 +280,14 @@ class Commits(StoreListener):
 
     # Parts.
 
-    def open_part(self) -> Part:
+    def open_part(self) -> BatchPart:
         """Begin a part."""
         position = 0 if self.events is None else self.events.hand_over()
-        part = Part(self.store.open_part(), position)
+        part = BatchPart(self.store.open_part(), position)
         self.parts.append(part)
         return part
 
-    def enter(self, part: Part) -> None:
+    def enter(self, part: BatchPart) -> None:
         """Let what messages change be of the part, until `leave`."""
         self.messages_of = part.batch
         self.store.enter_part(part.number)
@@ -337,7 +298,7 @@ class Commits(StoreListener):
         self.messages_of = self.batch
         self.store.enter_part(0)
 
-    def join(self, part: Part) -> None:
+    def join(self, part: BatchPart) -> None:
         """Let a part be of the batch that is being gathered."""
         self.store.join_part(part.number)
         self.parts.remove(part)
