@@ -2,8 +2,8 @@
 
 Read `store` first: the interface of every store, with its records; `listener` is what a store tells
 the core. `commits` is what goes to the store and what can be seen once it is there, by the `batch`.
-`overload` makes producers wait for disk and memory. `ledger` tells the store of queues, durable subscriptions
-and named records. `paging` moves bodies out and in.
+`overload` makes producers wait for disk and memory. `ledger` tells the store of queues, durable
+subscriptions and named records. `paging` moves bodies out and in.
 
 Every durable store gathers `changes` on the loop's thread (`threaded`) and gives them to its engine
 on a thread of its own (`writer`); `packing` writes messages as bytes. `memory` keeps nothing,
