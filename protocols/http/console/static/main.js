@@ -144,14 +144,14 @@ function help() {
   form({ title: "Keys", button: "Close", text: h("dl", { class: "facts" }, [...KEYS, ...places].map(([key, text]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, text)])), act: () => true });
 }
 
-let pressed = 0;
+let pressed = -Infinity; // when "g" was: times begin with the page, so 0 would be one
 addEventListener("keydown", (event) => {
   if (!session.user || event.ctrlKey || event.metaKey || event.altKey) return;
   // A dialog that was left keeps the focus until the next frame is drawn, so only an open one counts.
   const typing = event.target.closest("input, textarea, select, dialog[open]");
   if (typing) { if (event.key === "Escape" && !event.target.closest("dialog[open]")) event.target.blur(); return; }
   if (event.timeStamp - pressed < 1200) {
-    pressed = 0;
+    pressed = -Infinity;
     const wanted = PLACES.find((one) => one[3] === event.key && one[5]());
     if (wanted) { location.hash = to(...(wanted[0] ? [wanted[0]] : [])); event.preventDefault(); return; }
   }
