@@ -233,13 +233,19 @@ class StoreSettings(Record):
 
 
 class ClusterSettings(Record):
-    """Brokers that share a PostgreSQL: one serves, the others stand by."""
+    """Brokers that share a PostgreSQL: each serves some virtual hosts, and stands by for others."""
 
-    node: str = ""
+    node: Annotated[str, Field(max_length=200)] = ""
     """This broker's name, unique among them; unset: the name of the machine."""
     lease_s: Annotated[float, Field(ge=2, le=300, allow_inf_nan=False), NUMBER] = 10.0
-    """A broker that the database has not heard of for so long is taken for dead: another one that
-    stands by serves its virtual hosts."""
+    """A broker that the database has not heard of for so long is taken for dead: others serve its
+    virtual hosts."""
+    forward: str = ""
+    """Where other brokers pass connections on to this one, host:port; unset: connections for a
+    virtual host of this broker that come to another one are refused there."""
+    balance_s: Seconds = 10.0
+    """A broker that has two virtual hosts more than another gives one away, at most one in so many
+    seconds while it has connections; 0 = never, only `covey cluster move` does."""
 
     @property
     def name(self) -> str:
@@ -284,6 +290,8 @@ class UserSettings(Record):
     """Principals of kind `role`; `admin` may do everything."""
 
 
+# Where a broker of a cluster tells of the cluster, whichever virtual hosts it serves.
+CLUSTER_HOST = VirtualHostSettings(id="$cluster", host_names=("$cluster",))
 DEFAULT_VIRTUAL_HOSTS = (
     VirtualHostSettings(id="default", host_names=("localhost", "127.0.0.1", "::1")),
 )
@@ -315,6 +323,8 @@ class Settings(Record):
         """Return the virtual host of that id; the first one if none is given."""
         if not space:
             return self.virtual_hosts[0]
+        if space == CLUSTER_HOST.id:
+            return CLUSTER_HOST
         return next(entry for entry in self.virtual_hosts if entry.id == space)
 
     @field_validator("virtual_hosts")
@@ -325,6 +335,8 @@ class Settings(Record):
         _refuse_repeats("id", [(index, host.id) for index, host in enumerate(hosts)])
         names = [(index, name) for index, host in enumerate(hosts) for name in host.host_names]
         _refuse_repeats("host_names", names)
+        if any(name.lower() == CLUSTER_HOST.id for name in _names(hosts)):
+            raise ValueError(f"{CLUSTER_HOST.id} is the broker's own: it tells of the cluster")
         return hosts
 
     @field_validator("connectors", "queues", "topics")
@@ -344,6 +356,11 @@ class Settings(Record):
     def _users_distinct(cls, users: tuple[UserSettings, ...]) -> tuple[UserSettings, ...]:
         _refuse_repeats("name", [(index, user.name) for index, user in enumerate(users)])
         return users
+
+
+def _names(hosts: tuple[VirtualHostSettings, ...]) -> list[str]:
+    """Return all that virtual hosts are called."""
+    return [name for host in hosts for name in (host.id, *host.host_names)]
 
 
 def schema() -> dict[str, Any]:

@@ -4,7 +4,8 @@
     ├── ProtocolError    the peer broke the wire protocol: its connection ends
     ├── RefusedError     the broker says no: a limit, a permission, a missing or wrong name
     └── StoreError       the disk failed us: nothing that depends on it may be promised
-        └── StoreBusyError   not just now: there is no room, or somebody else is at it
+        ├── StoreBusyError   not just now: there is no room, or somebody else is at it
+        └── OwnedError       another broker of the cluster serves this virtual host
 
 Each error carries a sentence for people and a stable `code` for machines. A protocol front end
 maps codes to its own words in one table (a STOMP ERROR header, an AMQP condition) and never
@@ -53,7 +54,7 @@ class RefusedError(BrokerError):
 
     Codes in use: invalid (a value makes no sense), not-found, exists, denied (permission or
     password), limit (a documented maximum), full (a queue's quota), conflict (in use),
-    unavailable (a virtual host that nobody serves now).
+    unavailable (a virtual host that nobody serves now), moved (it is served elsewhere now).
     """
 
     code = "refused"
@@ -67,3 +68,7 @@ class StoreError(BrokerError):
 
 class StoreBusyError(StoreError):
     """The store cannot write just now, and may later: the same is tried again."""
+
+
+class OwnedError(StoreError):
+    """Another broker serves the virtual host."""

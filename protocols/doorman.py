@@ -7,7 +7,8 @@ all that was read.
 
 The doorman judges nothing. What makes no sense, what is too long and who is too late goes to the
 engine of the first virtual host, which says so as it always did: the limits and deadlines of a
-login are the engine's alone. Only a virtual host that nobody serves is refused here.
+login are the engine's alone. Only a virtual host that nobody serves is refused here. In a cluster
+it is waited for a little: a broker that takes over from another needs a moment.
 
 A virtual host may be served by another process (`protocols.passing`). Then the connection goes
 there, with all that the doorman has read and agreed on (`Passed`). The engine is made there.
@@ -20,13 +21,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from covey.core.errors import BrokerError, RefusedError
 from covey.protocols.engine import Engine, Log, MakeEngine, Peer
 
 if TYPE_CHECKING:
     from covey.core.broker.directory import Directory
+
+WAIT_S: Final = 2.0  # for somebody to serve a virtual host of a cluster
+LOOK_EVERY_S: Final = 0.05
 
 Replace = Callable[[Engine], None]
 Login = Mapping[str, str | bool]
@@ -106,6 +110,8 @@ class Doorman(Engine):
         self._accepted_at = now
         self._successor: Engine | None = None
         self._is_passed = False  # on its way to another process
+        self._space: str | None = None  # what is wanted, once it is known
+        self._patience_ends = 0.0
 
     def receive(self, data: bytes, now: float) -> None:
         """Read until the virtual host is known."""
@@ -120,9 +126,11 @@ class Doorman(Engine):
         return self.opening.outgoing()
 
     def tick(self, now: float) -> float | None:
-        """Let the engine give up on who says nothing."""
-        if self._is_passed or not self._directory.brokers:
+        """Let the engine give up on who says nothing; look whether somebody serves by now."""
+        if self._is_passed or not self._directory.has_any_broker:
             return None
+        if self._space is not None:
+            return None if self._successor is not None else self._look(now)
         deadline = self._accepted_at + self.opening.timeout_s
         if now < deadline:
             return deadline
@@ -158,15 +166,28 @@ class Doorman(Engine):
             space = self._directory.space_named(self.opening.host)
         except RefusedError:
             # The engine of any refuses the name, once it knows who asks.
-            space = self._any_space() if self._directory.brokers else ""
-        if space in self._directory.brokers:
+            space = self._any_space() if self._directory.has_any_broker else ""
+        self._space = space
+        self._patience_ends = now if self._directory.shared.cluster is None else now + WAIT_S
+        if self._look(now) is not None:
+            self.reading = False
+            self.wake()  # for the next look
+
+    def _look(self, now: float) -> float | None:
+        """Go on if somebody serves the virtual host; return when to look again, if at all."""
+        space = self._space or ""
+        if self._directory.is_served(space):
             self._hand_over(space, now)
         elif (packed := self.opening.packed()) is None:
             self._refuse_as_engine(now)
         elif self._pass_on(Passed(space, self._peer, now - self._accepted_at, *packed)):
             self.wake()  # what the opening has said must be on its way first
+        elif now < self._patience_ends and not self._directory.is_elsewhere(space, now):
+            return now + LOOK_EVERY_S
         else:
-            self._refuse(not_served(space), now)
+            self._directory.shared.clock.turn(now)
+            self._refuse(self._directory.absence(space), now)
+        return None
 
     def _pass_on(self, passed: Passed) -> bool:
         """Have another process serve the peer, if one does; nothing more is read here then."""
@@ -176,7 +197,7 @@ class Doorman(Engine):
 
     def _refuse_as_engine(self, now: float) -> None:
         """Have any engine find out what is wrong with the peer."""
-        if self._directory.brokers:
+        if self._directory.has_any_broker:
             self._hand_over(self._any_space(), now)
         else:
             self._close()
@@ -195,7 +216,7 @@ class Doorman(Engine):
         return engine
 
     def _refuse(self, error: BrokerError, now: float) -> None:
-        if not self._directory.brokers:
+        if not self._directory.has_any_broker:
             self._close()
             return
         engine = self._successor or self._hand_over(self._any_space(), now, is_refused=True)

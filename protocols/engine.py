@@ -45,7 +45,9 @@ from covey.core.session import Client, Session
 Log = structlog.typing.FilteringBoundLogger
 
 # Ends that the operator wanted, or that are in the log already (`core.events.audit`, an exception).
-KNOWN_ENDS: Final = frozenset({"denied", "throttled", "shutdown", "cancelled", "internal-error"})
+KNOWN_ENDS: Final = frozenset(
+    {"denied", "throttled", "shutdown", "cancelled", "internal-error", "moved"}
+)
 
 FAILED: Final = "the broker failed; its log says how"
 

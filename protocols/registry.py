@@ -42,7 +42,7 @@ def engine_maker(directory: Directory, connector: ConnectorSettings, log: Log) -
     log = log.bind(connector=connector.id)
 
     def make(space: str) -> MakeEngine:
-        return make_engine(directory.brokers[space], connector, log)
+        return make_engine(directory.broker(space), connector, log)
 
     def make_doorman(peer: Peer, now: float) -> Engine:
         opening = make_opening(directory.shared.users, connector, peer)
@@ -64,7 +64,7 @@ def passed_engine(
     opening = make_opening(directory.shared.users, connector, passed.peer)
     opening.unpack(passed.login, passed.read)
     broker = directory.brokers.get(passed.space)
-    if broker is None and not directory.brokers:
+    if broker is None and not directory.has_any_broker:
         raise not_served(passed.space)
     engine = make_engine(broker or directory.any_broker, connector, log)(passed.peer, accepted_at)
 
@@ -72,7 +72,7 @@ def passed_engine(
         now = accepted_at + passed.age_s
         opening.hand_over(engine, now, is_refused=broker is None)
         if broker is None:  # it was passed on once, so it is not passed on again
-            engine.refuse(not_served(passed.space), now)
+            engine.refuse(directory.absence(passed.space), now)
 
     return engine, begin
 

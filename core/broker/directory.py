@@ -2,14 +2,18 @@
 
 A client names a virtual host by one of its host names, or by none: then it means the first one. The
 configuration says which virtual host that is (`space_named`); the directory knows whose it is. One
-that nobody serves, since its store failed, is refused as unavailable.
+that nobody serves here is refused as unavailable: its store failed, or another broker of the
+cluster has it.
+
+A broker of a cluster may serve none at all. It has a *lobby*: a broker without a store, which tells
+of the cluster (host name `$cluster`) and says no to whoever cannot be served.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from covey.config.settings import Settings, VirtualHostSettings
+from covey.config.settings import CLUSTER_HOST, Settings, VirtualHostSettings
 from covey.core.broker.broker import Broker
 from covey.core.broker.shared import Shared
 from covey.core.errors import RefusedError
@@ -25,6 +29,7 @@ class Directory:
         self.shared = shared
         self.brokers: dict[str, Broker] = {}  # by the id of the virtual host
         self.is_sole = True  # False: other processes serve virtual hosts, too
+        self.lobby: Broker | None = None  # of a cluster's broker
         self.internal_errors = 0  # exceptions of which no broker can be blamed
         self._names: Mapping[str, str] = {}
         self.adopt(settings)
@@ -79,15 +84,24 @@ class Directory:
 
     @property
     def any_broker(self) -> Broker:
-        """Return the broker of the first virtual host that is served here."""
+        """Return the broker of the first virtual host that is served here; else the lobby."""
         served = [self.brokers[one.id] for one in self.virtual_hosts if one.id in self.brokers]
+        if self.lobby is not None:
+            served.append(self.lobby)
         return served[0]
+
+    @property
+    def has_any_broker(self) -> bool:
+        """Return True if there is one that can say a word."""
+        return bool(self.brokers) or self.lobby is not None
 
     def space_named(self, name: str | None) -> str:
         """Return the id of the virtual host a client asks for; the first one if it names none."""
         if name is None:
             return self.settings.virtual_hosts[0].id
         space = self._names.get(name.lower())
+        if self.lobby is not None and name == CLUSTER_HOST.id:
+            return CLUSTER_HOST.id
         if space is None:
             raise RefusedError(f"no virtual host has the host name {name}", "not-found")
         return space
@@ -98,7 +112,23 @@ class Directory:
 
     def broker(self, space: str) -> Broker:
         """Return the broker of a virtual host."""
-        broker = self.brokers.get(space)
+        broker = self.lobby if space == CLUSTER_HOST.id else self.brokers.get(space)
         if broker is None:
-            raise RefusedError(f"virtual host {space} is not served now", "unavailable")
+            raise self.absence(space)
         return broker
+
+    def absence(self, space: str) -> RefusedError:
+        """Make the answer to who wants a virtual host that is not served here."""
+        cluster = self.shared.cluster
+        if cluster is None:
+            return RefusedError(f"virtual host {space} is not served now", "unavailable")
+        return RefusedError(cluster.whereabouts(space, self.shared.clock.now), "unavailable")
+
+    def is_elsewhere(self, space: str, now: float) -> bool:
+        """Return True if another broker of the cluster serves a virtual host."""
+        cluster = self.shared.cluster
+        return cluster is not None and cluster.owner(space, now) is not None
+
+    def is_served(self, space: str) -> bool:
+        """Return True if a virtual host is served here."""
+        return space in self.brokers or (self.lobby is not None and space == CLUSTER_HOST.id)

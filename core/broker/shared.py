@@ -25,6 +25,7 @@ from covey.core.storage.paging import BodiesInMemory
 
 if TYPE_CHECKING:
     from covey.core.broker.broker import Broker
+    from covey.core.broker.cluster import Cluster
     from covey.core.session import Session
 
 
@@ -55,6 +56,7 @@ class Shared:
         self.sessions: dict[int, Session] = {}  # of all brokers
         self.session_numbers = 0
         self.brokers: list[Broker] = []
+        self.cluster: Cluster | None = None  # the other brokers of a shared database
         self.build = ""  # whether the process runs compiled; the server knows
 
     def new_session_number(self) -> int:

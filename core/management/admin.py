@@ -33,7 +33,7 @@ from covey.core.errors import RefusedError
 from covey.core.events.audit import Cost, OperatorAction, on_record
 from covey.core.host.virtual_host import VirtualHost
 from covey.core.jobs.job import Job
-from covey.core.management import describe
+from covey.core.management import cluster, describe
 from covey.core.management.declaration import authorise_caused
 from covey.core.management.describe import Attributes
 from covey.core.management.inspection import Inspection, canonical
@@ -100,6 +100,8 @@ class Admin(Inspection):
             return self._set(type_name, name, arguments, now, is_new=False)
         with self.acting("change", type_name, name):
             self.check_manage(type_name, name)
+            if type_name in cluster.TYPES:
+                return cluster.change(self.broker.shared.cluster, type_name, name, arguments, now)
             if type_name != "queue":
                 raise RefusedError(f"a {type_name} cannot be updated", "invalid")
             queue = self.queue(name)

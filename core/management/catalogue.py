@@ -20,7 +20,7 @@ from covey.core.dispatch.lane import Lane
 from covey.core.errors import RefusedError
 from covey.core.host.virtual_host import VirtualHost
 from covey.core.jobs.job import Job
-from covey.core.management import describe
+from covey.core.management import cluster, describe
 from covey.core.management.describe import ATTRIBUTES, Attributes
 from covey.core.management.overlay import KINDS, overlay_of
 from covey.core.management.waiting import longest_waits, urgency
@@ -76,6 +76,9 @@ class Catalogue:
             return [partial(_describe, consumer) for consumer in self._consumers()]
         if type_name == "job":
             return [partial(describe.job, job, now) for job in self.jobs()]
+        if type_name in cluster.TYPES:
+            found = cluster.rows(self.broker.shared.cluster, type_name, now)
+            return [partial(dict, row) for row in found]
         if type_name in KINDS:
             return [partial(dict, row) for row in overlay_of(self.broker).describe(type_name)]
         raise RefusedError(

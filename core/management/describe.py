@@ -77,6 +77,13 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     "user": ("name", "type", "roles", "origin"),
     "permission": ("name", "type", "who", "may", "on", "origin"),
     "policy": ("name", "type", "settings", "origin"),
+    "space": (
+        "name", "type", "space", "owner", "epoch", "since", "lease_left_s", "messages",
+        "connections", "moves_to", "pinned",
+    ),
+    "node": (
+        "name", "type", "node", "address", "version", "draining", "load", "config_digest", "up_s",
+    ),
 }  # fmt: skip
 
 

@@ -9,13 +9,14 @@ Every durable store gathers `changes` on the loop's thread (`threaded`) and give
 on a thread of its own (`writer`); `packing` writes messages as bytes. `memory` keeps nothing,
 `sqlite/` keeps files, `postgres/` keeps rows in a
 server. `STORES` is the registry of stores, and `open_store` opens that of a virtual
-host, of the kind that the settings ask for. Imports `queue` and what is below it.
+host, of the kind that the settings ask for. `cluster` decides which broker of several is to have
+it; `open_members` is their list. Imports `queue` and what is below it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from covey.config.settings import Settings, StoreSettings
 from covey.core.errors import StoreError
@@ -25,10 +26,15 @@ from covey.core.storage.sqlite.store import SqliteStore
 from covey.core.storage.store import MessageStore
 from covey.core.storage.writer import Notify
 
+if TYPE_CHECKING:
+    from covey.core.storage.postgres.members import Members
+
 Say = Callable[[str], None]
 Clock = Callable[[], float]
 
-__all__ = ["STORES", "StoreKind", "open_store", "prepare_stores"]
+__all__ = [
+    "STORES", "StoreKind", "open_leased", "open_members", "open_store", "prepare_stores"
+]  # fmt: skip
 
 
 class StoreKind(NamedTuple):
@@ -51,11 +57,33 @@ def _open_postgres(
     try:
         from covey.core.storage.postgres.store import PostgresStore
     except ImportError as error:
-        raise StoreError(
-            f"store.kind is postgres, which needs the extra covey[cluster] ({error}):"
-            " scripts/setup cluster, or pip install 'covey[cluster]'"
-        ) from error
+        raise _without_psycopg(error) from error
     return PostgresStore(settings.store, settings.cluster, space, notify, say, clock)
+
+
+def open_leased(settings: Settings, space: str, notify: Notify, clock: Clock) -> MessageStore:
+    """Open the store of a virtual host in a server that is known; OwnedError: another has it."""
+    from covey.core.storage.postgres.store import PostgresStore
+
+    return PostgresStore(
+        settings.store, settings.cluster, space, notify, _nobody, clock, is_known=True
+    )
+
+
+def open_members(settings: Settings, version: str, digest: str, say: Say) -> Members:
+    """Connect to the brokers' list; waits for a server that does not answer yet."""
+    try:
+        from covey.core.storage.postgres.members import Members
+    except ImportError as error:
+        raise _without_psycopg(error) from error
+    return Members(settings, version, digest, say)
+
+
+def _without_psycopg(error: ImportError) -> StoreError:
+    return StoreError(
+        f"store.kind is postgres, which needs the extra covey[cluster] ({error}):"
+        " scripts/setup cluster, or pip install 'covey[cluster]'"
+    )
 
 
 STORES: Final = {

@@ -48,6 +48,7 @@ CONDITIONS: Final[dict[str, str]] = {
     "too-large": "amqp:link:message-size-exceeded",
     "shutdown": "amqp:connection:forced",
     "unavailable": "amqp:connection:forced",
+    "moved": "amqp:connection:forced",
     "no-transaction": "amqp:transaction:unknown-id",
     "rollback": "amqp:transaction:rollback",
 }

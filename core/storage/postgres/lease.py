@@ -32,12 +32,15 @@ from typing import Final
 import psycopg
 
 from covey.core.errors import StoreBusyError, StoreError
+from covey.core.storage.cluster import FENCED
 from covey.core.storage.postgres.schema import Connection
 
 TAKE: Final = """
-    update covey_spaces set epoch = epoch + 1, owner = %s, incarnation = %s,
-        expires = clock_timestamp() + make_interval(secs => %s)
-    where id = %s and (owner is null or expires < clock_timestamp())
+    update covey_spaces set epoch = epoch + 1, owner = %(node)s, incarnation = %(incarnation)s,
+        expires = clock_timestamp() + make_interval(secs => %(lease_s)s),
+        since = clock_timestamp(), wish = null,
+        is_pinned = is_pinned and coalesce(wish = %(node)s, false)
+    where id = %(space)s and (owner is null or expires < clock_timestamp())
     returning number, epoch, tail
 """
 HOLD: Final = """
@@ -105,7 +108,12 @@ class Lease:
             "insert into covey_spaces (id) values (%s) on conflict do nothing", (self.space,)
         )
         sent = self.clock()
-        given = (self._node, self._incarnation, self.lease_s, self.space)
+        given = {
+            "node": self._node,
+            "incarnation": self._incarnation,
+            "lease_s": self.lease_s,
+            "space": self.space,
+        }
         row = self.connection.execute(TAKE, given).fetchone()
         if row is None:
             owner = self.connection.execute(OWNER, (self.space,)).fetchone()
@@ -121,7 +129,7 @@ class Lease:
 
     def fenced(self) -> FencedError:
         """Make the error that ends an owner."""
-        return FencedError(f"virtual host {self.space}: epoch {self.epoch} is over, another has it")
+        return FencedError(f"virtual host {self.space}: epoch {self.epoch} is over, {FENCED}")
 
     def settle(self) -> bool:
         """Have a sound connection; return True if a commit that was in doubt was done.

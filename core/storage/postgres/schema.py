@@ -28,7 +28,7 @@ import psycopg
 
 from covey.core.errors import StoreError
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 VERSION_MIN: Final = 130000
 SETUP_LOCK: Final = 0x436F7679  # "Covy"
 
@@ -43,7 +43,8 @@ create table covey_spaces (
     tail bigint not null default 0,
     owner text,
     incarnation text,
-    expires timestamptz not null default '-infinity'
+    expires timestamptz not null default '-infinity',
+    since timestamptz, wish text, is_pinned boolean not null default false
 ) with (fillfactor = 50);
 create table covey_queues (
     space int not null, number bigint not null, host text not null, kind text not null,
@@ -74,6 +75,22 @@ create table covey_journal (
 alter table covey_journal alter arrivals set storage external, alter deletions set storage external;
 alter table covey_bodies alter body set storage external;
 """
+NODES: Final = """
+create table covey_nodes (
+    node text primary key, incarnation text not null, address text not null, version text not null,
+    digest text not null, draining boolean not null default false, load text not null,
+    started timestamptz not null default clock_timestamp(),
+    seen timestamptz not null default clock_timestamp()
+) with (fillfactor = 50);
+"""
+# What brings tables of an earlier format to the next, by that earlier format.
+UPGRADES: Final = {
+    1: """
+alter table covey_spaces add since timestamptz, add wish text,
+    add is_pinned boolean not null default false;
+"""
+    + NODES
+}
 
 
 def prepare(connection: Connection) -> None:
@@ -86,13 +103,19 @@ def prepare(connection: Connection) -> None:
         connection.execute("select pg_advisory_xact_lock(%s)", (SETUP_LOCK,))
         if connection.execute("select to_regclass('covey_meta')").fetchone() == (None,):
             connection.execute(TABLES)
+            connection.execute(NODES)
             connection.execute("insert into covey_meta values (%s)", (FORMAT,))
             return
         row = connection.execute("select format from covey_meta").fetchone()
         found = -1 if row is None else row[0]
+        while found in UPGRADES:
+            connection.execute(UPGRADES[found])
+            found += 1
+            connection.execute("update covey_meta set format = %s", (found,))
     if found != FORMAT:
         raise StoreError(
-            f"the tables in PostgreSQL have format {found}, this release knows format {FORMAT}"
+            f"the tables in PostgreSQL have format {found}, this release knows format {FORMAT}:"
+            " a newer release has made them"
         )
 
 

@@ -1,9 +1,8 @@
 """PostgresStore: a virtual host's messages in PostgreSQL.
 
-Opening it takes the lease of the virtual host (`core.storage.postgres.lease`). If another broker
-has the lease, the start waits until that one leaves it or has not renewed it for `lease_s`: so a
-second broker with the same configuration stands by, and serves when the first one is gone. It has
-no port open meanwhile, and clients that know both addresses find who serves.
+Opening it takes the lease of the virtual host (`core.storage.postgres.lease`), or raises
+`OwnedError` if another broker has it. Who is to have it is decided elsewhere
+(`core.storage.cluster`).
 
 A server that is about to start is waited for as well. What waiting cannot mend ends the start with
 one line: a wrong password, a database that is not there, tables of a newer release.
@@ -20,11 +19,11 @@ from zlib import crc32
 import psycopg
 
 from covey.config.settings import ClusterSettings, StoreSettings
-from covey.core.errors import StoreError
+from covey.core.errors import OwnedError, StoreError
 from covey.core.storage.packing import SEQ_BITS, SEQ_MASK, places_of, unpacked
 from covey.core.storage.postgres.engine import PostgresEngine
-from covey.core.storage.postgres.lease import Lease, one_line, pause
-from covey.core.storage.postgres.schema import look_at_server, prepare
+from covey.core.storage.postgres.lease import Lease, connect, one_line, pause
+from covey.core.storage.postgres.schema import Connection, look_at_server, prepare
 from covey.core.storage.store import (
     DAMAGES_MAX,
     DurableRecord,
@@ -61,16 +60,20 @@ class PostgresStore(ThreadedStore):
         notify: Notify,
         say: Say,
         clock: Clock,
+        *,
+        is_known: bool = False,
     ) -> None:
         """Have the lease, and read what the last owner left in the journal.
 
-        `say` is told, in a line each, what the server is and who is waited for. `clock` is the
-        monotonic one.
+        `say` is told, in a line each, what the server is and what is waited for. `clock` is the
+        monotonic one. A server that `is_known` is not looked at again.
         """
         damages: list[str] = []
-        lease = _connected(settings, cluster, space, say, clock)
+        if not is_known:
+            connected(settings, cluster, say).close()
+        lease = _lease(settings, cluster, space, clock)
         try:
-            _take(lease, say)
+            _take(lease)
             engine = PostgresEngine(lease, settings.journal_size, damages)
             _replay(lease, engine, damages)
         except BaseException:
@@ -154,14 +157,15 @@ class PostgresStore(ThreadedStore):
             raise StoreError(f"PostgreSQL cannot be read: {one_line(error)}") from error
 
 
-def _connected(
-    settings: StoreSettings, cluster: ClusterSettings, space: str, say: Say, clock: Clock
-) -> Lease:
-    """Connect, and see that the server can be trusted; waits for one that does not answer."""
+def connected(settings: StoreSettings, cluster: ClusterSettings, say: Say) -> Connection:
+    """Connect, see that the server can be trusted, and that the tables are there.
+
+    Waits for a server that does not answer yet.
+    """
     is_told = False
     while True:
         try:
-            lease = Lease(settings.dsn, space, cluster.name, INCARNATION, cluster.lease_s, clock)
+            connection = connect(settings.dsn, cluster.lease_s)
             break
         except psycopg.Error as error:
             if (error.sqlstate or "")[:2] in HOPELESS or not _may_pass(error):
@@ -171,18 +175,18 @@ def _connected(
             is_told = True
             pause(WAIT_S)
     try:
-        _check_server(lease, settings, say)
+        _check_server(connection, settings, say)
     except psycopg.Error as error:
-        lease.close()
+        connection.close()
         raise _refused(settings.dsn, error) from error
     except StoreError:
-        lease.close()
+        connection.close()
         raise
-    return lease
+    return connection
 
 
-def _check_server(lease: Lease, settings: StoreSettings, say: Say) -> None:
-    found, unsafe = look_at_server(lease.connection)
+def _check_server(connection: Connection, settings: StoreSettings, say: Say) -> None:
+    found, unsafe = look_at_server(connection)
     say(found)
     if unsafe and not settings.allow_unsafe:
         raise StoreError(
@@ -190,23 +194,24 @@ def _check_server(lease: Lease, settings: StoreSettings, say: Say) -> None:
         )
     for reason in unsafe:
         say(f"unsafe, and allowed: {reason}")
-    prepare(lease.connection)
+    prepare(connection)
 
 
-def _take(lease: Lease, say: Say) -> None:
-    """Have the lease; waits for an owner that renews it."""
-    owner = ""
-    while True:
-        try:
-            found = lease.try_take()
-        except psycopg.Error as error:
-            raise StoreError(f"the lease cannot be taken: {one_line(error)}") from error
-        if not found:
-            return
-        if found != owner:
-            say(f"virtual host {lease.space} is served by {found}; standing by")
-        owner = found
-        pause(min(WAIT_S, lease.lease_s / 10))
+def _lease(settings: StoreSettings, cluster: ClusterSettings, space: str, clock: Clock) -> Lease:
+    try:
+        return Lease(settings.dsn, space, cluster.name, INCARNATION, cluster.lease_s, clock)
+    except psycopg.Error as error:
+        raise _refused(settings.dsn, error) from error
+
+
+def _take(lease: Lease) -> None:
+    """Have the lease; raises OwnedError if another broker has it."""
+    try:
+        owner = lease.try_take()
+    except psycopg.Error as error:
+        raise StoreError(f"the lease cannot be taken: {one_line(error)}") from error
+    if owner:
+        raise OwnedError(f"virtual host {lease.space} is served by {owner}")
 
 
 def _replay(lease: Lease, engine: PostgresEngine, damages: list[str]) -> None:

@@ -100,6 +100,8 @@ ENTITY_OPERATIONS: Final[dict[str, tuple[str, ...]]] = {
     "user": ("CREATE", "READ", "UPDATE", "DELETE"),
     "permission": ("CREATE", "READ", "UPDATE", "DELETE"),
     "policy": ("CREATE", "READ", "UPDATE", "DELETE"),
+    "space": ("READ", "UPDATE"),
+    "node": ("READ", "UPDATE"),
     SELF_TYPE: ("READ", "QUERY", "GET-TYPES", "GET-ATTRIBUTES", "GET-OPERATIONS", "GET-ANNOTATIONS",
                 "GET-MGMT-NODES"),
 }  # fmt: skip

@@ -36,6 +36,7 @@ from covey.protocols.registry import PROTOCOLS, engine_maker
 from covey.protocols.roster import Strangers
 from covey.protocols.tls import make_context
 from covey.server.build_task import VARIABLE, build_name, compile_beside
+from covey.server.cluster_node import ClusterNode
 from covey.server.collector import Collector
 from covey.server.event_log_task import keep_event_log, open_event_log
 from covey.server.history_task import keep_history
@@ -69,6 +70,9 @@ class Server:
         self.log = log
         self.spaces = Spaces(settings, log, asyncio.get_running_loop())
         self.directory = self.spaces.directory
+        self.cluster: ClusterNode | None = None
+        if settings.store.kind == "postgres":
+            self.cluster = ClusterNode(self.spaces, settings, log)
         self.spaces.shared.build = build_name(os.environ)
         self.history = History(self.directory)
         self.listeners: list[Port] = []
@@ -80,6 +84,8 @@ class Server:
     async def run(self) -> None:
         """Serve until told to stop."""
         sys.setswitchinterval(self.settings.broker.switch_interval_ms / 1000)
+        if self.cluster is not None:
+            await self.cluster.join(self.settings)
         Collector(self.spaces.shared.turn_lengths).begin()
         self._raise_open_files()
         events = open_event_log(self.spaces, self.settings.event_log)
@@ -88,6 +94,10 @@ class Server:
             async with anyio.create_task_group() as tasks:
                 await self._listen(tasks)
                 tasks.start_soon(self._keep_time)
+                if self.cluster is not None:
+                    await self.cluster.round()
+                    tasks.start_soon(self.cluster.run)
+                    tasks.start_soon(self.cluster.fail_without_name)
                 tasks.start_soon(self.spaces.fail_without_stores)
                 tasks.start_soon(keep_history, self.directory, self.history, self.log)
                 if events is not None:
@@ -114,6 +124,8 @@ class Server:
                 port, serve = await protocol.open_port(around, connector, make_engine)
             except OSError:
                 self._close_stores()  # whoever can serve is to have them at once
+                if self.cluster is not None:
+                    await self.cluster.leave()
                 raise
             self.listeners.append(port)
             tasks.start_soon(serve)
@@ -176,6 +188,9 @@ class Server:
         """Open the virtual hosts that come, and let the settings hold for those that are there."""
         known = {entry.id for entry in self.settings.virtual_hosts}
         coming = [entry.id for entry in settings.virtual_hosts if entry.id not in known]
+        if self.cluster is not None:
+            self.cluster.expect(coming)
+            return take_over(self.spaces.all_brokers, settings, time.monotonic(), then)
         opened = self.spaces.add(settings, coming)
         try:
             return take_over(self.spaces.brokers, settings, time.monotonic(), then)
@@ -217,6 +232,8 @@ class Server:
     async def _stop(self) -> None:
         self._is_stopping = True
         self.systemd.stopping()
+        if self.cluster is not None:
+            self.cluster.stop()
         for listener in self.listeners:
             listener.shut_down("the broker is shutting down")
         with anyio.move_on_after(self.settings.broker.shutdown_timeout_s):
@@ -224,6 +241,8 @@ class Server:
                 await listener.until_empty()
         self.spaces.run()
         await anyio.to_thread.run_sync(self._close_stores)
+        if self.cluster is not None:
+            await self.cluster.leave()
 
     def _close_stores(self) -> None:
         for broker in self.spaces.brokers:

@@ -3,6 +3,10 @@
 All of them are opened at the start, or the start is refused. A reload may add some. A store that
 fails ends its virtual host: nothing of it is promised any more, its connections are told and ended.
 The others go on. Only when none is left the process ends, so that its supervisor starts it again.
+
+In a cluster none is opened at the start. `cluster_node` decides which are to be served here, and
+brings each store (`serve`). One that is given away, or that another broker has taken, ends here
+alone; the process goes on, with none at all if need be.
 """
 
 from __future__ import annotations
@@ -16,17 +20,24 @@ from functools import partial
 import anyio
 import structlog
 
-from covey.config.settings import Settings
+from covey.config.settings import CLUSTER_HOST, Settings
 from covey.core.broker.broker import Broker
 from covey.core.broker.directory import Directory
 from covey.core.broker.shared import Shared
-from covey.core.errors import StoreError
+from covey.core.errors import RefusedError, StoreError
 from covey.core.events.event_log import EventLog
-from covey.core.management.overlay import take_over
+from covey.core.management.overlay import KINDS, take_over
 from covey.core.storage import open_store, prepare_stores
+from covey.core.storage.cluster import FENCED
+from covey.core.storage.memory import MemoryStore
+from covey.core.storage.store import MessageStore
+from covey.core.storage.writer import Notify
+from covey.protocols.engine import Engine
 from covey.protocols.process import resident_bytes
 from covey.protocols.registry import decoders
 from covey.server.log_audit import LogAudit
+
+LOOK_EVERY_S = 0.02  # at connections that are to end
 
 Call = Callable[[], None]
 Log = structlog.typing.FilteringBoundLogger
@@ -48,6 +59,11 @@ class Spaces:
         self._is_woken = False
         self._ending: list[Broker] = []  # that have connections yet
         self._damages: set[str] = set()  # those that were logged
+        self.notify: Notify = partial(_tell, loop, self._heard)
+        if settings.store.kind == "postgres":
+            self.directory.is_sole = False
+            self.directory.lobby = self._broker(settings, MemoryStore(), CLUSTER_HOST.id)
+            return
         moved, exposed = prepare_stores(settings.store, settings.virtual_hosts[0].id)
         for note in moved:
             log.warning("data_moved", note=note)
@@ -61,6 +77,12 @@ class Spaces:
     def brokers(self) -> list[Broker]:
         """Return those that serve."""
         return list(self.directory.brokers.values())
+
+    @property
+    def all_brokers(self) -> list[Broker]:
+        """Return those that serve, and the lobby of a cluster."""
+        lobby = self.directory.lobby
+        return self.brokers if lobby is None else [*self.brokers, lobby]
 
     @property
     def instance(self) -> str:
@@ -78,17 +100,32 @@ class Spaces:
             self.close(opened)
             raise
         for broker in opened:
-            self.directory.brokers[broker.host.id] = broker
-            if self.events is not None:
-                broker.listen(self.events)
-        self.tell_damages()  # before anything else can happen: the next start may not know
+            self._begin(broker)
         return opened
 
+    def serve(self, store: MessageStore, space: str) -> None:
+        """Serve a virtual host of a cluster, whose store was just opened."""
+        lobby = self.directory.lobby
+        assert lobby is not None
+        broker = self._broker(lobby.settings, store, space)
+        self._begin(broker)
+        if any(broker.commits.ledger.records_of(space, kind) for kind in KINDS):
+            take_over(self.all_brokers, self.shared.file_settings, time.monotonic())
+
+    def _begin(self, broker: Broker) -> None:
+        self.directory.brokers[broker.host.id] = broker
+        if self.events is not None:
+            broker.listen(self.events)
+        self.tell_damages()  # before anything else can happen: the next start may not know
+
     def _open(self, settings: Settings, space: str) -> Broker:
-        notify = partial(_tell, self._loop, self._heard)
-        store = open_store(settings, space, notify, self._say, time.monotonic)
+        store = open_store(settings, space, self.notify, self._say, time.monotonic)
         if store.exposed:
             self.log.warning("data_is_open", places=store.exposed)
+        return self._broker(settings, store, space)
+
+    def _broker(self, settings: Settings, store: MessageStore, space: str) -> Broker:
+        """Make the broker of a store, which is closed if that fails."""
         try:
             broker = Broker(
                 settings, store, decoders(), wake=self.wake, shared=self.shared, space=space
@@ -110,6 +147,28 @@ class Spaces:
             self.shared.part_with(broker)
             broker.commits.store.close()
 
+    async def give(self, space: str, reason: str) -> None:
+        """Serve a virtual host no more: tell its clients, write what is left, let go of it."""
+        broker = self.directory.brokers.pop(space)
+        self._ending.append(broker)
+        self._dismiss(broker, RefusedError(reason, "moved"))
+        with anyio.move_on_after(self.directory.settings.broker.shutdown_timeout_s):
+            while broker.sessions or broker.jobs.is_any:  # noqa: ASYNC110 - the core tells nobody
+                await anyio.sleep(LOOK_EVERY_S)
+        broker.run(time.monotonic())
+        await anyio.to_thread.run_sync(broker.commits.store.close)
+        if broker in self._ending:
+            self._ending.remove(broker)
+            self.shared.part_with(broker)
+
+    def _dismiss(self, broker: Broker, error: RefusedError) -> None:
+        """Tell all clients of a broker that it is over."""
+        for session in list(broker.sessions.values()):
+            if isinstance(session.client, Engine):
+                session.client.refuse(error, time.monotonic())
+            else:
+                session.kick(error.text)
+
     def listen(self, events: EventLog | None) -> None:
         """Send the events of all queues, present and future, to a log."""
         self.events = events
@@ -123,7 +182,7 @@ class Spaces:
         self.shared.clock.offset = time.time() - now
         deadline = now + 1.0
         used = resident_bytes() if self.directory.settings.broker.memory_limit else 0
-        for broker in self.brokers:
+        for broker in [*self.all_brokers, *self._ending]:
             try:
                 if used:
                     broker.rounds.weigh(used)
@@ -149,7 +208,7 @@ class Spaces:
     def _go_on(self) -> None:
         """Go on with queues whose budget ended their turn."""
         self._is_woken = False
-        for broker in [*self.brokers, *self._ending]:
+        for broker in [*self.all_brokers, *self._ending]:
             try:
                 broker.go_on(time.monotonic())
             except Exception:  # one queue's trouble must not end the others
@@ -160,7 +219,7 @@ class Spaces:
 
     def run(self) -> None:
         """Have all brokers do what is to be done now."""
-        for broker in self.brokers:
+        for broker in self.all_brokers:
             broker.run(time.monotonic())
 
     # Trouble.
@@ -181,7 +240,9 @@ class Spaces:
     def _end(self, broker: Broker) -> None:
         """End a virtual host whose store has failed; the process, if it was the last."""
         space = broker.host.id
-        if space not in self.failed:
+        if self.directory.lobby is not None:
+            self._end_of_cluster(broker)
+        elif space not in self.failed:
             self.failed[space] = str(broker.promises.failure)
             self.log.error("store_failed", host=space, reason=self.failed[space])
             if len(self.directory.brokers) == 1:
@@ -191,6 +252,24 @@ class Spaces:
             self._ending.append(broker)
             for session in list(broker.sessions.values()):
                 session.kick(f"the store of virtual host {space} failed")
+        elif broker in self._ending and not broker.sessions:
+            self._ending.remove(broker)
+            self.shared.part_with(broker)
+
+    def _end_of_cluster(self, broker: Broker) -> None:
+        """End a virtual host here; another broker has it, or one will take it again."""
+        space = broker.host.id
+        if self.directory.brokers.get(space) is broker:
+            reason = str(broker.promises.failure)
+            is_fenced = FENCED in reason
+            cluster = self.shared.cluster
+            if is_fenced and cluster is not None:
+                cluster.fenced += 1
+            self.log.error("space_lost" if is_fenced else "store_failed", host=space, reason=reason)
+            del self.directory.brokers[space]
+            self._ending.append(broker)
+            self._loop.run_in_executor(None, broker.commits.store.close)
+            self._dismiss(broker, RefusedError(f"virtual host {space} is lost here", "moved"))
         elif broker in self._ending and not broker.sessions:
             self._ending.remove(broker)
             self.shared.part_with(broker)

@@ -1,0 +1,286 @@
+"""ClusterNode: this process as one of the brokers that share a database.
+
+Once a second it says that it is alive and looks at the others (`core.storage.postgres.members`),
+works out what to take and what to give (`core.storage.cluster`), and does so: one virtual host
+after the other, each by its lease. All waiting for the database is done on threads. The event loop
+goes on meanwhile, and answers what it is asked from what was seen last.
+
+The database away: nothing is taken and nothing given; what is served suspends by itself, for its
+lease ends. An owner that was followed by another ends that virtual host (`spaces`) and stands by.
+Only one thing ends the process: another broker has its name.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import structlog
+
+from covey import __version__
+from covey.config.digest import digest
+from covey.config.settings import Settings
+from covey.core.broker.cluster import Cluster
+from covey.core.errors import BrokerError, OwnedError, StoreBusyError
+from covey.core.storage import open_leased, open_members
+from covey.core.storage.cluster import Plan, SpaceLoad, View, plan
+from covey.core.storage.store import MessageStore
+from covey.server.spaces import Spaces
+
+if TYPE_CHECKING:
+    from covey.core.storage.postgres.members import Members
+
+EVERY_S: Final = 1.0  # between two looks, less with a short lease
+SOON_S: Final = 0.1  # while something is under way
+SKEW_S: Final = 2.0  # a clock that differs by more from the database's is told of
+RETRY_S: Final = 1.0  # after a virtual host could not be opened; twice as long each time
+RETRY_MAX_S: Final = 60.0
+LEAVE_S: Final = 3.0
+
+MOVE: Final = "update covey_spaces set wish = %s, is_pinned = %s where id = %s"
+EXPECT: Final = "insert into covey_spaces (id) values (%s) on conflict do nothing"
+DRAIN: Final = "update covey_nodes set draining = %s where node = %s"
+
+Log = structlog.typing.FilteringBoundLogger
+Query = tuple[str, tuple[object, ...]]
+
+
+class ClusterNode(Cluster):
+    """One of several brokers."""
+
+    def __init__(self, spaces: Spaces, settings: Settings, log: Log) -> None:
+        super().__init__(settings.cluster.name)
+        self._end: BrokerError | None = None  # why this broker cannot go on
+        self._is_ended = anyio.Event()
+        self._spaces = spaces
+        self._log = log
+        self._members: Members | None = None
+        self._view = View()
+        self._seen_at = 0.0  # when the view was asked for
+        self._asked: list[Query] = []  # what operators want, for the next round
+        self._free_since: dict[str, float] = {}
+        self._retry_at: dict[str, tuple[float, float]] = {}  # and how long the pause was
+        self._is_away = False  # the database
+        self._is_leaving = False
+        self._digests = ""
+        self._is_skewed = False
+        self._busy = anyio.Lock()
+        spaces.shared.cluster = self
+
+    # What is known.
+
+    def view(self, now: float) -> View:
+        """Return what is known, with leases as they are at that time."""
+        gone_s = self.age_s(now)
+        spaces = [row._replace(lease_left_s=row.lease_left_s - gone_s) for row in self._view.spaces]
+        ended = [row if row.lease_left_s > 0 else row._replace(owner=None) for row in spaces]
+        return self._view._replace(spaces=tuple(ended))
+
+    def age_s(self, now: float) -> float:
+        """Return how old that is."""
+        return max(0.0, now - self._seen_at)
+
+    def ask_move(self, space: str, node: str) -> None:
+        """Have a virtual host moved with the next round."""
+        self._asked.append((MOVE, (node, True, space)))
+
+    def ask_drain(self, node: str, *, is_draining: bool) -> None:
+        """Have a broker told with the next round."""
+        self._asked.append((DRAIN, (is_draining, node)))
+
+    # The process's life.
+
+    async def join(self, settings: Settings) -> None:
+        """Be one of the brokers; raises StoreError if that cannot be.
+
+        Waits for a database that does not answer yet, and for the lease of one of the same name.
+        """
+        spaces = [entry.id for entry in settings.virtual_hosts]
+
+        def enter() -> Members:
+            members = open_members(settings, __version__, digest(settings), self._say)
+            members.enter(spaces, self._say)
+            return members
+
+        self._members = await anyio.to_thread.run_sync(enter, abandon_on_cancel=True)
+        self._log.info("cluster_joined", node=self.node, lease_s=settings.cluster.lease_s)
+
+    async def run(self) -> None:
+        """Look and act for ever."""
+        while not self._is_leaving:
+            is_more = await self.round()
+            lease_s = self._spaces.directory.settings.cluster.lease_s
+            await anyio.sleep(SOON_S if is_more else min(EVERY_S, lease_s / 8))
+
+    async def leave(self) -> None:
+        """Let the others know; what is served must be closed by then."""
+        self._is_leaving = True
+        members = self._members
+        if members is not None:
+            with anyio.move_on_after(LEAVE_S):
+                async with self._busy:
+                    await anyio.to_thread.run_sync(members.leave, abandon_on_cancel=True)
+
+    async def fail_without_name(self) -> None:
+        """Fail, and with it everything, once another broker has the name."""
+        await self._is_ended.wait()
+        assert self._end is not None
+        raise self._end
+
+    def expect(self, spaces: Iterable[str]) -> None:
+        """Have a row made for virtual hosts that a reload brings; then somebody takes them."""
+        self._asked += [(EXPECT, (space,)) for space in spaces]
+
+    def stop(self) -> None:
+        """Take nothing any more."""
+        self._is_leaving = True
+
+    async def round(self) -> bool:
+        """Look once, and act; return True if something is under way."""
+        async with self._busy:
+            if not await self._look():
+                return False
+            now = time.monotonic()
+            decided = self._decide(now)
+            self._mark_wishes(decided)
+            for space, node in decided.give.items():
+                await self._give(space, node)
+            for space in decided.take:
+                if not self._is_leaving:
+                    await self._take(space)
+            wished = [row for row in self._view.spaces if row.wish == self.node]
+            return bool(decided.give or decided.take or self._asked or wished)
+
+    # One round.
+
+    async def _look(self) -> bool:
+        members = self._members
+        assert members is not None
+        began = time.monotonic()
+        settings = self._spaces.directory.settings
+        asked, self._asked = self._asked, []
+        hosts = [entry.id for entry in settings.virtual_hosts]
+        members.digest = digest(settings)
+        loads = self._loads()
+        try:
+            self._view = await anyio.to_thread.run_sync(members.beat, hosts, loads, asked)
+        except StoreBusyError as error:
+            if not self._is_away:
+                self._log.error("database_away", reason=error.text)
+            self._is_away = True
+            self._asked = asked + self._asked
+            return False
+        except BrokerError as error:
+            self._end = error
+            self._is_ended.set()
+            return False
+        if self._is_away:
+            self._log.warning("database_is_back")
+        self._is_away = False
+        self._seen_at = began
+        self.reconnects = members.reconnects
+        self._tell_differences()
+        return True
+
+    def _decide(self, now: float) -> Plan:
+        free = {row.space for row in self._view.spaces if row.owner is None}
+        self._free_since = {space: self._free_since.get(space, now) for space in free}
+        waited = {space: now - since for space, since in self._free_since.items()}
+        mine = set(self._spaces.directory.brokers)
+        balance_s = self._spaces.directory.settings.cluster.balance_s
+        found = plan(self._view, self.node, mine, waited, balance_s)
+        take = [
+            space
+            for space in found.take
+            if space not in mine and now >= self._retry_at.get(space, (0.0, 0.0))[0]
+        ]
+        return found._replace(take=take)
+
+    def _mark_wishes(self, decided: Plan) -> None:
+        """Say in the next round whom a virtual host is for, unless somebody has said so."""
+        for space, node in decided.give.items():
+            row = self._view.space(space)
+            if row is not None and row.wish != node:
+                self._asked.append((MOVE, (node, False, space)))
+
+    async def _give(self, space: str, node: str) -> None:
+        """Let another broker have a virtual host."""
+        if self._asked:
+            await self._look()  # the wish goes first: it must be there when the lease is left
+        if space not in self._spaces.directory.brokers:
+            return
+        began = time.monotonic()
+        await self._spaces.give(space, f"virtual host {space} moves to node {node}: connect again")
+        took_s = round(time.monotonic() - began, 3)
+        self._log.info("space_given", host=space, node=node, took_s=took_s)
+
+    async def _take(self, space: str) -> None:
+        """Serve a virtual host that nobody has."""
+        began = time.monotonic()
+        settings = self._spaces.directory.settings
+        before = self._view.space(space)
+
+        def open_it() -> MessageStore:
+            return open_leased(settings, space, self._spaces.notify, time.monotonic)
+
+        try:
+            store = await anyio.to_thread.run_sync(open_it)
+            self._spaces.serve(store, space)
+        except OwnedError:
+            return  # somebody was faster
+        except BrokerError as error:
+            pause_s = min(RETRY_MAX_S, 2 * self._retry_at.get(space, (0.0, RETRY_S / 2))[1])
+            self._retry_at[space] = (time.monotonic() + pause_s, pause_s)
+            self._log.error("space_not_taken", host=space, reason=error.text, again_in_s=pause_s)
+            return
+        self._retry_at.pop(space, None)
+        self._free_since.pop(space, None)
+        reason = _reason(before is not None and before.epoch == 0, self._was_wished(space))
+        self.takeovers[reason] += 1
+        took_s = round(time.monotonic() - began, 3)
+        self._log.info("space_taken", host=space, reason=reason, took_s=took_s)
+
+    def _was_wished(self, space: str) -> bool:
+        row = self._view.space(space)
+        return row is not None and row.wish == self.node
+
+    def _loads(self) -> dict[str, SpaceLoad]:
+        """Count what each virtual host has here."""
+        return {
+            space: SpaceLoad(
+                sum([queue.state.index.count for queue in broker.host.all_queues()]),
+                len(broker.sessions),
+            )
+            for space, broker in self._spaces.directory.brokers.items()
+        }
+
+    def _tell_differences(self) -> None:
+        """Log what nodes disagree about: their configurations, their clocks."""
+        digests = sorted({f"{node.node}: {node.digest}" for node in self._view.nodes})
+        has_several = len({node.digest for node in self._view.nodes}) > 1
+        told = "; ".join(digests) if has_several else ""
+        if told and told != self._digests:
+            self._log.warning("configurations_differ", digests=told)
+        self._digests = told
+        skew_s = time.time() - self._view.wall_s
+        is_skewed = abs(skew_s) > SKEW_S
+        if is_skewed and not self._is_skewed:
+            self._log.warning(
+                "clocks_disagree",
+                seconds=round(skew_s, 1),
+                note="this machine's clock less the database's; messages expire by this machine's,"
+                " leases by the database's",
+            )
+        self._is_skewed = is_skewed
+
+    def _say(self, line: str) -> None:
+        self._log.info("store", note=line)
+
+
+def _reason(is_new: bool, is_wished: bool) -> str:
+    """Say why a virtual host was taken, for the count of it."""
+    if is_new:
+        return "first"
+    return "moved" if is_wished else "free"
