@@ -11,10 +11,18 @@ from typing import Final
 from starlette.responses import Response
 
 from covey.core.errors import RefusedError
+from covey.core.management import cluster
 from covey.core.management.describe import Attributes, Plain
 from covey.protocols.http.answer import empty_answer, json_answer
 from covey.protocols.http.ask import Ask
-from covey.protocols.http.schemas import PauseBody, QueueBody, ReasonBody, WayBody
+from covey.protocols.http.schemas import (
+    DrainBody,
+    MoveSpaceBody,
+    PauseBody,
+    QueueBody,
+    ReasonBody,
+    WayBody,
+)
 
 STEPS_SHOWN: Final = 1000  # groups of a rebalance that is only planned
 
@@ -150,6 +158,25 @@ async def set_entry(ask: Ask) -> Response:
             raise
         return json_answer(admin.create(kind, ask.name, fields, ask.now))
     return json_answer(admin.update(kind, ask.name, fields, ask.now))
+
+
+async def read_cluster(ask: Ask) -> Response:
+    """Show the brokers of the cluster, and who serves what."""
+    return json_answer(cluster.listing(ask.broker.shared.cluster, ask.now))
+
+
+async def move_space(ask: Ask) -> Response:
+    """Have another broker serve a virtual host."""
+    assert isinstance(ask.body, MoveSpaceBody)
+    wanted = {"owner": ask.body.node}
+    return json_answer(ask.admin.update("space", ask.name, wanted, ask.now), ask.route.status)
+
+
+async def drain_node(ask: Ask) -> Response:
+    """Have a broker give away all it serves, or let it serve again."""
+    assert isinstance(ask.body, DrainBody)
+    wanted = {"draining": ask.body.draining}
+    return json_answer(ask.admin.update("node", ask.name, wanted, ask.now), ask.route.status)
 
 
 def users_of(ask: Ask) -> list[Attributes]:

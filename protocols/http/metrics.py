@@ -172,7 +172,8 @@ class Metrics:
             *self._counters(found.counters),
             *await self._topic_counters(),
         ]
-        return _text([info, connections, *gauges, alarms, *counters, *self._process()])
+        cluster = self._cluster(now)
+        return _text([info, connections, *gauges, alarms, *counters, *cluster, *self._process()])
 
     async def queues(self) -> str:
         """Write the numbers of the largest queues."""
@@ -256,6 +257,39 @@ class Metrics:
                 "covey_collection_longest_seconds", "The longest garbage collection.", longest_s
             ),
         ]
+
+    def _cluster(self, now: float) -> list[Family]:
+        """Write what this broker has of a cluster; nothing if it is none."""
+        cluster = self.directory.shared.cluster
+        if cluster is None:
+            return []
+        owned = Family("covey_space_owned", "gauge", "1 if this broker serves the virtual host.")
+        epoch = Family("covey_space_epoch", "gauge", "How often it has changed its owner.")
+        left = Family("covey_lease_remaining_seconds", "gauge", "Until its lease would be over.")
+        commit = Family("covey_commit_seconds", "gauge", "The slowest commit of the last second.")
+        view = cluster.view(now)
+        for row in view.spaces:
+            labels = {"space": row.space}
+            broker = self.directory.brokers.get(row.space)
+            owned.add(int(broker is not None), labels)
+            epoch.add(row.epoch, labels)
+            left.add(round(max(0.0, row.lease_left_s), 3), labels)
+            if broker is not None:
+                commit.add(round(broker.commits.slowest_s, 6), labels)
+        taken = Family("covey_takeovers_total", "counter", "Virtual hosts taken here, by reason.")
+        for reason in ("first", "free", "moved"):
+            taken.add(cluster.takeovers[reason], {"reason": reason})
+        fenced = Family("covey_fenced_total", "counter", "Virtual hosts that others took from it.")
+        fenced.add(cluster.fenced)
+        again = Family("covey_store_reconnects_total", "counter", "New connections after a break.")
+        again.add(cluster.reconnects)
+        config = Family("covey_config_digest", "gauge", "1, with what the configuration hashes to.")
+        for node in view.nodes:
+            config.add(1, {"node": node.node, "digest": node.digest})
+        forwarded = _gauge(
+            "covey_forwarded_connections", "Connections passed on to others.", cluster.forwarded
+        )
+        return [owned, epoch, left, commit, taken, fenced, again, config, forwarded]
 
     def _turns(self) -> Family:
         """Write how long the turns of the event loop took."""

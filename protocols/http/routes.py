@@ -6,6 +6,7 @@ made from this table, and so is the test that tries every row as everybody.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from starlette.responses import Response
@@ -32,10 +33,12 @@ from covey.protocols.http.schemas import (
     BuryGroupBody,
     BurySeqsBody,
     DefinitionsBody,
+    DrainBody,
     HeldBody,
     MessageBody,
     MoveGroupBody,
     MoveSeqsBody,
+    MoveSpaceBody,
     PauseBody,
     PermissionBody,
     PolicyBody,
@@ -287,6 +290,38 @@ TRANSFER_ROUTES: Final[tuple[Route, ...]] = (
     ),
 )
 
+# Whichever broker of a cluster is asked tells of all: no virtual host is meant.
+CLUSTER_ROUTES: Final[tuple[Route, ...]] = (
+    replace(
+        _api("GET", "/cluster", management.read_cluster, "Show who serves what, and all brokers"),
+        query=(),
+    ),
+    replace(
+        _api(
+            "POST",
+            "/cluster/spaces/{name}/move",
+            management.move_space,
+            "Have another broker serve a virtual host",
+            action="change",
+            body=MoveSpaceBody,
+            status=202,
+        ),
+        query=(),
+    ),
+    replace(
+        _api(
+            "POST",
+            "/cluster/nodes/{name}/drain",
+            management.drain_node,
+            "Have a broker give away what it serves",
+            action="change",
+            body=DrainBody,
+            status=202,
+        ),
+        query=(),
+    ),
+)
+
 ROUTES: Final[tuple[Route, ...]] = (
     _probe("/livez", _live, "Is it alive?"),
     _probe("/readyz", _ready, "Can it take messages?"),
@@ -427,6 +462,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         status=204,
     ),
     _action("groups/{group}/unpark", management.unpark_group, "Let a group go on"),
+    *CLUSTER_ROUTES,
     *TRANSFER_ROUTES,
     _api(
         "GET",

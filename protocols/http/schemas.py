@@ -150,6 +150,18 @@ class PauseBody(WayBody):
     reason: Annotated[str, Field(max_length=REASON_MAX)] = ""
 
 
+class MoveSpaceBody(Body):
+    """Which broker of the cluster is to serve a virtual host."""
+
+    node: Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class DrainBody(Body):
+    """Whether a broker is to serve nothing, so that it can be stopped."""
+
+    draining: bool = True
+
+
 class RetryBody(Body):
     """Which dead letters go back: all, of one group, that match, so many, so many a second."""
 

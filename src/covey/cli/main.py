@@ -14,6 +14,7 @@ import typer
 
 from covey import __version__
 from covey.cli import (
+    cluster,
     config,
     connections,
     consumers,
@@ -23,13 +24,13 @@ from covey.cli import (
     messages,
     policies,
     queues,
-    shovel,
     users,
     worker,
 )
 from covey.cli import monitoring as health
 from covey.cli import monitoring as top
 from covey.cli import monitoring as trace
+from covey.cli.importers import shovel
 from covey.cli.options import EXAMPLE, Noun
 from covey.cli.output import complain, say
 from covey.client.errors import ClientError, DeniedError, UnreachableError
@@ -56,6 +57,7 @@ app.add_typer(users.app, name="user")
 app.add_typer(policies.app, name="policy")
 app.add_typer(config.app, name="config")
 app.add_typer(worker.app, name="worker")
+app.add_typer(cluster.app, name="cluster")
 
 
 def _version(is_wanted: bool) -> None:

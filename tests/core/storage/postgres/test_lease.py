@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
 
 import psycopg
 import pytest
@@ -13,8 +12,8 @@ from covey.config.settings import Settings, StoreSettings
 from covey.core.errors import StoreBusyError, StoreError
 from covey.core.storage import open_store
 from covey.core.storage.postgres import store as module
-from covey.core.storage.postgres.lease import FENCE, FencedError, Lease
-from covey.core.storage.postgres.schema import look_at_server, prepare
+from covey.core.storage.postgres.lease import FENCE, FencedError, Lease, connect
+from covey.core.storage.postgres.schema import Connection, look_at_server, prepare
 from tests.core.storage.postgres.server import Postgres, Server
 
 LEASE_S = 2.0
@@ -220,12 +219,12 @@ def test_a_server_that_is_not_there_yet_is_waited_for(
 ) -> None:
     lines: list[str] = []
 
-    def absent_at_first(dsn: str, *values: Any) -> Lease:
+    def absent_at_first(dsn: str, lease_s: float) -> Connection:
         if not lines:
             raise psycopg.OperationalError("connection to server failed: Connection refused")
-        return Lease(dsn, *values)
+        return connect(dsn, lease_s)
 
-    monkeypatch.setattr(module, "Lease", absent_at_first)
+    monkeypatch.setattr(module, "connect", absent_at_first)
     monkeypatch.setattr(module, "WAIT_S", 0.01)
     opened = open_store(postgres.settings(), "default", lambda call: None, lines.append)
     opened.close()

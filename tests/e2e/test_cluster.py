@@ -1,0 +1,131 @@
+"""Several brokers that share virtual hosts: who serves what, how it moves, what clients see."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+
+from tests.core.storage.postgres.server import Postgres, Server
+from tests.e2e.nodes import LEASE_S, Node, ending, owners, wait_until
+from tests.e2e.support import HOST, LOGIN, PASSCODE, TIMEOUT_S, BrokerProcess
+
+SPACES = ("default", "one", "two", "three")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    made = Server()
+    yield made
+    made.remove()
+
+
+def command(broker: BrokerProcess, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `covey cluster` against a broker."""
+    place = f"{LOGIN}/{PASSCODE}@{HOST}:{broker.port_of(1)}"
+    return subprocess.run(
+        [sys.executable, "-m", "covey", "cluster", *arguments, "-b", place],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+def http(
+    broker: BrokerProcess, path: str, body: dict[str, object] | None = None
+) -> tuple[int, str]:
+    """Ask a broker's HTTP port."""
+    login = b64encode(f"{LOGIN}:{PASSCODE}".encode()).decode()
+    asked = Request(
+        f"http://{HOST}:{broker.port_of(2)}{path}",
+        headers={"Authorization": f"Basic {login}", "Content-Type": "application/json"},
+        data=None if body is None else json.dumps(body).encode(),
+    )
+    with urlopen(asked, timeout=TIMEOUT_S) as answer:
+        return answer.status, answer.read().decode()
+
+
+def is_even(broker: BrokerProcess) -> bool:
+    found = list(owners(broker).values())
+    return found.count("a") == found.count("b") == len(SPACES) // 2
+
+
+def test_virtual_hosts_are_shared_moved_drained_and_inherited(
+    tmp_path: Path, server: Server
+) -> None:
+    postgres = Postgres(server)
+    nodes = [Node(tmp_path, postgres, "a", spaces=SPACES)]
+    with ending(nodes):
+        first = nodes[0].served()
+        assert set(owners(first).values()) == {"a"}
+        nodes.append(Node(tmp_path, postgres, "b", spaces=SPACES))
+        second = nodes[1].served()
+        wait_until(lambda: is_even(second), *nodes)
+
+        listed = json.loads(command(second, "list", "--json").stdout)
+        assert list(listed) == ["spaces", "nodes"]
+        assert list(listed["spaces"][0]) == [
+            "space", "owner", "epoch", "since", "lease_left_s", "messages", "connections",
+        ]  # fmt: skip
+        assert list(listed["nodes"][0]) == [
+            "node", "address", "version", "draining", "load", "config_digest",
+        ]  # fmt: skip
+        shown = json.loads(http(first, "/api/v1/cluster")[1])
+        assert [row["space"] for row in shown["spaces"]] == sorted(SPACES)
+        assert len({row["config_digest"] for row in shown["nodes"]}) == 1
+
+        space = next(name for name, owner in owners(first).items() if owner == "a")
+        done = command(second, "move", space, "b")
+        assert done.stdout == f"{space} is served by b\n", done.stderr
+        status, _ = http(first, f"/api/v1/cluster/spaces/{space}/move", {"node": "a"})
+        assert status == 202
+        wait_until(lambda: owners(second)[space] == "a", *nodes)
+
+        done = command(first, "drain", "b")
+        assert done.stdout == "b serves nothing\n", done.stderr
+        assert "no other node could serve" in command(first, "drain", "a").stderr
+        assert command(first, "drain", "b", "--undo").returncode == 0
+        assert "there is no node x now; there are a, b" in command(first, "move", space, "x").stderr
+
+        nodes[0].process.kill()
+        began = time.monotonic()
+        wait_until(lambda: set(owners(second).values()) == {"b"}, nodes[1])
+        assert time.monotonic() - began < LEASE_S + 8
+        metrics = http(second, "/metrics")[1]
+        assert f'covey_space_owned{{space="{space}"}} 1' in metrics
+        assert 'covey_takeovers_total{reason="free"}' in metrics
+
+
+def test_the_list_comes_at_once_while_an_owner_is_frozen(tmp_path: Path, server: Server) -> None:
+    postgres = Postgres(server)
+    nodes = [Node(tmp_path, postgres, "a")]
+    with ending(nodes):
+        nodes[0].served()
+        nodes.append(Node(tmp_path, postgres, "b"))
+        second = nodes[1].served()
+        nodes[0].process.send_signal(signal.SIGSTOP)
+        began = time.monotonic()
+        assert owners(second) == {"default": "a"}
+        assert time.monotonic() - began < 2
+        wait_until(lambda: owners(second) == {"default": "b"}, nodes[1])
+
+
+def test_a_name_that_is_alive_is_refused_with_one_line(tmp_path: Path, server: Server) -> None:
+    postgres = Postgres(server)
+    (tmp_path / "other").mkdir()
+    nodes = [Node(tmp_path, postgres, "a")]
+    with ending(nodes):
+        nodes[0].served()
+        nodes.append(Node(tmp_path / "other", postgres, "a"))
+        assert nodes[1].process.wait(TIMEOUT_S) == 1
+        last = nodes[1].log.splitlines()[-1]
+        assert last.startswith("covey: another broker is called a, and it is alive")
