@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from covey.config.settings import Settings
 from covey.core.broker.broker import Broker
+from covey.core.broker.cluster import Cluster
 from covey.core.broker.directory import Directory
 from covey.core.broker.shared import Shared
 from covey.core.clock import Clock
@@ -27,6 +28,7 @@ from covey.core.queue.queue import Queue
 from covey.core.security.users import Identity
 from covey.core.selector import Value
 from covey.core.session import Client, Session
+from covey.core.storage.cluster import ClusterView, NodeRow, SpaceLoad, SpaceRow
 from covey.core.storage.memory import MemoryStore
 from covey.core.storage.store import MessageStore
 
@@ -249,3 +251,34 @@ class Grave(Unowned):
 
     def dead_letter(self, queue: Queue, entry: Entry, reason: str) -> None:
         self.dead.append((entry.content, reason))
+
+
+class KnownCluster(Cluster):
+    """Two brokers, of which this one serves a virtual host called `here`; notes what is asked."""
+
+    def __init__(self) -> None:
+        super().__init__("here")
+        self.asked: list[tuple[object, ...]] = []
+        self.age = 0.0
+
+    def view(self, now: float) -> ClusterView:
+        spaces = frozenset({"here", "there", "nowhere"})
+        nodes = [
+            NodeRow("b", "b:1", "1", "x", False, 9.0, spaces - {"nowhere"}, {}),
+            NodeRow("here", "a:1", "1", "x", False, 9.0, spaces, {"here": SpaceLoad(3, 2)}),
+        ]
+        rows = [
+            SpaceRow("here", "here", 2, 1e9, 4.0),
+            SpaceRow("nowhere", None, 1, 1e9, 0.0),
+            SpaceRow("there", "b", 1, 1e9, 4.0),
+        ]
+        return ClusterView(tuple(nodes), tuple(rows), 2e9)
+
+    def age_s(self, now: float) -> float:
+        return self.age
+
+    def ask_move(self, space: str, node: str) -> None:
+        self.asked.append(("move", space, node))
+
+    def ask_drain(self, node: str, *, is_draining: bool) -> None:
+        self.asked.append(("drain", node, is_draining))

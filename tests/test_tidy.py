@@ -45,6 +45,7 @@ ONE_RECORD: Final = "a package's one record for the registry of protocols"
 ERROR_TREE: Final = "the room's tree of errors, which all of the room imports"
 COMMAND: Final = "one command of many, each in its file"
 SHORT_FILES: Final[dict[str, str]] = {
+    "config/digest.py": "one noun of a configuration, which the server alone asks for",
     "config/errors.py": ERROR_TREE,
     "core/clock.py": "one noun that every room of the core imports, and nothing else",
     "core/queue/acceptance.py": "one job of a queue, beside the purge",

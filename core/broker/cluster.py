@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 
 from covey.core.errors import RefusedError
-from covey.core.storage.cluster import NodeRow, SpaceRow, View
+from covey.core.storage.cluster import ClusterView, NodeRow, SpaceRow
 
 STALE_S = 5.0  # a look at the database that is older cannot be acted upon
 
@@ -28,7 +28,7 @@ class Cluster(ABC):
         self.reconnects = 0  # to the database
 
     @abstractmethod
-    def view(self, now: float) -> View:
+    def view(self, now: float) -> ClusterView:
         """Return what is known, with leases as they are at that time."""
 
     @abstractmethod
@@ -89,7 +89,7 @@ class Cluster(ABC):
             return None
         return view.node(row.owner)
 
-    def _fresh(self, now: float) -> View:
+    def _fresh(self, now: float) -> ClusterView:
         if self.age_s(now) > STALE_S:
             raise RefusedError(
                 f"the database has not answered for {self.age_s(now):.0f} s", "unavailable"
@@ -97,7 +97,7 @@ class Cluster(ABC):
         return self.view(now)
 
 
-def _alive(view: View, node: str) -> NodeRow:
+def _alive(view: ClusterView, node: str) -> NodeRow:
     row = view.node(node)
     if row is None:
         names = ", ".join([each.node for each in view.nodes])

@@ -14,7 +14,7 @@ from typing import Final
 from covey.core.broker.cluster import Cluster
 from covey.core.errors import RefusedError
 from covey.core.management.describe import Attributes, Plain
-from covey.core.storage.cluster import NodeRow, SpaceRow, View
+from covey.core.storage.cluster import ClusterView, NodeRow, SpaceRow
 
 SPACE: Final = "space"
 NODE: Final = "node"
@@ -72,7 +72,7 @@ def change(
     return _node(cluster.drain(name, now, is_draining=value), view)
 
 
-def _space(row: SpaceRow, view: View) -> Attributes:
+def _space(row: SpaceRow, view: ClusterView) -> Attributes:
     owner = view.node(row.owner)
     load = None if owner is None else owner.loads.get(row.space)
     since = None if row.since is None else datetime.fromtimestamp(row.since, UTC)
@@ -91,7 +91,7 @@ def _space(row: SpaceRow, view: View) -> Attributes:
     }
 
 
-def _node(row: NodeRow, view: View) -> Attributes:
+def _node(row: NodeRow, view: ClusterView) -> Attributes:
     load: dict[str, Plain] = {
         "spaces": sum(1 for space in view.spaces if space.owner == row.node),
         "messages": sum(one.messages for one in row.loads.values()),

@@ -1,7 +1,7 @@
 """Cluster: which broker is to serve which virtual host, as one of them sees it.
 
 Brokers that share a database look at the same two tables once a second: who is there, and who has
-which virtual host (`View`). There is no leader. Each broker works out by `plan` what it takes and
+which virtual host (`ClusterView`). There is no leader. Each broker works out by `plan` what it takes and
 what it gives away. Two that come to different answers do no harm: the lease decides who has it.
 
 - A virtual host that nobody has goes to the broker that has been named for it (`wish`), else to the
@@ -58,7 +58,7 @@ class SpaceRow(NamedTuple):
     is_pinned: bool = False
 
 
-class View(NamedTuple):
+class ClusterView(NamedTuple):
     """What the tables say; the nodes are those that are alive."""
 
     nodes: tuple[NodeRow, ...] = ()
@@ -82,7 +82,7 @@ class Plan(NamedTuple):
 
 
 def plan(
-    view: View, me: str, mine: Collection[str], waited: Mapping[str, float], balance_s: float
+    view: ClusterView, me: str, mine: Collection[str], waited: Mapping[str, float], balance_s: float
 ) -> Plan:
     """Work out what to take and what to give.
 
@@ -108,7 +108,7 @@ def plan(
     return Plan(take, give)
 
 
-def _order(view: View, space: SpaceRow, counts: Mapping[str, int]) -> list[str]:
+def _order(view: ClusterView, space: SpaceRow, counts: Mapping[str, int]) -> list[str]:
     """Return who could have a virtual host, the first choice first."""
     able = [node for node in view.nodes if space.space in node.serves]
     willing = [node.node for node in able if not node.is_draining] or [node.node for node in able]
@@ -118,7 +118,9 @@ def _order(view: View, space: SpaceRow, counts: Mapping[str, int]) -> list[str]:
     )
 
 
-def _asked_for(view: View, me: str, mine: Collection[str], counts: Counter[str]) -> dict[str, str]:
+def _asked_for(
+    view: ClusterView, me: str, mine: Collection[str], counts: Counter[str]
+) -> dict[str, str]:
     """Return what an operator wants elsewhere, or everything if this broker drains."""
     own = view.node(me)
     give: dict[str, str] = {}
@@ -137,7 +139,7 @@ def _asked_for(view: View, me: str, mine: Collection[str], counts: Counter[str])
 
 
 def _balance(
-    view: View, me: str, mine: Collection[str], counts: Counter[str], balance_s: float
+    view: ClusterView, me: str, mine: Collection[str], counts: Counter[str], balance_s: float
 ) -> dict[str, str]:
     """Return one virtual host for the broker that has the fewest, if it has too few."""
     own = view.node(me)

@@ -161,7 +161,7 @@ class Metrics:
             "covey_internal_errors_total", "counter", "Failures of the broker itself; see its log."
         )
         failures.add(self.directory.failures)
-        gauges += self._work()
+        gauges += [*self._work(), *self._cluster(now)]
         jobs = Family("covey_jobs_finished_total", "counter", "Long work that is done.")
         jobs.add(sum(one.jobs.finished for one in brokers))
         counters = [
@@ -172,8 +172,7 @@ class Metrics:
             *self._counters(found.counters),
             *await self._topic_counters(),
         ]
-        cluster = self._cluster(now)
-        return _text([info, connections, *gauges, alarms, *counters, *cluster, *self._process()])
+        return _text([info, connections, *gauges, alarms, *counters, *self._process()])
 
     async def queues(self) -> str:
         """Write the numbers of the largest queues."""

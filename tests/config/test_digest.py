@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import SecretStr
 
 from covey.config.digest import digest
 from covey.config.settings import (
@@ -33,7 +34,7 @@ def test_what_is_each_brokers_own_does_not_count() -> None:
     [
         Settings(broker=BrokerSettings(queues_max=7)),
         Settings(cluster=ClusterSettings(lease_s=5)),
-        Settings(user=(UserSettings(name="admin", password="other", roles=("admin",)),)),
+        Settings(user=(UserSettings(name="admin", password=SecretStr("other"), roles=("admin",)),)),
     ],
 )
 def test_everything_else_does_and_so_do_passwords(other: Settings) -> None:

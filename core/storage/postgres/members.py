@@ -19,7 +19,7 @@ import psycopg
 
 from covey.config.settings import Settings
 from covey.core.errors import StoreBusyError, StoreError
-from covey.core.storage.cluster import NodeRow, SpaceLoad, SpaceRow, View
+from covey.core.storage.cluster import ClusterView, NodeRow, SpaceLoad, SpaceRow
 from covey.core.storage.postgres.lease import connect, is_passing, one_line, pause
 from covey.core.storage.postgres.store import INCARNATION, connected
 
@@ -105,7 +105,7 @@ class Members:
 
     def beat(
         self, spaces: Iterable[str], loads: Mapping[str, SpaceLoad], asked: Iterable[Query]
-    ) -> View:
+    ) -> ClusterView:
         """Say that this broker is alive, do what was asked for, and look at all of it.
 
         Raises StoreBusyError while the database cannot be reached, StoreError if somebody else has
@@ -144,7 +144,7 @@ class Members:
                 " for longer than its lease, and ends"
             )
 
-    def _look(self) -> View:
+    def _look(self) -> ClusterView:
         lease_s = self._settings.cluster.lease_s
         nodes = self._connection.execute(LOOK, (lease_s,)).fetchall()
         spaces = self._connection.execute(SPACES).fetchall()
@@ -152,7 +152,7 @@ class Members:
             "select extract(epoch from clock_timestamp())::float8"
         ).fetchone()
         assert wall is not None
-        return View(
+        return ClusterView(
             tuple([_node(*row) for row in nodes]),
             tuple([SpaceRow(*row) for row in spaces]),
             wall[0],

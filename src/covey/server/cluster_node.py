@@ -25,7 +25,7 @@ from covey.config.settings import Settings
 from covey.core.broker.cluster import Cluster
 from covey.core.errors import BrokerError, OwnedError, StoreBusyError
 from covey.core.storage import open_leased, open_members
-from covey.core.storage.cluster import Plan, SpaceLoad, View, plan
+from covey.core.storage.cluster import ClusterView, Plan, SpaceLoad, plan
 from covey.core.storage.store import MessageStore
 from covey.server.spaces import Spaces
 
@@ -57,7 +57,7 @@ class ClusterNode(Cluster):
         self._spaces = spaces
         self._log = log
         self._members: Members | None = None
-        self._view = View()
+        self._view = ClusterView()
         self._seen_at = 0.0  # when the view was asked for
         self._asked: list[Query] = []  # what operators want, for the next round
         self._free_since: dict[str, float] = {}
@@ -71,7 +71,7 @@ class ClusterNode(Cluster):
 
     # What is known.
 
-    def view(self, now: float) -> View:
+    def view(self, now: float) -> ClusterView:
         """Return what is known, with leases as they are at that time."""
         gone_s = self.age_s(now)
         spaces = [row._replace(lease_left_s=row.lease_left_s - gone_s) for row in self._view.spaces]

@@ -15,7 +15,7 @@ from covey.core.model.consumer import Window
 from covey.core.naming.destination import Destination, Kind
 from covey.core.security.users import Identity, Principal
 from covey.core.session import Session
-from tests.doubles import Endless, Letter, Listener, Reader
+from tests.doubles import Endless, KnownCluster, Letter, Listener, Reader
 
 OPERATOR = Identity("admin", (Principal("role", "admin"),))
 GUEST = Identity("guest")
@@ -175,6 +175,7 @@ def test_every_type_is_described_by_its_attributes(world: World) -> None:
     durable = world.host.make_durable("d")
     world.host.bind(durable, (Destination(Kind.TOPIC, "t"),))
     world.broker.jobs.begin(Endless())
+    world.broker.shared.cluster = KnownCluster()
     world.admin.create("permission", "p", {"who": ["ann"], "may": ["send"]}, NOW)
     for type_name, attributes in ATTRIBUTES.items():
         entities = world.admin.entities(type_name, NOW)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from covey.core.storage.cluster import PATIENCE_S, NodeRow, SpaceLoad, SpaceRow, View, plan
+from covey.core.storage.cluster import PATIENCE_S, ClusterView, NodeRow, SpaceLoad, SpaceRow, plan
 
 SPACES = frozenset(f"s{number}" for number in range(6))
 LONG_AGO = 100.0
@@ -31,11 +31,11 @@ def owned(space: str, owner: str | None, **given: object) -> SpaceRow:
     return row._replace(**given)  # type: ignore[arg-type]
 
 
-def view(nodes: list[NodeRow], spaces: list[SpaceRow]) -> View:
-    return View(tuple(nodes), tuple(spaces), NOW)
+def view(nodes: list[NodeRow], spaces: list[SpaceRow]) -> ClusterView:
+    return ClusterView(tuple(nodes), tuple(spaces), NOW)
 
 
-def mine(seen: View, me: str) -> set[str]:
+def mine(seen: ClusterView, me: str) -> set[str]:
     return {space.space for space in seen.spaces if space.owner == me}
 
 

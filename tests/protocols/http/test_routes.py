@@ -18,13 +18,15 @@ from covey.protocols.http.console.events import MEDIA_TYPE as EVENTS
 from covey.protocols.http.routes import ROUTES
 from covey.protocols.http.routing import Need, Route
 from tests.core.support import depth, groups_shown
-from tests.doubles import Endless
+from tests.doubles import Endless, KnownCluster
 from tests.protocols.http.support import ADMIN, PLAIN, USERS, WRONG, World, make_settings
 
 # What a row needs of the body and of the path, to be done by somebody who may.
 BODIES = {
     "QueueBody": {"arguments": {}},
     "ReasonBody": {"reason": "r"},
+    "MoveSpaceBody": {"node": "here"},
+    "DrainBody": {"draining": True},
     "PauseBody": {"way": "in", "reason": "r"},
     "WayBody": {"way": "in"},
     "HeldBody": {"held": "leave"},
@@ -72,6 +74,7 @@ def world() -> World:
     world.host.topic("here")
     world.broker.make_durable(reader, "here", (topic,), None, time.monotonic())
     world.broker.jobs.begin(Endless())
+    world.broker.shared.cluster = KnownCluster()
     return world
 
 

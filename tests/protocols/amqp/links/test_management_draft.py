@@ -25,7 +25,7 @@ def manager(broker: Broker) -> Manager:
     return Manager(broker)
 
 
-NONE_HERE = ("group", "subscription", "job", "permission")
+NONE_HERE = ("group", "subscription", "job", "permission", "space", "node")
 
 
 def refusal(manager: Manager, operation: str, body: Any = None, **properties: Any) -> str:
