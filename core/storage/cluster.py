@@ -1,8 +1,9 @@
 """Cluster: which broker is to serve which virtual host, as one of them sees it.
 
 Brokers that share a database look at the same two tables once a second: who is there, and who has
-which virtual host (`ClusterView`). There is no leader. Each broker works out by `plan` what it takes and
-what it gives away. Two that come to different answers do no harm: the lease decides who has it.
+which virtual host (`ClusterView`). There is no leader. Each broker works out by `plan` what it
+takes and what it gives away. Two that come to different answers do no harm: the lease decides who
+has it.
 
 - A virtual host that nobody has goes to the broker that has been named for it (`wish`), else to the
   one that has the fewest; a hash decides among equals. If that one does not take it, the next one
