@@ -72,7 +72,7 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "job": (
         "name", "type", "verb", "target", "user", "connection", "host", "done", "total", "age_s",
-        "waited_for",
+        "waited_for", "stoppable",
     ),
     "user": ("name", "type", "roles", "origin"),
     "permission": ("name", "type", "who", "may", "on", "origin"),
@@ -298,6 +298,7 @@ def job(job: Job, now: float) -> Attributes:
         "total": max(job.done, job.total),
         "age_s": now - job.begun_at,
         "waited_for": job.is_waited_for,
+        "stoppable": job.is_stoppable,
     }
 
 

@@ -134,6 +134,17 @@ def retry(
         return _begun(admin, job, cost)
 
 
+def retry_messages(admin: Admin, name: str, numbers: Sequence[int], now: float) -> Transfer:
+    """Send dead letters by their numbers back to where each came from; what is none stays."""
+    with admin.acting("retry", "queue", name) as cost:
+        queue = _managed(admin, name, now)
+        arrivals = admin.broker.publishing.arrivals
+        origin = _Origins(admin, queue).queue_of
+        choice = _numbers(queue, numbers)
+        job = Move(choice, admin.session, len(numbers), arrivals, origin, "retry")
+        return _begun(admin, job, cost)
+
+
 def look(
     admin: Admin,
     name: str,

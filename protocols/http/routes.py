@@ -63,7 +63,7 @@ SORT: Final = Param("sort", "", "the attribute to sort by; without one, in the o
 ORDER: Final = Param("order", "", "asc or desc; else texts begin with A, numbers with the largest")
 SPAN: Final = Param("span", 600, "seconds; up to 600 one sample a second, else a minute", 2, 86_400)
 RESUME: Final = Param("resume", "", "the id of the last event known, as Last-Event-ID")
-GROUPS: Final = Param("groups", 5000, "at most so many groups, the largest", 1, 10_000)
+GROUPS: Final = Param("groups", 5000, "at most so many groups, the largest; 0: no groups", 0, 10_000)
 USER: Final = Param("user", "", "a user's name; none: who asks")
 VERB: Final = Param("verb", "manage", "connect, create, send, consume, browse, destroy or manage")
 ON: Final = Param("on", "", "a destination, as /queue/orders; none: the broker")
@@ -287,6 +287,9 @@ TRANSFER_ROUTES: Final[tuple[Route, ...]] = (
         transfers.dead_letter_messages,
         "Send messages to the dead-letter queue",
         BurySeqsBody,
+    ),
+    _transfer(
+        "messages/retry", transfers.retry_messages, "Send dead letters back by number", SeqsBody
     ),
 )
 

@@ -107,6 +107,13 @@ async def dead_letter_messages(ask: Ask) -> Response:
     return await _answer(ask, job, "dead_lettered")
 
 
+async def retry_messages(ask: Ask) -> Response:
+    """Send dead letters by their numbers back to where each came from."""
+    assert isinstance(ask.body, SeqsBody)
+    job = transfers.retry_messages(ask.admin, ask.name, ask.body.seqs, ask.now)
+    return await _answer(ask, job, "retried")
+
+
 async def peek_group(ask: Ask) -> Response:
     """Show the first messages of a group, held ones too."""
     job = transfers.look(

@@ -26,6 +26,9 @@ password = "k"
 [[user]]
 name = "guest"
 password = "g"
+[[queue]]
+id = "mortal.*"
+dlq = "dlq.*"
 [[permission]]
 who = ["*"]
 may = ["connect"]
@@ -66,6 +69,15 @@ class Api:
         assert answer.status_code == 200, answer.text
         found: dict[str, object] = answer.json()
         return found
+
+    def ask(self, method: str, path: str, body: object) -> None:
+        answer = httpx.request(method, self._base + path, auth=(LOGIN, PASSCODE), json=body)
+        assert answer.is_success, answer.text
+
+    def bodies(self, queue: str) -> list[str]:
+        found = self.get(f"/queues/{queue}/messages")["items"]
+        assert isinstance(found, list)
+        return [message["body"] for message in found]
 
     def is_there(self, path: str) -> bool:
         return httpx.get(self._base + path, auth=(LOGIN, PASSCODE)).status_code == 200
@@ -144,7 +156,7 @@ def test_groups_are_parked_let_go_on_and_closed(tab: Tab, broker: BrokerProcess,
         assert api.get("/queues/acted/groups/g")["parked"] is False
         press(page, "Purge group")
         press(page, "Purge g")
-        told(page, "Group g is purged")
+        told(page, "Group g: 3 messages dropped.")
         assert api.get("/queues/acted")["messages"] == 0
         tab.troubles = [one for one in tab.troubles if "404" not in one]
         send(client, "acted", "g", 3)
@@ -159,24 +171,30 @@ def test_groups_are_parked_let_go_on_and_closed(tab: Tab, broker: BrokerProcess,
 def test_a_queue_is_rebalanced_and_purged_and_a_consumer_retired(
     tab: Tab, broker: BrokerProcess, api: Api
 ) -> None:
-    with broker.client() as client, broker.client() as reader:
-        send(client, "emptied", "g", 3)
-        reader.subscribe("/queue/emptied", id="worker", ack="client", credit="1,0")
-        reader.frame()
+    api.ask("PUT", "/queues/emptied", {"arguments": {"covey.groups.strategy": "lru"}})
+    with broker.client() as client, broker.client() as reader, broker.client() as other:
+        reader.subscribe("/queue/emptied", id="worker", ack="client", credit="2,0")
+        reader.sync()
+        send(client, "emptied", "g")
+        send(client, "emptied", "h", 2)
         tab.sign_in(LOGIN, PASSCODE, "#/queues/emptied/consumers")
         page = tab.page
         press(page, "Rebalance")
-        expect(page.get_by_role("dialog")).to_contain_text("group")
-        page.get_by_role("dialog").get_by_role("button", name="Rebalance").click()
-        told(page, "shared out anew")
-        press(page, "Retire")
+        told(page, "No group of emptied would move")
+        other.subscribe("/queue/emptied", id="second", ack="client", credit="0,0")
+        expect(page.locator("tbody tr")).to_have_count(2)
+        press(page, "Rebalance")
+        expect(page.get_by_role("dialog")).to_contain_text("1 group of 2 would get another owner")
+        press(page, "Move 1 group")
+        told(page, "1 group shared out anew")
+        page.get_by_role("button", name="Retire").first.click()
         press(page, "Retire 1")
         expect(page.locator("tbody")).to_contain_text("retires")
         press(page, "Purge")
-        expect(page.get_by_role("dialog")).to_contain_text("2 messages of queue emptied")
+        expect(page.get_by_role("dialog")).to_contain_text("1 message of queue emptied")
         press(page, "Purge emptied")
-        told(page, "2 messages dropped")
-        assert api.get("/queues/emptied")["messages"] == 1  # what the consumer holds stays
+        told(page, "1 message dropped")
+        assert api.get("/queues/emptied")["messages"] == 2  # what the consumer holds stays
 
 
 def test_a_message_is_sent_and_looked_at(tab: Tab, broker: BrokerProcess, api: Api) -> None:
@@ -208,6 +226,89 @@ def test_a_message_is_sent_and_looked_at(tab: Tab, broker: BrokerProcess, api: A
         tab.troubles = [one for one in tab.troubles if "400" not in one]
 
 
+def choose(page: Page, *numbers: int) -> None:
+    for number in numbers:
+        page.get_by_label(f"Choose message {number}", exact=True).check()
+
+
+def test_messages_are_chosen_and_dead_lettered_retried_moved_and_deleted(
+    tab: Tab, broker: BrokerProcess, api: Api
+) -> None:
+    with broker.client() as client:
+        for number in range(6):
+            headers = {"destination": "/queue/mortal.a", "message_group": "ab"[number % 2]}
+            client.send("SEND", headers, str(number).encode())
+        client.sync()
+    tab.sign_in(LOGIN, PASSCODE, "#/queues/mortal.a/messages")
+    page = tab.page
+    choose(page, 1, 2, 3)
+    press(page, "Dead-letter")
+    page.get_by_label("Reason").fill("no such customer")
+    press(page, "Dead-letter 3 messages")
+    told(page, "3 messages dead-lettered.")
+    expect(page.locator("tbody tr")).to_have_count(3)
+    choose(page, 4)
+    page.get_by_label("Messages", exact=True).get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("dialog")).to_contain_text("message 4 of mortal.a, for good")
+    press(page, "Delete message 4")
+    told(page, "1 message dropped.")
+    page.get_by_label("All shown").check()
+    expect(page.get_by_text("2 chosen")).to_be_visible()
+    press(page, "Move")
+    page.get_by_label("To queue").fill("mortal.b")
+    press(page, "Move 2 messages")
+    told(page, "2 messages moved.")
+    assert (api.bodies("mortal.a"), api.bodies("mortal.b")) == ([], ["4", "5"])
+    tab.open("#/queues/dlq.mortal.a/messages")
+    row = page.locator("tbody tr").first
+    expect(row).to_contain_text("no such customer (by admin)")
+    assert page.get_by_role("button", name="Dead-letter").count() == 0  # it has no dlq itself
+    row.get_by_role("button", name="1", exact=True).click()
+    expect(page.get_by_role("dialog")).to_contain_text("mortal.a, number 1, group a")
+    page.get_by_role("dialog").get_by_role("button", name="Retry").click()
+    press(page, "Retry message 1")
+    told(page, "1 message retried.")
+    assert api.bodies("mortal.a") == ["0"]
+    press(page, "Retry dead letters …")
+    page.get_by_role("dialog").get_by_label("Only of group").fill("b")
+    press(page, "Retry")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    assert (api.bodies("mortal.a"), api.bodies("dlq.mortal.a")) == (["0", "1"], ["2"])
+
+
+def test_a_group_is_dead_lettered_retried_and_moved_as_a_whole(
+    tab: Tab, broker: BrokerProcess, api: Api
+) -> None:
+    with broker.client() as client:
+        send(client, "mortal.c", "g", 2)
+    tab.sign_in(LOGIN, PASSCODE, "#/queues/mortal.c")
+    page = tab.page
+    press(page, "g")
+    dialog = page.get_by_role("dialog").first
+    expect(dialog.get_by_role("button", name="Purge group")).to_be_visible()
+    assert dialog.get_by_role("button", name="Retry").count() == 0  # these are no dead letters
+    press(page, "Dead-letter")
+    press(page, "Dead-letter g")
+    told(page, "Group g: 2 messages dead-lettered.")
+    expect(dialog).to_contain_text("no message")
+    press(page, "Close")
+    tab.open("#/queues/dlq.mortal.c")
+    press(page, "g")
+    expect(dialog).to_contain_text("dead-lettered by admin")
+    press(page, "Retry")
+    press(page, "Retry g")
+    told(page, "Group g: 2 messages retried.")
+    press(page, "Close")
+    tab.open("#/queues/mortal.c")
+    press(page, "g")
+    press(page, "Move")
+    page.get_by_label("To queue").fill("mortal.d")
+    press(page, "Move g")
+    told(page, "Group g: 2 messages moved.")
+    assert api.get("/queues/mortal.d/groups/g")["messages"] == 2
+    tab.troubles = [one for one in tab.troubles if "404" not in one]  # of groups that went
+
+
 def test_topics_connections_and_browsers_come_and_go(
     tab: Tab, broker: BrokerProcess, api: Api
 ) -> None:
@@ -232,8 +333,27 @@ def test_topics_connections_and_browsers_come_and_go(
         assert b"closed by admin" in client.until_closed()
 
 
+def set_and_remove_a_policy(page: Page, api: Api) -> None:
+    press(page, "Set a policy")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Queues").fill("short.**")
+    dialog.get_by_label("Settings").fill("quota_mesages = 5")
+    press(page, "Set")
+    expect(dialog.get_by_role("alert")).to_contain_text("quota_mesages")
+    dialog.get_by_label("Settings").fill('quota_messages = 5\ngroups.strategy = "lru"')
+    press(page, "Set")
+    told(page, "Policy short.** is set")
+    row = page.get_by_label("Policies", exact=True).locator("tr", has_text="short.**")
+    expect(row).to_contain_text("run time")
+    api.ask("PUT", "/queues/short.one", {"arguments": {}})
+    assert api.get("/queues/short.one")["strategy"] == "lru"
+    row.get_by_role("button", name="Remove").click()
+    press(page, "Remove short.**")
+    expect(row).to_have_count(0)
+
+
 def test_permissions_are_asked_about_and_the_configuration_is_reloaded(
-    tab: Tab, broker: BrokerProcess
+    tab: Tab, broker: BrokerProcess, api: Api
 ) -> None:
     tab.sign_in(LOGIN, PASSCODE, "#/users")
     page = tab.page
@@ -259,6 +379,7 @@ def test_permissions_are_asked_about_and_the_configuration_is_reloaded(
     press(page, "Remove fresh")
     expect(row).to_have_count(0)
     tab.open("#/configuration")
+    set_and_remove_a_policy(page, api)
     file = broker.folder / "covey.toml"
     file.write_text(CONFIG + "[broker]\nunsettled_max = 77\n")
     press(page, "Reload")

@@ -9,8 +9,8 @@ last time is sent, and nothing if nothing does:
 
 A stream is bounded. The next delta is worked out once the last one was taken by the peer, and tells
 everything that happened meanwhile. So a slow browser costs one delta of memory, and gets fewer of
-them. A part that takes long to work out is worked out less often, so that all streams of a broker
-together cannot keep it busy (`SHARE`).
+them. A part that is dear to work out is worked out less often, so that one stream uses at most a
+twentieth of a core (`SHARE`).
 
 A stream is resumable. Each event has an id, STREAM.NUMBER. A stream whose peer is gone is kept for
 a while with its latest events. A browser that comes back with the last id that it knows hears what
@@ -59,18 +59,23 @@ class Part:
         self.due_at = 0.0
 
     async def delta(self) -> Plain:
-        """Return what is to be told, None if it is what was told before."""
-        value = await self._value()
+        """Return what is to be told, None if it is what was told before.
+
+        It is due again in time with the last beat, after a rest that the work needs. Work is the
+        time on a processor: who had to wait for one on a busy machine is not to come less often.
+        """
+        began, cost = time.monotonic(), time.thread_time()
+        delta = await self._news()
+        cost = time.thread_time() - cost
+        planned = max(self.due_at, began - self.every_s / 2) + self.every_s
+        self.due_at = max(planned, time.monotonic() + cost * SHARE)
+        return delta
+
+    async def _news(self) -> Plain:
+        value = await self._make()
         if value == self._last:
             return None
         self._last = value
-        return value
-
-    async def _value(self) -> Plain:
-        began = time.monotonic()
-        value = await self._make()
-        ended = time.monotonic()
-        self.due_at = ended + max(self.every_s, (ended - began) * SHARE)
         return value
 
     def forget(self) -> None:
@@ -94,12 +99,8 @@ class Rows(Part):
         self._rows: dict[str, Plain] | None = None
         self._beside: Attributes = {}
 
-    async def delta(self) -> Plain:
-        """Return the rows that are new or differ, and the keys of those that are gone."""
-        began = time.monotonic()
+    async def _news(self) -> Plain:
         rows, beside = await self._make_rows()
-        ended = time.monotonic()
-        self.due_at = ended + max(self.every_s, (ended - began) * SHARE)
         former, self._rows = self._rows, rows
         if former is None:
             self._beside = beside

@@ -27,6 +27,7 @@ from covey.core.dispatch.lane import Lane
 from covey.core.errors import RefusedError
 from covey.core.management import catalogue, describe
 from covey.core.management.describe import Attributes, Plain
+from covey.core.queue.policy import dead_letter_name
 from covey.core.queue.queue import Queue
 from covey.protocols.http.answer import json_answer
 from covey.protocols.http.ask import Ask
@@ -109,7 +110,12 @@ async def queue_events(ask: Ask) -> Response:
     async def queue() -> Plain:
         found = admin.backlog(ask.name)
         rights = rights_on(ask.identity, place)
-        return describe.queue(found, ask.host) | queue_row(ask, found) | {"rights": rights}
+        dlq = found.settings.dlq
+        beside: Attributes = {
+            "rights": rights,
+            "dlq": "" if dlq is None else dead_letter_name(dlq, found.name),
+        }
+        return describe.queue(found, ask.host) | queue_row(ask, found) | beside
 
     async def consumers() -> tuple[dict[str, Plain], Attributes]:
         rows, total = catalogue.consumers(admin.backlog(ask.name), 0, CONSUMERS_SHOWN)
@@ -125,13 +131,11 @@ async def queue_events(ask: Ask) -> Response:
     async def owners() -> Plain:
         return ask.console.history.owners(admin.backlog(ask.name), ask.broker.now)
 
-    parts = [
-        Part("queue", SECOND, queue),
-        Rows("consumers", SECOND, consumers),
-        Rows("groups", MAP_EVERY_S, groups),
-        Part("sample", SECOND, sample),
-        Part("owners", 2 * SECOND, owners),
-    ]
+    parts = [Part("queue", SECOND, queue), Rows("consumers", SECOND, consumers)]
+    if ask.number("groups"):
+        parts.append(Rows("groups", MAP_EVERY_S, groups))
+        parts.append(Part("sample", SECOND, sample))
+        parts.append(Part("owners", 2 * SECOND, owners))
     return _stream(ask, parts, subject=ask.name)
 
 

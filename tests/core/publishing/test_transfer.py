@@ -157,3 +157,16 @@ def test_a_dead_letter_tells_where_it_comes_from_and_goes_back_there() -> None:
     world.settle_down()
     again = client.take()
     assert (again.body, again.headers.get("redelivered")) == (b"x", None)
+
+
+def test_dead_letters_go_back_by_their_numbers_and_what_is_none_stays() -> None:
+    world, client = filled(DEAD)
+    transfers.dead_letter_messages(admin_of(world), "q", [2, 3, 4], world.now)
+    client.publish("/queue/dead", "no letter")
+    world.settle_down()
+    job = transfers.retry_messages(admin_of(world), "dead", [1, 3, 4, 9], world.now)
+    assert job.answer("retried") == {"retried": 2, "held": 0}
+    assert (bodies(world, "q"), bodies(world, "dead")) == (
+        ["0", "4", "5", "1", "3"],
+        ["2", "no letter"],
+    )

@@ -19,7 +19,7 @@ export default function connections(main, parts, query) {
       { label: "What blocks it", sort: "blocked_on", kind: "prose", told: (row) => row.blocked_on + Math.round(row.unread_s), node: (row) => (row.blocked_on ? h("span", { class: "badge bad" }, row.blocked_on) : row.unread_s > 1 ? h("span", { class: "badge warn" }, `does not read for ${age(row.unread_s)}`) : "") },
       { label: "", kind: "acts", told: (row) => row.name, node: (row) => h("button", { type: "button", class: "small danger", onclick: () => close(row) }, "Close") },
     ],
-    empty: () => [h("p", {}, "Nobody is connected. A worker is a few lines of Python:"), h("pre", {}, "covey worker my_module:handle orders")],
+    empty: () => [h("p", {}, "Nobody is connected. A worker is a few lines of Python:"), h("pre", {}, "covey worker run my_module:worker")],
   });
   const close = (row) => confirm({ title: `Close connection ${row.name}?`, text: `${row.user} from ${row.remote} (${row.protocol}${row.client_id ? `, ${row.client_id}` : ""}) is cut off. What its ${count(row.consumers)} consumers hold goes to others. It may connect again.`, button: `Close ${row.name}`, act: async () => { await ask("DELETE", `/connections${path(row.name)}`); page.load(); }, done: `Connection ${row.name} is closed.` });
   return page;

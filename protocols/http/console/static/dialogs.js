@@ -26,7 +26,7 @@ export function form({ title, text, fields = [], button = "OK", danger = false, 
     const dialog = h("dialog", { "aria-labelledby": "dialog-title" },
       h("form", { method: "dialog", onsubmit: submit },
         h("h1", { id: "dialog-title" }, title),
-        text ? h("p", {}, text) : null, inside, error,
+        text ? h("div", { class: "text" }, text) : null, inside, error,
         h("footer", {}, leave, send)));
     async function submit(event) {
       event.preventDefault();
@@ -45,6 +45,16 @@ export function form({ title, text, fields = [], button = "OK", danger = false, 
     dialog.showModal();
     (dialog.querySelector("input, select, textarea") ?? (danger ? leave : send)).focus();
   });
+}
+
+/** Show something to look at, with what can be done about it, until it is left. */
+export function sheet(title, ...content) {
+  const dialog = h("dialog", { "aria-labelledby": "sheet-title" }, h("form", { method: "dialog" },
+    h("h1", { id: "sheet-title" }, title), content, h("footer", {}, h("button", {}, "Close"))));
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog;
 }
 
 function control(field, controls) {
@@ -78,7 +88,7 @@ export function confirm({ title, text, button, act, done }) {
 export async function perform(act, done) {
   try {
     const answer = await act();
-    toast(typeof done === "function" ? done(answer) : done);
+    if (done) toast(typeof done === "function" ? done(answer) : done);
     return answer ?? true;
   } catch (trouble) {
     toast(trouble.message, true);

@@ -1,9 +1,10 @@
-// messages: look at a queue's messages without taking them, and send one.
+// messages: look at a queue's messages without taking them, send one, and do something about those
+// that are chosen: retry, move, dead-letter, delete.
 
-import { h, fill, count, size, plural, setQuery } from "./dom.js";
+import { h, fill, say, count, size, plural, to, setQuery } from "./dom.js";
 import { get, post, path } from "./api.js";
-import { form, toast } from "./dialogs.js";
-import { table, pager } from "./table.js";
+import { form, sheet, toast } from "./dialogs.js";
+import { table } from "./table.js";
 
 const LIMIT = 50;
 const PREVIEW = 90;
@@ -40,16 +41,24 @@ function ways({ text, bytes }) {
 
 const when = (ms) => (ms ? new Date(ms).toLocaleString("en-GB") : "");
 
+const isDead = (message) => Boolean(message.dead_origin?.queue);
+
+/** Why a dead letter died, and where. */
+function death({ dead_reason, dead_origin: { queue, group, seq, count: tries, time, consumer } }) {
+  const place = h("a", { href: to("queues", queue), onclick: (event) => event.target.closest("dialog").close() }, queue);
+  return [["Dead because", dead_reason], ["Came from", h("span", {}, place, seq ? `, number ${count(seq)}` : "", group ? `, group ${group}` : "")], ["Failed", tries && `${plural(Number(tries), "time")}`], ["Died", when(Number(time))], ["Held last by", consumer]];
+}
+
 /** One message with everything known of it. */
 export function messageView(message) {
   const body = h("pre", { class: "body", tabindex: "0" });
   const shown = ways(decoded(message));
   const buttons = shown.map(([label, text], at) => h("button", { type: "button", "aria-pressed": String(at === 0), onclick: (event) => { fill(body, text); for (const one of event.target.parentNode.children) one.setAttribute("aria-pressed", String(one === event.target)); } }, label));
   fill(body, shown[0][1]);
-  const facts = [["Number", message.seq], ["Message id", message.message_id], ["Group", message.group], ["State", message.state], ["Deliveries", message.deliveries], ["Size", size(message.size)], ["Sent", when(message.created_ms)], ["By", message.user_id], ["Expires", when(message.expires_ms)], ["Persistent", message.persistent ? "yes" : "no"], ["Priority", message.priority], ["Content type", message.content_type], ["Correlation id", message.correlation_id], ["Reply to", message.reply_to], ["Subject", message.subject], ["Dead because", message.dead_reason], ["Died in", message.dead_origin]];
-  const list = (rows) => h("dl", { class: "facts" }, rows.filter(([, value]) => value !== "" && value !== undefined && value !== null).map(([label, value]) => [h("dt", {}, label), h("dd", {}, String(value))]));
+  const facts = [["Number", message.seq], ["Message id", message.message_id], ["Group", message.group], ["State", message.state], ["Deliveries", message.deliveries], ["Size", size(message.size)], ["Sent", when(message.created_ms)], ["By", message.user_id], ["Expires", when(message.expires_ms)], ["Persistent", message.persistent ? "yes" : "no"], ["Priority", message.priority], ["Content type", message.content_type], ["Correlation id", message.correlation_id], ["Reply to", message.reply_to], ["Subject", message.subject]];
+  const list = (rows) => h("dl", { class: "facts" }, rows.filter(([, value]) => value !== "" && value !== undefined && value !== null).map(([label, value]) => [h("dt", {}, label), h("dd", {}, value instanceof Node ? value : String(value))]));
   const properties = Object.entries(message.properties ?? {});
-  return [list(facts), properties.length ? [h("h2", {}, "Properties"), list(properties)] : null,
+  return [isDead(message) ? h("div", { class: "notice warn" }, list(death(message))) : null, list(facts), properties.length ? [h("h2", {}, "Properties"), list(properties)] : null,
     h("div", { class: "row" }, h("h2", {}, "Body"), h("div", { class: "choice", role: "group", "aria-label": "Show the body as" }, buttons), message.is_cut ? h("span", { class: "soft" }, "only its first 64 KiB are shown") : null), body];
 }
 
@@ -79,32 +88,83 @@ export function sendDialog(name, given = {}) {
   });
 }
 
-function openMessage(message) {
-  const dialog = h("dialog", { "aria-labelledby": "message-title" }, h("form", { method: "dialog" },
-    h("h1", { id: "message-title" }, `Message ${message.seq}`), messageView(message), h("footer", {}, h("button", {}, "Close"))));
-  dialog.addEventListener("close", () => dialog.remove());
-  document.body.append(dialog);
-  dialog.showModal();
+/** What can be done about messages: label, verb of the API, word when done, whether it is offered. */
+const ACTS = [
+  ["Retry", "retry", "retried", (one, about, rows) => rows.every(isDead)],
+  ["Move", "move", "moved", () => true],
+  ["Dead-letter", "dead-letter", "dead_lettered", (one, about) => Boolean(about.dlq)],
+  ["Delete", "delete", "purged", () => true],
+];
+
+/** Buttons for some messages; `done` is called when something has become of them. */
+function acts(rows, { name, where, about }, done) {
+  const seqs = rows.map((row) => row.seq);
+  const which = seqs.length === 1 ? `message ${count(seqs[0])}` : plural(seqs.length, "message");
+  const origins = [...new Set(rows.map((row) => row.dead_origin?.queue))];
+  const texts = {
+    retry: () => `${which} of ${name} back to ${origins.length === 1 ? origins[0] : `the ${origins.length} queues they came from`}.`,
+    move: () => `${which} of ${name} to the end of another queue, in order.`,
+    "dead-letter": () => `${which} of ${name} to ${about().dlq}, with a reason.`,
+    delete: () => `${which} of ${name}, for good.`,
+  };
+  const fields = { move: [{ name: "to", label: "To queue", required: true }], "dead-letter": [{ name: "reason", label: "Reason" }] };
+  return ACTS.filter((one) => one[3](one, about(), rows)).map(([label, verb, word]) => {
+    const isBad = verb === "delete" || verb === "dead-letter";
+    return h("button", { type: "button", class: `small${isBad ? " danger" : ""}`, onclick: () => form({
+      title: `${label} ${which}?`, text: `${label} ${texts[verb]()} What a consumer holds stays with it.`, fields: fields[verb], button: `${label} ${which}`, danger: isBad,
+      act: async (given) => { const answer = await post(`${where}/messages/${verb}`, { seqs, ...given }); toast(outcome(answer, word)); done(); },
+    }) }, label);
+  });
 }
 
-export function messages(content, { name, where, query, may }) {
+/** What became of it, in words. */
+export function outcome(answer, word) {
+  const beside = [answer.held ? `${count(answer.held)} held by a consumer stayed` : "", answer.missing ? `${count(answer.missing)} had gone already` : ""];
+  return `${[`${plural(answer[word], "message")} ${word === "purged" ? "dropped" : word.replace("_", "-")}`, ...beside].filter(Boolean).join(", ")}.`;
+}
+
+function openMessage(message, given, done) {
+  const dialog = sheet(`Message ${count(message.seq)}`, messageView(message),
+    given.may("manage") ? h("div", { class: "row" }, acts([message], given, () => { dialog.close(); done(); })) : null);
+}
+
+/** Ask which dead letters go back, and how fast. */
+const retryAll = ({ name, where }, query, done) => form({
+  title: `Retry dead letters of ${name}?`, button: "Retry", text: "Each goes back to the queue it came from. What a consumer holds stays.",
+  fields: [{ name: "group", label: "Only of group", value: query.group ?? "" }, { name: "selector", label: "Only what this selects", value: query.selector ?? "" }, { name: "count", label: "At most", type: "number", min: 1, hint: "all" }, { name: "rate", label: "At most so many a second", type: "number", min: 1, hint: "as fast as can be" }],
+  act: async (given) => { const answer = await post(`${where}/retry`, { ...given, count: Number(given.count), rate: Number(given.rate) }); toast(outcome(answer, "retried")); done(); },
+});
+
+export function messages(content, given) {
+  const { name, where, query, may } = given;
   let starts = [];
   let current = query;
+  let rows = [];
+  let hasLoaded = false;
+  const chosen = new Set();
   const from = h("input", { type: "number", min: 0, placeholder: "From number", "aria-label": "From number", value: query.from ?? "" });
   const group = h("input", { type: "search", placeholder: "Group", "aria-label": "Group", value: query.group ?? "" });
   const selector = h("input", { type: "search", placeholder: "Selector: price > 10 AND tenant = 'acme'", "aria-label": "Selector", value: query.selector ?? "", class: "grow" });
   const error = h("p", { class: "soft", role: "alert" });
+  const all = h("input", { type: "checkbox", onchange: () => { for (const row of rows) if (all.checked) chosen.add(row.seq); else chosen.delete(row.seq); choosing(); } });
+  const told = h("span", { class: "soft", role: "status" });
+  const buttons = h("span", { class: "row" });
+  const letters = h("span", { class: "row" });
+  const bar = h("div", { class: "row picks hidden" }, h("label", { class: "check" }, all, "All shown"), told, buttons, h("span", { class: "grow" }), letters);
+  const pick = (row) => h("input", { type: "checkbox", "aria-label": `Choose message ${row.seq}`, checked: chosen.has(row.seq), onchange: (event) => { if (event.target.checked) chosen.add(row.seq); else chosen.delete(row.seq); choosing(); } });
   const grid = table({
     label: "Messages", key: (row) => String(row.seq),
     columns: [
-      { label: "Number", kind: "num", told: (row) => String(row.seq), node: (row) => h("button", { type: "button", class: "link", onclick: () => openMessage(row) }, count(row.seq)) },
+      { label: "", head: "Choose", kind: "pick", optional: true, isHidden: () => !may("manage"), told: (row) => `${row.seq} ${chosen.has(row.seq)}`, node: pick },
+      { label: "Number", kind: "num", told: (row) => String(row.seq), node: (row) => h("button", { type: "button", class: "link", onclick: () => openMessage(row, given, load) }, count(row.seq)) },
       { label: "Group", kind: "name", show: (row) => row.group },
       { label: "State", show: (row) => row.state },
       { label: "Tries", kind: "num", show: (row) => count(row.deliveries) },
       { label: "Size", kind: "num", show: (row) => size(row.size) },
       { label: "Sent", optional: true, show: (row) => when(row.created_ms) },
       { label: "Dead because", optional: true, kind: "prose", show: (row) => row.dead_reason ?? "" },
-      { label: "Body", kind: "prose", show: (row) => (row.body ?? `${size(row.size)} of bytes`).slice(0, PREVIEW) },
+      { label: "Came from", optional: true, show: (row) => row.dead_origin?.queue ?? "" },
+      { label: "Body", kind: "prose clip", show: (row) => (row.body ?? `${size(row.size)} of bytes`).slice(0, PREVIEW) },
     ],
     empty: () => [h("p", {}, "No message is here, or none that you ask for."), h("pre", {}, `covey message send ${name} "hello" --group a`)],
   });
@@ -112,28 +172,49 @@ export function messages(content, { name, where, query, may }) {
   const back = h("button", { type: "button", class: "small", onclick: () => setQuery({ from: starts.pop() ?? "" }) }, "Previous");
   const text = h("span", { role: "status" });
   let last = 0;
+  const asked = () => [from.value, group.value, selector.value];
   fill(content, h("section", { class: "card", "aria-label": "Messages" },
-    h("form", { class: "row", onsubmit: (event) => { event.preventDefault(); starts = []; const wanted = { from: from.value, group: group.value, selector: selector.value }; if (JSON.stringify(wanted) === JSON.stringify({ from: current.from ?? "", group: current.group ?? "", selector: current.selector ?? "" })) load(); else setQuery(wanted); } }, from, group, selector, h("button", {}, "Look")),
-    error, grid.node, h("div", { class: "pager" }, text, h("span", { class: "grow" }), back, on)));
+    h("form", { class: "row", onsubmit: (event) => {
+      event.preventDefault();
+      starts = [];
+      if (String(asked()) === String([current.from ?? "", current.group ?? "", current.selector ?? ""])) load();
+      else setQuery({ from: from.value, group: group.value, selector: selector.value });
+    } }, from, group, selector, h("button", {}, "Look")),
+    error, bar, grid.node, h("div", { class: "pager" }, text, h("span", { class: "grow" }), back, on)));
 
+  function choosing() {
+    const picked = rows.filter((row) => chosen.has(row.seq));
+    all.checked = rows.length > 0 && picked.length === rows.length;
+    all.indeterminate = picked.length > 0 && !all.checked;
+    bar.classList.toggle("hidden", !rows.length || !may("manage"));
+    say(told, picked.length ? `${count(picked.length)} chosen` : "");
+    fill(buttons, picked.length ? acts(picked, given, load) : null);
+    fill(letters, rows.some(isDead) ? h("button", { type: "button", class: "small", onclick: () => retryAll(given, current, load) }, "Retry dead letters …") : null);
+    if (hasLoaded) grid.show(rows);
+  }
   async function load() {
     fill(error);
     try {
       const read = await get(`${where}/messages`, { limit: LIMIT, from_seq: current.from, group: current.group, selector: current.selector });
+      rows = read.items;
+      hasLoaded = true;
+      chosen.clear();
       grid.forget();
-      grid.show(read.items);
-      last = read.items.at(-1)?.seq ?? 0;
-      fill(text, `${count(read.items.length)} shown, ${plural(read.total, "message")} in the queue`);
-      on.disabled = read.items.length < LIMIT;
+      choosing();
+      last = rows.at(-1)?.seq ?? 0;
+      say(text, `${count(rows.length)} shown, ${plural(read.total, "message")} in the queue`);
+      on.disabled = rows.length < LIMIT;
       back.disabled = !current.from;
     } catch (trouble) {
       fill(error, trouble.message);
     }
   }
-  const again = () => load();
-  addEventListener("sent", again);
+  addEventListener("sent", load);
   load();
-  void may;
-  void pager;
-  return { update(now) { current = now; from.value = now.from ?? ""; group.value = now.group ?? ""; selector.value = now.selector ?? ""; load(); }, close() { removeEventListener("sent", again); } };
+  let offered = "";
+  function about(told) {
+    const key = `${told.rights} ${told.dlq}`;
+    if (key !== offered) { offered = key; choosing(); }
+  }
+  return { about, update(now) { current = now; from.value = now.from ?? ""; group.value = now.group ?? ""; selector.value = now.selector ?? ""; load(); }, close() { removeEventListener("sent", load); } };
 }

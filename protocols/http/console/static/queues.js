@@ -8,16 +8,14 @@ import { form, toast } from "./dialogs.js";
 const LIMIT = 50;
 export const STRATEGIES = [["", "as the policy says"], "shared", "simple", "lru", "hash-buckets", "consistent-hash"];
 
-/** Read `name = value` lines as arguments; numbers and true/false are what they look like. */
+/** Read `name = value` lines; numbers, true, false, null, lists and quoted texts are what they look like. */
 export function readArguments(text) {
   const found = {};
   for (const line of text.split("\n").map((one) => one.trim()).filter(Boolean)) {
     const [name, ...rest] = line.split("=");
     const value = rest.join("=").trim();
     if (!rest.length) throw new Error(`${line}: write name = value`);
-    if (value === "null") found[name.trim()] = null;
-    else if (value === "true" || value === "false") found[name.trim()] = value === "true";
-    else found[name.trim()] = value !== "" && !Number.isNaN(Number(value)) ? Number(value) : value;
+    try { found[name.trim()] = JSON.parse(value); } catch { found[name.trim()] = value; }
   }
   return found;
 }

@@ -6,13 +6,13 @@ import { spark } from "./chart.js";
 
 /**
  * columns: [{name, label, sort?, kind?, show(row) -> text, or node(row) -> element}]
- * An `optional` column is not shown while it is empty.
+ * An `optional` column is not shown while it is empty, or while `isHidden()` says so.
  * kinds: "num" to the right, "name" bold, "prose" soft and wrapping, "spark" a line, "acts" buttons.
  */
 export function table({ columns, key, label, sorted, sort, empty }) {
   const heads = columns.map((column) => {
     const cell = h("th", { scope: "col", class: column.kind === "num" ? "num" : "" });
-    if (!column.sort) return column.label ? add(cell, column.label) : add(cell, h("span", { class: "sr" }, "Actions"));
+    if (!column.sort) return column.label ? add(cell, column.label) : add(cell, h("span", { class: "sr" }, column.head ?? "Actions"));
     const state = sorted?.name === column.sort ? sorted.order : "";
     if (state) cell.setAttribute("aria-sort", state === "asc" ? "ascending" : "descending");
     const arrow = state ? (state === "asc" ? " ↑" : " ↓") : "";
@@ -68,7 +68,7 @@ export function table({ columns, key, label, sorted, sort, empty }) {
     }
     columns.forEach((column, at) => {
       if (!column.optional) return;
-      const isEmpty = rows.every((row) => !column.show(row));
+      const isEmpty = column.isHidden ? column.isHidden() : rows.every((row) => !column.show(row));
       heads[at].classList.toggle("hidden", isEmpty);
       for (const entry of known.values()) entry.cells[at].cell.classList.toggle("hidden", isEmpty);
     });
