@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+import httpx
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
-from tests.e2e.support import BrokerProcess
+from tests.e2e.support import LOGIN, PASSCODE, BrokerProcess, Client
 
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
 FLAGS: Final = (
@@ -94,3 +95,50 @@ def address_of(broker: BrokerProcess) -> str:
     """Read where the page is out of the broker's welcome."""
     (line,) = [line for line in broker.welcome.splitlines() if line.split()[0] == "http"]
     return line.split()[1]
+
+
+class Api:
+    """What a program sees of the broker meanwhile."""
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        self._base = f"http://{address_of(broker)}/api/v1"
+
+    def get(self, path: str) -> dict[str, object]:
+        """Ask for something that is there."""
+        answer = httpx.get(self._base + path, auth=(LOGIN, PASSCODE))
+        assert answer.status_code == 200, answer.text
+        found: dict[str, object] = answer.json()
+        return found
+
+    def ask(self, method: str, path: str, body: object) -> None:
+        """Change something."""
+        answer = httpx.request(method, self._base + path, auth=(LOGIN, PASSCODE), json=body)
+        assert answer.is_success, answer.text
+
+    def bodies(self, queue: str) -> list[str]:
+        """Return what a queue holds."""
+        found = self.get(f"/queues/{queue}/messages")["items"]
+        assert isinstance(found, list)
+        return [message["body"] for message in found]
+
+    def is_there(self, path: str) -> bool:
+        """Return True if it can be shown."""
+        return httpx.get(self._base + path, auth=(LOGIN, PASSCODE)).status_code == 200
+
+
+def send(client: Client, queue: str, group: str, count: int = 1) -> None:
+    """Send some messages of one group."""
+    for _ in range(count):
+        headers = {"destination": f"/queue/{queue}", "message_group": group}
+        client.send("SEND", headers, b'{"amount": 7}')
+    client.sync()
+
+
+def press(page: Page, name: str) -> None:
+    """Click the button of that name."""
+    page.get_by_role("button", name=name, exact=True).click()
+
+
+def told(page: Page, text: str) -> None:
+    """Wait until the page has said so in its corner."""
+    expect(page.locator(".toasts")).to_contain_text(text)

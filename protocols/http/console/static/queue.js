@@ -22,6 +22,7 @@ export default function queue(main, [name, tab = ""], query) {
   const facts = h("div", { class: "figures eight" });
   const acts = h("span", { class: "acts" });
   const trouble = h("div", { class: "hidden" });
+  const paused = h("div", { class: "hidden", role: "status" });
   const content = h("div");
   const tabs = TABS.map(([key, label]) => h("a", { href: key ? to("queues", name, key) : to("queues", name), "aria-current": key === tab ? "page" : null }, label));
   const figures = ["Messages", "Held", "In", "Out", "Redelivered", "Groups", "Consumers", "Oldest"].map((label) => {
@@ -31,7 +32,7 @@ export default function queue(main, [name, tab = ""], query) {
   });
   fill(main, h("div", {}, h("p", { class: "crumbs" }, h("a", { href: "#/queues" }, "Queues")),
     h("div", { class: "title" }, h("h1", {}, name), h("span", { class: "badge" }), acts)),
-    trouble, facts, h("nav", { class: "tabs", "aria-label": "Of this queue" }, tabs), content);
+    trouble, paused, facts, h("nav", { class: "tabs", "aria-label": "Of this queue" }, tabs), content);
   const badge = main.querySelector(".badge");
 
   const views = { "": groupsView, consumers: consumersView, messages, policy, trace };
@@ -45,13 +46,17 @@ export default function queue(main, [name, tab = ""], query) {
   }
   let offered = "";
   function offer() {
-    const key = (about.rights ?? []).join();
+    const key = `${about.rights} ${about.paused}`;
     if (key === offered) return;
+    paused.className = about.paused ? "notice warn" : "hidden";
+    fill(paused, about.paused ? [h("b", {}, { in: "Producers wait: ", out: "Consumers wait: ", both: "Producers and consumers wait: " }[about.paused]), (about.pauses ?? []).map((one) => `paused by ${one.by}${one.why ? `, ${one.why}` : ""}`).join("; "), "."] : null);
     offered = key;
     tabs[2].classList.toggle("hidden", !may("browse"));
     fill(acts,
       may("send") ? h("button", { type: "button", onclick: () => sendDialog(name) }, "Send a message") : null,
       may("manage") ? [
+        about.paused !== "both" ? h("button", { type: "button", onclick: pause }, "Pause") : null,
+        about.paused ? h("button", { type: "button", class: "primary", onclick: resume }, "Resume") : null,
         h("button", { type: "button", onclick: rebalance }, "Rebalance"),
         h("button", { type: "button", onclick: change }, "Change"),
         h("button", { type: "button", class: "danger", onclick: purge }, "Purge"),
@@ -59,6 +64,10 @@ export default function queue(main, [name, tab = ""], query) {
   }
   const purge = () => confirm({ title: `Purge ${name}?`, text: `${plural(about.messages - about.unsettled, "message")} of queue ${name} are dropped for good. What consumers hold stays with them.`, button: `Purge ${name}`, act: () => post(`${where}/purge`), done: (answer) => `${plural(answer.purged, "message")} dropped.` });
   const remove = () => confirm({ title: `Delete ${name}?`, text: `Queue ${name} goes for good, with ${plural(about.messages, "message")} in ${plural(about.groups, "group")}. ${plural(about.consumers, "consumer")} will be told.`, button: `Delete ${name}`, act: async () => { await ask("DELETE", where); location.hash = "#/queues"; }, done: `Queue ${name} is deleted.` });
+  const pause = () => form({ title: `Pause ${name}?`, button: "Pause", text: "It stands still until somebody lets it go on, also over a restart. What consumers hold they may settle.",
+    fields: [{ name: "way", label: "Who waits", options: [["both", "producers and consumers"], ["out", "consumers: nothing is handed out"], ["in", "producers: nothing is taken"]] }, { name: "reason", label: "Reason" }],
+    act: async (given) => { await post(`${where}/pause`, given); toast(`Queue ${name} is paused.`); } });
+  const resume = () => perform(() => post(`${where}/resume`, {}), (answer) => (answer.paused ? `Queue ${name} stays paused: ${answer.paused}.` : `Queue ${name} goes on.`));
   /** Tell what would move, and move it if that is wanted. */
   async function rebalance() {
     const planned = await perform(() => post(`${where}/rebalance`, undefined, { dry_run: true }));
