@@ -10,23 +10,23 @@
     report         a self-contained page, with its charts
 
 Nothing of the broker imports this package, and the package itself imports nothing heavy: the writer
-starts with the broker, and must not pay for Spark. So `CoveyDataSource` is looked up when somebody
-asks for it.
+starts with the broker, and must not pay for Spark. So `CoveyDataSource` and `register` are looked
+up when somebody asks for them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from covey.pipeline.datasource.source import CoveyDataSource
+    from covey.pipeline.datasource.source import CoveyDataSource, register
 
-__all__ = ["CoveyDataSource"]
+__all__ = ["CoveyDataSource", "register"]
 
 
-def __getattr__(name: str) -> type[CoveyDataSource]:
-    if name != "CoveyDataSource":
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from covey.pipeline.datasource.source import CoveyDataSource
+    from covey.pipeline.datasource import source
 
-    return CoveyDataSource
+    return getattr(source, name)

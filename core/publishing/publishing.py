@@ -82,7 +82,7 @@ class Needs:
 class Work:
     """Messages to be published all together, and what follows."""
 
-    __slots__ = ("done", "is_ours", "needs", "refused", "sends", "session", "taken")
+    __slots__ = ("done", "is_ours", "is_passed", "needs", "refused", "sends", "session", "taken")
 
     def __init__(
         self,
@@ -94,6 +94,7 @@ class Work:
         *,
         is_ours: bool = False,
         needs: Needs | None = None,
+        is_passed: Callable[[], bool] | None = None,
     ) -> None:
         self.needs = needs  # weighed already; then whoever has made it puts the messages
         self.is_ours = is_ours  # what the broker itself says waits for no disk and no memory
@@ -102,6 +103,7 @@ class Work:
         self.taken = taken  # called as it is taken: what it does is part of the same batch
         self.done = done  # called once all of it is safe
         self.refused = refused  # called if it is refused after it had to wait
+        self.is_passed = is_passed  # says whether it was done before
 
 
 class WaitingWork:
@@ -324,6 +326,9 @@ class Publishing:
     def _try(self, work: Work, *, may_overtake: bool) -> Obstacle | None:
         """Publish everything, or nothing: then return what stands in the way."""
         session = work.session
+        if work.is_passed is not None and work.is_passed():
+            self.commits.follow()  # what was done before may be under way
+            work.sends = []
         needs = work.needs
         sends: list[Send] = []
         if needs is None:

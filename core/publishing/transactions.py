@@ -14,6 +14,9 @@ is begun once and ended once, and is free again at the end. A commit that finds 
 as a whole; the transaction is its session's until all of it is done. Sends and settlements are
 carried out in one turn, so they are one batch of the store. A transaction of more operations than a
 portion has is carried out in portions (`core.publishing.commit`), and is one batch, too.
+
+A transaction may have a fence, by which one that is committed again is known (`fences`). It is
+always carried out in one turn: there is no time in which it is begun and not yet known.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from covey.core.events.event import EventKind
 from covey.core.jobs.job import Job, Jobs, Steps
 from covey.core.model.entry import ACQUIRED, Entry, Outcome
 from covey.core.publishing.commit import Commit
+from covey.core.publishing.fences import Fence, Fences
 from covey.core.publishing.publishing import Publishing, Work
 from covey.core.session import Session
 
@@ -151,6 +155,7 @@ class Transactions:
         self._jobs = jobs
         self._publishing = publishing
         self._clock = clock
+        self._fences = Fences(publishing.commits.ledger, clock)
 
     def begin(self, session: Session, name: str) -> Transaction:
         """Start a transaction under a name that is not in use."""
@@ -185,22 +190,27 @@ class Transactions:
         done: Callable[[], None] | None = None,
         refused: Callable[[RefusedError], None] | None = None,
         after: Steps | None = None,
+        fence: Fence | None = None,
     ) -> None:
         """Carry a transaction out; raises RefusedError, and aborts it, if a send is refused.
 
         `done` is called once it is safe; a full queue delays all of it. A long one goes in
         portions: `refused` is called if it is refused after the first of them. `after` are steps of
-        the protocol's own, done once all is safe.
+        the protocol's own, done once all is safe. If its `fence` was passed before it is done.
         """
         transaction = self.running(session, name)
         self._clock.turn(now)
-        if len(transaction.sends) + len(transaction.settlements) > self._jobs.portion:
+        host = session.host.id
+        count = len(transaction.sends) + len(transaction.settlements)
+        if count > self._jobs.portion and fence is None:
             self._commit_in_portions(session, name, transaction, done, refused, after)
             return
 
         def finish() -> None:
             del session.transactions[name]
             transaction.commit_settlements(session.host.now)
+            if fence is not None and not self._fences.has_passed(host, fence):
+                self._fences.pass_by(host, fence)
 
         def undo() -> None:
             del session.transactions[name]
@@ -213,9 +223,17 @@ class Transactions:
             if done is not None:
                 done()
 
+        def is_passed() -> bool:
+            return fence is not None and self._fences.has_passed(host, fence)
+
         told = None if done is None and after is None else end
+        sends = transaction.sends
         try:
-            self._publishing.publish_all(Work(session, transaction.sends, told, undo, finish))
+            if fence is not None and transaction.settlements:
+                raise RefusedError("a transaction with a fence has sends only", "invalid")
+            self._publishing.publish_all(
+                Work(session, sends, told, undo, finish, is_passed=is_passed)
+            )
         except RefusedError:
             undo()
             raise

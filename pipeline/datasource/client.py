@@ -1,14 +1,15 @@
 """QueueClient: the STOMP connection of the data source. It looks at queues, and never consumes.
 
 `figures` asks where a queue begins and ends. `trim` gives up what is processed. `browse` reads by
-number. `post` sends in large pieces.
+number. `post` sends in large pieces, and `commit_fenced` ends a transaction so that it can be
+repeated. `asked` asks until a broker answers, as long as the patience lasts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 from covey.client.base import SEQ_HEADER, Headers
 from covey.client.browse_cutter import Cutter, Rows
@@ -16,6 +17,7 @@ from covey.client.errors import AnswerError, ClientError, DeniedError, Unreachab
 from covey.client.place import Place
 from covey.client.stomp import VERSION, StompClient
 from covey.pipeline.datasource.offsets import Figures
+from covey.pipeline.datasource.patience import Absence, Patience
 from covey.pipeline.errors import PipelineError
 from covey.protocols.stomp.frame import Frame, encode
 from covey.protocols.stomp.line_parser import Limits
@@ -27,6 +29,9 @@ SEND_BYTES: Final = 256 * 1024  # sent at a time
 NO_END: Final = 1 << 62  # above all numbers of messages
 LOOKS_AT_ONCE: Final = 100  # queues asked at a time: one way there and back for all of them
 TRIM_STEP: Final = 5_000  # messages given up in one turn of the broker's loop
+TRANSACTION: Final = "covey"  # the name of a connection's only one
+
+Answer = TypeVar("Answer")
 
 
 class QueueClient(StompClient):
@@ -115,6 +120,17 @@ class QueueClient(StompClient):
         self.flush()
         super().confirm()
 
+    def commit_fenced(self, fence: str) -> None:
+        """End the transaction of what was posted in it; returns when it is safe.
+
+        If one with this fence was committed before, what was posted is dropped.
+        """
+        named = [("transaction", TRANSACTION), ("covey-fence", fence)]
+        headers = [*named, ("receipt", self._next_receipt())]
+        self.post_frame(encode("COMMIT", headers, b"", VERSION))
+        self.flush()
+        self._wait_for_receipt()
+
     def _look(self, place: str, headers: Headers) -> dict[str, str]:
         """Look at one place: what comes is the `browser:end` with the figures."""
         return self._look_at([(place, headers)])[0]
@@ -164,9 +180,32 @@ def connected(places: tuple[Place, ...], option: str, value: str) -> Iterator[Qu
 
     `option` and `value` are what a refusal after the login is about.
     """
+    with said_by_option(places, option, value), first_of(places) as client:
+        yield client
+
+
+def asked(
+    places: tuple[Place, ...],
+    patience: Patience,
+    about: tuple[str, str],
+    ask: Callable[[QueueClient], Answer],
+) -> Answer:
+    """Ask the first broker that answers, again and again while none does."""
+    absence = Absence(patience)
+    with said_by_option(places, *about):
+        while True:
+            try:
+                with first_of(places) as client:
+                    return ask(client)
+            except UnreachableError as error:
+                absence.wait(error)
+
+
+@contextmanager
+def said_by_option(places: tuple[Place, ...], option: str, value: str) -> Iterator[None]:
+    """Raise what goes wrong with a broker as a PipelineError that names the option."""
     try:
-        with _first_of(places) as client:
-            yield client
+        yield
     except UnreachableError as error:
         addresses = ",".join(place.address for place in places)
         raise PipelineError(f"brokers={addresses}: {error}") from None
@@ -174,7 +213,8 @@ def connected(places: tuple[Place, ...], option: str, value: str) -> Iterator[Qu
         raise PipelineError(f"{option}={value}: {error}") from None
 
 
-def _first_of(places: tuple[Place, ...]) -> QueueClient:
+def first_of(places: tuple[Place, ...]) -> QueueClient:
+    """Connect to the first broker that answers, or raise what the last one's absence is."""
     for place in places[:-1]:
         try:
             return _log_in(place)
@@ -201,4 +241,5 @@ def _figures(queue: str, headers: dict[str, str]) -> Figures:
         retained_from=int(headers["retained-from"]),
         messages=int(headers["queue-messages"]),
         size_bytes=int(headers["queue-bytes"]),
+        duplicate_window=int(headers.get("duplicate-window", 0)),
     )

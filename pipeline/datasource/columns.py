@@ -64,9 +64,10 @@ ID_LINE_LENGTH: Final = 12
 REDELIVERED_LINE: Final = b"\nredelivered:true"
 
 
-def schema(*, has_headers: bool) -> StructType:
+def schema(*, has_headers: bool, has_value: bool = True) -> StructType:
     """Return what Spark is told of the rows."""
-    return SCHEMA if has_headers else StructType(SCHEMA.fields[:-1])
+    left_out = {"headers": not has_headers, "value": not has_value}
+    return StructType([field for field in SCHEMA if not left_out.get(field.name)])
 
 
 class Told:
@@ -88,11 +89,20 @@ class Told:
 class BatchMaker:
     """Gathers the rows of one queue."""
 
-    def __init__(self, queue: str, group_header: str, rows_max: int, *, has_headers: bool) -> None:
+    def __init__(
+        self,
+        queue: str,
+        group_header: str,
+        rows_max: int,
+        *,
+        has_headers: bool,
+        has_value: bool = True,
+    ) -> None:
         self._queue = queue
         self._group_headers = (group_header,) if group_header else DEFAULT_HEADERS
         self._rows_max = rows_max
         self._has_headers = has_headers
+        self._has_value = has_value
         self._known: dict[bytes, int] = {}
         self._told: list[Told] = []
         self._begin()
@@ -115,8 +125,9 @@ class BatchMaker:
         mine = self._rows
         mine.seqs += rows.seqs
         mine.ours += rows.ours
-        mine.bodies += rows.bodies
-        self._size += sum(map(len, rows.bodies))
+        if self._has_value:
+            mine.bodies += rows.bodies
+            self._size += sum(map(len, rows.bodies))
         known = self._known
         for theirs in rows.theirs:
             number = known.get(theirs)
@@ -138,7 +149,6 @@ class BatchMaker:
         groups = pa.array([one.group_id for one in told], pa.string())
         times = pa.array([one.time_us for one in told], pa.timestamp("us", tz="UTC"))
         columns = [
-            pa.array(rows.bodies, pa.binary()),
             pa.repeat(self._queue, len(rows.seqs)),
             pa.array(rows.seqs, pa.int64()),
             _message_ids(rows.ours),
@@ -148,7 +158,11 @@ class BatchMaker:
         ]
         if self._has_headers:
             columns.append(_headers(told).take(told_by))
-        return pa.record_batch(columns, names=ARROW.names[: len(columns)])
+        first = 1
+        if self._has_value:
+            columns.insert(0, pa.array(rows.bodies, pa.binary()))
+            first = 0
+        return pa.record_batch(columns, names=ARROW.names[first : first + len(columns)])
 
 
 def _message_ids(ours: list[bytes]) -> pa.Array:

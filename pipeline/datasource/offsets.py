@@ -38,6 +38,7 @@ class Figures:
     retained_from: int
     messages: int
     size_bytes: int
+    duplicate_window: int = 0  # ids it remembers, to drop what is sent again
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,11 @@ def limited(start: Offsets, figures: Mapping[str, Figures], end: Offsets, rows: 
         queue: min(end[queue], begin[queue] + max(1, rows * waiting[queue] // total))
         for queue in end
     }
+
+
+def rows_between(start: Offsets, end: Offsets, figures: Mapping[str, Figures]) -> int:
+    """Return the most messages that there can be from one offset to another."""
+    return sum(one.rows for one in ranges(start, end, figures))
 
 
 def not_beyond(target: Offsets, end: Offsets, start: Offsets) -> Offsets:

@@ -7,6 +7,9 @@ over without regard to upper and lower case. A name that nobody knows is refused
 `commit=trim` removes what was processed. So it reads from the earliest message, and every message.
 No other start and no selector goes with it, or it would remove what nobody has seen.
 
+`startingTimestamp` is milliseconds, as in the header `timestamp` of the messages. A stream that
+waits for `minOffsetsPerTrigger` messages waits no longer than `maxTriggerDelay` for them.
+
 An option of a job names a broker, and a place in it, in one text (`Address`):
 
     covey://[user[:password]@]host[:port][/destination]
@@ -30,31 +33,56 @@ from urllib.parse import unquote, urlsplit
 from covey.client.place import DEFAULT_PASSWORD, DEFAULT_USER, Place, parse_place
 from covey.client.stomp import PORT
 from covey.pipeline.datasource.offsets import EARLIEST, LATEST, Offsets, Spec
+from covey.pipeline.datasource.patience import RETRY_INTERVAL_MS, RETRY_TIMEOUT_MS, Patience
 from covey.pipeline.errors import PipelineError
 
 ARROW_BATCH_ROWS: Final = 10_000
+TRANSACTION_ROWS: Final = 1_000  # what the broker does in one turn without others waiting long
+TRIGGER_DELAY_S: Final = 900.0  # Kafka's
+UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 LOGIN: Final = ("brokers", "user", "password", "virtualHost")
-SHARED: Final = (*LOGIN, "groupHeader")
+RETRYING: Final = ("fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "retryTimeoutMs")
+SHARED: Final = (*LOGIN, *RETRYING, "groupHeader")
 READING: Final = (
     *SHARED,
     "subscribe",
     "subscribePattern",
     "startingOffsets",
+    "startingTimestamp",
     "endingOffsets",
     "maxOffsetsPerTrigger",
     "maxBytesPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
     "minPartitions",
     "failOnDataLoss",
     "includeHeaders",
+    "includeValue",
     "selector",
     "commit",
     "arrowBatchRows",
     "pushFilters",
 )
-WRITING: Final = (*SHARED, "queue", "idColumn", "groupColumn", "orderColumn", "persistent")
+WRITING: Final = (
+    *SHARED,
+    "queue",
+    "idColumn",
+    "groupColumn",
+    "orderColumn",
+    "persistent",
+    "exactlyOnce",
+    "transactionRows",
+    "txnAppId",
+    "txnVersion",
+)
 # A limit that limits nothing would pass for a promise, as a misspelt one would.
-STREAMS_ONLY: Final = ("maxOffsetsPerTrigger", "maxBytesPerTrigger")
+STREAMS_ONLY: Final = (
+    "maxOffsetsPerTrigger",
+    "maxBytesPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+)
 BATCHES_ONLY: Final = ("endingOffsets", "pushFilters")
 SPARKS_OWN: Final = frozenset(("checkpointlocation", "queryname", "path"))
 
@@ -64,16 +92,21 @@ class ReadOptions:
     """What to read, from where, and in which portions."""
 
     places: tuple[Place, ...]
+    patience: Patience
     group_header: str
     subscribe: tuple[str, ...]
     pattern: str
     starting: Spec
+    starting_ms: int  # the time to begin at; 0: `starting` says it
     ending: Spec
     rows_max: int  # of one trigger; 0: no limit, as for the others
     bytes_max: int
+    rows_min: int  # a batch waits for so many, but no longer than the delay
+    delay_s: float
     partitions_min: int
     fails_on_loss: bool
     has_headers: bool
+    has_value: bool
     selector: str
     is_trimming: bool
     batch_rows: int
@@ -85,12 +118,17 @@ class WriteOptions:
     """Where to send rows, and which columns say what."""
 
     places: tuple[Place, ...]
+    patience: Patience
     group_header: str
     queue: str  # "": the column of that name says it
     id_column: str
     group_column: str
     order_column: str
     is_persistent: bool
+    is_fenced: bool  # sent in transactions, each of which the broker takes once
+    piece_rows: int  # of one transaction
+    application: str  # "", or what the user calls this and its repetitions
+    version: int
 
 
 def read_options(given: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
@@ -102,21 +140,30 @@ def read_options(given: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
     trims = known.choice("commit", ("none", "trim")) == "trim"
     options = ReadOptions(
         places=known.places(),
+        patience=known.patience(),
         group_header=known.text("groupHeader"),
         subscribe=known.names("subscribe"),
         pattern=known.text("subscribePattern"),
         starting=known.offsets("startingOffsets", LATEST if is_stream and not trims else EARLIEST),
+        starting_ms=known.number("startingTimestamp", 0),
         ending=known.offsets("endingOffsets", LATEST),
         rows_max=known.number("maxOffsetsPerTrigger", 0),
         bytes_max=known.number("maxBytesPerTrigger", 0),
+        rows_min=known.number("minOffsetsPerTrigger", 0),
+        delay_s=known.seconds("maxTriggerDelay", TRIGGER_DELAY_S),
         partitions_min=known.number("minPartitions", 0),
         fails_on_loss=known.flag("failOnDataLoss", default=True),
         has_headers=known.flag("includeHeaders", default=True),
+        has_value=known.flag("includeValue", default=True),
         selector=known.text("selector"),
         is_trimming=trims,
         batch_rows=known.number("arrowBatchRows", ARROW_BATCH_ROWS),
         pushes_filters=known.flag("pushFilters", default=False),
     )
+    if options.starting_ms and known.has("startingOffsets"):
+        raise PipelineError("startingTimestamp: give either it or startingOffsets")
+    if known.has("maxTriggerDelay") and not options.rows_min:
+        raise PipelineError("maxTriggerDelay: it goes with minOffsetsPerTrigger")
     _check(options, is_stream=is_stream)
     return options
 
@@ -126,13 +173,22 @@ def write_options(given: Mapping[str, str], columns: list[str]) -> WriteOptions:
     known = Given(given, WRITING)
     options = WriteOptions(
         places=known.places(),
+        patience=known.patience(),
         group_header=known.text("groupHeader", "message_group"),
         queue=known.text("queue"),
         id_column=known.column("idColumn", "message_id", columns),
         group_column=known.column("groupColumn", "group_id", columns),
         order_column=known.column("orderColumn", "seq", columns),
         is_persistent=known.flag("persistent", default=True),
+        is_fenced=known.flag("exactlyOnce", default=True),
+        piece_rows=known.number("transactionRows", TRANSACTION_ROWS),
+        application=known.text("txnAppId"),
+        version=known.count("txnVersion", 0),
     )
+    if known.has("txnVersion") != bool(options.application):
+        raise PipelineError("txnAppId: it goes with txnVersion, as both or none")
+    if options.application and not options.is_fenced:
+        raise PipelineError("exactlyOnce=false: then txnAppId would do nothing")
     if not options.queue and "queue" not in columns:
         raise PipelineError("queue: name the queue to write to, as an option or as a column")
     if "value" not in columns:
@@ -151,12 +207,15 @@ def _check(options: ReadOptions, *, is_stream: bool) -> None:
             )
     if options.rows_max and options.bytes_max:
         raise PipelineError("maxBytesPerTrigger: give either it or maxOffsetsPerTrigger")
+    if 0 < options.rows_max < options.rows_min:
+        raise PipelineError("minOffsetsPerTrigger: it is more than maxOffsetsPerTrigger")
     if not options.is_trimming:
         return
     if not is_stream:
         raise PipelineError("commit=trim is for streams: a batch does not know when it is safe")
-    if options.selector or options.starting != EARLIEST:
-        which = "selector" if options.selector else "startingOffsets"
+    if options.selector or options.starting_ms or options.starting != EARLIEST:
+        late = "startingTimestamp" if options.starting_ms else "startingOffsets"
+        which = "selector" if options.selector else late
         raise PipelineError(f"{which}: commit=trim would remove what is left out by it")
 
 
@@ -196,6 +255,30 @@ class Given:
         if not (text.isascii() and text.isdigit() and int(text) > 0):
             raise PipelineError(f"{name}={text}: a whole number above 0 is meant")
         return int(text)
+
+    def count(self, name: str, default: int) -> int:
+        """Return a number, 0 or above."""
+        return 0 if self._values.get(name) == "0" else self.number(name, default)
+
+    def seconds(self, name: str, default: float) -> float:
+        """Return a time as 500ms, 30s, 15m or 1h."""
+        text = self._values.get(name)
+        if text is None:
+            return default
+        unit = text.lstrip("0123456789")
+        digits = text.removesuffix(unit)
+        if not digits.isascii() or not digits or unit not in UNITS_S:
+            raise PipelineError(f"{name}={text}: a time as 500ms, 30s, 15m or 1h is meant")
+        return int(digits) * UNITS_S[unit]
+
+    def patience(self) -> Patience:
+        """Return how long a broker that is away is waited for."""
+        tries, interval, total = RETRYING
+        return Patience(
+            self.count(tries, -1),
+            self.number(interval, RETRY_INTERVAL_MS) / 1000,
+            self.count(total, RETRY_TIMEOUT_MS) / 1000,
+        )
 
     def choice(self, name: str, words: tuple[str, ...]) -> str:
         """Return one of the words, the first if none is given."""

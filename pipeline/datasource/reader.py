@@ -2,7 +2,8 @@
 
 The driver asks where the queues begin and end, and cuts what lies between into ranges. Each task
 browses its range over a connection of its own. Nothing is taken from the queue, so a range that is
-read again after a failure gives the same rows.
+read again after a failure gives the same rows. All ride over a broker that is away for a while
+(`patience`).
 
 A stream's checkpoint alone says what was processed. Spark calls `latestOffset` with the end of the
 last batch once that batch is in Spark's commit log. So `commit=trim` lets the broker forget there
@@ -15,9 +16,11 @@ Readers and ranges travel to the workers: they hold options and numbers, no conn
 from __future__ import annotations
 
 import os
+import time
 import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import partial
 from re import error as PatternError
 from re import fullmatch
 from typing import Any
@@ -37,8 +40,9 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from covey.pipeline.datasource.client import QueueClient, connected
-from covey.pipeline.datasource.columns import BatchMaker
+from covey.client.errors import UnreachableError
+from covey.pipeline.datasource.client import QueueClient, asked, first_of, said_by_option
+from covey.pipeline.datasource.columns import BatchMaker, Told
 from covey.pipeline.datasource.filters import Pushed, push
 from covey.pipeline.datasource.offsets import (
     Figures,
@@ -49,25 +53,28 @@ from covey.pipeline.datasource.offsets import (
     not_beyond,
     ranges,
     resolve,
+    rows_between,
     rows_of_bytes,
     split,
 )
 from covey.pipeline.datasource.options import ReadOptions
+from covey.pipeline.datasource.patience import Absence
 from covey.pipeline.errors import PipelineError
 
 
 class BatchReader(DataSourceReader):
     """Reads what the queues hold now, or a part of it."""
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, options: ReadOptions, cores: int = 0) -> None:
         self.options = options
+        self.cores = cores
         self.pushed = Pushed()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Cut what lies between the two offsets into ranges."""
         options = self.options
         figures = ask_all(options)
-        start = resolve("startingOffsets", options.starting, figures)
+        start = starting(options, figures)
         end = resolve("endingOffsets", options.ending, figures)
         if not isinstance(options.starting, str):
             check_losses(options, start, figures)
@@ -76,7 +83,7 @@ class BatchReader(DataSourceReader):
             for one in ranges(start, end, figures)
             if self.pushed.admits(one.queue)
         ]
-        return _partitions(options, [one for one in found if one.rows])
+        return _partitions(options, [one for one in found if one.rows], self.cores)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Give the rows of a range."""
@@ -96,16 +103,18 @@ class FilteringReader(BatchReader):
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads what comes, from one offset to the next."""
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, options: ReadOptions, cores: int = 0) -> None:
         self.options = options
+        self.cores = cores
         self._initial: Offsets | None = None
         self._target: Offsets | None = None  # where a query that reads what is there now ends
+        self._few_since: float | None = None  # when there were first too few for a batch
 
     def initialOffset(self) -> Offsets:
         """Return where a new query begins; asked twice, it must not change its mind."""
         if self._initial is None:
             figures = ask_all(self.options)
-            self._initial = resolve("startingOffsets", self.options.starting, figures)
+            self._initial = starting(self.options, figures)
             if not isinstance(self.options.starting, str):
                 check_losses(self.options, self._initial, figures)
         return self._initial
@@ -128,12 +137,26 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = {queue: known.end for queue, known in figures.items()}
         if self._target is not None:
             end = not_beyond(self._target, end, start)
+        elif self._are_too_few(rows_between(start, end, figures), time.monotonic()):
+            return start
         if isinstance(limit, ReadMaxRows):
             return limited(start, figures, end, limit.max_rows)
         if isinstance(limit, ReadMaxBytes):
             rows = rows_of_bytes(figures.values(), limit.max_bytes)
             return limited(start, figures, end, rows)
         return end
+
+    def _are_too_few(self, rows: int, now: float) -> bool:
+        """Say whether a batch should wait for more messages."""
+        if rows >= self.options.rows_min:
+            self._few_since = None
+            return False
+        if self._few_since is None:
+            self._few_since = now
+        if now - self._few_since < self.options.delay_s:
+            return True
+        self._few_since = None
+        return False
 
     def reportLatestOffset(self) -> Offsets:
         """Return where the queues end, for the query's progress."""
@@ -143,7 +166,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Cut a batch into ranges, if all of it is still there."""
         figures = ask_all(self.options, {**start, **end})
         check_losses(self.options, start, figures)
-        return _partitions(self.options, ranges(start, end, figures))
+        return _partitions(self.options, ranges(start, end, figures), self.cores)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Give the rows of a range."""
@@ -154,11 +177,60 @@ def ask_all(
     options: ReadOptions, processed: Offsets | None = None, *, trims: bool = False
 ) -> dict[str, Figures]:
     """Ask every queue that is read, and those of `processed`, what it has."""
-    with connected(options.places, *_what_is_read(options)) as client:
+
+    def ask(client: QueueClient) -> dict[str, Figures]:
         if trims and processed:
             for queue, offset in processed.items():
                 client.trim(queue, offset)
         return client.figures_of([*_queues(options, client), *(processed or ())])
+
+    return asked(options.places, options.patience, _what_is_read(options), ask)
+
+
+def starting(options: ReadOptions, figures: dict[str, Figures]) -> Offsets:
+    """Return where a new query begins in each queue."""
+    if not options.starting_ms:
+        return resolve("startingOffsets", options.starting, figures)
+    return {queue: _first_since(options, queue, known) for queue, known in figures.items()}
+
+
+def _first_since(options: ReadOptions, queue: str, known: Figures) -> int:
+    """Return the first number from which on messages are not older than the time asked for.
+
+    Numbers are given as time goes on, so it is looked for by halves. Messages without a time of
+    their own say nothing: the next one that has it does.
+    """
+    first, end = known.first, known.end
+    is_timed = not known.messages
+    while first < end:
+        middle = (first + end) // 2
+        found = asked(
+            options.places,
+            options.patience,
+            _what_is_read(options),
+            partial(_time_from, queue=queue, first=middle, end=end),
+        )
+        is_timed = is_timed or found is not None
+        if found is None or found[1] >= options.starting_ms * 1000:
+            end = middle
+        else:
+            first = found[0] + 1
+    if not is_timed:
+        raise PipelineError(
+            f"startingTimestamp: no message of queue {queue} has a header timestamp; the setting"
+            " add_timestamp_header lets the broker write one"
+        )
+    return first
+
+
+def _time_from(client: QueueClient, queue: str, first: int, end: int) -> tuple[int, int] | None:
+    """Return number and time (us) of the first message of a range that has a time."""
+    for rows in client.browse(queue, first, end):
+        for seq, theirs in zip(rows.seqs, rows.theirs, strict=True):
+            time_us = Told(theirs, ()).time_us
+            if time_us is not None:
+                return seq, time_us
+    return None
 
 
 def _what_is_read(options: ReadOptions) -> tuple[str, str]:
@@ -191,9 +263,9 @@ def check_losses(options: ReadOptions, start: Offsets, figures: dict[str, Figure
     warnings.warn(f"failOnDataLoss=false: {lost}", stacklevel=2)
 
 
-def _partitions(options: ReadOptions, parts: list[Range]) -> list[InputPartition]:
-    cores = os.cpu_count() or 1
-    return [InputPartition(one) for one in split(parts, options.partitions_min, cores)]
+def _partitions(options: ReadOptions, parts: list[Range], cores: int) -> list[InputPartition]:
+    known = cores or os.cpu_count() or 1
+    return [InputPartition(one) for one in split(parts, options.partitions_min, known)]
 
 
 def read_ranges(
@@ -201,23 +273,47 @@ def read_ranges(
 ) -> Iterator[pa.RecordBatch]:
     """Browse the ranges of a task, over one connection as long as it can be used again.
 
-    Where there is nothing to read, Spark makes up a partition that has no range.
+    Where there is nothing to read, Spark makes up a partition that has no range. If the broker goes
+    away the next connection goes on behind the last message that has come.
     """
     waiting = deque(parts)
-    while waiting:
-        with connected(options.places, *_what_is_read(options)) as client:
-            while waiting and not client.is_spent:
-                yield from _read_range(client, options, waiting.popleft(), selector)
+    absence = Absence(options.patience)
+    with said_by_option(options.places, *_what_is_read(options)):
+        while waiting:
+            try:
+                with first_of(options.places) as client:
+                    while waiting and not client.is_spent:
+                        yield from _read_next(client, options, waiting, selector, absence)
+            except UnreachableError as error:
+                absence.wait(error)
 
 
-def _read_range(
-    client: QueueClient, options: ReadOptions, part: Range, selector: str
+def _read_next(
+    client: QueueClient,
+    options: ReadOptions,
+    waiting: deque[Range],
+    selector: str,
+    absence: Absence,
 ) -> Iterator[pa.RecordBatch]:
+    """Browse the first range; what has come of it is no longer waited for, whatever happens."""
+    part = waiting[0]
     maker = BatchMaker(
-        part.queue, options.group_header, options.batch_rows, has_headers=options.has_headers
+        part.queue,
+        options.group_header,
+        options.batch_rows,
+        has_headers=options.has_headers,
+        has_value=options.has_value,
     )
-    for rows in client.browse(part.queue, part.first, part.end, selector):
-        maker.add(rows)
-        if maker.is_full:
-            yield from maker.take()
+    try:
+        for rows in client.browse(part.queue, part.first, part.end, selector):
+            absence.end()
+            maker.add(rows)
+            if rows.seqs:
+                waiting[0] = Range(part.queue, rows.seqs[-1] + 1, part.end)
+            if maker.is_full:
+                yield from maker.take()
+    except UnreachableError:
+        yield from maker.take()
+        raise
+    waiting.popleft()
     yield from maker.take()

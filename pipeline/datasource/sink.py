@@ -6,9 +6,17 @@
     group_id         its group (`groupColumn`)
     headers          more headers, map<string,string>
 
-A task sends its rows over one connection, and waits until the broker has them. A batch that is
-written again after a failure sends the same ids. So a queue whose `duplicate_window` is longer than
-a batch takes each message once. Without ids a message may be there twice.
+A task sends its rows over one connection, in pieces, and waits until the broker has each. A piece
+is a transaction with a fence (`covey.core.publishing.fences`): query, partition, epoch, number of
+the piece. A piece that is sent again, by a task that lost its connection or a batch that is done
+anew, is dropped by the broker. That holds if the same rows come in the same partition: a partition
+of one piece may bring them in any order, a larger one in the same order, by `orderColumn` or by a
+plan without a shuffle. What identifies the batch: of a stream the query's id and the epoch, which
+Spark tells each task. Of a table its `txnAppId` and `txnVersion`, else a name that is made up when
+the write begins: tasks that Spark starts again have it, another write has not.
+
+With `exactlyOnce=false` a piece is sent and confirmed. It may then be there twice, unless the queue
+has a `duplicate_window`, by which it knows ids again.
 
 Order: the broker keeps a group in the order it comes in, and two tasks come in as they like. So the
 rows of a group must be in one partition (`in_groups`), where they are sent by `orderColumn`. A sink
@@ -20,8 +28,8 @@ share their samples, too.
 
 Rows of an Arrow batch become SEND frames, column by column:
 
-    SEND LF destination:PLACE [LF persistent:true] [LF message-id:ID] [LF GROUP_HEADER:GROUP]
-    [LF more] [LF content-length:SIZE] LF LF value NUL LF
+    SEND LF destination:PLACE [LF persistent:true] [LF transaction:NAME] [LF message-id:ID]
+    [LF GROUP_HEADER:GROUP] [LF more] [LF content-length:SIZE] LF LF value NUL LF
 
 A column becomes one piece of every row's head. Whether a text of the column needs an escape is
 asked once for all of them, since nearly none ever does. Row by row this cost a task most of its
@@ -36,11 +44,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import nsmallest
 from typing import Any, Final
+from uuid import uuid4
 from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import TaskContext
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
@@ -48,14 +59,29 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import BinaryType, StringType, StructType
 
+from covey.client.errors import UnreachableError
 from covey.client.stomp import VERSION
-from covey.pipeline.datasource.client import QueueClient, connected, destination
+from covey.pipeline.datasource.client import (
+    TRANSACTION,
+    QueueClient,
+    asked,
+    destination,
+    first_of,
+    said_by_option,
+)
 from covey.pipeline.datasource.options import WriteOptions, write_options
+from covey.pipeline.datasource.patience import Absence
+from covey.pipeline.datasource.sorted_rows import in_order
 from covey.pipeline.errors import PipelineError
 from covey.protocols.stomp.frame import header_lines
 
 NAMES_MAX: Final = 5_000  # of one task: some 100 kB on their way to the driver
 SHOWN_MAX: Final = 3
+LOTS: Final = 1024  # parts that rows without a group fall into
+PIECE_BYTES: Final = 8 * 1024 * 1024  # of rows; a broker takes 64 MiB in one transaction
+PIECES_MAX: Final = 10_000_000  # of one partition of one epoch
+QUERY: Final = "sql.streaming.queryId"  # what Spark calls these two where it tells its tasks
+EPOCH: Final = "streaming.sql.batchId"
 
 Groups = frozenset[tuple[str, str]]  # queue and group
 NO_GROUPS: Final[Groups] = frozenset()
@@ -104,9 +130,11 @@ SPECIAL: Final = "\\\n\r:\0"  # what a header's value cannot hold as it is
 Pieces = list[str]
 
 
-def frames_of(options: WriteOptions, batch: pa.RecordBatch) -> Iterator[bytes]:
+def frames_of(
+    options: WriteOptions, batch: pa.RecordBatch, transaction: str = ""
+) -> Iterator[bytes]:
     """Write the rows of a batch, in their order."""
-    columns = [_places(options, batch)]
+    columns = [_places(options, batch, transaction)]
     if options.id_column:
         columns.append(_lines("message-id", _texts(batch, options.id_column)))
     if options.group_column:
@@ -123,13 +151,15 @@ def frames_of(options: WriteOptions, batch: pa.RecordBatch) -> Iterator[bytes]:
             yield b"%s\n\n\0\n" % head
 
 
-def _places(options: WriteOptions, batch: pa.RecordBatch) -> Pieces:
+def _places(options: WriteOptions, batch: pa.RecordBatch, transaction: str) -> Pieces:
     if options.queue:
         targets = [destination(options.queue)] * batch.num_rows
     else:
         targets = [destination(str(name)) for name in batch.column("queue").to_pylist()]
-    persistent = "\npersistent:true" if options.is_persistent else ""
-    return [f"SEND{line}{persistent}" for line in _lines("destination", targets)]
+    more = "\npersistent:true" if options.is_persistent else ""
+    if transaction:
+        more += f"\ntransaction:{transaction}"
+    return [f"SEND{line}{more}" for line in _lines("destination", targets)]
 
 
 def _texts(batch: pa.RecordBatch, name: str) -> Pieces:
@@ -169,10 +199,11 @@ class BatchSink(DataSourceArrowWriter):
 
     def __init__(self, options: WriteOptions) -> None:
         self.options = options
+        self.name = options.application or uuid4().hex
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Sent:
         """Send one partition."""
-        return send_partition(self.options, iterator)
+        return send_partition(self.options, iterator, self.name, self.options.version)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Look at what the tasks have done."""
@@ -187,42 +218,147 @@ class StreamSink(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Sent:
         """Send one partition of a batch."""
-        return send_partition(self.options, iterator)
+        query = _property(QUERY)
+        return send_partition(self.options, iterator, query, int(_property(EPOCH) or 0))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Look at what the tasks of a batch have done."""
         warn_of_spread(messages)
 
 
-def sink_options(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> WriteOptions:
+def _property(name: str) -> str:
+    """Return what Spark tells a task of the query that it works for."""
+    context = TaskContext.get()
+    return "" if context is None else context.getLocalProperty(name) or ""
+
+
+def sink_options(
+    given: Mapping[str, str], schema: StructType, *, overwrite: bool, is_stream: bool = False
+) -> WriteOptions:
     """Read a sink's options; raises PipelineError if the rows are not fit to be sent."""
     if overwrite:
         raise PipelineError("mode: a queue can be appended to only; use mode append")
     options = write_options(given, schema.fieldNames())
+    if options.application and is_stream:
+        raise PipelineError("txnAppId: it is for a batch only; a stream has its own id and epochs")
     if not isinstance(schema["value"].dataType, BinaryType | StringType):
         raise PipelineError(
             f"value is {schema['value'].dataType.simpleString()}, it must be binary or string"
         )
+    warn_of_window(options)
     return options
 
 
+def warn_of_window(options: WriteOptions) -> None:
+    """Say before anything is sent that nothing keeps messages from being there twice."""
+    if options.is_fenced or not options.queue or options.queue.startswith("/topic/"):
+        return
+    about = ("queue", options.queue)
+    found = asked(
+        options.places, options.patience, about, lambda client: client.figures(options.queue)
+    )
+    if found.duplicate_window and options.id_column:
+        return
+    why = "has no duplicate_window" if options.id_column else "is sent no ids (idColumn)"
+    warnings.warn(
+        f"exactlyOnce=false: queue {options.queue} {why}, so what is sent again after a failure is"
+        " there twice",
+        stacklevel=2,
+    )
+
+
 def in_groups(frame: DataFrame, group_column: str = "group_id") -> DataFrame:
-    """Bring the rows of each group into one partition, so that a sink can keep their order."""
-    return frame.repartition(group_column)
+    """Bring the rows of each group into one partition, so that a sink can keep their order.
+
+    Rows without a group are spread over all partitions, the same way each time.
+    """
+    group = F.col(group_column)
+    named = [name for name in ("queue", "seq", "message_id", "value") if name in frame.columns]
+    lot = F.pmod(F.xxhash64(*named), F.lit(LOTS)) if named else F.lit(0)
+    return frame.repartition(group, F.when(group.isNull() | (group == ""), lot))
 
 
-def send_partition(options: WriteOptions, batches: Iterable[pa.RecordBatch]) -> Sent:
+def send_partition(
+    options: WriteOptions, batches: Iterable[pa.RecordBatch], name: str = "", epoch: int = 0
+) -> Sent:
     """Send rows in their order and wait until the broker has them."""
+    context = TaskContext.get()
+    fence = f"{name}/{context.partitionId() if context else 0}"
+    ordered = in_order(batches, options.order_column) if options.order_column else batches
+    pieces = enumerate(cut(ordered, options.piece_rows))
     rows = 0
     groups = NO_GROUPS
-    with connected(options.places, "queue", options.queue or "the column's") as client:
-        for batch in _in_order(options, batches):
-            send_rows(client, options, batch)
-            rows += batch.num_rows
-            if options.group_column:
-                groups = sampled(groups | _groups_of(options, batch))
-        client.confirm()
+    absence = Absence(options.patience)
+    with said_by_option(options.places, "queue", options.queue or "the column's"):
+        piece = next(pieces, None)
+        while piece is not None:
+            try:
+                with first_of(options.places) as client:
+                    while piece is not None:
+                        number, batch = piece
+                        fenced = f"{fence}:{epoch * PIECES_MAX + number}" if name else ""
+                        send_piece(client, options, batch, fenced)
+                        absence.end()
+                        rows += batch.num_rows
+                        if options.group_column:
+                            groups = sampled(groups | _groups_of(options, batch))
+                        piece = next(pieces, None)
+            except UnreachableError as error:
+                absence.wait(error)
     return Sent(rows, groups)
+
+
+def cut(batches: Iterable[pa.RecordBatch], rows_max: int) -> Iterator[pa.RecordBatch]:
+    """Put rows together to pieces of a number, or of a number of bytes, whichever is less."""
+    known: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        for first in range(0, batch.num_rows, rows_max):
+            for part in _light(batch.slice(first, rows_max)):
+                if known and (rows + part.num_rows > rows_max or size + part.nbytes > PIECE_BYTES):
+                    yield _together(known)
+                    known, rows, size = [], 0, 0
+                known.append(part)
+                rows += part.num_rows
+                size += part.nbytes
+    if known:
+        yield _together(known)
+
+
+def _light(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Halve rows until they are not too heavy for one piece."""
+    if batch.nbytes <= PIECE_BYTES or batch.num_rows == 1:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from _light(batch.slice(0, half))
+    yield from _light(batch.slice(half))
+
+
+def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
+def send_rows(
+    client: QueueClient, options: WriteOptions, batch: pa.RecordBatch, transaction: str = ""
+) -> None:
+    """Post the rows of one Arrow batch."""
+    for frame in frames_of(options, batch, transaction):
+        client.post_frame(frame)
+
+
+def send_piece(
+    client: QueueClient, options: WriteOptions, batch: pa.RecordBatch, fence: str
+) -> None:
+    """Send rows and wait until the broker has them: once and for all if there is a fence."""
+    is_fenced = options.is_fenced and bool(fence)
+    send_rows(client, options, batch, TRANSACTION if is_fenced else "")
+    if is_fenced:
+        client.commit_fenced(fence)
+    else:
+        client.confirm()
 
 
 def warn_of_spread(messages: Iterable[WriterCommitMessage | None]) -> None:
@@ -238,19 +374,3 @@ def _groups_of(options: WriteOptions, batch: pa.RecordBatch) -> Groups:
     else:
         queues = batch.column("queue").cast(pa.string())
     return groups_in(queues, batch.column(options.group_column))
-
-
-def _in_order(options: WriteOptions, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-    if not options.order_column:
-        return batches
-    known = list(batches)  # a partition of a batch; what comes last may have to go first
-    if not known:
-        return known
-    ordered = pa.Table.from_batches(known).sort_by(options.order_column)
-    return list(ordered.to_batches())
-
-
-def send_rows(client: QueueClient, options: WriteOptions, batch: pa.RecordBatch) -> None:
-    """Post the rows of one Arrow batch."""
-    for frame in frames_of(options, batch):
-        client.post_frame(frame)

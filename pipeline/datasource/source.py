@@ -1,15 +1,17 @@
 """CoveyDataSource: queues of a broker as tables and streams of Spark, both ways.
 
-    spark.dataSource.register(CoveyDataSource)
+    covey.pipeline.register(spark)
     spark.readStream.format("covey").option("subscribe", "orders").load()
     frame.write.format("covey").option("queue", "orders").mode("append").save()
 
 The data source needs nothing but the STOMP address in `brokers`. `options` has the options,
-`columns` the columns.
+`columns` the columns. `register` tells the data source how many tasks the cluster runs at once,
+which it cannot ask itself; `spark.dataSource.register(CoveyDataSource)` takes the driver's cores.
 """
 
 from __future__ import annotations
 
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -24,10 +26,13 @@ from covey.pipeline.datasource.options import read_options
 from covey.pipeline.datasource.reader import BatchReader, FilteringReader, StreamReader
 from covey.pipeline.datasource.sink import BatchSink, StreamSink, sink_options
 from covey.pipeline.errors import PipelineError
+from covey.pipeline.spark import parallelism
 
 
 class CoveyDataSource(DataSource):
     """The format `covey`."""
+
+    cores = 0  # how many tasks run at once; 0: as many as this machine has cores
 
     @classmethod
     def name(cls) -> str:
@@ -36,19 +41,24 @@ class CoveyDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of a read."""
-        has_headers = str(self.options.get("includeHeaders", "true")).strip().lower() != "false"
-        return schema(has_headers=has_headers)
+        return schema(
+            has_headers=self._is_wanted("includeHeaders"), has_value=self._is_wanted("includeValue")
+        )
+
+    def _is_wanted(self, name: str) -> bool:
+        return str(self.options.get(name, "true")).strip().lower() != "false"
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads in one go."""
         self._refuse_other(schema)
         options = read_options(self.options, is_stream=False)
-        return FilteringReader(options) if options.pushes_filters else BatchReader(options)
+        kind = FilteringReader if options.pushes_filters else BatchReader
+        return kind(options, self.cores)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return what reads batch by batch."""
         self._refuse_other(schema)
-        return StreamReader(read_options(self.options, is_stream=True))
+        return StreamReader(read_options(self.options, is_stream=True), self.cores)
 
     def _refuse_other(self, asked: StructType) -> None:
         """Raise PipelineError if a user asks for other columns than there are."""
@@ -65,4 +75,15 @@ class CoveyDataSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return what sends rows batch by batch."""
-        return StreamSink(sink_options(self.options, schema, overwrite=overwrite))
+        options = sink_options(self.options, schema, overwrite=overwrite, is_stream=True)
+        return StreamSink(options)
+
+
+def register(spark: SparkSession) -> None:
+    """Make the format `covey` known to a session."""
+
+    # Spark sends a class that has no place in a module by its value: the number goes with it.
+    class Here(CoveyDataSource):
+        cores = parallelism(spark)
+
+    spark.dataSource.register(Here)

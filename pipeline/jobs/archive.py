@@ -38,7 +38,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from covey.pipeline.datasource.client import connected
 from covey.pipeline.datasource.columns import SCHEMA
 from covey.pipeline.datasource.options import Address, ReadOptions, parse_address, read_options
-from covey.pipeline.datasource.source import CoveyDataSource
+from covey.pipeline.datasource.source import register
 from covey.pipeline.errors import PipelineError, one_line
 from covey.pipeline.job import Job, Task
 from covey.pipeline.places import Place, put_text, url_of
@@ -81,7 +81,7 @@ def run(task: Task) -> int:
     options = source_options(address, given, trims=trims, rows=rows)
     if address.destination.startswith(TOPIC):
         gather(address.destination, read_options(options, is_stream=True))
-    task.spark.dataSource.register(CoveyDataSource)
+    register(task.spark)
     task.progress.step(f"archiving {address.destination}")
     try:
         with alone(out):

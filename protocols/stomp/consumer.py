@@ -214,4 +214,5 @@ def queue_figures(queue: Queue) -> list[tuple[str, str]]:
         ("retained-from", str(queue.retained_from)),
         ("queue-messages", str(queue.state.index.count)),
         ("queue-bytes", str(queue.size)),
+        ("duplicate-window", str(queue.settings.duplicate_window)),
     ]

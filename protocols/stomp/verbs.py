@@ -18,6 +18,7 @@ from covey.core.jobs.job import Job
 from covey.core.management.admin import Admin
 from covey.core.model.consumer import Consumer, Window
 from covey.core.naming.destination import Destination, Kind
+from covey.core.publishing.fences import parse_fence
 from covey.core.queue.purge import Purge
 from covey.core.queue.queue import Queue
 from covey.core.security.users import Identity, Verb, authorise
@@ -271,12 +272,14 @@ def on_commit(session: StompSession, frame: Frame, headers: Headers) -> None:
     if receipt is not None:
         answers.append(session.receipts.written(receipt))
     done = session.receipts.sender(answers) if answers else None
+    text = headers.get("covey-fence")
+    fence = None if text is None else parse_fence(session.core.identity.name, text)
     after = session.holding.committing(name)
 
     def refused(error: RefusedError) -> None:
         engine.fail_later(error, receipt)
 
-    transactions.commit(session.core, name, engine.now, done, refused, after)
+    transactions.commit(session.core, name, engine.now, done, refused, after, fence)
 
 
 def on_abort(session: StompSession, frame: Frame, headers: Headers) -> None:

@@ -2,6 +2,7 @@
 
 ClientError
 ├── UnreachableError     nobody answers there, or the broker went away
+│   └── StrangerError    somebody else answers: trying again does not help
 ├── DeniedError          the broker is there and does not let us
 └── AnswerError          the broker understood and said no
 
@@ -33,6 +34,10 @@ class UnreachableError(ClientError):
     """Nobody answers at that address."""
 
 
+class StrangerError(UnreachableError):
+    """Somebody answers there, but not as was asked; trying again does not help."""
+
+
 class DeniedError(ClientError):
     """The broker is there and does not let us in, or not do this."""
 
@@ -62,7 +67,7 @@ def misunderstood(place: Place, wanted: str, answer: bytes) -> UnreachableError 
     if name and name != TLS and place.is_tls:
         return without_tls(place)
     if name and name != wanted:
-        return UnreachableError(f"{place.address} speaks {name}, not {wanted}: another port?")
+        return StrangerError(f"{place.address} speaks {name}, not {wanted}: another port?")
     return None
 
 
@@ -75,7 +80,7 @@ def wordless(place: Place) -> UnreachableError:
 
 def without_tls(place: Place) -> UnreachableError:
     """Say that a port is a plain one."""
-    return UnreachableError(f"{place.address} does not speak TLS; leave tls:// out")
+    return StrangerError(f"{place.address} does not speak TLS; leave tls:// out")
 
 
 def asked_again(place: Place, wanted: str) -> UnreachableError | None:

@@ -18,6 +18,7 @@ from covey.client.base import TIMEOUT_S, Delivery, Headers, MessageClient
 from covey.client.errors import (
     AnswerError,
     DeniedError,
+    StrangerError,
     UnreachableError,
     misunderstood,
     unreached,
@@ -60,7 +61,7 @@ class StompClient(MessageClient):
             self._socket = _connect(place, timeout_s)
         except ssl.SSLCertVerificationError as error:
             reason = error.verify_message
-            raise UnreachableError(f"{place.address} is not trusted: {reason}") from error
+            raise StrangerError(f"{place.address} is not trusted: {reason}") from error
         except ssl.SSLError as error:
             raise without_tls(place) from error
         except OSError as error:

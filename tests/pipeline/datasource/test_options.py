@@ -44,6 +44,20 @@ def test_names_are_known_in_any_case_and_lists_are_split() -> None:
             {"subscribe": "q", "maxOffsetsPerTrigger": "1", "maxBytesPerTrigger": "1"},
             "maxBytesPerTrigger: give either",
         ),
+        (
+            {"subscribe": "q", "maxOffsetsPerTrigger": "1", "minOffsetsPerTrigger": "2"},
+            "minOffsetsPerTrigger: it is more than",
+        ),
+        ({"subscribe": "q", "maxTriggerDelay": "1m"}, "it goes with minOffsetsPerTrigger"),
+        (
+            {"subscribe": "q", "minOffsetsPerTrigger": "2", "maxTriggerDelay": "soon"},
+            "maxTriggerDelay=soon: a time as",
+        ),
+        (
+            {"subscribe": "q", "startingTimestamp": "5", "startingOffsets": "latest"},
+            "startingTimestamp: give either",
+        ),
+        ({"subscribe": "q", "fetchOffset.numRetries": "-1"}, "fetchOffset.numRetries=-1: "),
     ],
 )
 def test_what_is_wrong_is_named(given: dict[str, str], said: str) -> None:
@@ -53,7 +67,12 @@ def test_what_is_wrong_is_named(given: dict[str, str], said: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("selector", "a = 1"), ("startingOffsets", "latest"), ("startingOffsets", '{"q": 3}')],
+    [
+        ("selector", "a = 1"),
+        ("startingOffsets", "latest"),
+        ("startingOffsets", '{"q": 3}'),
+        ("startingTimestamp", "1000"),
+    ],
 )
 def test_a_trim_never_removes_what_the_stream_leaves_out(name: str, value: str) -> None:
     with pytest.raises(PipelineError, match=f"^{name}: commit=trim"):
@@ -87,6 +106,12 @@ def test_a_sink_takes_the_source_s_columns_for_what_they_are() -> None:
         ({"queue": "q"}, ["body"], "no column value"),
         ({"queue": "q", "idColumn": "id"}, ["value"], "idColumn=id: there are only"),
         ({"queue": "q", "subscribe": "q"}, ["value"], "subscribe: there is no such option"),
+        ({"queue": "q", "txnAppId": "daily"}, ["value"], "txnAppId: it goes with txnVersion"),
+        (
+            {"queue": "q", "txnAppId": "daily", "txnVersion": "0", "exactlyOnce": "false"},
+            ["value"],
+            "exactlyOnce=false: then txnAppId would do nothing",
+        ),
     ],
 )
 def test_what_a_sink_cannot_do_is_named(
@@ -110,6 +135,17 @@ def test_an_option_that_would_do_nothing_is_refused(name: str, value: str, is_st
     read_options(given, is_stream=not is_stream)
     with pytest.raises(PipelineError, match=f"^{name}: it is for a (batch|stream) only$"):
         read_options(given, is_stream=is_stream)
+
+
+def test_a_broker_is_waited_for_as_the_options_say() -> None:
+    assert read_options({"subscribe": "q"}, is_stream=True).patience.total_s >= 60
+    given = {
+        "fetchOffset.numRetries": "3",
+        "fetchOffset.retryIntervalMs": "50",
+        "retryTimeoutMs": "0",
+    }
+    patience = write_options(given | {"queue": "q"}, ["value"]).patience
+    assert (patience.tries, patience.first_s, patience.total_s) == (3, 0.05, 0.0)
 
 
 def test_a_virtual_host_is_named_by_its_option() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import sleep
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
+from covey.pipeline.datasource.offsets import Range, split
 from covey.pipeline.datasource.options import read_options
 from covey.pipeline.datasource.reader import BatchReader, StreamReader
 from covey.pipeline.errors import PipelineError
@@ -137,3 +139,51 @@ def test_numbers_left_out_by_a_restart_of_the_broker_are_no_loss(tmp_path: Path)
         end = reader.latestOffset({"restarted": 4}, ALL)
         assert end["restarted"] > 6  # a block of numbers was left out
         assert len(read(reader, {"restarted": 4}, end)) == 2
+
+
+def test_a_stream_begins_at_a_time(broker: BrokerProcess) -> None:
+    with client_of(broker) as client:
+        for number in range(1, 8):
+            stamp = [("timestamp", str(1000 * number))] if number != 4 else []
+            client.post("/queue/timed", stamp, b"x")
+            client.post("/queue/untimed", [], b"x")
+        client.confirm()
+
+    def begin(queue: str, time_ms: int) -> dict[str, int]:
+        given = {"brokers": at(broker), "subscribe": queue, "startingTimestamp": str(time_ms)}
+        return StreamReader(read_options(given, is_stream=True)).initialOffset()
+
+    times = (1, 1000, 1001, 3500, 7000, 7001)
+    assert [begin("timed", time_ms)["timed"] for time_ms in times] == [1, 1, 2, 4, 7, 8]
+    assert begin("nothing", 1000) == {"nothing": 1}
+    with pytest.raises(PipelineError, match="startingTimestamp: no message of queue untimed"):
+        begin("untimed", 1000)
+
+
+def test_a_batch_waits_for_enough_messages_but_not_for_ever(broker: BrokerProcess) -> None:
+    fill(broker, "few", 3)
+    reader = stream(broker, "few", minOffsetsPerTrigger="5", maxTriggerDelay="50ms")
+    assert reader.latestOffset({"few": 1}, ALL) == {"few": 1}
+    sleep(0.06)
+    assert reader.latestOffset({"few": 1}, ALL) == {"few": 4}
+    assert reader.latestOffset({"few": 2}, ALL) == {"few": 2}
+    fill(broker, "few", 3)
+    assert reader.latestOffset({"few": 1}, ALL) == {"few": 7}
+    reader.prepareForTriggerAvailableNow()
+    assert reader.latestOffset({"few": 5}, ALL) == {"few": 7}
+
+
+def test_columns_that_are_not_wanted_are_left_out_and_tasks_are_as_many_as_cores(
+    broker: BrokerProcess,
+) -> None:
+    fill(broker, "lean", 3)
+    given = {"brokers": at(broker), "subscribe": "lean", "startingOffsets": "earliest"}
+    options = read_options(
+        given | {"includeValue": "false", "includeHeaders": "false"}, is_stream=True
+    )
+    reader = StreamReader(options, cores=3)
+    (part,) = reader.partitions({"lean": 1}, {"lean": 4})
+    (batch,) = reader.read(part)
+    assert batch.schema.names == ["queue", "seq", "message_id", "group_id", "ts", "redelivered"]
+    assert batch.column("group_id").to_pylist() == ["g1", "g2", "g0"]
+    assert len(split([Range("q", 0, 60_000)], 0, reader.cores)) == 3

@@ -6,14 +6,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import LongType, StructType
+from pyspark.sql.types import LongType, StringType, StructType
 
 from covey.client.stomp import VERSION
 from covey.pipeline.datasource.options import write_options
 from covey.pipeline.datasource.sink import (
     NAMES_MAX,
+    PIECE_BYTES,
     Groups,
     complaint,
+    cut,
     frames_of,
     groups_in,
     sampled,
@@ -83,6 +85,45 @@ def test_a_group_that_two_tasks_have_sent_is_warned_of(broker: BrokerProcess) ->
 def test_nothing_to_send_is_no_trouble(broker: BrokerProcess) -> None:
     options = write_options({"brokers": at(broker), "queue": "none"}, ["value", "seq"])
     assert send_partition(options, iter([])).rows == 0
+
+
+def test_rows_are_cut_by_number_and_by_bytes() -> None:
+    small = pa.RecordBatch.from_pydict({"value": ["x"] * 7})
+    assert [piece.num_rows for piece in cut([small, small], 4)] == [4, 3, 4, 3]
+    heavy = pa.RecordBatch.from_pydict({"value": [b"x" * (PIECE_BYTES // 3)] * 5})
+    pieces = list(cut([heavy], 100))
+    assert sum(piece.num_rows for piece in pieces) == 5
+    assert max(piece.nbytes for piece in pieces) <= PIECE_BYTES
+
+
+def test_a_partition_that_is_sent_again_adds_nothing_whatever_its_pieces(
+    broker: BrokerProcess,
+) -> None:
+    rows = pa.RecordBatch.from_pydict({"value": ["a", "b", "c"], "seq": [1, 2, 3]})
+    given = {"brokers": at(broker), "queue": "fenced", "transactionRows": "2"}
+    options = write_options(given, rows.schema.names)
+    for epoch in (0, 0, 1, 0, 1):
+        assert send_partition(options, iter([rows]), "query", epoch).rows == 3
+    assert bodies_of(broker, "fenced") == [b"a", b"b", b"c"] * 2
+    again = write_options(given | {"exactlyOnce": "false"}, rows.schema.names)
+    send_partition(again, iter([rows]), "query", 1)
+    assert len(bodies_of(broker, "fenced")) == 9
+
+
+def test_a_sink_without_fence_and_window_says_so_before_it_sends(broker: BrokerProcess) -> None:
+    schema = StructType().add("value", StringType()).add("message_id", StringType())
+    given = {"brokers": at(broker), "queue": "plain", "exactlyOnce": "false"}
+    with pytest.warns(UserWarning, match="queue plain has no duplicate_window"):
+        sink_options(given, schema, overwrite=False)
+    with pytest.warns(UserWarning, match="queue plain is sent no ids"):
+        sink_options(given | {"idColumn": ""}, schema, overwrite=False)
+    with pytest.raises(PipelineError, match="txnAppId: it is for a batch only"):
+        sink_options(
+            {"queue": "q", "txnAppId": "a", "txnVersion": "1"},
+            schema,
+            overwrite=False,
+            is_stream=True,
+        )
 
 
 def test_a_value_that_is_no_body_is_refused() -> None:
