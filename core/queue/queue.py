@@ -203,9 +203,9 @@ class Queue(Source):
         state.begin_pump(now, wall_ms)
         self.is_dirty = False
         self.ages.note(self.next_seq, now)
-        self.timers.run()
+        more_is_due = self.timers.run()
         if self.suspended:
-            return False
+            return more_is_due
         is_open = self.start.has_begun or self.start.begin_if_due()
         is_paused = self.pause.going is not None
         more = is_open and self.dispatch.pump(budget, is_paused=is_paused)
@@ -213,7 +213,7 @@ class Queue(Source):
             resting, self.draining = self.draining, []
             for consumer in resting:
                 consumer.drained()
-        return more
+        return more or more_is_due
 
     def settle(self, entry: Entry, outcome: Outcome, now: float, reason: str = "") -> None:
         """Settle an acquired entry; a second settle of the same is ignored."""

@@ -13,8 +13,9 @@
 | a group's owner has no credit          | `state.spills`           | the group goes elsewhere   |
 | idle groups grow old                   | `age_at`                 | the strategy forgets some  |
 
-All of it is looked at once per pump, in this order, before anything is handed out. `next_deadline`
-says when the queue must be pumped for it. A failed *group* waits as a whole, since order comes
+All of it is looked at once per pump, in this order, before anything is handed out. Of each a
+portion is done, `DUE_PORTION`: very much may be due at the same moment. The rest follows in the next
+turns. `next_deadline` says when the queue must be pumped for it. A failed *group* waits as a whole, since order comes
 first. A failed message without a group waits alone.
 
 `Delayed` keeps messages whose time has not come, outside the queue they are meant for. They have no
@@ -165,9 +166,11 @@ REBUILD_MIN: Final = 4096  # numbers; below this the table is small whatever is 
 class Expiry:
     """Sequence numbers by the second in which they expire."""
 
-    __slots__ = ("_ends", "_numbers", "_seconds", "count")
+    __slots__ = ("_at", "_ends", "_numbers", "_passed", "_seconds", "count")
 
     def __init__(self) -> None:
+        self._passed: array[int] = array("q")  # of a second that is over
+        self._at = 0  # those before it were taken
         self._numbers: dict[int, array[int]] = {}
         self._seconds: list[int] = []
         self._ends: dict[int, int] = {}  # the last millisecond of each, one number for all
@@ -190,19 +193,33 @@ class Expiry:
         second = expires_ms // MS_PER_S
         return self._ends.get(second, 0) or second * MS_PER_S + LAST_MS
 
-    def take_due(self, wall_ms: int) -> Iterable[int]:
-        """Return the numbers whose second has passed, and forget them."""
-        passed: list[int] = []
-        while self._seconds and (self._seconds[0] + 1) * MS_PER_S <= wall_ms:
-            second = heappop(self._seconds)
-            del self._ends[second]
-            numbers = self._numbers.pop(second)
-            self.count -= len(numbers)
-            passed.extend(numbers)
-        return passed
+    def take_due(self, wall_ms: int, most: int) -> list[int]:
+        """Return numbers whose second has passed, at most so many, and forget them."""
+        due: list[int] = []
+        while len(due) < most:
+            if self._at == len(self._passed) and not self._begin_second(wall_ms):
+                break
+            part = self._passed[self._at : self._at + most - len(due)]
+            self._at += len(part)
+            due.extend(part)
+        self.count -= len(due)
+        return due
+
+    def _begin_second(self, wall_ms: int) -> bool:
+        """Begin to take the numbers of the next second that is over; False: there is none."""
+        self._at = 0
+        self._passed = array("q")
+        if not self._seconds or (self._seconds[0] + 1) * MS_PER_S > wall_ms:
+            return False
+        second = heappop(self._seconds)
+        del self._ends[second]
+        self._passed = self._numbers.pop(second)
+        return True
 
     def next_ms(self) -> int:
         """Return when to ask again, in milliseconds since the epoch; 0 for never."""
+        if self._at < len(self._passed):
+            return 1  # there are more, and they are long due
         return (self._seconds[0] + 1) * MS_PER_S if self._seconds else 0
 
     def is_bloated(self, living: int) -> bool:
@@ -214,13 +231,17 @@ class Expiry:
         self._numbers.clear()
         self._seconds.clear()
         self._ends.clear()
+        self._passed = array("q")
+        self._at = 0
         self.count = 0
         for entry in entries:
             if entry.expires_ms:
                 self.add(entry)
 
 
-DUE_PORTION: Final = 1000  # delayed messages let in per pump
+# Of each kind that is due in one pump. Not Final, so that a test of the compiled queue can make it
+# small.
+DUE_PORTION = 1000
 
 
 class Timers:
@@ -251,23 +272,22 @@ class Timers:
         entry.holder = None
         heappush(self.away, (self.state.now + delay, entry.seq))
 
-    def run(self) -> None:
-        """Do what is due at the state's time."""
+    def run(self) -> bool:
+        """Do a portion of what is due at the state's time; True: more is due."""
         state = self.state
         now = state.now
+        is_more = False
         if self.delayed.count:
-            for waiting in self.delayed.take_due(state.wall_ms, DUE_PORTION):
-                self.queue.owner.let_in(self.queue, waiting)
-        if self.expiry.count:
-            self._run_expiry()
-        while self.away and self.away[0][0] <= now:
-            entry = state.index.get(heappop(self.away)[1])
-            if entry is not None and entry.state == AWAY:
-                self.queue.redelivery.set_pending(entry)
-        held = state.take_hold() if state.holds else None
-        while held is not None:
-            self._end_hold(held)
-            held = state.take_hold()
+            waiting = self.delayed.take_due(state.wall_ms, DUE_PORTION)
+            for each in waiting:
+                self.queue.owner.let_in(self.queue, each)
+            is_more = len(waiting) == DUE_PORTION
+        if self.expiry.count and self._run_expiry():
+            is_more = True
+        if self.away and self._run_away(now):
+            is_more = True
+        if state.holds and self._run_holds():
+            is_more = True
         if self.membership.absent:
             self.membership.end_absences()
         if state.has_deadlines:
@@ -282,6 +302,7 @@ class Timers:
         if state.rules.forget_idle_s and self.age_at <= now:
             state.strategy.age()
             self.age_at = now + state.rules.forget_idle_s
+        return is_more
 
     def next_deadline(self, now: float, wall_ms: int) -> float:
         """Return when something is due next; 0 for never."""
@@ -307,15 +328,34 @@ class Timers:
             times.append(self.age_at)
         return min(times) if times else 0.0
 
-    def _run_expiry(self) -> None:
+    def _run_expiry(self) -> bool:
         index = self.state.index
-        for seq in self.expiry.take_due(self.state.wall_ms):
+        due = self.expiry.take_due(self.state.wall_ms, DUE_PORTION)
+        for seq in due:
             entry = index.get(seq)
             # Those are looked at when they come back, or are committed.
             if entry is not None and entry.state != ACQUIRED and entry.state != STORING:
                 self.queue.expire(entry)
         if self.expiry.is_bloated(index.count):
             self.expiry.rebuild(index)
+        return len(due) == DUE_PORTION
+
+    def _run_away(self, now: float) -> bool:
+        left = DUE_PORTION
+        while left and self.away and self.away[0][0] <= now:
+            left -= 1
+            entry = self.state.index.get(heappop(self.away)[1])
+            if entry is not None and entry.state == AWAY:
+                self.queue.redelivery.set_pending(entry)
+        return left == 0
+
+    def _run_holds(self) -> bool:
+        for _ in range(DUE_PORTION):
+            held = self.state.take_hold()
+            if held is None:
+                return False
+            self._end_hold(held)
+        return True
 
     def _end_hold(self, lane: Lane) -> None:
         state = self.state

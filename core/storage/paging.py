@@ -90,9 +90,11 @@ def wanted(queue: Queue, *, is_over: bool) -> list[Entry]:
     state = queue.state
     storage_state = queue.storage_state
     page = BodyBatch(storage_state.loading)
-    storage_state.overdue = [
-        seq for seq in storage_state.overdue if not page.add(state.index.get(seq))
-    ]
+    overdue = storage_state.overdue
+    asked = 0  # very many may be: those that find no place on the page are not walked through
+    while asked < len(overdue) and page.add(state.index.get(overdue[asked])):
+        asked += 1
+    del overdue[:asked]
     if state.consumers:
         _want_ungrouped(queue, page, is_over=is_over)
         _want_lanes(queue, page, is_over=is_over)

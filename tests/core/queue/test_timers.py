@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from covey.core.dispatch.lane import Lane
 from covey.core.events.event import EventKind
 from covey.core.model.entry import PENDING, STORING, Entry, Outcome
 from covey.core.queue import policy as commands
+from covey.core.queue import timers
 from covey.core.queue.timers import REBUILD_MIN, Expiry
 from tests.core.support import Bench, policy
 from tests.doubles import Letter
@@ -90,8 +93,8 @@ def test_a_second_is_due_once_it_has_passed() -> None:
     expiry.add(entry(1, 5_999))
     expiry.add(entry(2, 5_000))
     assert expiry.next_ms() == 6_000
-    assert list(expiry.take_due(5_999)) == []
-    assert sorted(expiry.take_due(6_000)) == [1, 2]
+    assert list(expiry.take_due(5_999, 1000)) == []
+    assert sorted(expiry.take_due(6_000, 1000)) == [1, 2]
     assert expiry.next_ms() == 0
 
 
@@ -102,7 +105,7 @@ def test_a_rounded_time_is_the_last_of_its_second_and_falls_due_with_it() -> Non
     assert rounded == 5_000_999
     assert expiry.rounded(7_000_001) == 7_000_999  # also of a second that has nothing in it
     expiry.rebuild([entry(1, rounded)])
-    assert list(expiry.take_due(5_001_000)) == [1]
+    assert list(expiry.take_due(5_001_000, 1000)) == [1]
 
 
 def test_a_rebuild_keeps_the_living() -> None:
@@ -112,7 +115,7 @@ def test_a_rebuild_keeps_the_living() -> None:
     assert expiry.is_bloated(1)
     assert not expiry.is_bloated(REBUILD_MIN)
     expiry.rebuild([entry(7, 9_000), entry(8, 0)])
-    assert list(expiry.take_due(10_000)) == [7]
+    assert list(expiry.take_due(10_000, 1000)) == [7]
 
 
 def test_nothing_is_delivered_after_its_time_even_within_its_second() -> None:
@@ -176,7 +179,40 @@ def test_a_clock_that_is_set_back_expires_nothing_early_and_all_in_the_end() -> 
     expiry = Expiry()
     for seq, expires_ms in enumerate((5_000, 6_000, 4_000_000), start=1):
         expiry.add(entry(seq, expires_ms))
-    assert list(expiry.take_due(6_000)) == [1]
-    assert list(expiry.take_due(1_000)) == []
-    assert list(expiry.take_due(7_000)) == [2]
-    assert list(expiry.take_due(5_000_000)) == [3]
+    assert list(expiry.take_due(6_000, 1000)) == [1]
+    assert list(expiry.take_due(1_000, 1000)) == []
+    assert list(expiry.take_due(7_000, 1000)) == [2]
+    assert list(expiry.take_due(5_000_000, 1000)) == [3]
+
+
+def test_very_many_that_run_out_together_go_in_portions_the_oldest_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(timers, "DUE_PORTION", 10)
+    bench = Bench()
+    for _ in range(25):
+        bench.send(ttl_ms=500)
+    bench.send()
+    bench.now, bench.wall_ms = bench.now + 2.0, bench.wall_ms + 2000
+    gone = []
+    while bench.queue.pump(bench.now, bench.wall_ms, 1000):
+        gone.append(bench.queue.counters.expired)
+        assert bench.queue.next_deadline(bench.now, bench.wall_ms) == bench.now
+    assert (gone, bench.queue.counters.expired) == ([10, 20], 25)
+    expired = [seq for _, _, _, seq in bench.events.kinds(EventKind.EXPIRE)]
+    assert expired == list(range(1, 26))
+    assert bench.queue.next_deadline(bench.now, bench.wall_ms) == 0
+
+
+def test_nothing_is_delivered_late_while_the_rest_waits_for_its_portion(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(timers, "DUE_PORTION", 10)
+    bench = Bench()
+    for _ in range(25):
+        bench.send(ttl_ms=500)
+    bench.send()
+    bench.now, bench.wall_ms = bench.now + 2.0, bench.wall_ms + 2000
+    reader = bench.join()
+    bench.pump()
+    assert reader.got == [26]
