@@ -317,6 +317,8 @@ class Broker:
             elif isinstance(job, Acceptance):
                 self.jobs.complete(job)  # what was accepted does not come again
         self.publishing.fan_out(now)  # it hears what was published before
+        if subscription.feed is not None:
+            self.host.fan_outs.catch_up(subscription.feed, now)
         leave = Unsubscribe(subscription, counted=counted, after=after)
         self.jobs.begin(leave, is_waited_for=is_waited_for)
         return leave

@@ -85,6 +85,7 @@ class Feed(Source):
         self.is_over = False
         self.waited_for_by: list[Session] = []  # producers, once for each message they are ahead
         self.topics: dict[Topic, None] = {}  # its subscription's
+        self.reached = 0  # by the messages that go out in portions, up to this number
         consumer.queue = self
         consumer.window.consumers[consumer] = None
 
@@ -129,6 +130,12 @@ class Feed(Source):
         self.size += message.size + ENTRY_COST
         if self.size > self.buffer_size:
             self.is_over = True
+
+    def keep_waiting(self, senders: list[Session], topic: str, now: float) -> None:
+        """Let those who have sent too much for this reader wait until it has caught up."""
+        for session in senders:
+            session.block(f"a slow subscriber of topic {topic}", now)
+            self.waited_for_by.append(session)
 
     def allow(self, buffer_size: int) -> None:
         """Let so much wait from now on; its producers need not, if that is enough."""

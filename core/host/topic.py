@@ -3,7 +3,8 @@
 
 Queues (`bindings`) take a message as it is published. For connected readers (`feeds`) messages that
 come in a row are gathered and handed out together, at the end of the turn at the latest. So a
-message costs the same for one reader as for a hundred. Whoever publishes to one topic hands out
+message costs the same for one reader as for a hundred. To very many readers they go in portions
+(`core.host.fan_out`). Whoever publishes to one topic hands out
 what the topic before has gathered: a reader of both sees the messages in the order they were sent.
 
 The one thing a topic remembers is the last message sent with `retain:set` (the Apollo STOMP
@@ -20,6 +21,7 @@ from covey.core.model.message import FORGET_RETAINED, RETAIN, Message
 
 if TYPE_CHECKING:
     from covey.core.clock import Clock
+    from covey.core.host.fan_out import FanOuts
     from covey.core.session import Session
 
 
@@ -29,6 +31,7 @@ class Topic:
     __slots__ = (
         "_batch_max",
         "_fan",
+        "_fan_outs",
         "_retaining",
         "_senders",
         "bindings",
@@ -42,7 +45,9 @@ class Topic:
         "touched_at",
     )
 
-    def __init__(self, name: str, batch_max: int, retaining: dict[Topic, None]) -> None:
+    def __init__(
+        self, name: str, batch_max: int, retaining: dict[Topic, None], fan_outs: FanOuts
+    ) -> None:
         """Begin with nobody; no more than `batch_max` bytes are gathered.
 
         While it retains a message it is among those that are `retaining`.
@@ -50,6 +55,7 @@ class Topic:
         self.name = name
         self._batch_max = batch_max
         self._retaining = retaining
+        self._fan_outs = fan_outs
         self.met = 0  # the last listener it has asked about (`core.host.audience`)
         self.named = 0  # listeners that mean it by its name, and not by a pattern alone
         self.bindings: list[Binding] = []
@@ -93,17 +99,23 @@ class Topic:
             return
         self._fan = Fan(fan.lane)
         senders, self._senders = self._senders, []
+        fan_outs = self._fan_outs
+        if len(self.feeds) > fan_outs.at_once:
+            fan_outs.begin(self, fan, senders)
+            return
+        others_are = bool(fan_outs.under_way)
         for feed in self.feeds:
+            if others_are:
+                fan_outs.catch_up(feed, now)
             feed.take(fan)
             if feed.is_over:
-                for session in senders:
-                    session.block(f"a slow subscriber of topic {self.name}", now)
-                    feed.waited_for_by.append(session)
+                feed.keep_waiting(senders, self.name, now)
 
     def hear(self, feed: Feed) -> None:
         """Let a reader listen; the retained message comes first."""
         if feed not in self.feeds:
             self.fan_out(self.touched_at)
+            self._fan_outs.catch_up(feed, self.touched_at)
             self.feeds[feed] = None
             if self._fan.lane is NO_LANE:
                 self._fan.lane = Lane(self.name, is_grouped=False)  # many topics have no reader
@@ -114,6 +126,7 @@ class Topic:
         """Let a reader go; it hears what was published before."""
         if feed in self.feeds:
             self.fan_out(self.touched_at)
+            self._fan_outs.catch_up(feed, self.touched_at)
             del self.feeds[feed]
 
     def fill(self, binding: Binding) -> None:
@@ -129,6 +142,7 @@ class Topic:
     def let_go(self) -> None:
         """Forget its listeners: those that mean it by a pattern meet it when it is used again."""
         for feed in self.feeds:
+            self._fan_outs.catch_up(feed, self.touched_at)
             feed.topics.pop(self, None)
         for binding in self.bindings:
             binding.topics.pop(self, None)

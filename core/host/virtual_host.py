@@ -16,6 +16,7 @@ from covey.core.errors import RefusedError
 from covey.core.events.event import EventKind, EventSink
 from covey.core.host.attachment import Sweep, Welcome
 from covey.core.host.audience import Audience
+from covey.core.host.fan_out import FanOuts
 from covey.core.host.feed import Binding
 from covey.core.host.queue_factory import QueueFactory
 from covey.core.host.senders import Senders
@@ -90,6 +91,7 @@ class VirtualHost:
     ) -> None:
         """Begin with nothing; its queues belong to the owner, the ledger is the store's."""
         self.jobs = jobs
+        self.fan_outs = FanOuts(jobs)
         self.sweeping: Sweep | None = None
         self.made_queues = Made("queues")
         self.made_topics = Made("topics")
@@ -166,7 +168,8 @@ class VirtualHost:
             len(self.topics), maker, limits.topics_max, limits.topics_per_user_max
         )
         self.made_topics.add(name, maker)
-        topic = Topic(name, self.policies.broker.topic_batch, self.audience.retaining)
+        batch_max = self.policies.broker.topic_batch
+        topic = Topic(name, batch_max, self.audience.retaining, self.fan_outs)
         topic.touched_at = self.now
         self.topics[name] = topic
         self.audience.meet(topic)

@@ -13,10 +13,10 @@
 | a group's owner has no credit          | `state.spills`           | the group goes elsewhere   |
 | idle groups grow old                   | `age_at`                 | the strategy forgets some  |
 
-All of it is looked at once per pump, in this order, before anything is handed out. Of each a
-portion is done, `DUE_PORTION`: very much may be due at the same moment. The rest follows in the next
-turns. `next_deadline` says when the queue must be pumped for it. A failed *group* waits as a whole, since order comes
-first. A failed message without a group waits alone.
+All of it is looked at once per pump, in this order, before anything is handed out. Very much may be
+due at the same moment, so a portion of each is done (`DUE_PORTION`), and the rest in later turns.
+`next_deadline` says when the queue must be pumped for it. A failed *group* waits as a whole, since
+order comes first. A failed message without a group waits alone.
 
 `Delayed` keeps messages whose time has not come, outside the queue they are meant for. They have no
 sequence number until they are due, so order, browsers and bookmarks never see the past change. Then

@@ -1,0 +1,112 @@
+# Compiled by mypyc: see setup.py.
+"""FanOut: messages of a topic on their way to very many connected readers, in portions.
+
+A topic with few readers hands out what it has gathered at once (`core.host.topic`). One with more
+readers than a portion has items makes a `FanOut` of it. One job does all that are under way, reader
+after reader. Who sent the messages waits for the end of it, so nobody can make more of them than
+are handed out. Everybody else goes on.
+
+A reader may hear several topics, and must see all messages in the order in which they were sent.
+So whoever is about to give a reader anything lets it *catch up* first: it gets at once what is
+under way and has not reached it. Those that are under way are numbered, and a reader knows up to
+which number it has all (`Feed.reached`). A newcomer has none of what was sent before it came, and
+one that leaves gets all of it first.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from covey.core.jobs.job import Job, Jobs, Steps
+
+if TYPE_CHECKING:
+    from covey.core.host.feed import Fan, Feed
+    from covey.core.host.topic import Topic
+    from covey.core.session import Session
+
+PASSED_AT_ONCE: Final = 64  # readers that have it already, for one item of the job
+
+
+class FanOut:
+    """A few messages of one topic, and all who heard it when they were sent."""
+
+    __slots__ = ("fan", "number", "readers", "senders", "topic")
+
+    def __init__(self, number: int, topic: Topic, fan: Fan, senders: list[Session]) -> None:
+        self.number = number
+        self.topic = topic
+        self.fan = fan
+        self.senders = senders
+        self.readers = list(topic.feeds)
+
+    def give(self, feed: Feed, now: float) -> None:
+        """Give the messages to one reader; their senders wait if it does not keep up."""
+        feed.take(self.fan)
+        if feed.is_over:
+            feed.keep_waiting(self.senders, self.topic.name, now)
+
+
+class FanOuts:
+    """Those of one virtual host that are under way, the oldest first."""
+
+    def __init__(self, jobs: Jobs | None) -> None:
+        """Begin with none; without jobs nothing is ever under way."""
+        self.under_way: deque[FanOut] = deque()
+        self.last = 0  # the number of the newest
+        self._jobs = jobs
+        self._job: HandOut | None = None
+
+    @property
+    def at_once(self) -> int:
+        """Return how many readers a topic may have that hands out at once."""
+        return 1 << 60 if self._jobs is None else self._jobs.portion
+
+    def begin(self, topic: Topic, fan: Fan, senders: list[Session]) -> None:
+        """Hand messages to all who hear the topic now, in portions."""
+        assert self._jobs is not None
+        self.last += 1
+        self.under_way.append(FanOut(self.last, topic, fan, senders))
+        for session in senders:
+            session.begin_work()
+        if self._job is None or self._job.is_over:
+            self._job = HandOut(self, topic.name, len(topic.feeds))
+            self._jobs.begin(self._job)
+
+    def catch_up(self, feed: Feed, now: float) -> None:
+        """Give a reader all that is under way and has not reached it, in order."""
+        reached = feed.reached
+        feed.reached = self.last
+        for each in self.under_way:
+            if each.number > reached and feed in each.topic.feeds:
+                each.give(feed, now)
+
+    def end_first(self) -> None:
+        """Hear that the oldest has reached everybody: its senders go on."""
+        for session in self.under_way.popleft().senders:
+            session.end_work()
+
+
+class HandOut(Job):
+    """All that is under way goes to its readers."""
+
+    def __init__(self, fan_outs: FanOuts, topic: str, count: int) -> None:
+        super().__init__("fan out", f"topic {topic}", None, count)
+        self._fan_outs = fan_outs
+
+    def steps(self) -> Steps:
+        """Let one reader after the other catch up."""
+        fan_outs = self._fan_outs
+        while fan_outs.under_way:
+            first = fan_outs.under_way[0]
+            self.target = f"topic {first.topic.name}"
+            passed = 0
+            for feed in first.readers:
+                if feed.reached < first.number:
+                    fan_outs.catch_up(feed, self.now)
+                    yield 1
+                else:
+                    passed += 1
+                    if passed % PASSED_AT_ONCE == 0:
+                        yield 1
+            fan_outs.end_first()
