@@ -88,7 +88,7 @@ class Checkpoint:
     def __init__(self, path: Path, confirmed: Confirmed, folded: int) -> None:
         """Begin; the tables know everything up to batch `folded`."""
         self.folded = folded
-        self.error: sqlite3.Error | None = None
+        self.error: sqlite3.Error | OSError | None = None
         self._path = path
         self._confirmed = confirmed
         self._worker = Thread(target=self._run, name="covey-checkpoint", daemon=True)
@@ -106,10 +106,25 @@ class Checkpoint:
         try:
             with closing(sqlite3.connect(self._path, isolation_level=None)) as connection:
                 connection.execute("pragma synchronous = normal")
-                connection.execute("pragma wal_checkpoint(passive)").fetchone()
+                bring_home(connection, self._path)
             self._confirmed.sync()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             self.error = error
+
+
+def bring_home(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring what is in the log to its place; what a reader keeps there is on the disk, too.
+
+    Beside a reader, such as a backup, a checkpoint leaves frames in the log and does not flush it.
+    Nobody else would, and their segments of the journal are about to be used again.
+    """
+    _, logged, done = connection.execute("pragma wal_checkpoint(passive)").fetchone()
+    if done < logged:
+        descriptor = os.open(path.with_name(f"{path.name}-wal"), os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 class SqliteEngine(Engine):
@@ -222,7 +237,7 @@ class SqliteEngine(Engine):
             self._begin_checkpoint()
 
     def _checkpoint_now(self, folded: int) -> None:
-        self._connection.execute("pragma wal_checkpoint(passive)").fetchone()
+        bring_home(self._connection, self._database.file)
         self._folded = max(self._folded, folded)
         self._unsynced = 0
         self._journal.release(folded)
@@ -244,7 +259,7 @@ class SqliteEngine(Engine):
             self._journal.release(checkpoint.folded)
             self._restart_log()
             self.look()
-        elif not is_passing(checkpoint.error):
+        elif isinstance(checkpoint.error, OSError) or not is_passing(checkpoint.error):
             raise StoreError(f"checkpoint failed: {checkpoint.error}")
 
     def _restart_log(self) -> None:

@@ -33,6 +33,7 @@ from covey.cli import monitoring as trace
 from covey.cli.importers import shovel
 from covey.cli.options import EXAMPLE, Noun
 from covey.cli.output import complain, say
+from covey.cli.upkeep import backup
 from covey.client.errors import ClientError, DeniedError, UnreachableError
 from covey.config.errors import ConfigError
 
@@ -93,6 +94,12 @@ app.command("top", epilog=EXAMPLE.format("covey top --interval 5"))(top.top)
 app.command("trace", epilog=EXAMPLE.format("covey trace orders --count 20"))(trace.trace)
 app.command("doctor", epilog=EXAMPLE.format("covey doctor --config /etc/covey/covey.toml"))(
     doctor.doctor
+)
+app.command("backup", epilog=EXAMPLE.format("covey backup /backups/monday --data data"))(
+    backup.backup
+)
+app.command("restore", epilog=EXAMPLE.format("covey restore /backups/monday --data data"))(
+    backup.restore
 )
 app.command(
     "shovel",

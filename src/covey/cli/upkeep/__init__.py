@@ -1,0 +1,1 @@
+"""Commands for the upkeep of a whole broker: its data, its definitions, its speed."""
