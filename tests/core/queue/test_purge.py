@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from covey.core.management.admin import Admin
 from covey.core.queue.purge import Purge
 from tests.core.double import HeldStore, Room
+from tests.core.storage.sqlite.support import ADMIN, House, bodies, snapshot
 from tests.core.support import Bench
 from tests.doubles import at_once
 
@@ -92,3 +98,47 @@ def test_delayed_messages_go_too() -> None:
     queue = room.broker.host.queues["a"]
     assert at_once(Purge(queue)).count == 2
     assert (queue.timers.delayed.count, queue.timers.delayed.size) == (0, 0)
+
+
+@pytest.mark.parametrize("verb", ["purge", "delete"])
+def test_a_kill_leaves_what_was_not_yet_removed_and_a_confirmed_one_stays_done(
+    tmp_path: Path, verb: str
+) -> None:
+    house = House(tmp_path / "running")
+    sent = [f"{number}".encode() for number in range(9)]
+    for body in sent:
+        house.send("a", body, "g")
+    house.rest()
+    broker = house.broker
+    broker.jobs.allow(2, 5.0, 10**6)
+    admin = Admin(broker, house.host, ADMIN, session=house.session)
+    told: list[str] = []
+    if verb == "purge":
+        admin.purge("a", 0.0).then(lambda: _when_safe(house, told))
+    else:
+        admin.delete("queue", "a", 0.0)
+        _when_safe(house, told)
+    lengths = []
+    for number in range(20):
+        is_confirmed = bool(told)
+        left = House(snapshot(house.directory, tmp_path / f"killed {number}"))
+        reader = left.reader("a")
+        left.rest()
+        found = bodies(reader)
+        assert found == sent[len(sent) - len(found) :], "what is left is whole and in order"
+        assert not (is_confirmed and found), "what was confirmed stays done"
+        lengths.append(len(found))
+        left.store.close()
+        if is_confirmed:
+            break
+        broker.go_on(0.0)
+        house.rest()
+    house.store.close()
+    assert told == ["safe"]
+    assert lengths == sorted(lengths, reverse=True)
+    assert lengths[-1] == 0
+    assert len(set(lengths)) > (2 if verb == "purge" else 0)
+
+
+def _when_safe(house: House, told: list[str]) -> None:
+    house.broker.promises.after(house.session, lambda: told.append("safe"))
