@@ -83,6 +83,7 @@ class Reader(Consumer):
         super().__init__(session, window)
         self.entries: list[Entry] = []
         self.got: list[int] = []
+        self.done: list[str] = []  # one group that it took and that is empty now
         self.names: list[object] = []  # of the messages, which entries forget when they go
         self.firsts: list[int] = []
         self.ends = 0
@@ -113,6 +114,10 @@ class Reader(Consumer):
 
     def ran_out(self, entries: list[Entry]) -> None:
         self.overdue += [entry.seq for entry in entries]
+
+    def group_done(self, group: str) -> None:
+        """Note that its group is done."""
+        self.done.append(group)
 
     def held(self) -> list[int]:
         """Give the numbers it has not settled."""

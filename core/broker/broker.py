@@ -365,6 +365,9 @@ class Broker:
         if self.turns.dying:
             self._bury_rests()
             is_more = True
+        if self.turns.finished:
+            self._end_finished()
+            is_more = True
         # What a client did may be what a job that rests has waited for.
         if is_more or self.jobs.is_busy or (session is not None and self.jobs.is_any):
             self.wake()
@@ -377,6 +380,13 @@ class Broker:
             rest = Group(queue, group, is_seized=True)
             count = 0 if rest.lane is None else rest.lane.count
             self.jobs.begin(Bury(rest, None, count, reason))
+
+    def _end_finished(self) -> None:
+        """Tell consumers that took one group that it is done; each ends its subscription."""
+        finished, self.turns.finished = self.turns.finished, []
+        for consumer, group in finished:
+            if not consumer.is_gone:
+                consumer.group_done(group)
 
     def go_on(self, now: float) -> None:
         """Do a portion of the jobs, and what follows from it; called once a turn of the loop."""

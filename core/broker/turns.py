@@ -21,7 +21,7 @@ from typing import Final
 from covey.core.broker.shared import Shared
 from covey.core.dispatch.state import ParkRecord
 from covey.core.host.virtual_host import VirtualHost
-from covey.core.model.consumer import Window
+from covey.core.model.consumer import Consumer, Window
 from covey.core.model.entry import Entry
 from covey.core.model.message import Message
 from covey.core.publishing.publishing import Publishing
@@ -48,6 +48,7 @@ class Turns(QueueOwner):
         self._timed: set[Queue] = set()
         self._hosts = hosts
         self.dying: list[tuple[Queue, str, str]] = []  # groups whose rest follows a dead message
+        self.finished: list[tuple[Consumer, str]] = []  # whose one group is empty
         self._clock = shared.clock
         self._commits = commits
         self._publishing = publishing
@@ -174,6 +175,10 @@ class Turns(QueueOwner):
     def put(self, queue: Queue, message: Message) -> None:
         """Put a message of a topic into the queue, as its quota allows."""
         self._publishing.arrivals.put(queue, message)
+
+    def group_done(self, consumer: Consumer, group: str) -> None:
+        """Take a note: the broker ends the subscription between dispatches."""
+        self.finished.append((consumer, group))
 
     def opened(self, window: Window) -> None:
         """Let a window tell the next of its consumers after this pump."""

@@ -83,6 +83,8 @@ class Admission:
         head = lane.find_head(state.index)
         if state.rules.is_selector_strict or lane.hold_until == SEIZED:
             return head
+        if lane.name in state.claims.taken:
+            return head  # whoever claims a group takes all of it
         for _ in range(ASIDE_PORTION):
             if head is None or head.state != PENDING or head.message is None:
                 return head
@@ -107,6 +109,8 @@ class Admission:
         """Return who alone may take the head: the owner, or whom the strategy lends it to."""
         owner = lane.owner
         if owner is not None and owner.view is not None and self.admits(owner.view, head):
+            return owner
+        if owner is not None and owner.group:
             return owner
         state = self.state
         refusing = [view for view in state.views if not self.admits(view, head)]
@@ -149,6 +153,8 @@ class Exclusions:
 
     def refuse(self, consumer: Consumer, entry: Entry) -> bool:
         """Keep an acquired entry from its consumer; False if the queue has no room for that."""
+        if consumer.group_asked:
+            return False  # it takes all of its group, or nothing
         if consumer.view is None:
             return True  # it has left, and will be offered nothing
         refused = self._refused_by(consumer, consumer.view)

@@ -58,6 +58,8 @@ class Dispatch:
         """Give a consumer that can take something its places in the lines."""
         view = consumer.view
         if view is None:
+            if consumer.group:
+                self.state.show_best(consumer)
             return
         if not consumer.is_willing():
             consumer.window.stall(consumer)
@@ -73,13 +75,13 @@ class Dispatch:
         """
         if consumer.view is not None:
             self._give_places(consumer.view, consumer)
-            self.state.show_best(consumer)
+        self.state.show_best(consumer)
 
     def _give_places(self, view: View, consumer: Consumer) -> None:
         if not consumer.is_retiring:
             if consumer.places[0] == 0:
                 self._join_lane_line(view, consumer)
-            if consumer.places[1] == 0:
+            if consumer.places[1] == 0 and not consumer.group_asked:
                 # One that comes back must not catch up on all it missed.
                 if self.state.rules.is_round_robin:
                     consumer.served = max(consumer.served, view.ungrouped_line.floor)
@@ -145,7 +147,9 @@ class Dispatch:
     def drained(self, lane: Lane) -> None:
         """Called when nobody holds the lane any more, if the strategy wants to know."""
         owner = lane.owner
-        if owner is not None and self.state.strategy.drained(lane.name):
+        if owner is None:
+            return
+        if self.state.strategy.drained(lane.name) and not owner.group:
             self.placement.bind(lane, None)
             self.reline(owner)
 
@@ -244,7 +248,11 @@ class Dispatch:
         """Give a lane nobody owns, and its head, to a consumer."""
         lane = entry.lane
         state = self.state
+        if consumer.group_asked:
+            self._claim(entry, consumer)
+            return
         if lane.owner is None:
+            state.introduced.pop(lane.name, None)
             neighbours = state.strategy.took(lane.name, consumer.id)
             self.placement.bind(lane, consumer)
             lane.is_fresh = True
@@ -261,6 +269,16 @@ class Dispatch:
             return
         self._deliver_head(entry, consumer)  # lent: the owner's selector refuses it
 
+    def _claim(self, entry: Entry, consumer: Consumer) -> None:
+        """Give a group that is free to a consumer that wants no other until it is done."""
+        lane = entry.lane
+        self.state.claims.take(lane.name, consumer)
+        consumer.places = [0, 0]
+        self.placement.bind(lane, consumer)
+        lane.is_fresh = True
+        self._deliver_head(entry, consumer)
+        self.membership.stop_seeking(consumer)
+
     def _deliver_head(self, entry: Entry, consumer: Consumer) -> None:
         lane = entry.lane
         state = self.state
@@ -274,7 +292,7 @@ class Dispatch:
         if lane.is_fresh and lane.owner is consumer:
             lane.is_fresh = False
             if state.introduced.get(lane.name) != consumer.id:
-                if state.binds_by_rule:
+                if state.binds_by_rule or consumer.group or lane.name in state.introduced:
                     state.introduce(lane.name, consumer.id)
                 if state.rules.tells_first:
                     entry.marks |= FIRST
@@ -293,7 +311,7 @@ class Dispatch:
         owner = lane.owner
         state.record(EventKind.GROUP_CLOSE, lane.name, 0 if owner is None else owner.id, 0)
         state.strategy.closed(lane.name)
-        if owner is not None and owner.is_retiring:
+        if owner is not None and owner.is_retiring and not owner.group:
             self.placement.bind(lane, None)  # it keeps its groups, but not one that was closed
         self.placement.ask(lane)
         if owner is not None:
@@ -336,7 +354,10 @@ class Dispatch:
     def _join_lane_line(self, view: View, consumer: Consumer) -> None:
         self.place += 1
         state = self.state
-        if state.rules.counts_idle or not state.strategy.is_sticky:
+        if consumer.group_asked:
+            load = 0
+            consumer.line_load = 0
+        elif state.rules.counts_idle or not state.strategy.is_sticky:
             load = state.strategy.load(consumer.id)
         else:
             load = len(consumer.lanes)

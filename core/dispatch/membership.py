@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from covey.core.dispatch.claims import NEXT
 from covey.core.dispatch.lane import Lane
 from covey.core.dispatch.level import NOTHING
 from covey.core.dispatch.placement import Placement
@@ -57,11 +58,15 @@ class Membership:
     def join(self, consumer: Consumer) -> None:
         """Take a consumer in: its view, the strategy, then the lanes this may move."""
         state = self.state
-        self._enter_view(consumer)
+        if not consumer.group_asked:
+            self._enter_view(consumer)
         self._give_deadline(consumer)
         state.consumers[consumer.id] = consumer
         consumer.joined_at = state.now
         state.record(EventKind.JOIN, _asks_for(consumer), consumer.id, 0)
+        if consumer.group_asked:
+            self._claim(consumer)
+            return
         if state.strategy.joined(consumer.id, consumer.weight):
             self.ask_all()
         before = self._absent_like(consumer)
@@ -76,7 +81,7 @@ class Membership:
         returned = [consumer.unsettled[seq] for seq in sorted(consumer.unsettled)]
         consumer.unsettled.clear()
         state.record(EventKind.LEAVE, "", consumer.id, 0)
-        returns = not consumer.is_retiring and not consumer.is_overdue
+        returns = not (consumer.is_retiring or consumer.is_overdue or consumer.group_asked)
         if state.rules.sticky_return_s and consumer.client_id and returns:
             self.absent.append(consumer)
             self.absent_until[consumer.id] = state.now + state.rules.sticky_return_s
@@ -111,7 +116,10 @@ class Membership:
         """Give the consumer no new groups; what it owns stays until it is empty."""
         consumer.is_retiring = True
         self.state.record(EventKind.RETIRE, "", consumer.id, 0)
-        self.state.strategy.left(consumer.id)
+        if consumer.group_asked:
+            self._retire_claimant(consumer)
+        else:
+            self.state.strategy.left(consumer.id)
         consumer.places = [0, 0]
         if consumer.is_exclusive:
             self.views_changed()  # what it will not take any more falls to the others
@@ -121,7 +129,10 @@ class Membership:
         """Give a consumer nothing, and its groups to others as they drain."""
         state = self.state
         consumer.is_overdue = consumer.is_barred = True
-        state.strategy.left(consumer.id)
+        if consumer.group_asked:
+            self._unclaim(consumer)
+        else:
+            state.strategy.left(consumer.id)
         consumer.places = [0, 0]
         if consumer.is_exclusive:
             self.views_changed()  # what only it could take falls to the others
@@ -136,7 +147,11 @@ class Membership:
         consumer.is_overdue = consumer.is_barred = False
         if consumer.is_exclusive:
             self.views_changed()
-        if not consumer.is_retiring and state.strategy.rejoined(consumer.id, consumer.weight):
+        if consumer.is_retiring:
+            return
+        if consumer.group_asked:
+            self._claim(consumer)
+        elif state.strategy.rejoined(consumer.id, consumer.weight):
             self.ask_all()
 
     def end_absences(self) -> None:
@@ -180,6 +195,33 @@ class Membership:
                 self.placement.ask(lane)
             self.placement.resolve(lane)
 
+    def stop_seeking(self, consumer: Consumer) -> None:
+        """Let a consumer that has its one group be in line for no other."""
+        self._leave_view(consumer)
+
+    def _claim(self, consumer: Consumer) -> None:
+        """Give a consumer the group it names, or let it be in line: for that, or for a free one."""
+        if consumer.group_asked == NEXT:
+            self._enter_view(consumer)
+        elif self.state.claims.ask(consumer):
+            lane = self.state.lanes.get(consumer.group)
+            if lane is not None:
+                self.placement.ask(lane)
+                if lane.aside is not None:
+                    self._bring_back(lane, lane.aside)
+                else:
+                    self.placement.resolve(lane)
+
+    def _unclaim(self, consumer: Consumer) -> None:
+        """Take its group from a consumer; its lane is the caller's to ask again."""
+        self.state.claims.give_up(consumer)
+        self._leave_view(consumer)
+
+    def _retire_claimant(self, consumer: Consumer) -> None:
+        lane = self.state.lanes.get(consumer.group) if consumer.group else None
+        if lane is None or lane.count == 0:
+            self._unclaim(consumer)
+
     def _give_deadline(self, consumer: Consumer) -> None:
         """Let a consumer hold a message for as long as it asked for, or as its queue says."""
         asked = consumer.deadline_asked
@@ -190,6 +232,9 @@ class Membership:
 
     def _forget(self, consumer: Consumer) -> None:
         self.state.consumers.pop(consumer.id, None)
+        if consumer.group_asked:
+            self._unclaim(consumer)
+            return
         self.state.strategy.left(consumer.id)
         self._leave_view(consumer)
 
@@ -348,4 +393,6 @@ def _asks_for(consumer: Consumer) -> str:
         asked += " priority"
     if consumer.is_exclusive:
         asked += " exclusive"
+    if consumer.group_asked:
+        asked += " group"
     return asked.strip()

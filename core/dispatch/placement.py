@@ -123,13 +123,20 @@ class Placement:
         """Ask the strategy whose group this is, and bind it. Does not resolve."""
         state = self.state
         owner = lane.owner
+        claimant = state.claims.taken.get(lane.name) if state.claims.taken else None
+        if claimant is not None:
+            if claimant is not owner:
+                self.bind(lane, claimant)
+                lane.is_fresh = True
+            return
         if owner is not None and owner.is_retiring and not owner.is_barred:
             return  # a retiring consumer keeps what it has until it is empty
         named = state.strategy.owner(lane.name)
         asked = state.consumers.get(named) if named else None
         if asked is not owner:
             self.bind(lane, asked)
-            lane.is_fresh = state.binds_by_rule
+            # Whoever remembered owners does not know that one who claimed it had it meanwhile.
+            lane.is_fresh = state.binds_by_rule or lane.name in state.introduced
 
     def bind(self, lane: Lane, consumer: Consumer | None) -> None:
         """Make the consumer (or nobody) the lane's owner."""
@@ -266,6 +273,8 @@ class Placement:
                 state.lightened[owner] = None
             if state.events is not None:
                 state.record(REVOKE, lane.name, owner.id, 0)
+            if owner.group:
+                state.claims.emptied(owner)
         if lane.is_parked and lane.name in state.parked:
             if state.wants_drained:
                 state.strategy.drained(lane.name)  # the last one out ran out as it came back

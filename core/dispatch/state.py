@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Final
 
+from covey.core.dispatch.claims import GroupClaims
 from covey.core.dispatch.deadlines import Deadlines
 from covey.core.dispatch.index import Index
 from covey.core.dispatch.lane import OPEN, READY, Lane
@@ -58,6 +59,7 @@ class DispatchState:
         self.rules = rules
         self.use(strategy)
         self.events: QueueEvents | None = None
+        self.claims = GroupClaims()
         self.deadlines = Deadlines()
         self.has_deadlines = False  # some consumer has one, or had
         self.is_watched = False  # events or deadlines want to hear of each delivery

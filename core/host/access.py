@@ -145,6 +145,15 @@ def check_patterns(
         )
 
 
+def check_one_group(destinations: tuple[Destination, ...]) -> None:
+    """Raise RefusedError if one group of these could be in several places, or in none."""
+    is_one = len(destinations) == 1 and not destinations[0].is_pattern
+    if not is_one or destinations[0].kind is Kind.TOPIC:
+        raise RefusedError(
+            "a consumer of one group reads one queue, or one durable subscription", "invalid"
+        )
+
+
 def check_subscription(session: Session, name: str, limits: BrokerSettings) -> None:
     """Raise RefusedError if the session has this subscription, or enough of them."""
     if name in session.subscriptions:

@@ -68,7 +68,7 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     "consumer": (
         "name", "type", "id", "source", "link", "client", "connection", "credit", "unsettled",
         "delivered", "groups", "selector", "priority", "browser", "exclusive", "retiring",
-        "overdue", "deadline_s",
+        "overdue", "deadline_s", "group", "group_asked",
     ),
     "job": (
         "name", "type", "verb", "target", "user", "connection", "host", "done", "total", "age_s",
@@ -280,6 +280,8 @@ def consumer(consumer: Consumer, source: Source) -> Attributes:
         "retiring": consumer.is_retiring,
         "overdue": consumer.is_overdue,
         "deadline_s": consumer.deadline_s,
+        "group": consumer.group,
+        "group_asked": consumer.group_asked,
     }
 
 

@@ -11,6 +11,7 @@ from heapq import nlargest, nsmallest
 from operator import attrgetter
 from typing import Final
 
+from covey.core.dispatch.claims import NEXT
 from covey.core.dispatch.lane import DRAINING, HELD, IDLE, OPEN, PARKED, READY, Lane
 from covey.core.model.consumer import Consumer
 from covey.core.queue.pause import why_stopped
@@ -130,6 +131,12 @@ def _why_untaken(queue: Queue) -> str:
         return _why_not_begun(queue)
     if not consumers:
         return "no consumer reads this queue"
+    consumers = [each for each in consumers if each.group_asked in ("", NEXT)]
+    if not consumers:
+        return "all consumers here want one other group"
+    consumers = [each for each in consumers if not each.group]
+    if not consumers:
+        return "all consumers here work on one group each, and take no other until it is done"
     taking = [each for each in consumers if not each.is_retiring]
     if not taking:
         return f"all {len(consumers)} consumers retire and take no new groups"

@@ -125,6 +125,7 @@ class Consumer(ABC):
         self.weight = 1
         self.unsettled_max = 100_000
         self.deadline_asked = -1.0  # seconds it may hold a message; below 0: as its queue says
+        self.group_asked = ""  # the one group it wants, or `NEXT`; see `core.dispatch.claims`
         # Browsers only look: they own nothing and keep a number as their cursor.
         self.is_browser = False
         self.browse_ends = True
@@ -136,6 +137,7 @@ class Consumer(ABC):
         self.view: View | None = None
         self.unsettled: dict[int, Entry] = {}
         self.lanes: set[Lane] = set()
+        self.group = ""  # the one it has claimed
         self.ready: list[int] = []  # heap: heads only this consumer may take
         self.is_gone = False
         self.is_overdue = False  # it held a message for too long: it gets none until it settles one
@@ -166,6 +168,12 @@ class Consumer(ABC):
 
     def revoked(self, group: str) -> None:  # noqa: B027 - opt-in per subscription
         """Called when a group this consumer owned is no longer its own."""
+
+    def group_done(self, group: str) -> None:  # noqa: B027 - only those that ask for one group
+        """Called between dispatches when the one group it took has no message left.
+
+        It gets nothing more, and ends its subscription.
+        """
 
     def cancelled(self, reason: str) -> None:  # noqa: B027 - a test's consumer need not care
         """Called when the queue under this consumer went away."""

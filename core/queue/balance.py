@@ -69,7 +69,7 @@ def plan(queue: Queue) -> list[Step]:
     takers = [
         each
         for each in state.consumers.values()
-        if not each.is_barred and not each.is_retiring and each.view is not None
+        if not (each.is_barred or each.is_retiring or each.group_asked) and each.view is not None
     ]
     if len(takers) < 2:
         return []
@@ -122,7 +122,7 @@ def _units(queue: Queue) -> dict[str, Unit]:
     units: dict[str, Unit] = {}
     for lane in queue.state.lanes.values():
         owner = lane.owner
-        if owner is None or lane.count == 0:
+        if owner is None or lane.count == 0 or owner.group:
             continue
         key = strategy.unit_of(lane.name)
         unit = units.get(key)
@@ -240,7 +240,7 @@ class Balancer:
         owner = lane.owner
         if lane.where != READY or owner is None or lane.target is not owner:
             return False
-        if owner.is_gone or owner.is_retiring:
+        if owner.is_gone or owner.is_retiring or owner.group:
             return False
         return lane.unsettled == 0 and not owner.is_willing()
 
@@ -256,7 +256,7 @@ class Balancer:
         for each in state.consumers.values():
             if each is lane.owner or each.is_retiring or not each.is_willing():
                 continue
-            if each.view is None or not self._admits(each, head):
+            if each.group_asked or each.view is None or not self._admits(each, head):
                 continue
             if best is None or _is_lighter(each, best):
                 best = each
@@ -288,7 +288,12 @@ class Balancer:
             return [lane]
         unit = strategy.unit_of(lane.name)
         lanes = self.queue.state.lanes.values()
-        return [each for each in lanes if strategy.unit_of(each.name) == unit]
+        claimed = self.queue.state.claims.taken
+        return [
+            each
+            for each in lanes
+            if strategy.unit_of(each.name) == unit and each.name not in claimed
+        ]
 
     def _give(self, unit: Unit, target: Consumer) -> None:
         queue = self.queue

@@ -29,10 +29,12 @@ from hashlib import blake2b
 from typing import Final
 
 from covey.config.queues import QueueSettings
+from covey.core.dispatch.claims import check_claim
 from covey.core.dispatch.index import Index
 from covey.core.dispatch.lane import Lane
 from covey.core.dispatch.level import rank_of
 from covey.core.dispatch.state import DispatchState
+from covey.core.model.consumer import Consumer
 from covey.core.model.entry import ACQUIRED, Entry
 from covey.core.model.message import Message
 from covey.groups.key import GroupKey
@@ -206,6 +208,12 @@ class Discipline:
         """Return where messages without a group of this priority are."""
         levels = self.state.levels
         return levels[rank_of(priority, len(levels))]
+
+    def check_claim(self, queue: str, consumer: Consumer) -> None:
+        """Raise RefusedError if a consumer asks for one group and cannot have it."""
+        if consumer.group_asked:
+            length_max = self.key.id_bytes_max
+            check_claim(queue, consumer, has_groups=self.has_groups, length_max=length_max)
 
     @property
     def remembers(self) -> bool:

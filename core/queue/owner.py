@@ -15,6 +15,7 @@ owner, which is given to it when it is made and stays the same.
 | freed        | it lost a message and `is_awaited`     | tries the work that waits for room      |
 | let_in       | a delayed message's time has come      | enqueues the message, through the store |
 | put          | a topic it listens to has a message    | puts it in, as the quota allows         |
+| group_done   | a consumer's one group is empty        | ends its subscription                   |
 | opened       | a window has more consumers to tell    | lets it tell them, after this pump      |
 | given_up     | a delayed message will never come in   | deletes it from the store               |
 
@@ -35,7 +36,7 @@ from covey.core.events.audit import Audit, Unheard
 
 if TYPE_CHECKING:
     from covey.core.dispatch.state import ParkRecord
-    from covey.core.model.consumer import Window
+    from covey.core.model.consumer import Consumer, Window
     from covey.core.model.entry import Entry
     from covey.core.model.message import Message
     from covey.core.queue.queue import Queue
@@ -84,6 +85,10 @@ class QueueOwner(ABC):
     @abstractmethod
     def put(self, queue: Queue, message: Message) -> None:
         """Put a message of a topic into the queue, as its quota allows."""
+
+    @abstractmethod
+    def group_done(self, consumer: Consumer, group: str) -> None:
+        """End a consumer that took one group and is done with it."""
 
     @abstractmethod
     def opened(self, window: Window) -> None:
@@ -135,6 +140,10 @@ class Unowned(QueueOwner):
     def put(self, queue: Queue, message: Message) -> None:
         """Enqueue it, whatever the quota says."""
         queue.enqueue(message)
+
+    def group_done(self, consumer: Consumer, group: str) -> None:
+        """Tell it at once: its user ends it."""
+        consumer.group_done(group)
 
     def opened(self, window: Window) -> None:
         """Tell them at once: there is no other queue."""

@@ -58,7 +58,7 @@ def change_strategy(queue: Queue, strategy: GroupStrategy, now: float) -> None:
     state.turn(now)
     state.use(strategy)
     for consumer in state.consumers.values():
-        if not consumer.is_barred and not consumer.is_retiring:
+        if not (consumer.is_barred or consumer.is_retiring or consumer.group_asked):
             strategy.joined(consumer.id, consumer.weight)
     for group in state.lanes:
         strategy.opened(group)

@@ -207,8 +207,9 @@ class Queue(Source):
         if self.suspended:
             return more_is_due
         is_open = self.start.has_begun or self.start.begin_if_due()
-        is_paused = self.pause.going is not None
-        more = is_open and self.dispatch.pump(budget, is_paused=is_paused)
+        more = is_open and self.dispatch.pump(budget, is_paused=self.pause.going is not None)
+        while state.claims.done:
+            self.owner.group_done(*state.claims.done.pop(0))
         if not more and self.draining:
             resting, self.draining = self.draining, []
             for consumer in resting:
@@ -331,7 +332,7 @@ class Queue(Source):
 
     @property
     def retained_from(self) -> int:
-        """Return the number from which on nothing has gone but by being settled."""
+        """Return the number from which on all that has gone was settled."""
         return self.dropped_to + 1
 
     @property
@@ -396,7 +397,7 @@ class Queue(Source):
 
     def join(self, consumer: Consumer, now: float) -> None:
         """Take a consumer in; `from_seq` -1 means only what comes from now on."""
-        self.redelivery.check_deadline(consumer)
+        self.redelivery.check_wishes(consumer)
         self.state.turn(now)
         self.consumer_numbers += 1
         consumer.id = self.consumer_numbers
@@ -407,8 +408,7 @@ class Queue(Source):
             if consumer.heeds_holders and self.state.wants_drained:
                 consumer.sees_acquired = False
             self.state.add_browser(consumer)
-            if consumer.browse_ends:
-                consumer.window.browsing += 1
+            consumer.window.browsing += consumer.browse_ends
         else:
             self.membership.join(consumer)
             self.dispatch.admit(consumer)

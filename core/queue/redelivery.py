@@ -71,8 +71,12 @@ class Redelivery:
                 f"queue {queue.name}: a message was held for longer than {consumer.deadline_s:g} s"
             )
 
-    def check_deadline(self, consumer: Consumer) -> None:
-        """Raise RefusedError if a consumer asks to hold messages for longer than it may."""
+    def check_wishes(self, consumer: Consumer) -> None:
+        """Raise RefusedError if a consumer asks to hold messages for longer than it may.
+
+        So it does if a consumer asks for one group, and cannot have that.
+        """
+        self.queue.discipline.check_claim(self.queue.name, consumer)
         asked = consumer.deadline_asked
         most = self.queue.settings.delivery_deadline_max_s
         if most and (asked > most or asked == 0.0):

@@ -50,6 +50,7 @@ CONDITIONS: Final[dict[str, str]] = {
     "unavailable": "amqp:connection:forced",
     "moved": "amqp:connection:forced",
     "no-transaction": "amqp:transaction:unknown-id",
+    "group-done": "covey:group-done",
     "rollback": "amqp:transaction:rollback",
 }
 

@@ -79,6 +79,7 @@ class StompConsumer(Consumer):
         self.priority = asked.priority
         self.weight = asked.weight
         self.deadline_asked = asked.deadline_s
+        self.group_asked = asked.group
         self.client_id = session.core.client_id
         self.unsettled_max = engine.broker.limits.unsettled_max
         self.reads_many = reads_many
@@ -140,6 +141,11 @@ class StompConsumer(Consumer):
     def revoked(self, group: str) -> None:
         """Tell the client that a group is no longer its own."""
         self.engine.send(self.frames.write_notice([("covey-group-revoked", group)]))
+
+    def group_done(self, group: str) -> None:
+        """Tell the client that the one group it took is done, and end the subscription."""
+        self.engine.send(self.frames.write_notice([("covey-group-done", group)]))
+        self.stomp_session.end_subscription(self)
 
     def ran_out(self, entries: list[Entry]) -> None:
         """Take what the client says of these messages from now on for late."""

@@ -49,6 +49,7 @@ NOT_KEPT = frozenset(
         "ttl",
         "expiration",
         "JMSXGroupFirstForConsumer",
+        "covey-group-done",
         "covey-group-revoked",
         DEAD_REASON,
         *ORIGIN_HEADERS.values(),

@@ -29,8 +29,10 @@ from covey.protocols.stomp.settings import Names, user_headers
 from covey.protocols.stomp.versions import Version
 
 if TYPE_CHECKING:
+    from covey.protocols.stomp.consumer import StompConsumer
     from covey.protocols.stomp.engine import StompEngine
 
+ENDED_MAX: Final = 1000  # ids of a connection: what a client ends may have ended by itself
 USUAL: Final = b"RECEIPT\nreceipt-id:%s\n\n\0\n"  # of an id that needs no escapes
 
 
@@ -39,6 +41,7 @@ class StompSession:
 
     __slots__ = (
         "core",
+        "ended",
         "engine",
         "heartbeat",
         "holding",
@@ -68,10 +71,28 @@ class StompSession:
         self.producer = Producer(engine, core, self.receipts, plans)
         self.readers = 0  # of topics, to which messages of other protocols came
         self.is_leaving = False  # DISCONNECT came: nothing more is read
+        self.ended: dict[str, None] = {}  # subscriptions that ended by themselves, the last ones
 
     def when_safe(self, call: Callable[[], None]) -> None:
         """Call back when everything this client did so far is safe."""
         self.engine.broker.promises.after(self.core, call)
+
+    def end_subscription(self, consumer: StompConsumer) -> None:
+        """End a subscription that came to its end by itself; its UNSUBSCRIBE may still come."""
+        name = consumer.asked.id
+        late = list(consumer.unsettled.values())
+        if late:  # of a group that was taken from it: what the client says of them is late
+            self.holding.run_out(consumer, late)
+        after = None if late else self.holding.forgetting(name)
+        broker = self.engine.broker
+        broker.unsubscribe(self.core, name, broker.now, counted=False, after=after)
+        self.ended[name] = None
+        if len(self.ended) > ENDED_MAX:
+            del self.ended[next(iter(self.ended))]
+
+    def has_ended(self, name: str) -> bool:
+        """Return True if a subscription of that name has ended by itself, and no other began."""
+        return name in self.ended and name not in self.core.subscriptions
 
 
 class Receipts:

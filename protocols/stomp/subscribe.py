@@ -15,12 +15,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from covey.core.dispatch.claims import NEXT
 from covey.core.errors import ProtocolError
 from covey.core.selector import Selector, compile_selector
 from covey.protocols.stomp.frame import is_true
 
 DIGITS_MAX = 18
 WEIGHT_MAX = 100
+GROUP_HEADER = "covey-group"
 UNLIMITED = 2**31  # what `consumer-window-size:-1` asks for
 
 
@@ -64,6 +66,7 @@ class SubscribeHeaders:
     priority: int
     weight: int
     deadline_s: float  # how long a message may be held; below 0: as the queue says
+    group: str  # the one group it wants, or the next free one; "": any
 
     @property
     def is_look(self) -> bool:
@@ -107,13 +110,14 @@ def read(
         browse_ends=is_true("browser-end", headers.get("browser-end", "true")),
         is_exclusive=not is_browser and _flag(headers, "exclusive", "activemq.exclusive"),
         is_no_local=_flag(headers, "no-local", "activemq.noLocal"),
-        wants_revoked=_flag(headers, "covey-group-revoked"),
+        wants_revoked=_flag(headers, "covey-group-revoked") or GROUP_HEADER in headers,
         include_seq=headers.get("include-seq", ""),
         from_seq=None if from_seq is None else _whole(headers, "from-seq", least=-1),
         trim_to=_whole(headers, "covey-trim-to", least=0),
         priority=_whole(headers, _first(headers, "priority", "activemq.priority"), least=-128),
         weight=min(max(1, _whole(headers, "covey-weight", least=1)), WEIGHT_MAX),
         deadline_s=_seconds(headers, "covey-deadline"),
+        group=_group(headers),
     )
 
 
@@ -179,6 +183,13 @@ def _flag(headers: dict[str, str], *names: str) -> bool:
 
 def _first(headers: dict[str, str], *names: str) -> str:
     return next((name for name in names if name in headers), names[0])
+
+
+def _group(headers: dict[str, str]) -> str:
+    text = headers.get(GROUP_HEADER)
+    if text == "":
+        raise ProtocolError(f"{GROUP_HEADER} names no group; {NEXT} is the next free one")
+    return text or ""
 
 
 def _whole(headers: dict[str, str], name: str, *, least: int) -> int:

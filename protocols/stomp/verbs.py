@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from covey import __version__
 from covey.core.errors import ProtocolError, RefusedError
+from covey.core.host.access import check_one_group
 from covey.core.host.subscription import Subscription
 from covey.core.jobs.job import Job
 from covey.core.management.admin import Admin
@@ -146,6 +147,8 @@ def on_subscribe(session: StompSession, frame: Frame, headers: Headers) -> None:
     is_one = len(places) == 1 and not places[0].is_pattern
     if asked.from_seq is not None and not is_one and not asked.is_look:
         raise RefusedError("from-seq needs one destination without wildcards", "invalid")
+    if asked.group:
+        check_one_group(places)
     if asked.trim_to:
         if not (is_one and asked.is_browser):
             raise RefusedError("covey-trim-to needs browser:true and one destination", "invalid")
@@ -250,6 +253,8 @@ def on_unsubscribe(session: StompSession, frame: Frame, headers: Headers) -> Non
             finish()
         else:
             leave.then(engine.guarded(finish))
+    elif session.has_ended(name):
+        finish()
     elif not durable_name:
         raise RefusedError(f"there is no subscription {name}", "not-found")
     else:

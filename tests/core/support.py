@@ -82,6 +82,7 @@ class Bench:
         exclusive: bool = False,
         presettled: bool = False,
         deadline_s: float = -1.0,
+        group: str = "",
     ) -> Reader:
         """Let a consumer in; the pump does not run."""
         reader = Reader(Window(credit, size))
@@ -93,6 +94,7 @@ class Bench:
         reader.is_exclusive = exclusive
         reader.is_presettled = presettled
         reader.deadline_asked = deadline_s
+        reader.group_asked = group
         self.queue.join(reader, self.now)
         self.readers.append(reader)
         return reader

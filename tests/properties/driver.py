@@ -23,8 +23,10 @@ from covey.core.selector import compile_selector
 from covey.groups.key import GroupKey
 from tests.doubles import Letter, at_once
 from tests.properties.bodies import Bodies
+from tests.properties.claiming import NEXT
+from tests.properties.clients import Client, Slip
 from tests.properties.judged import JudgedBrowser, JudgedConsumer, outcome_of
-from tests.properties.law import Client, Policy, Slip, settings_of, strategy_of
+from tests.properties.law import Policy, settings_of, strategy_of
 from tests.properties.ownership import OWNERSHIPS
 from tests.properties.referee import Referee
 from tests.properties.transacted import Transacted
@@ -124,6 +126,7 @@ class Driver:
         self.has_expiry = chance() < 0.4
         self.has_paging = chance() < 0.4
         self.has_priorities = chance() < 0.4
+        self.has_claims = chance() < 0.4
         self.groups = GROUPS[: self.random.choice((2, 3, 5))]
         self.now = 1.0
         self.wall_ms = 1_000_000
@@ -158,6 +161,9 @@ class Driver:
         self.referee.pump_begins(self.now, self.wall_ms)
         self.referee.is_scan_limited = self.budget == 2
         more = self.queue.pump(self.now, self.wall_ms, self.budget)
+        for consumer in [one for one in self.consumers.values() if one.is_finished]:
+            self._leave(consumer)
+            more = True
         if not more and self.bodies.read_wanted():
             return True
         if not more:
@@ -225,7 +231,9 @@ class Driver:
         client.client_id = pick(("", "", "x", "y")) if self.policy.sticky_return_s else ""
         client.is_presettled = self.random.random() < 0.15
         client.deadline_s = pick((self.policy.deadline_s, self.policy.deadline_s, 0.7))
-        if self.has_selectors:
+        if self.has_claims and self.random.random() < 0.5:
+            client.group_asked = pick((NEXT, NEXT, *self.groups[1:]))
+        elif self.has_selectors:
             client.colour = pick(("", *COLOURS))
             client.from_seq = pick((0, 0, 0, -1))
             client.is_exclusive = self.random.random() < 0.2
@@ -245,6 +253,7 @@ class Driver:
         consumer.selector = SELECTORS.get(client.colour)
         consumer.from_seq = client.from_seq
         consumer.is_exclusive = client.is_exclusive
+        consumer.group_asked = client.group_asked
         client.number = self.queue.consumer_numbers + 1
         if client.from_seq < 0:
             client.from_seq = self.queue.next_seq
@@ -265,9 +274,12 @@ class Driver:
             return
         consumer = self._some_consumer()
         if consumer is not None:
-            del self.consumers[consumer.id]
-            self.referee.left(consumer.id)
-            self.queue.leave(consumer, self.now)
+            self._leave(consumer)
+
+    def _leave(self, consumer: JudgedConsumer) -> None:
+        del self.consumers[consumer.id]
+        self.referee.left(consumer.id)
+        self.queue.leave(consumer, self.now)
 
     def on_retire(self) -> None:
         """Let a consumer have no new groups."""

@@ -16,9 +16,14 @@ class JudgedConsumer(Consumer):
     def __init__(self, window: Window, referee: Referee) -> None:
         super().__init__(NOBODY, window)
         self.referee = referee
+        self.is_finished = False  # the one group it took is done
 
     def deliver(self, entry: Entry) -> None:
         self.referee.delivered(self.id, entry.seq, entry.is_first)
+
+    def group_done(self, group: str) -> None:
+        self.is_finished = True
+        self.referee.group_done(self.id, group)
 
 
 class JudgedBrowser(Consumer):
@@ -74,6 +79,9 @@ def outcome_of(referee: Referee, seq: int, outcome: Outcome) -> None:
     elif outcome is Outcome.FAILED:
         referee.failed(seq)
     elif outcome is Outcome.DECLINED or outcome is Outcome.UNFIT:
+        if not referee.is_kept_from(seq):
+            referee.rejected(seq)
+            return
         referee.refused(seq)
         outcome_of(referee, seq, WITHOUT_REFUSAL[outcome])
     else:

@@ -12,58 +12,11 @@ from dataclasses import dataclass, field
 
 from covey.config.queues import GroupSettings, QueueSettings
 from covey.groups import GroupStrategy, make
+from tests.properties.claiming import Claiming, may_have
+from tests.properties.clients import Client, Slip
 from tests.properties.ownership import BUCKETS, CACHE_SIZE, RING_POINTS, STRICT, Ownership
 
 PENDING, STORING, HELD, AWAY = "pending", "storing", "held", "away"
-
-
-@dataclass(slots=True, eq=False)
-class Slip:
-    """A message as the referee knows it."""
-
-    seq: int
-    group: str
-    size: int
-    colour: str
-    closes: bool
-    expires_ms: int
-    state: str
-    holder: int = 0
-    deliveries: int = 0
-    away_until: float = 0.0
-    was_delivered: bool = False
-    is_out: bool = False  # its body is out of memory
-    since: float = 0.0  # when its holder got it
-
-
-@dataclass(slots=True, eq=False)
-class Client:
-    """A consumer as the referee knows it."""
-
-    number: int
-    count: int
-    size: int
-    priority: int = 0
-    weight: int = 1
-    colour: str = ""  # its selector: the one colour it wants
-    from_seq: int = 0
-    unsettled_max: int = 100_000
-    client_id: str = ""
-    is_exclusive: bool = False
-    is_presettled: bool = False
-    is_paused: bool = False
-    is_retiring: bool = False
-    absent_until: float = 0.0  # above 0: gone, but its groups wait for its return
-    held: set[int] = field(default_factory=set)
-    refused: set[int] = field(default_factory=set)  # what it must not get again
-    deadline_s: float = 0.0  # how long it may hold a message; 0: for ever
-    heard_at: float = 0.0  # when it last settled something
-    is_overdue: bool = False
-
-    def is_willing(self) -> bool:
-        has_credit = self.count > 0 or self.size > 0
-        may_take = not self.is_paused and not self.is_overdue
-        return has_credit and may_take and len(self.held) < self.unsettled_max
 
 
 @dataclass(slots=True, eq=False)
@@ -157,6 +110,18 @@ class Law:
         self.groups: dict[str, Group] = {}
         self.clients: dict[int, Client] = {}
         self.is_started = not (policy.consumers_before or policy.time_before_s)
+        self.claiming = Claiming()
+        self.introduced: dict[str, int] = {}  # whom a rule gave the last message of a group
+
+    def named(self, name: str) -> int:
+        """Whose the group is: whoever claims it, else as the strategy says."""
+        claimant = self.claiming.claims.get(name)
+        return self.memory.owner(name) if claimant is None else claimant.number
+
+    def is_fresh_for(self, name: str) -> bool:
+        """Whether an owner that nobody took the group for gets its first message of it."""
+        is_claimed = name in self.claiming.claims
+        return is_claimed or self.memory.is_rule or name in self.introduced
 
     def present(self) -> list[Client]:
         return [client for client in self.clients.values() if not client.absent_until]
@@ -169,7 +134,12 @@ class Law:
 
     def admits(self, client: Client, slip: Slip) -> bool:
         """An exclusive client that matches has the message for itself."""
-        if not _matches(client, slip):
+        if client.group_asked:
+            if not may_have(client, slip):
+                return False
+            if client.claimed:
+                return True
+        elif not _matches(client, slip):
             return False
         for rival in self.present():
             if rival is client or not rival.is_exclusive or _takes_no_new(rival):
@@ -192,7 +162,7 @@ class Law:
                 return slip
             if slip.state != PENDING or (self.is_expired(slip) and not lingering):
                 continue
-            if not selects or self.policy.is_strict:
+            if not selects or self.policy.is_strict or slip.group in self.claiming.claims:
                 return slip
             if any(self.admits(client, slip) for client in self.present()):
                 return slip
@@ -257,10 +227,10 @@ class Law:
 
     def close(self, name: str, group: Group) -> None:
         self.memory.closed(name, self.groups)
-        named = self.memory.owner(name)
+        named = self.named(name)
         if named != group.owner:
             group.owner = named
-            group.is_fresh = self.memory.is_rule
+            group.is_fresh = self.is_fresh_for(name)
 
     def ask_all(self) -> None:
         """Let the strategy say again whose the owned groups are."""
@@ -268,17 +238,17 @@ class Law:
             owner = self.clients.get(group.owner)
             if owner is None or (owner.is_retiring and not owner.is_overdue):
                 continue
-            named = self.memory.owner(name)
+            named = self.named(name)
             if named != group.owner:
                 group.owner = named
-                group.is_fresh = self.memory.is_rule
+                group.is_fresh = self.is_fresh_for(name)
 
     def bind_heads(self) -> None:
         """A group nobody owns gets its owner with its first message that can go."""
         for name, group in self.groups.items():
             if not group.owner and self.head(group, lingering=True) is not None:
-                group.owner = self.memory.owner(name)
-                group.is_fresh = self.memory.is_rule
+                group.owner = self.named(name)
+                group.is_fresh = self.is_fresh_for(name)
 
 
 def _takes_no_new(client: Client) -> bool:

@@ -19,18 +19,8 @@ from __future__ import annotations
 from covey.core.events.event import EventKind, QueueEvents
 from covey.core.model.entry import ACQUIRED
 from covey.core.queue.queue import Queue
-from tests.properties.law import (
-    AWAY,
-    HELD,
-    PENDING,
-    STORING,
-    Client,
-    Group,
-    Law,
-    Policy,
-    Slip,
-    Taken,
-)
+from tests.properties.clients import Client, Slip
+from tests.properties.law import AWAY, HELD, PENDING, STORING, Group, Law, Policy, Taken
 from tests.properties.ownership import Ownership
 
 
@@ -43,7 +33,6 @@ class Referee(Law, QueueEvents):
         self.browsers = 0
         self.started_at = 0.0
         self.saw_selectors = False
-        self.introduced: dict[str, int] = {}  # whom a rule gave the last message of a group
         self.newest_first: dict[str, int] = {}
         self.assigned: dict[str, int] = {}  # as the events say
         self.draining: set[str] = set()
@@ -102,8 +91,12 @@ class Referee(Law, QueueEvents):
         if not slip.group:
             return False
         group = self.groups[slip.group]
-        if not group.owner:
+        if not group.owner and not client.is_seeking:
             return True
+        if client.is_seeking:
+            is_known = self.introduced.get(slip.group) == client.number
+            self.introduced[slip.group] = client.number
+            return not is_known
         if not group.is_fresh or group.owner != client.number:
             return False
         is_known = self.introduced.get(slip.group) == client.number
@@ -112,7 +105,11 @@ class Referee(Law, QueueEvents):
 
     def _own(self, slip: Slip, client: Client) -> None:
         group = self.groups[slip.group]
-        if not group.owner:
+        if client.is_seeking:
+            self.claiming.take(slip.group, client)
+            group.owner = client.number
+        elif not group.owner:
+            self.introduced.pop(slip.group, None)
             self.memory.took(slip.group, client.number)
             group.owner = client.number
             self.ask_all()
@@ -161,6 +158,10 @@ class Referee(Law, QueueEvents):
         self._unhold(seq)
         self.bind_heads()
 
+    def is_kept_from(self, seq: int) -> bool:
+        """Whether a refused message can be kept from its holder; one that takes all cannot."""
+        return not self.clients[self.slips[seq].holder].group_asked
+
     def refused(self, seq: int) -> None:
         self.clients[self.slips[seq].holder].refused.add(seq)
         self.saw_selectors = True
@@ -199,7 +200,8 @@ class Referee(Law, QueueEvents):
     def _drained(self, name: str, group: Group) -> None:
         if self.memory.frees_when_drained and group.owner:
             self.memory.closed(name, self.groups)
-            group.owner = 0
+            if name not in self.claiming.claims:
+                group.owner = 0
 
     def _finish(self, slip: Slip) -> None:
         """Take a message off the queue."""
@@ -209,6 +211,8 @@ class Referee(Law, QueueEvents):
         if group is not None:
             del group.slips[slip.seq]
             if not group.slips:
+                if slip.group in self.claiming.claims:
+                    self.claiming.emptied(slip.group)
                 group.owner, group.is_fresh = 0, False
                 self._vanish(slip.group, group)
             self.bind_heads()
@@ -247,6 +251,9 @@ class Referee(Law, QueueEvents):
         self.clients[client.number] = client
         self._arrived()
         self.saw_selectors = self.saw_selectors or self.has_selectors()
+        if client.group_asked:
+            self._claim(client)
+            return
         self.memory.joined(client.number, client.weight)
         before = next((one for one in self.clients.values() if _waits_for(one, client)), None)
         if before is not None:
@@ -256,6 +263,16 @@ class Referee(Law, QueueEvents):
                 if group.owner == before.number:
                     group.owner = client.number
         self.bind_heads()
+
+    def _claim(self, client: Client) -> None:
+        """One that wants one group has it, or waits for it; the gate holds as ever."""
+        name = self.claiming.claim(client)
+        if name in self.groups:
+            self.groups[name].owner, self.groups[name].is_fresh = client.number, True
+        self.bind_heads()
+
+    def group_done(self, number: int, name: str) -> None:
+        self.claiming.was_told(number, name)
 
     def browser_joined(self) -> None:
         self.browsers += 1
@@ -276,7 +293,7 @@ class Referee(Law, QueueEvents):
             if group.owner == number and not self.holder(group):  # or a transaction has some
                 self._drained(name, group)
         client.held.clear()
-        returns = not client.is_retiring and not client.is_overdue
+        returns = not (client.is_retiring or client.is_overdue or client.group_asked)
         if self.policy.sticky_return_s and client.client_id and returns:
             client.absent_until = self.now + self.policy.sticky_return_s
             self.clients[number] = self.clients.pop(number)  # the first to leave is replaced first
@@ -298,21 +315,25 @@ class Referee(Law, QueueEvents):
             self.started_at = 0.0
 
     def _forget(self, number: int) -> None:
-        del self.clients[number]
+        self.claiming.unclaim(self.clients.pop(number))
         self.memory.left(number)
         for name, group in self.groups.items():
             if group.owner == number:
-                group.owner = self.memory.owner(name)
-                group.is_fresh = self.memory.is_rule
+                group.owner = self.named(name)
+                group.is_fresh = self.is_fresh_for(name)
 
     def retired(self, number: int, kept: set[str]) -> None:
         """`kept`, the groups it owned, is read from the queue."""
-        self.clients[number].is_retiring = True
+        client = self.clients[number]
+        client.is_retiring = True
         self.memory.left(number)
+        group_claimed = self.groups.get(client.claimed)
+        if group_claimed is None or not group_claimed.slips:
+            self.claiming.unclaim(client)
         for name, group in self.groups.items():
-            if name in kept:
-                group.owner = number
-            elif group.owner == number:
+            if name in kept and group.owner != number:
+                group.owner, group.is_fresh = number, self.is_fresh_for(name)
+            elif group.owner == number and name not in kept:
                 group.owner = 0
         self.bind_heads()
 
@@ -394,11 +415,12 @@ class Referee(Law, QueueEvents):
         assert taker.is_willing() and not taker.is_retiring, f"{number} did not want {name}"
         assert self.admits(taker, self.slips[seq]), f"{number} may not have {seq}"
         key = self.memory.unit_of(name)
-        for other, each in self.groups.items():
+        unclaimed = {k: v for k, v in self.groups.items() if k not in self.claiming.claims}
+        for other, each in unclaimed.items():
             if self.memory.unit_of(other) == key:
                 assert not self.holder(each), f"{other} is out"
         self.memory.spilled(name, number)
-        for other, each in self.groups.items():
+        for other, each in unclaimed.items():
             if each.owner and self.memory.unit_of(other) == key:
                 each.owner, each.is_fresh = number, self.memory.is_rule
 
@@ -406,7 +428,7 @@ class Referee(Law, QueueEvents):
         self.memory = memory
         self.introduced.clear()
         for client in self.present():
-            if not client.is_retiring and not client.is_overdue:
+            if not (client.is_retiring or client.is_overdue or client.group_asked):
                 memory.joined(client.number, client.weight)
         for name in self.groups:
             memory.appeared(name)
@@ -438,7 +460,9 @@ class Referee(Law, QueueEvents):
         client.heard_at = self.now
         if client.is_overdue:
             client.is_overdue = False
-            if not client.is_retiring:
+            if client.group_asked and not client.is_retiring:
+                self._claim(client)
+            elif not client.is_retiring:
                 self.memory.rejoined(number, client.weight)
             self.bind_heads()
 
@@ -454,6 +478,7 @@ class Referee(Law, QueueEvents):
             if not client.is_overdue:
                 client.is_overdue = True
                 self.memory.left(number)
+                self.claiming.unclaim(client)
             self.saw_selectors = self.saw_selectors or self.has_selectors()
             for seq in overdue:
                 self.overdue += 1
@@ -469,6 +494,7 @@ class Referee(Law, QueueEvents):
         waiting = [slip.seq for slip in self.candidates()]
         self.is_at_rest = False
         assert not waiting, f"the pump rests but {waiting} could go"
+        assert not self.claiming.done, f"nobody was told: {self.claiming.done}"
         self._judge_contents()
         self._judge_counts()
         if self.is_started:

@@ -11,7 +11,9 @@ is encoded anew.
 
 from __future__ import annotations
 
-from covey.core.errors import RefusedError
+from typing import Final
+
+from covey.core.errors import RefusedError, quoted
 from covey.core.model.consumer import Consumer
 from covey.core.model.entry import FIRST, Entry
 from covey.core.model.message import Message
@@ -29,6 +31,8 @@ from covey.protocols.amqp.messages.splice import (
     seq_pair,
     user_pair,
 )
+
+TOLD_MAX: Final = 100  # bytes of a group's name: why a link ends must fit the smallest frame, 512
 
 
 def render(
@@ -121,6 +125,12 @@ class AmqpConsumer(Consumer):
             names_user=self.names_user,
             seq=entry.seq if self.is_browser else 0,
         )
+
+    def group_done(self, group: str) -> None:
+        """End the link: the one group it took is done."""
+        done = RefusedError(f"group {quoted(group)} is done: it has no message left", "group-done")
+        is_short = len(group.encode("utf-8", "replace")) <= TOLD_MAX
+        self.engine.links.close_later(self.link, done, {"group": group} if is_short else None)
 
     def ran_out(self, entries: list[Entry]) -> None:
         """Settle the deliveries with the peer: they are released."""

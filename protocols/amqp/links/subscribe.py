@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from covey.core.errors import RefusedError
+from covey.core.host.access import check_one_group
 from covey.core.host.subscription import Durable, Subscription
 from covey.core.model.consumer import Consumer
 from covey.core.naming.destination import Destination, Kind
@@ -29,7 +30,7 @@ from covey.protocols.amqp.links.consumer import AmqpConsumer
 from covey.protocols.amqp.links.management import MANAGEMENT_ADDRESS
 from covey.protocols.amqp.links.nodes import Place
 from covey.protocols.amqp.links.receiver_link import OutgoingLink
-from covey.protocols.amqp.links.terminus import RequestedTerminus
+from covey.protocols.amqp.links.terminus import GROUP_FILTER, RequestedTerminus
 
 if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
@@ -41,6 +42,8 @@ VOLATILE_SUFFIX: Final = "|volatile"
 
 def subscribe(engine: AmqpEngine, link: OutgoingLink, requested: RequestedTerminus) -> str | None:
     """Let a link read what it asks for; return the address to answer, None for its own."""
+    if requested.group and (requested.address in (None, MANAGEMENT_ADDRESS)):
+        raise RefusedError(f"link {link.name}: filter {GROUP_FILTER} needs a queue", "invalid")
     if requested.is_dynamic:
         return _read_dynamic(engine, link, requested)
     if requested.address is None:
@@ -59,6 +62,8 @@ def subscribe(engine: AmqpEngine, link: OutgoingLink, requested: RequestedTermin
     engine.nodes.provide(place, to_sender=False)
     selector = _selector(engine, requested, place)
     destinations = place.destinations
+    if requested.group:
+        check_one_group(destinations)
     name = _subscription_name(engine, link, requested, place)
     if name:
         not_from = engine.container if requested.is_no_local else ""
@@ -86,6 +91,7 @@ def _read(
         consumer.is_no_local = requested.is_no_local
         consumer.priority = requested.priority
         consumer.deadline_asked = requested.deadline_s
+        consumer.group_asked = requested.group
         return consumer
 
     link.is_browser = requested.is_browser

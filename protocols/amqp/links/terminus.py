@@ -18,6 +18,7 @@ from covey.core.errors import RefusedError
 
 # Each by its name and by its number in Apache's registry of filters.
 SELECTOR_FILTERS: Final = ("apache.org:selector-filter:string", 0x0000468C00000004)
+GROUP_FILTER: Final = "covey:group"  # the one group that a consumer wants, or the next free one
 NO_LOCAL_FILTERS: Final = ("apache.org:no-local-filter:list", 0x0000468C00000003)
 
 LIFETIME_POLICIES: Final = frozenset(
@@ -49,6 +50,7 @@ class RequestedTerminus:
     is_no_local: bool = False
     priority: int = 0
     deadline_s: float = -1.0  # how long a message may be held; below 0: as the queue says
+    group: str = ""  # the one group it wants, or the next free one; "": any
     target: str = ""  # what the peer calls its own end
     filters: dict[str, Described] = field(default_factory=dict)  # those that are honoured
 
@@ -124,6 +126,10 @@ def _read_filters(requested: RequestedTerminus, filters: object) -> None:
     if not isinstance(filters, dict):
         return
     for name, value in filters.items():
+        if name == GROUP_FILTER or getattr(value, "descriptor", "") == GROUP_FILTER:
+            requested.group = _group(value)
+            requested.filters[str(name)] = Described(symbol(GROUP_FILTER), requested.group)
+            continue
         if not isinstance(value, Described):
             continue
         descriptor = value.descriptor
@@ -133,6 +139,13 @@ def _read_filters(requested: RequestedTerminus, filters: object) -> None:
         elif descriptor in NO_LOCAL_FILTERS:
             requested.is_no_local = True
             requested.filters[str(name)] = Described(descriptor, [])
+
+
+def _group(value: object) -> str:
+    group = value.value if isinstance(value, Described) else value
+    if not isinstance(group, str) or not group:
+        raise RefusedError(f"filter {GROUP_FILTER} is not the name of a group", "invalid")
+    return str(group)
 
 
 def _check_node(name: str, properties: object) -> None:

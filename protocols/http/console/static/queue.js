@@ -113,7 +113,7 @@ function consumersView(content, { where, may, consumers, about }) {
       { label: "Share", kind: "num", show: (row) => { const all = consumers.list().reduce((sum, one) => sum + one.groups, 0); return all ? `${Math.round((100 * row.groups) / all)} %` : ""; } },
       { label: "Delivered", kind: "num", show: (row) => count(row.delivered) },
       { label: "Selector", optional: true, kind: "prose", show: (row) => row.selector },
-      { label: "Marks", optional: true, show: (row) => [row.browser && "browses", row.exclusive && "exclusive", row.retiring && "retires", row.priority && `priority ${row.priority}`].filter(Boolean).join(", ") },
+      { label: "Marks", optional: true, show: (row) => [row.browser && "browses", row.exclusive && "exclusive", row.retiring && "retires", row.priority && `priority ${row.priority}`, row.group_asked && (row.group ? `only group ${row.group}` : `waits for group ${row.group_asked}`)].filter(Boolean).join(", ") },
       { label: "", kind: "acts", told: (row) => `${row.id} ${row.retiring} ${may("manage")}`, node: (row) => (may("manage") && !row.browser && !row.retiring ? h("button", { type: "button", class: "small", onclick: () => retire(row) }, "Retire") : h("span")) },
     ],
     empty: () => [h("p", {}, "Nobody reads this queue now. A worker of ten lines does (docs/worker.md):"), h("pre", {}, "covey worker run my_module:worker")],
