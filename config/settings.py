@@ -101,6 +101,8 @@ class BrokerSettings(Record):
 
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] = "default"
     """Part of temporary destinations' names, so letters, digits, `-` and `_` only."""
+    workers: Annotated[int, Field(ge=1, le=64), NUMBER] = 1
+    """Processes over which the virtual hosts are spread, on Linux; most limits hold in each."""
     default_message_group: Text = "qpid.no-group"
     """Shared groups: the group of messages that carry none."""
     connections_max: SomeCount = 10_000

@@ -19,14 +19,13 @@ import errno
 import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
 import anyio
 import structlog
-from anyio.abc import SocketAttribute, SocketListener, SocketStream
-from anyio.streams.stapled import MultiListener
 
 from covey.config.settings import ConnectorSettings
 from covey.core.errors import ProtocolError
@@ -38,6 +37,7 @@ from covey.protocols.read_buffers import ReadBuffers
 from covey.protocols.roster import Handshake, Roster, Strangers
 from covey.protocols.tls import Secured, certificate_name, handshake_failure, make_context
 
+BACKLOG = 65536  # connections that wait to be accepted; the system may allow fewer
 # Out of files or memory: trying again at once would only burn the time that closing needs.
 ACCEPT_PAUSE_S = 0.1
 # Peers over a limit that are told so at the same time; further ones are closed without a word.
@@ -88,29 +88,23 @@ class Listener:
         """The port's settings."""
         return self.roster.connector
 
-    async def bind(self) -> MultiListener[SocketStream]:
-        """Take the port; raises OSError that names it if it cannot."""
-        connector = self.connector
-        try:
-            bound = await anyio.create_tcp_listener(
-                local_host=connector.host, local_port=connector.port, reuse_port=False
-            )
-        except OSError as error:
-            raise OSError(cannot_listen(connector, error)) from error
-        port = bound.extra(SocketAttribute.local_port)
-        self.address = f"{connector.bind.rpartition(':')[0]}:{port}"
+    async def bind(self, given: Sequence[socket.socket] = ()) -> Sequence[socket.socket]:
+        """Take the port, or go on with sockets that have it; raises OSError that names it."""
+        bound = given or open_sockets(self.connector)
+        self.address = address_of(self.connector, bound)
         return bound
 
-    async def serve(self, bound: MultiListener[SocketStream]) -> None:
+    async def serve(self, bound: Sequence[socket.socket]) -> None:
         """Accept until shut down, serve until cancelled."""
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self.roster.watch)
-                with self._accepting:
-                    async with bound, anyio.create_task_group() as ports:
-                        for port in bound.listeners:
-                            assert isinstance(port, SocketListener)
-                            ports.start_soon(self._accept, port)
+                with self._accepting, ExitStack() as open_ports:
+                    for listening in bound:
+                        open_ports.enter_context(listening)
+                    async with anyio.create_task_group() as ports:
+                        for listening in bound:
+                            ports.start_soon(self._accept, listening)
         finally:
             self.roster.cut_off()
             for connection in list(self._turned_away):
@@ -135,9 +129,8 @@ class Listener:
         """Wait until the last connection is gone."""
         await self.roster.until_empty()
 
-    async def _accept(self, port: SocketListener) -> None:
+    async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        listening = port.extra(SocketAttribute.raw_socket)
         while True:
             try:
                 raw, _ = await loop.sock_accept(listening)
@@ -282,6 +275,36 @@ def _peer_of(raw: socket.socket) -> Peer:
         is_loopback=is_loopback(str(host)),
         socket_buffer=raw.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF),
     )
+
+
+def open_sockets(connector: ConnectorSettings) -> list[socket.socket]:
+    """Take a port at every address that its name has; raises OSError that names it."""
+    opened: list[socket.socket] = []
+    port = connector.port
+    try:
+        found = socket.getaddrinfo(
+            connector.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        for family, address in dict.fromkeys([(one[0], one[4]) for one in found]):
+            listening = socket.socket(family, socket.SOCK_STREAM)
+            opened.append(listening)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listening.bind((address[0], port, *address[2:]))
+            listening.listen(BACKLOG)
+            listening.setblocking(False)
+            port = listening.getsockname()[1]  # one that the system chose holds for all
+    except OSError as error:
+        for listening in opened:
+            listening.close()
+        raise OSError(cannot_listen(connector, error)) from error
+    return opened
+
+
+def address_of(connector: ConnectorSettings, bound: Sequence[socket.socket]) -> str:
+    """Say where a port is, with the number that the system may have chosen."""
+    return f"{connector.bind.rpartition(':')[0]}:{bound[0].getsockname()[1]}"
 
 
 def cannot_listen(connector: ConnectorSettings, error: OSError) -> str:

@@ -49,6 +49,7 @@ DRAIN_LOOK_S: Final = 0.002
 TURNED_AWAY_MAX: Final = 16  # that are told at the same time; further ones are closed
 
 Log = structlog.typing.FilteringBoundLogger
+Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Owners(ABC):
@@ -72,6 +73,34 @@ class Owners(ABC):
 
         Raises RefusedError with "unavailable" if there is no owner within WAIT_S.
         """
+
+    # What is asked over HTTP. A place is another process's name, "" is this one.
+
+    @property
+    def here(self) -> str:
+        """Return this process's name."""
+        return ""
+
+    @property
+    def places(self) -> Sequence[str]:
+        """Return the names of the other processes that serve something."""
+        return ()
+
+    @property
+    def home(self) -> str:
+        """Return the place where browsers are signed in."""
+        return ""
+
+    def place_of(self, space: str) -> str:
+        """Return the place that serves a virtual host; "" if that is here, or nobody's."""
+        return ""
+
+    async def open_stream(self, place: str, connector: str) -> Stream:
+        """Return a stream to the port of this id in another process, to ask it something.
+
+        Raises RefusedError with "unavailable" if that process does not answer within WAIT_S.
+        """
+        raise RefusedError(f"nobody can be asked at {place}", "unavailable")
 
 
 class Passing:

@@ -10,12 +10,14 @@ because others read it there: its settings (`config.connectors`) and its opening
 
 from __future__ import annotations
 
+import socket
 import ssl
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol as Interface
+from typing import runtime_checkable
 
 from covey.config.load import Loaded
 from covey.config.record import Record
@@ -27,8 +29,8 @@ from covey.core.security.users import Users
 from covey.core.storage.paging import Decoder
 from covey.protocols.doorman import Opening
 from covey.protocols.engine import Log, MakeEngine, Peer
-from covey.protocols.listener import Listener
-from covey.protocols.passing import Passing
+from covey.protocols.listener import Listener, open_sockets
+from covey.protocols.passing import Passing, Stream
 from covey.protocols.read_buffers import ReadBuffers
 from covey.protocols.roster import Roster, Strangers
 
@@ -56,6 +58,15 @@ class Port(Interface):
     @abstractmethod
     async def until_empty(self) -> None:
         """Wait until the last connection is gone."""
+
+
+@runtime_checkable
+class Asked(Interface):
+    """A port that answers requests, which another process may pass on."""
+
+    @abstractmethod
+    async def answer(self, stream: Stream) -> None:
+        """Answer one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +103,13 @@ class Surroundings:
     configuration: Configuration
     passing: Passing | None = None
     """What has other processes serve their virtual hosts; None: this one serves all."""
+    sockets: Mapping[str, Sequence[socket.socket]] = field(default_factory=dict)
+    """Those that have the ports already, by the connector's id."""
 
 
 Serve = Callable[[], Coroutine[object, object, None]]
 OpenPort = Callable[[Surroundings, ConnectorSettings, MakeEngine], Awaitable[tuple[Port, Serve]]]
+OpenSockets = Callable[[ConnectorSettings], list[socket.socket]]
 EngineMaker = Callable[[Broker, ConnectorSettings, Log], MakeEngine]
 MakeOpening = Callable[[Users, ConnectorSettings, Peer], Opening]
 
@@ -112,7 +126,7 @@ async def open_port(
         strangers=around.strangers,
         passing=around.passing,
     )
-    bound = await listener.bind()
+    bound = await listener.bind(around.sockets.get(connector.id, ()))
     return listener, partial(listener.serve, bound)
 
 
@@ -135,3 +149,5 @@ class Protocol:
     carries: str = ""
     """The protocol that its connections carry, if they have no engine of their own."""
     open_port: OpenPort = open_port
+    open_sockets: OpenSockets = open_sockets
+    """Take a port, for several processes that are to share it."""

@@ -108,6 +108,7 @@ ASYNC_PLACES: Final = (
     "protocols/listener.py",
     "protocols/passing.py",
     "protocols/protocol.py",
+    "protocols/request_stream.py",
     "protocols/roster.py",
     "scripts/",
     "src/covey/server/",

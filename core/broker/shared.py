@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from covey.core.broker.cluster import Cluster
     from covey.core.session import Session
 
+Entries = dict[str, dict[str, dict[str, object]]]  # kind, name, fields (management.overlay)
+EntryChanged = Callable[[str, str, dict[str, object] | None], None]  # None: it was removed
+
 
 class Shared:
     """The clock, the users and the counts of one process."""
@@ -57,6 +60,8 @@ class Shared:
         self.session_numbers = 0
         self.brokers: list[Broker] = []
         self.cluster: Cluster | None = None  # the other brokers of a shared database
+        self.elsewhere: dict[str, Entries] = {}  # set at run time in other processes, by their name
+        self.entry_changed: EntryChanged = _nobody  # hears what is set here
         self.build = ""  # whether the process runs compiled; the server knows
 
     def new_session_number(self) -> int:
@@ -79,3 +84,7 @@ class Shared:
         broker.commits.overload.leave()
         for queue in broker.host.all_queues():
             self.bodies.total -= queue.storage_state.counted
+
+
+def _nobody(kind: str, name: str, fields: dict[str, object] | None) -> None:
+    """Tell nobody: this process is alone."""

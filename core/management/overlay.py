@@ -11,6 +11,9 @@ by the broker, as named records of the virtual host through which it was set. It
 All or nothing: what makes no sense together with the file is refused, and nothing changes. Neither
 may anybody take the last admin away. A reload keeps the overlay. `describe` says where each entry
 comes from.
+
+Other processes of the same configuration (workers) have overlays, too, and all of them hold in each
+process. What is set here is told to the others (`Shared.entry_changed`), and they are heard.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from covey.config.explain import cause
 from covey.config.queues import QueueSettings
 from covey.config.settings import PermissionSettings, Settings, UserSettings
 from covey.core.broker.broker import Broker
+from covey.core.broker.shared import Entries
 from covey.core.errors import RefusedError
 from covey.core.management.describe import Attributes, Plain
 from covey.core.management.reload import reconfigure
@@ -53,7 +57,14 @@ class Overlay:
         self.file: Settings = brokers[0].shared.file_settings
 
     def entries(self, kind: str) -> dict[str, dict[str, object]]:
-        """Return what was set of a kind, by name."""
+        """Return what was set of a kind, by name, here or in another process."""
+        found: dict[str, dict[str, object]] = {}
+        for place in self.brokers[0].shared.elsewhere.values():
+            found |= place.get(kind, {})
+        return found | self.own_entries(kind)
+
+    def own_entries(self, kind: str) -> dict[str, dict[str, object]]:
+        """Return what was set of a kind in this process, by name."""
         found: dict[str, dict[str, object]] = {}
         for broker in self.brokers:
             records = broker.commits.ledger.records_of(broker.host.id, kind)
@@ -75,6 +86,7 @@ class Overlay:
         self._forget(kind, name, but=self.brokers[0])
         keeper = self.brokers[0]
         keeper.commits.ledger.put(keeper.host.id, kind, name, json.dumps(wanted))
+        self._tell(kind, name, wanted)
 
     def remove(self, kind: str, name: str, now: float) -> None:
         """Take an entry away; the file's of the same name holds again."""
@@ -86,6 +98,31 @@ class Overlay:
         del entries[name]
         self._apply({kind: entries}, now)
         self._forget(kind, name)
+        self._tell(kind, name, None)
+
+    def hear(self, place: str, entries: Entries, now: float) -> None:
+        """Let hold what is set in another process; raises RefusedError if it makes no sense."""
+        self.brokers[0].shared.elsewhere[place] = entries
+        reconfigure(self.brokers, self.settings(self.file), now)
+
+    def hear_change(
+        self, place: str, kind: str, name: str, fields: dict[str, object] | None, now: float
+    ) -> None:
+        """Hear that another process has set an entry, or removed it; it is no longer kept here."""
+        self._forget(kind, name)
+        self._drop_elsewhere(kind, name)
+        entries = self.brokers[0].shared.elsewhere.get(place, {})
+        if fields is not None:
+            entries.setdefault(kind, {})[name] = fields
+        self.hear(place, entries, now)
+
+    def _tell(self, kind: str, name: str, fields: dict[str, object] | None) -> None:
+        self._drop_elsewhere(kind, name)
+        self.brokers[0].shared.entry_changed(kind, name, fields)
+
+    def _drop_elsewhere(self, kind: str, name: str) -> None:
+        for entries in self.brokers[0].shared.elsewhere.values():
+            entries.get(kind, {}).pop(name, None)
 
     def describe(self, kind: str) -> list[Attributes]:
         """Return every entry that holds, with where it comes from; no secrets."""

@@ -31,6 +31,8 @@ GROUPLESS: Final = (
 
 def flaws(settings: Settings) -> Iterator[Flaw]:
     """Tell every name, pattern and record of a configuration that means nothing."""
+    if settings.broker.workers > 1 and settings.store.kind == "postgres":
+        yield ("broker", "workers"), "several workers need a store of this machine, as sqlite"
     for at, queue in enumerate(settings.queues):
         pattern = queue.id.removeprefix(DURABLE_PREFIX)
         yield from _told(("queue", at, "id"), pattern_flaw(QUEUE_PREFIX, pattern))

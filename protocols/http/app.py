@@ -7,6 +7,9 @@ known nothing is told, not even which routes exist. Only the health probes answe
 A body is counted while it comes in, and never gathered beyond its limit. Everything has to be done
 within the request's time. A request that changes something is answered when the change is on disk.
 
+Where other processes serve virtual hosts, what is about one of these is passed on to its owner, and
+answered there (`protocols.request_stream`). What is about all of them is gathered.
+
 What a handler refuses is answered by `answer.refusal`. Anything unforeseen is logged, and a 500.
 """
 
@@ -14,7 +17,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -29,25 +34,29 @@ from covey import __version__
 from covey.config.settings import HttpSettings
 from covey.core.broker.broker import Broker
 from covey.core.broker.directory import Directory
-from covey.core.errors import BrokerError
+from covey.core.errors import BrokerError, RefusedError
 from covey.core.management.history import History
+from covey.core.security.users import Identity
 from covey.core.session import Session
 from covey.protocols.engine import FAILED
-from covey.protocols.http.answer import HttpError, refusal
+from covey.protocols.http.answer import HttpError, login_required, refusal
 from covey.protocols.http.ask import NOBODY, Ask, Console
 from covey.protocols.http.auth import Auth, Visits
 from covey.protocols.http.console.events import EventStream, Streams
 from covey.protocols.http.console.sessions import Sessions
 from covey.protocols.http.metrics import Metrics
-from covey.protocols.http.routes import ROUTES
+from covey.protocols.http.routes import API, ROUTES
 from covey.protocols.http.routing import Need, Route, Setting, find
 from covey.protocols.http.schemas import Body
+from covey.protocols.passing import WAIT_S, Owners, Stream
 from covey.protocols.protocol import Configuration
+from covey.protocols.request_stream import PASSED_ON, PassedOn, answer, fetch, forward
 
 # How long the rest of a body is read that was not wanted, so that the peer reads our answer
 # instead of a reset.
 LINGER_S = 2.0
 FOR_STRANGERS = (Need.NOTHING, Need.OPEN)
+SESSIONS = f"{API}/session"
 METHODS = sorted({route.method for route in ROUTES})
 
 Log = structlog.typing.FilteringBoundLogger
@@ -66,8 +75,13 @@ class App:
         unready: Callable[[], str],
         history: History,
         configuration: Configuration,
+        owners: Owners | None = None,
+        connector: str = "",
     ) -> None:
+        """Serve a port; `owners` are the other processes that do, under the same connector's id."""
         self.directory = directory
+        self._owners = owners
+        self._connector = connector
         self.log = log
         self.unready = unready
         self.metrics = Metrics(directory, __version__)
@@ -106,11 +120,56 @@ class App:
         response = refusal(HttpError(f"not done within {limit_s:g} s", "timeout"))
         with anyio.move_on_after(limit_s):
             response = await self._answer(scope, body)
+        if isinstance(response, Forwarded):
+            await self._forward(response, scope, body, send)
+            return
         if isinstance(response, EventStream) and scope["method"] != "HEAD":
             await _stream(response, body, send)
             return
         with anyio.move_on_after(limit_s):
             await _send(response, scope, body, send)
+
+    async def answer(self, stream: Stream) -> None:
+        """Answer a request that another process has passed on."""
+        await answer(stream, self._serve)
+
+    async def _forward(self, response: Forwarded, scope: Scope, body: Incoming, send: Send) -> None:
+        """Have another process answer."""
+        assert self._owners is not None
+        has_begun = False
+
+        async def sent(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            stream = await self._owners.open_stream(response.place, self._connector)
+            await forward(stream, scope, response.passed_on, body.receive, sent)
+        except RefusedError as error:
+            self.log.warning("not_answered", path=scope["path"], cause=error.text)
+            if not has_begun:
+                await _send(refusal(error), scope, body, send)
+
+    async def _gather(
+        self, scope: Scope, identity: Identity
+    ) -> dict[str, tuple[int, bytes] | None]:
+        """Ask all other processes the same; None for one that does not answer in time."""
+        owners = self._owners
+        found: dict[str, tuple[int, bytes] | None] = {}
+        if owners is None:
+            return found
+
+        async def ask(place: str) -> None:
+            with suppress(RefusedError), anyio.move_on_after(WAIT_S):
+                stream = await owners.open_stream(place, self._connector)
+                found[place] = await fetch(stream, scope, PassedOn(identity.name))
+
+        async with anyio.create_task_group() as tasks:
+            for place in owners.places:
+                found[place] = None
+                tasks.start_soon(ask, place)
+        return found
 
     async def _answer(self, scope: Scope, body: Incoming) -> Response:
         try:
@@ -133,14 +192,22 @@ class App:
         now = time.monotonic()
         self.directory.shared.clock.turn(now)
         route, names = await self._route(scope, headers, remote)
+        passed_on: PassedOn | None = scope.get(PASSED_ON)
+        place, is_checked_there = self._place(scope, route, headers, passed_on)
+        if place and is_checked_there:
+            return Forwarded(place, PassedOn(is_final=place != self._home))
         identity, signed_in = NOBODY, None
-        if route.need not in FOR_STRANGERS:
+        if passed_on is not None and passed_on.user:
+            identity = self._known(passed_on.user, headers, remote)
+        elif route.need not in FOR_STRANGERS:
             identity, signed_in = await self.auth.login(headers, remote, now)
             self.console.visits.note(identity, now)
         if route.need is not Need.NOTHING:
             self.auth.check_origin(method, headers)
         if signed_in is not None:
             self.auth.check_token(method, headers, signed_in)
+        if place:
+            return Forwarded(place, PassedOn(identity.name))
         settings = route.settings(scope["query_string"])
         broker = self._broker(settings)
         ask = Ask(
@@ -160,15 +227,15 @@ class App:
             remote=remote,
             names=names,
             settings=settings,
+            owners=None if passed_on is not None and passed_on.is_final else self._owners,
+            gather=partial(self._gather, scope, identity),
         )
         if route.need is Need.MANAGE:  # SEND and BROWSE the core asks itself
             ask.check_manage()
         elif route.need is Need.SOME:
             ask.check_manage_some()
         if route.body is not None:
-            _check_media_type(headers)
-            data = await body.whole()
-            ask.body = _parsed(route.body, data if data or not route.may_lack_body else b"{}")
+            ask.body = await _read_body(route, route.body, headers, body)
             ask.now = time.monotonic()
             broker.turn(ask.now)
         turn = broker.turn_lengths.begin(f"{route.method} {route.path}")
@@ -177,6 +244,44 @@ class App:
         if route.method != "GET":
             await _keep(broker, ask.session)
         return response
+
+    @property
+    def _home(self) -> str:
+        return "" if self._owners is None else self._owners.home
+
+    def _place(
+        self, scope: Scope, route: Route, headers: Headers, passed_on: PassedOn | None
+    ) -> tuple[str, bool]:
+        """Return who else is to answer, "" for nobody else, and whether the login is theirs, too.
+
+        Browsers are signed in at one place, which knows their cookies. It passes on what they ask,
+        with their name.
+        """
+        if self._owners is None or (passed_on is not None and passed_on.is_final):
+            return "", False
+        has_login = "authorization" in headers
+        is_browser = not has_login and self.console.sessions.cookie_name in headers.get(
+            "cookie", ""
+        )
+        if route.path.startswith(SESSIONS):
+            return self._home, True
+        if self._home and is_browser and route.need not in FOR_STRANGERS:
+            return self._home, True
+        try:
+            settings = route.settings(scope["query_string"])
+            if "host" not in settings:
+                return "", False
+            space = self.directory.space_named(str(settings["host"]) or None)
+        except BrokerError:
+            return "", False  # it is told here, once it is known who asks
+        return self._owners.place_of(space), has_login
+
+    def _known(self, name: str, headers: Headers, remote: str) -> Identity:
+        """Return somebody whose login another process has checked."""
+        known = self.directory.shared.users.known(name)
+        if known is None:
+            raise login_required(headers)
+        return replace(known, remote=remote)
 
     def _broker(self, settings: Mapping[str, Setting]) -> Broker:
         """Return the broker that is asked; what is not about a virtual host asks any."""
@@ -196,6 +301,15 @@ class App:
             await self.auth.login(headers, remote, time.monotonic())
             raise
         return route, names
+
+
+class Forwarded(Response):
+    """Another process answers."""
+
+    def __init__(self, place: str, passed_on: PassedOn) -> None:
+        super().__init__()
+        self.place = place
+        self.passed_on = passed_on
 
 
 def _folder(directory: Directory) -> Path | None:
@@ -221,6 +335,14 @@ class Incoming:
         self._is_gone = False  # the peer, or the request
         self.ended = anyio.Event()
 
+    async def receive(self) -> Message:
+        """Return the next part as it came, for somebody else."""
+        message = await self._receive()
+        self._is_gone = message["type"] != "http.request"
+        if self._is_gone or not message.get("more_body", False):
+            self.ended.set()
+        return message
+
     async def whole(self) -> bytes:
         """Return all of it; raises HttpError as soon as it is too large."""
         parts: list[bytes] = []
@@ -241,10 +363,7 @@ class Incoming:
             await self._next()
 
     async def _next(self) -> bytes:
-        message: Message = await self._receive()
-        self._is_gone = message["type"] != "http.request"
-        if self._is_gone or not message.get("more_body", False):
-            self.ended.set()
+        message = await self.receive()
         body: bytes = message.get("body", b"")
         return body
 
@@ -285,6 +404,12 @@ async def _stream(response: EventStream, body: Incoming, send: Send) -> None:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         tasks.cancel_scope.cancel()
+
+
+async def _read_body(route: Route, model: type[Body], headers: Headers, body: Incoming) -> Body:
+    _check_media_type(headers)
+    data = await body.whole()
+    return _parsed(model, data if data or not route.may_lack_body else b"{}")
 
 
 def _check_media_type(headers: Headers) -> None:

@@ -7,7 +7,7 @@ and the body are in order.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import anyio
@@ -31,9 +31,13 @@ from covey.protocols.http.console.sessions import Sessions, SignedIn
 from covey.protocols.http.metrics import Metrics
 from covey.protocols.http.routing import Route, Setting
 from covey.protocols.http.schemas import Body
+from covey.protocols.passing import Owners
 from covey.protocols.protocol import Configuration
 
 NOBODY = Identity("")
+
+Gather = Callable[[], Awaitable[dict[str, tuple[int, bytes] | None]]]
+"""Ask all other processes the same; return status and answer of each, None if it did not."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,6 +73,8 @@ class Ask:
     names: dict[str, str] = field(default_factory=dict)
     settings: dict[str, Setting] = field(default_factory=dict)
     body: Body | None = None
+    owners: Owners | None = None  # the other processes, unless this is about what is here
+    gather: Gather | None = None
 
     @property
     def admin(self) -> Admin:
@@ -80,6 +86,12 @@ class Ask:
         over = anyio.Event()
         job.then(over.set)
         await over.wait()
+
+    async def others(self) -> dict[str, tuple[int, bytes] | None]:
+        """Return what the other processes answer to the same; nothing if this one is alone."""
+        if self.owners is None or self.gather is None:
+            return {}
+        return await self.gather()
 
     def check_login(self) -> None:
         """Raise RefusedError if who has asked would have to log in again by now."""

@@ -14,7 +14,7 @@ own counters end with the queue. `process_` metrics have the names that Promethe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from heapq import nlargest
 from typing import Final, TypeVar
 
@@ -334,6 +334,37 @@ class Metrics:
             _gauge("process_max_fds", "Most that may be open.", process.open_files_max()),
             _gauge("process_start_time_seconds", "When it started.", process.started_s),
         ]
+
+
+def merged(texts: Mapping[str, str | None], *, is_labelled: bool) -> str:
+    """Join what the workers wrote, by their numbers; None is one that did not answer.
+
+    Nothing is added up: when a worker starts again, or is silent, a sum would fall, and whoever
+    looks at its rate would take that for very many events.
+    """
+    up = Family("covey_worker_up", "gauge", "1 if a worker has answered; else its numbers lack.")
+    families: dict[str, list[str]] = {"covey_worker_up": up.lines}
+    for number, text in sorted(texts.items()):
+        up.add(int(text is not None), {"worker": number})
+        lines: list[str] = []
+        for line in (text or "").splitlines():
+            if line.startswith("# HELP "):
+                name = line.split(" ", 3)[2]
+                lines = families.setdefault(name, [])
+                is_known = bool(lines)
+            if not line.startswith("#"):
+                lines.append(_labelled(line, number) if is_labelled else line)
+            elif not is_known:
+                lines.append(line)
+    return "\n".join([line for lines in families.values() for line in lines]) + "\n"
+
+
+def _labelled(sample: str, worker: str) -> str:
+    name, brace, rest = sample.partition("{")
+    if brace:
+        return f'{name}{{worker="{worker}",{rest}'
+    name, _, value = sample.partition(" ")
+    return f'{name}{{worker="{worker}"}} {value}'
 
 
 def _unsettled(queue: Queue) -> int:

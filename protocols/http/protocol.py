@@ -10,7 +10,7 @@ from covey.config.settings import ConnectorSettings
 from covey.protocols import sniff
 from covey.protocols.engine import MakeEngine
 from covey.protocols.http.messages import decode
-from covey.protocols.http.server import HttpListener
+from covey.protocols.http.server import HttpListener, open_sockets
 from covey.protocols.protocol import Port, Protocol, Serve, Surroundings
 
 
@@ -29,10 +29,17 @@ async def open_port(
         configuration=around.configuration,
         passing=around.passing,
     )
-    bound = await listener.bind()
+    bound = await listener.bind(around.sockets.get(connector.id, ()))
     return listener, partial(listener.serve, bound)
 
 
 HTTP: Final[Protocol] = Protocol(
-    "http", HttpSettings, sniff.HTTP, decode, None, carries="stomp", open_port=open_port
+    "http",
+    HttpSettings,
+    sniff.HTTP,
+    decode,
+    None,
+    carries="stomp",
+    open_port=open_port,
+    open_sockets=open_sockets,
 )

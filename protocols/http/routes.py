@@ -6,6 +6,7 @@ made from this table, and so is the test that tries every row as everybody.
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Final
 
@@ -25,7 +26,7 @@ from covey.protocols.http.answer import json_answer, text_answer
 from covey.protocols.http.ask import Ask
 from covey.protocols.http.console import assets, live, sign_in
 from covey.protocols.http.console.events import MEDIA_TYPE as EVENTS
-from covey.protocols.http.metrics import MEDIA_TYPE
+from covey.protocols.http.metrics import MEDIA_TYPE, merged
 from covey.protocols.http.openapi import document
 from covey.protocols.http.routing import Handler, Need, Param, Route
 from covey.protocols.http.schemas import (
@@ -89,6 +90,11 @@ async def _ready(ask: Ask) -> Response:
     Strangers may ask: they learn how much is damaged, and no queue's name.
     """
     why = ask.unready()
+    for place, found in (await ask.others()).items():
+        if found is None:
+            why = why or f"worker {place} does not answer"
+        elif found[0] != 200:
+            why = why or str(json.loads(found[1]).get("status"))
     answer: Attributes = {"status": why or "ok"}
     damages = ask.directory.damages
     if damages:
@@ -99,15 +105,24 @@ async def _ready(ask: Ask) -> Response:
 
 
 async def _metrics(ask: Ask) -> Response:
-    return text_answer(await ask.metrics.totals(ask.now), MEDIA_TYPE)
+    return await _of_all(ask, await ask.metrics.totals(ask.now), is_labelled=True)
 
 
 async def _queue_metrics(ask: Ask) -> Response:
-    return text_answer(await ask.metrics.queues(), MEDIA_TYPE)
+    return await _of_all(ask, await ask.metrics.queues())
 
 
 async def _group_metrics(ask: Ask) -> Response:
-    return text_answer(await ask.metrics.groups(ask.now), MEDIA_TYPE)
+    return await _of_all(ask, await ask.metrics.groups(ask.now))
+
+
+async def _of_all(ask: Ask, text: str, *, is_labelled: bool = False) -> Response:
+    """Answer with the metrics of all workers; totals have the worker's number as a label."""
+    if ask.owners is not None:
+        found = await ask.others()
+        texts = {place: one and one[1].decode() for place, one in found.items()}
+        text = merged({ask.owners.here: text, **texts}, is_labelled=is_labelled)
+    return text_answer(text, MEDIA_TYPE)
 
 
 async def _openapi(ask: Ask) -> Response:

@@ -19,7 +19,7 @@ import asyncio
 import socket
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 import anyio
@@ -40,8 +40,8 @@ from covey.protocols.engine import MakeEngine
 from covey.protocols.http.app import App
 from covey.protocols.http.websocket import WebSockets
 from covey.protocols.http.websocket_stream import LOOK_EVERY_S, QUEUE_MAX, Idle
-from covey.protocols.listener import SOCKET_OPTIONS, cannot_listen, read_head
-from covey.protocols.passing import Passing
+from covey.protocols.listener import SOCKET_OPTIONS, address_of, cannot_listen, read_head
+from covey.protocols.passing import Passing, Stream
 from covey.protocols.protocol import Configuration
 from covey.protocols.proxy_v2 import Source
 from covey.protocols.read_buffers import ReadBuffers
@@ -100,6 +100,8 @@ class HttpListener:
             unready=unready,
             history=history,
             configuration=configuration,
+            owners=None if passing is None else passing.owners,
+            connector=connector.id,
         )
         self.websockets.auth = self.app.auth
         self._tls: ssl.SSLContext | None = None
@@ -111,23 +113,17 @@ class HttpListener:
         self._stirred = anyio.Event()  # it stops, or goes on with other certificates
         self._stopped = anyio.Event()
 
-    async def bind(self) -> socket.socket:
-        """Take the port; raises OSError that names it, or a certificate, if it cannot."""
+    async def bind(self, given: Sequence[socket.socket] = ()) -> socket.socket:
+        """Take the port, or go on with a socket that has it; raises OSError that names it."""
         connector = self.connector
         if connector.tls is not None:
             self._tls = _with_versions(make_context(connector.tls))
-        family = socket.AF_INET6 if ":" in connector.host else socket.AF_INET
-        try:
-            bound = socket.create_server(
-                (connector.host, connector.port), family=family, backlog=BACKLOG
-            )
-        except OSError as error:
-            raise OSError(cannot_listen(connector, error)) from error
+        (bound,) = given or open_sockets(connector)
         # Sockets that are accepted inherit these.
         for level, option, value in SOCKET_OPTIONS:
             bound.setsockopt(level, option, value)
         self.app.console.sessions.open(bound.getsockname()[1], time.monotonic())
-        self.address = f"{connector.bind.rpartition(':')[0]}:{bound.getsockname()[1]}"
+        self.address = address_of(connector, [bound])
         return bound
 
     async def serve(self, bound: socket.socket) -> None:
@@ -227,6 +223,10 @@ class HttpListener:
             if late:
                 await asyncio.wait(late)
 
+    async def answer(self, stream: Stream) -> None:
+        """Answer a request that another process has passed on."""
+        await self.app.answer(stream)
+
     def adopt(
         self, connector: ConnectorSettings, make_engine: MakeEngine, tls: ssl.SSLContext | None
     ) -> None:
@@ -251,6 +251,16 @@ class HttpListener:
         self._is_stopping = True
         self._stirred.set()
         await self._stopped.wait()
+
+
+def open_sockets(connector: ConnectorSettings) -> list[socket.socket]:
+    """Take a port at one address; raises OSError that names it."""
+    family = socket.AF_INET6 if ":" in connector.host else socket.AF_INET
+    address = (connector.host, connector.port)
+    try:
+        return [socket.create_server(address, family=family, backlog=BACKLOG)]
+    except OSError as error:
+        raise OSError(cannot_listen(connector, error)) from error
 
 
 def _behind(source: Source, app: ASGIApp) -> ASGIApp:

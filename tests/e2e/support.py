@@ -100,8 +100,9 @@ class BrokerProcess:
                 text = answer.read().decode()
         except (OSError, HTTPException):  # it has other users, speaks TLS, or has no room
             return None
-        (line,) = [line for line in text.splitlines() if line.startswith(f"{INTERNAL_ERRORS} ")]
-        return int(line.rpartition(" ")[2])
+        lines = [line for line in text.splitlines() if line.startswith(INTERNAL_ERRORS)]
+        assert lines, text
+        return sum(int(line.rpartition(" ")[2]) for line in lines)  # one of each worker
 
     def assert_serves(self) -> None:
         """Send a message through it, from one client to another."""

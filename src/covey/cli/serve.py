@@ -17,7 +17,8 @@ from covey.config.errors import ConfigError
 from covey.config.load import Loaded, load
 from covey.core.errors import BrokerError
 from covey.core.management.settings_check import flaws
-from covey.server.server import Server, serve
+from covey.server.parent import Line, serve_by_workers
+from covey.server.server import Load, Log, Server, serve
 
 USAGE_ERROR = 2
 
@@ -33,6 +34,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         "stomp.bind": arguments.stomp,
         "amqp.bind": arguments.amqp,
         "http.bind": arguments.http,
+        "broker.workers": arguments.workers,
         "broker.default_message_group": arguments.default_message_group,
         "event_log.dir": arguments.event_log,
     }
@@ -49,12 +51,30 @@ def _serve(arguments: argparse.Namespace) -> int:
     log = _logger(arguments.log, verbose=arguments.verbose)
     for warning in loaded.warnings:
         log.warning("configuration", note=warning)
+
+    def run_worker(settled: Loaded, line: Line) -> int:
+        return _run(settled, log.bind(worker=line.seat.number), read, line)
+
+    if loaded.settings.broker.workers == 1:
+        return _run(loaded, log, read)
     try:
-        serve(loaded.settings, log, _welcome, read, loaded)
+        return serve_by_workers(loaded, log, read, run_worker)
     except (OSError, BrokerError) as error:
-        sys.stderr.write(f"covey: {error}\n")
-        return 1
+        return _failed(error)
+
+
+def _run(loaded: Loaded, log: Log, load: Load, line: Line | None = None) -> int:
+    """Serve in this process until the end; return the exit code."""
+    try:
+        serve(loaded.settings, log, _welcome, load, loaded, line)
+    except (OSError, BrokerError) as error:
+        return _failed(error)
     return 0
+
+
+def _failed(error: Exception) -> int:
+    sys.stderr.write(f"covey: {error}\n")
+    return 1
 
 
 def _welcome(server: Server) -> None:
@@ -64,6 +84,8 @@ def _welcome(server: Server) -> None:
         f"  {listener.connector.protocol:<6} {listener.address}" for listener in server.listeners
     ]
     lines.append(f"  build  {server.spaces.shared.build}")
+    if server.line is not None:
+        lines.append(f"  workers {server.line.seat.count}, over which virtual hosts are spread")
     login = ("USER", "PASSWORD")
     if server.spaces.shared.users.has_default_password:
         login = ("admin", "password")

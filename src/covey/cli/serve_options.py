@@ -34,6 +34,11 @@ def make_parser() -> argparse.ArgumentParser:
         help="a TOML file (else the one that COVEY_CONFIG names, if it does)",
     )
     serving.add_argument("--data", metavar="DIR", help="where messages live (default ./data)")
+    serving.add_argument(
+        "--workers",
+        metavar="N",
+        help="processes over which the virtual hosts are spread (default 1)",
+    )
     for protocol, bind in USUAL_BINDS.items():
         serving.add_argument(
             f"--{protocol}",

@@ -4,6 +4,9 @@ Everything is put together here and nowhere else: the virtual hosts (`spaces`), 
 connector, and the task that keeps the time. SIGTERM and SIGINT end it in order:
 stop accepting, tell the peers, finish, exit 0. SIGHUP reads the configuration and the
 certificates again: all of it holds from then on, or, if anything is wrong, nothing changes.
+
+A worker process (`parent`) is such a server, too. It has a `Line` to its parent and to the other
+workers, serves the virtual hosts that it was dealt, and passes on connections that want others.
 """
 
 from __future__ import annotations
@@ -27,24 +30,34 @@ from covey.config.diff import changes, reloadable
 from covey.config.errors import ConfigError
 from covey.config.load import Loaded
 from covey.config.settings import Settings
+from covey.core.broker.broker import Broker
 from covey.core.errors import RefusedError, StoreError
 from covey.core.events.audit import OperatorAction, on_record
 from covey.core.management.history import History
 from covey.core.management.overlay import take_over
-from covey.protocols.protocol import Port, Reloaded, Surroundings
-from covey.protocols.registry import PROTOCOLS, engine_maker
+from covey.protocols.doorman import Passed
+from covey.protocols.engine import Engine
+from covey.protocols.passing import Adoption, Passing, Stream
+from covey.protocols.protocol import Asked, Port, Reloaded, Surroundings
+from covey.protocols.registry import PROTOCOLS, engine_maker, passed_engine
 from covey.protocols.roster import Strangers
 from covey.protocols.tls import make_context
 from covey.server.build_task import VARIABLE, build_name, compile_beside
 from covey.server.cluster_node import ClusterNode
 from covey.server.collector import Collector
+from covey.server.dealing import Table, deal
 from covey.server.event_log_task import keep_event_log, open_event_log
 from covey.server.history_task import keep_history
+from covey.server.neighbours import Neighbours
+from covey.server.overlay_task import SharedOverlay
+from covey.server.parent import Line
+from covey.server.parent_task import ParentLine
 from covey.server.spaces import Spaces
 from covey.server.systemd import Systemd
 
 # Files that are not connections: the store's, the log, listening sockets, and some to spare.
 FILES_RESERVED = 64
+PARENT = "parent"  # who asked for a reload that all workers do
 
 Log = structlog.typing.FilteringBoundLogger
 Load = Callable[[], Loaded]
@@ -59,26 +72,34 @@ class Server:
         log: Log,
         load: Load | None = None,
         loaded: Loaded | None = None,
+        line: Line | None = None,
     ) -> None:
         """Put it together; `load` reads the configuration again when somebody asks for it.
 
-        `loaded` is what it read the first time.
+        `loaded` is what it read the first time. A worker has a `line`.
         """
         self.settings = settings
         self.load = load
         self._loaded = loaded or Loaded(settings, {}, [])
         self.log = log
-        self.spaces = Spaces(settings, log, asyncio.get_running_loop())
+        self.line = line
+        seat = None if line is None else line.seat
+        self.spaces = Spaces(settings, log, asyncio.get_running_loop(), seat)
         self.directory = self.spaces.directory
         self.cluster: ClusterNode | None = None
         if settings.store.kind == "postgres":
             self.cluster = ClusterNode(self.spaces, settings, log)
+        self.neighbours = None if line is None else Neighbours(line.seat, log)
+        self._overlay: SharedOverlay | None = None
+        if self.neighbours is not None:
+            self._overlay = SharedOverlay(self.spaces, self.neighbours, log)
+        self._parent = None if line is None else ParentLine(line.control, line.seat, log)
         self.spaces.shared.build = build_name(os.environ)
         self.history = History(self.directory)
         self.listeners: list[Port] = []
         self.strangers = Strangers(settings.broker.logins_pending_max)
         self._is_stopping = False
-        self.systemd = Systemd(os.environ)
+        self.systemd = Systemd(os.environ if line is None else {})  # a parent speaks for itself
         self.ready: Callable[[], None] = _nothing
 
     async def run(self) -> None:
@@ -92,6 +113,8 @@ class Server:
         # Signals first: one that comes right after the welcome must end it in order, too.
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async with anyio.create_task_group() as tasks:
+                if self._overlay is not None:
+                    await self._begin_beside_others(tasks, self._overlay)
                 await self._listen(tasks)
                 tasks.start_soon(self._keep_time)
                 if self.cluster is not None:
@@ -102,9 +125,14 @@ class Server:
                 tasks.start_soon(keep_history, self.directory, self.history, self.log)
                 if events is not None:
                     tasks.start_soon(keep_event_log, self.spaces, events, self.log)
-                if script := os.environ.get(VARIABLE):
+                script = os.environ.get(VARIABLE)
+                if script and (self.line is None or self.line.seat.number == 0):
                     tasks.start_soon(compile_beside, self.spaces.shared, script, self.log)
-                self.ready()
+                if self._parent is None:
+                    self.ready()
+                else:
+                    tasks.start_soon(self._parent.keep, self.ready, self._reload_by_parent)
+                    self._parent.ready()
                 self.systemd.ready()
                 while (number := await anext(signals)) == signal.SIGHUP:
                     with suppress(RefusedError):
@@ -114,8 +142,16 @@ class Server:
                 tasks.cancel_scope.cancel()
 
     async def _listen(self, tasks: TaskGroup) -> None:
+        neighbours = self.neighbours
         around = Surroundings(
-            self.directory, self.log, self.strangers, self._unready, self.history, self
+            self.directory,
+            self.log,
+            self.strangers,
+            self._unready,
+            self.history,
+            self,
+            None if neighbours is None else Passing(neighbours, self.directory),
+            {} if self.line is None else self.line.sockets,
         )
         for connector in self.settings.connectors:
             make_engine = engine_maker(self.directory, connector, self.log)
@@ -130,6 +166,34 @@ class Server:
             self.listeners.append(port)
             tasks.start_soon(serve)
             self.log.info("listening", protocol=protocol.name, address=port.address)
+        if neighbours is not None:
+            self.directory.is_sole = False
+            neighbours.adoption = Adoption(self.listeners, self._passed_engine, self.log)
+            neighbours.answer = self._answer
+            tasks.start_soon(neighbours.serve, neighbours.bind())
+
+    async def _begin_beside_others(self, tasks: TaskGroup, overlay: SharedOverlay) -> None:
+        """Learn what is set at run time at other workers; when all start at once, a little later.
+
+        Whoever is there last asks the others, and they hear the same from it.
+        """
+        if self.line is not None and self.line.is_restart:
+            await overlay.exchange()
+        else:
+            tasks.start_soon(overlay.exchange)
+
+    async def _answer(self, connector: str, stream: Stream) -> None:
+        """Answer what another worker was asked about a virtual host of ours, or about all."""
+        for port in self.listeners:
+            if port.connector.id == connector and isinstance(port, Asked):
+                await port.answer(stream)
+
+    def _passed_engine(
+        self, connector: str, passed: Passed, log: Log, accepted_at: float
+    ) -> tuple[Engine, Callable[[], None]]:
+        """Return the engine of a connection that another worker has passed on."""
+        (settings,) = [one for one in self.settings.connectors if one.id == connector]
+        return passed_engine(self.directory, settings, log, passed, accepted_at)
 
     def _unready(self) -> str:
         """Say why no message can be taken; "" if it can."""
@@ -149,7 +213,14 @@ class Server:
             name=self.settings.broker.id,
         )  # fmt: skip
         with on_record(self.spaces.shared.audit, asked):
-            return self._take_over(self.load)
+            report = self._take_over(self.load)
+        if self._parent is not None and protocol != PARENT:
+            self._parent.reloaded()
+        return report
+
+    def _reload_by_parent(self) -> None:
+        """Read the configuration again, as all workers do."""
+        self.reload(protocol=PARENT)
 
     def loaded(self) -> Loaded:
         """Return the settings that hold, with their origins as they were last read."""
@@ -191,12 +262,24 @@ class Server:
         if self.cluster is not None:
             self.cluster.expect(coming)
             return take_over(self.spaces.all_brokers, settings, time.monotonic(), then)
-        opened = self.spaces.add(settings, coming)
+        table = self._deal(coming)
+        opened: list[Broker] = []
         try:
+            opened = self.spaces.add(settings, coming)
             return take_over(self.spaces.brokers, settings, time.monotonic(), then)
         except Exception:
             self.spaces.close(opened)
+            if self.line is not None:
+                self.line.seat.table = table
             raise
+
+    def _deal(self, spaces: list[str]) -> Table:
+        """Deal virtual hosts that come, if there are workers; return the table as it was."""
+        if self.line is None:
+            return {}
+        seat = self.line.seat
+        former, seat.table = seat.table, deal(spaces, seat.table, seat.count)
+        return former
 
     def _adopt(self, settings: Settings, contexts: dict[str, ssl.SSLContext]) -> None:
         """Let the ports go on with other options and certificates."""
@@ -259,11 +342,12 @@ def serve(
     ready: Callable[[Server], None],
     load: Load | None = None,
     loaded: Loaded | None = None,
+    line: Line | None = None,
 ) -> None:
     """Run a broker until it is told to stop; `ready` is called once it listens."""
 
     async def main() -> None:
-        server = Server(settings, log, load, loaded)
+        server = Server(settings, log, load, loaded, line)
         server.ready = lambda: ready(server)
         try:
             await server.run()

@@ -1,5 +1,7 @@
 """Spaces: the virtual hosts that this process serves, each with its broker and its store.
 
+A process alone serves all of the configuration; a worker serves those that it was dealt.
+
 All of them are opened at the start, or the start is refused. A reload may add some. A store that
 fails ends its virtual host: nothing of it is promised any more, its connections are told and ended.
 The others go on. Only when none is left the process ends, so that its supervisor starts it again.
@@ -35,6 +37,7 @@ from covey.core.storage.writer import Notify
 from covey.protocols.engine import Engine
 from covey.protocols.process import resident_bytes
 from covey.protocols.registry import decoders
+from covey.server.dealing import Seat
 from covey.server.log_audit import LogAudit
 
 LOOK_EVERY_S = 0.02  # at connections that are to end
@@ -46,9 +49,16 @@ Log = structlog.typing.FilteringBoundLogger
 class Spaces:
     """The brokers of one process."""
 
-    def __init__(self, settings: Settings, log: Log, loop: asyncio.AbstractEventLoop) -> None:
-        """Open all virtual hosts; raises StoreError if one of them cannot be served."""
+    def __init__(
+        self,
+        settings: Settings,
+        log: Log,
+        loop: asyncio.AbstractEventLoop,
+        seat: Seat | None = None,
+    ) -> None:
+        """Open all virtual hosts of this process; raises StoreError if one cannot be served."""
         self.log = log
+        self.seat = seat
         self.shared = Shared(settings, LogAudit(log), time.perf_counter)
         self.directory = Directory(settings, self.shared)
         self.failed: dict[str, str] = {}  # virtual hosts that have ended, and why
@@ -64,14 +74,19 @@ class Spaces:
             self.directory.is_sole = False
             self.directory.lobby = self._broker(settings, MemoryStore(), CLUSTER_HOST.id)
             return
-        moved, exposed = prepare_stores(settings.store, settings.virtual_hosts[0].id)
-        for note in moved:
-            log.warning("data_moved", note=note)
-        if exposed:
-            log.warning("data_is_open", places=exposed)
+        if seat is None:
+            self._prepare(settings)
         self.add(settings, [entry.id for entry in settings.virtual_hosts])
         for note in take_over(self.brokers, settings, time.monotonic()):
             log.warning("run_time_settings", note=note)
+
+    def _prepare(self, settings: Settings) -> None:
+        """Bring the data directory in order; for workers their parent has done it."""
+        moved, exposed = prepare_stores(settings.store, settings.virtual_hosts[0].id)
+        for note in moved:
+            self.log.warning("data_moved", note=note)
+        if exposed:
+            self.log.warning("data_is_open", places=exposed)
 
     @property
     def brokers(self) -> list[Broker]:
@@ -90,10 +105,14 @@ class Spaces:
         return f"{self.directory.settings.broker.id}-{self._run_mark}"
 
     def add(self, settings: Settings, spaces: Iterable[str]) -> list[Broker]:
-        """Open some virtual hosts, or none of them if one cannot be opened; return the brokers."""
+        """Open some virtual hosts, or none of them if one cannot be opened; return the brokers.
+
+        A worker opens those of them that are its own.
+        """
+        seat = self.seat
         opened: list[Broker] = []
         try:
-            for space in spaces:
+            for space in [one for one in spaces if seat is None or seat.is_ours(one)]:
                 broker = self._open(settings, space)
                 opened.append(broker)
         except Exception:

@@ -9,6 +9,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from covey.protocols.http import metrics
+from covey.protocols.http.metrics import merged
 from tests.protocols.http.support import World
 
 EVIL = 'a"b\\c\nd} 1\n# TYPE x counter'
@@ -157,3 +158,28 @@ def test_no_name_breaks_the_format(world: World) -> None:
     world.send("q", EVIL)
     (sample,) = scrape(world, "/metrics/groups")["covey_group_messages"].samples
     assert sample.labels["group"] == EVIL
+
+
+def test_metrics_of_workers_are_joined_and_not_added_up() -> None:
+    text = (
+        "# HELP a Text.\n# TYPE a counter\na {n}\n"
+        '# HELP b Text.\n# TYPE b gauge\nb{{x="y z"}} {n}\n'
+    )
+    found = merged({"1": text.format(n=2), "0": text.format(n=1), "2": None}, is_labelled=True)
+    assert found.splitlines() == [
+        "# HELP covey_worker_up 1 if a worker has answered; else its numbers lack.",
+        "# TYPE covey_worker_up gauge",
+        'covey_worker_up{worker="0"} 1',
+        'covey_worker_up{worker="1"} 1',
+        'covey_worker_up{worker="2"} 0',
+        "# HELP a Text.",
+        "# TYPE a counter",
+        'a{worker="0"} 1',
+        'a{worker="1"} 2',
+        "# HELP b Text.",
+        "# TYPE b gauge",
+        'b{worker="0",x="y z"} 1',
+        'b{worker="1",x="y z"} 2',
+    ]
+    assert 'b{x="y z"} 2' in merged({"1": text.format(n=2)}, is_labelled=False)
+    assert list(text_string_to_metric_families(found))
