@@ -29,7 +29,7 @@ from pyspark.sql import SparkSession
 from covey import __version__
 from covey.pipeline.errors import PipelineError, one_line
 from covey.pipeline.job import Job, Task
-from covey.pipeline.jobs import archive, audit, plan, replay, skew
+from covey.pipeline.jobs import archive, audit, compact, plan, replay, skew
 from covey.pipeline.places import make_out, place_of
 from covey.pipeline.spark import Progress, Wanted, add_session_options, open_session, wanted_of
 
@@ -39,6 +39,7 @@ INTERRUPTED: Final = 130  # as a shell says it of a command that Ctrl-C has ende
 JOBS: Final[dict[str, Job]] = {
     "archive": archive.JOB,
     "audit": audit.JOB,
+    "compact": compact.JOB,
     "plan": plan.JOB,
     "replay": replay.JOB,
     "skew": skew.JOB,
@@ -52,7 +53,8 @@ def main(argv: list[str] | None = None) -> int:
         job = JOBS[options.job]
         wanted = wanted_of(options)
         job.check(options)
-        make_out(options.out)
+        if job.has_out:
+            make_out(options.out)
         spark = start(options.job, wanted)
         try:
             with Progress(options.job, spark) as progress:
@@ -78,13 +80,14 @@ def parser() -> ArgumentParser:
     for name, job in JOBS.items():
         sub = jobs.add_parser(name, help=job.help, description=job.help)
         sub.add_argument("--input", default="", metavar="PLACE", help=job.input)
-        sub.add_argument(
-            "--out",
-            required=True,
-            type=place_of,
-            metavar="DIR",
-            help="for the report and its tables; any file system that Spark knows",
-        )
+        if job.has_out:
+            sub.add_argument(
+                "--out",
+                required=True,
+                type=place_of,
+                metavar="DIR",
+                help="for the report and its tables; any file system that Spark knows",
+            )
         add_session_options(sub)
         job.add_options(sub)
     return parser

@@ -35,6 +35,7 @@ class Job:
     check: Callable[[Namespace], None]
     run: Callable[[Task], int]
     input: str = "an event log's directory"
+    has_out: bool = True  # it writes a report
 
 
 def whole_numbers_of(option: str, text: str) -> list[int]:

@@ -1,5 +1,6 @@
 """The event log as files: written beside the broker, read by the jobs.
 
 `schema` has the columns. `writer` is the broker's child process. `reader` finds and opens files.
-`partition` cuts a log into pieces for Spark's tasks. `messages` makes one row a message of it.
+`histories` joins the runs of a log, `messages` makes one row a message of it, `views` shows both to
+people who ask in SQL. `compaction` merges small files.
 """

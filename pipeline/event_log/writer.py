@@ -157,14 +157,7 @@ class Writer:
         if self._parquet is None:
             path = self.directory / unfinished_name(self.run, self._first_eid)
             self._sink = pa.OSFile(str(path), "wb")
-            self._parquet = pq.ParquetWriter(
-                self._sink,
-                ARROW_SCHEMA,
-                compression="zstd",
-                use_dictionary=REPEATING,
-                column_encoding=dict.fromkeys(RISING, "DELTA_BINARY_PACKED"),
-                write_statistics=RANGED,
-            )
+            self._parquet = open_parquet(self._sink)
         self._parquet.write_table(self._table())
         self._pending.clear()
         self._pending_count = 0
@@ -195,6 +188,18 @@ class Writer:
             before.take(queue),
         ]
         return pa.Table.from_arrays(columns, schema=ARROW_SCHEMA)
+
+
+def open_parquet(sink: pa.NativeFile) -> pq.ParquetWriter:
+    """Begin a file of an event log."""
+    return pq.ParquetWriter(
+        sink,
+        ARROW_SCHEMA,
+        compression="zstd",
+        use_dictionary=REPEATING,
+        column_encoding=dict.fromkeys(RISING, "DELTA_BINARY_PACKED"),
+        write_statistics=RANGED,
+    )
 
 
 def _parts_of(names: list[str]) -> Iterable[tuple[str, ...]]:

@@ -1,0 +1,147 @@
+"""compact: keep an event log small in files and in days, while brokers write it and audits read it.
+
+    covey-pipeline compact --input events [--size 256M] [--keep-days 90]
+
+Small files of one run and hour become one of about `--size`, each in a task of Spark's. They stay
+for an hour beside it (`--grace-minutes`), for who reads them at that time, and the next call
+removes them. `--keep-days` removes what is older. Call it once an hour, or once a day: a call that
+finds nothing to do does nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from fcntl import LOCK_EX, LOCK_NB, flock
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+from pyarrow import fs
+from pyspark.sql import SparkSession
+
+from covey.pipeline.errors import PipelineError
+from covey.pipeline.event_log.compaction import Housekeeping, Rules, merge, plan, stored_files
+from covey.pipeline.event_log.reader import file_system, is_remote, local, period_of
+from covey.pipeline.job import Job, Task
+
+SIZE: Final = "256M"
+UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+SIZE_TEXT: Final = re.compile(r"([1-9]\d*)([kmgKMG]?)")
+MERGED_SCHEMA: Final = "path string, files int"
+
+
+def rules_of(options: Namespace) -> Rules:
+    """Read the options; raises PipelineError that names the one that is wrong."""
+    size = SIZE_TEXT.fullmatch(options.size)
+    if size is None:
+        raise PipelineError(f"--size {options.size}: a size as 256M is meant")
+    for name in ("age_minutes", "grace_minutes", "keep_days"):
+        if getattr(options, name) < 0:
+            raise PipelineError(f"--{name.replace('_', '-')}: a number from 0 on is meant")
+    return Rules(
+        int(size[1]) * UNITS[size[2].lower()],
+        timedelta(minutes=options.age_minutes),
+        timedelta(minutes=options.grace_minutes),
+        timedelta(days=options.keep_days) if options.keep_days else None,
+        period_of(options),
+    )
+
+
+def check(options: Namespace) -> None:
+    """See whether there is a log, and whether the options mean something."""
+    rules_of(options)
+    if not options.input:
+        raise PipelineError("--input: name the event log")
+    if not is_remote(options.input) and not local(options.input).is_dir():
+        raise PipelineError(f"--input {options.input}: there is no such directory")
+
+
+def run(task: Task) -> int:
+    """Merge and remove; return 0."""
+    options = task.options
+    rules = rules_of(options)
+    system, path = file_system(options.input)
+    lock = None if is_remote(options.input) else (local(options.input) / ".compact.lock").open("w")
+    try:
+        if lock is not None:
+            flock(lock, LOCK_EX | LOCK_NB)
+    except BlockingIOError:
+        raise PipelineError(f"--input {options.input}: another compact is at work in it") from None
+    try:
+        files, unfinished = stored_files(system, path)
+        work = plan(files, rules, datetime.now(UTC))
+        merged = 0
+        if not options.dry_run:
+            task.progress.step(f"merging {sum(map(len, work.merges)):,} files")
+            merged = merge_all(task.spark, options.input, work)
+            remove(system, work, unfinished)
+        else:
+            merged = len(work.merges)
+    finally:
+        if lock is not None:
+            lock.close()
+    task.progress.answer(sentence_of(work, merged, is_dry=options.dry_run))
+    return 0
+
+
+def merge_all(spark: SparkSession, place: str, work: Housekeeping) -> int:
+    """Let each merge be a task; return how many files there are now in place of the small ones."""
+    if not work.merges:
+        return 0
+    rows = [([one.file.path for one in files],) for files in work.merges]
+    asked = spark.createDataFrame(rows, "paths array<string>").repartition(len(rows))
+    return asked.mapInArrow(partial(_merge, place), MERGED_SCHEMA).count()
+
+
+def _merge(place: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    system, _ = file_system(place)
+    for batch in batches:
+        for paths in batch.column("paths").to_pylist():
+            made = [merge(system, paths)]
+            yield pa.RecordBatch.from_pydict(
+                {"path": made, "files": pa.array([len(paths)], pa.int32())}
+            )
+
+
+def remove(system: fs.FileSystem, work: Housekeeping, unfinished: list[str]) -> None:
+    """Delete what is replaced, outdated or was never finished."""
+    gone = [one.file.path for one in (*work.replaced, *work.outdated)]
+    for path in (*gone, *unfinished):
+        system.delete_file(path)
+
+
+def sentence_of(work: Housekeeping, merged: int, *, is_dry: bool) -> str:
+    """Say what was done."""
+    small = sum(map(len, work.merges))
+    would = "would be " if is_dry else ""
+    return (
+        f"compact: {small:,} files {would}merged into {merged:,},"
+        f" {len(work.replaced):,} replaced and {len(work.outdated):,} old ones {would}removed"
+    )
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Add how the log is kept."""
+    parser.add_argument("--size", default=SIZE, help=f"of a new file, about (default {SIZE})")
+    parser.add_argument("--keep-days", type=float, default=0, metavar="N", help="remove older ones")
+    parser.add_argument(
+        "--age-minutes", type=float, default=60, metavar="N", help="leave younger files (60)"
+    )
+    parser.add_argument(
+        "--grace-minutes",
+        type=float,
+        default=60,
+        metavar="N",
+        help="how long files stay beside the one that replaces them, for who reads them (60)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    parser.add_argument("--since", default="", metavar="TIME", help="merge no files before it")
+    parser.add_argument("--until", default="", metavar="TIME", help="merge no files from it on")
+
+
+JOB: Final = Job(
+    "merge an event log's small files, and remove old ones", add_options, check, run, has_out=False
+)
