@@ -63,7 +63,16 @@ OWN_OPTIONS: Final = {
     "covey.groups.consumers_before_dispatch": "--consumers-before-dispatch",
     "covey.groups.time_before_dispatch_ms": "--time-before-dispatch",
     "covey.groups.rebalance_after_s": "--rebalance-after",
+    "covey.groups.rebalance_rate": "--rebalance-rate",
     "covey.groups.spill_after_ms": "--spill-after",
+    "covey.groups.group_rate": "--group-rate",
+    "covey.groups.unsettled_max": "--group-unsettled-max",
+    "covey.groups.park_after_failures": "--park-after-failures",
+    "covey.duplicate_window": "--duplicate-window",
+    "covey.duplicate_window_s": "--duplicate-window-seconds",
+    "covey.delivery_deadline_max_s": "--delivery-deadline-max",
+    "covey.groups.count_idle_groups": "--count-idle-groups",
+    "covey.dead_letter_rest": "--dead-letter-rest",
     "covey.dead_letter_then": "--dead-letter-then",
     "covey.delivery_deadline_s": "--delivery-deadline",
     "covey.deadline_action": "--deadline-action",
@@ -71,6 +80,7 @@ OWN_OPTIONS: Final = {
 OWN_TEXTS: Final = frozenset(
     (STRATEGY_OPTION, "--deadline-action", "--dead-letter-then")
 )  # the others are numbers
+OWN_FLAGS: Final = frozenset(("--count-idle-groups", "--dead-letter-rest"))  # without a value
 STICKY: Final = "simple"
 # Both reorder messages or remove them from the middle, so the Qpid page excludes groups on them.
 GROUP_KEYS: Final = (HEADER_KEY, SHARED_KEY, "covey.groups.header", "covey.groups.strategy")
@@ -193,7 +203,9 @@ def options_of(settings: QueueSettings) -> list[str]:
         options.append(word.option if word.key == SHARED_KEY else f"{word.option}={value}")
     for key, option in OWN_OPTIONS.items():
         if key in arguments:
-            options.append(f"{option}={arguments.pop(key)}")
+            value = arguments.pop(key)
+            is_flag = option in OWN_FLAGS and value is True
+            options.append(option if is_flag else f"{option}={value}")
     return options + [f"--argument {key}={value}" for key, value in arguments.items()]
 
 

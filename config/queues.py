@@ -105,6 +105,8 @@ class GroupSettings(Record):
     """Groups that such a rebalance moves in a second."""
     spill_after_ms: Millis = 0
     """A group whose owner has had no credit for so long goes to a willing consumer; 0 = never."""
+    group_rate: Annotated[float, Field(ge=0, le=1_000_000), NUMBER] = 0.0
+    """Messages of one group that are delivered in a second, at most; 0 = no limit."""
     count_idle_groups: bool = False
     """New groups go by every group a consumer was ever given, as in ActiveMQ, not by those that
     have messages."""
@@ -184,6 +186,8 @@ class QueueSettings(Record):
     """Header whose newest value replaces an older message (last-value queue); not with groups."""
     duplicate_window: Annotated[int, Field(ge=0, le=10_000_000), NUMBER] = 0
     """How many message ids are remembered to drop duplicates; 0 = none."""
+    duplicate_window_s: Seconds = 0.0
+    """How long message ids are remembered, alone or beside the number; 0 = for any time."""
     slow_consumer_policy: SlowConsumerPolicy = "block"
     """For the topic of a mirrored queue: see [[topic]]; Apollo's manuals place it loosely."""
     groups: GroupSettings = GroupSettings()

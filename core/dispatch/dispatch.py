@@ -297,7 +297,7 @@ class Dispatch:
                 if state.rules.tells_first:
                     entry.marks |= FIRST
         if state.wants_delivered:
-            state.strategy.delivered(lane.name)
+            state.delivered(lane)
         if message.group_sequence < 0 and state.strategy.acts_on_close:
             self.close(lane)
         self._hand_over(entry, consumer)

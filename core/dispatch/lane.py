@@ -68,6 +68,7 @@ class Lane:
         "name",
         "owned_since",
         "owner",
+        "paced_until",
         "rank",
         "target",
         "unsettled",
@@ -94,6 +95,7 @@ class Lane:
         self.is_parked = False
         self.failures = 0  # failed deliveries in a row, for the poison policy
         self.hold_until = 0.0
+        self.paced_until = 0.0  # where groups have a rate: when the next message may go
         self.owned_since = 0.0
         self.blocked_since = 0.0  # 0: the head can go, or there is none
         self.draining_since = 0.0  # of a DRAINING lane

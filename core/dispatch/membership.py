@@ -174,6 +174,8 @@ class Membership:
             for consumer in state.consumers.values():
                 self._give_deadline(consumer)
                 state.deadlines.restart(consumer, state.now)
+        if rules.group_rate != before.group_rate:
+            state.forget_paces()
         if rules.is_selector_strict != before.is_selector_strict:
             self.views_changed()  # what was set aside holds its group, or the other way round
         elif rules != before:

@@ -44,6 +44,8 @@ class Placement:
         if lane is None:
             lane = Lane(group)
             state.lanes[group] = lane
+            if state.paces:
+                state.take_pace(lane)
             if state.wants_presence:
                 state.strategy.opened(group)
         return lane
@@ -172,6 +174,7 @@ class Placement:
     def release(self, lane: Lane) -> None:
         """Let a lane go on, if it is still there."""
         lane.hold_until = 0.0
+        self.state.pace(lane)
         if self.state.lanes.get(lane.name) is lane:
             self.resolve(lane)
 
@@ -229,6 +232,8 @@ class Placement:
         if lane.hold_until == SEIZED:
             return "an operator's command works on its messages"
         if lane.hold_until > self.state.now:
+            if lane.hold_until == lane.paced_until:
+                return f"its rate of {rules.group_rate:g} messages a second is used up"
             return "waiting before the next try of a failed message"
         if rules.unsettled_max and lane.unsettled >= rules.unsettled_max:
             return f"{lane.unsettled} unsettled messages, the most its policy allows"
@@ -279,6 +284,8 @@ class Placement:
             if state.wants_drained:
                 state.strategy.drained(lane.name)  # the last one out ran out as it came back
             return  # an operator's word: what comes next waits, too
+        if lane.paced_until:
+            state.keep_pace(lane)
         if state.unread:
             state.unread.pop(lane, None)  # without consumers nobody else would let go of it
         if state.lanes.pop(lane.name, None) is not None and state.wants_presence:

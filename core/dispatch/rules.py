@@ -26,6 +26,7 @@ class GroupRules:
     rebalance_after_s: float = 0.0  # of itself, after a consumer has joined; 0 = never
     rebalance_rate: int = 100  # groups a second
     spill_after_s: float = 0.0  # a group leaves an owner that has no credit; 0 = never
+    group_rate: float = 0.0  # messages of one group a second; 0 = no limit
     counts_idle: bool = False  # a consumer's share has groups without messages in it
     delivery_deadline_s: float = 0.0  # longest time a consumer holds a message; 0 = no limit
     ends_late_connections: bool = False  # whoever holds one for longer is disconnected
@@ -48,6 +49,7 @@ def rules_of(settings: QueueSettings) -> GroupRules:
         rebalance_after_s=groups.rebalance_after_s,
         rebalance_rate=groups.rebalance_rate,
         spill_after_s=groups.spill_after_ms / 1000,
+        group_rate=groups.group_rate,
         counts_idle=groups.count_idle_groups,
         delivery_deadline_s=settings.delivery_deadline_s,
         ends_late_connections=settings.deadline_action == "disconnect",

@@ -35,6 +35,8 @@ from covey.core.model.entry import Entry
 from covey.groups.strategy import GroupStrategy
 
 VOID_SPARED: Final = 64  # void places in a heap that are not worth a rebuild
+PACES_SPARED: Final = 1024  # groups that are gone whose rates are not worth a walk
+BURST_S: Final = 0.1  # of a group's rate that may go at once: no timer for each of very many
 INTRODUCED_MAX: Final = 8192  # then all are forgotten, and some told twice: under 1 MB
 
 
@@ -84,13 +86,15 @@ class DispatchState:
         self.hold_count = 0
         self.spills: list[tuple[float, int]] = []  # heap: heads that wait for their owner's credit
         self.lightened: dict[Consumer, None] = {}  # have fewer groups than their place says
+        self.paces: dict[str, float] = {}  # of groups that are gone: when their next may go
+        self.paces_max = PACES_SPARED  # of them, before those that are over are dropped
         self.budget = 0  # steps left in this pump
 
     def use(self, strategy: GroupStrategy) -> None:
         """Go by a strategy; what it says of itself is read once, not once a message."""
         self.strategy = strategy
         self.wants_presence = strategy.wants_presence
-        self.wants_delivered = strategy.wants_delivered
+        self.wants_delivered = strategy.wants_delivered or self.rules.group_rate > 0
         self.wants_drained = strategy.wants_drained
         self.is_bounded = strategy.is_bounded
         self.binds_by_rule = strategy.binds_by_rule
@@ -198,6 +202,46 @@ class DispatchState:
         if self.holds and self.holds[0][0] <= self.now:
             return heappop(self.holds)[2]
         return None
+
+    def delivered(self, lane: Lane) -> None:
+        """Hear that a message of a lane goes out, if the strategy or a rate wants to know."""
+        if self.strategy.wants_delivered:
+            self.strategy.delivered(lane.name)
+        rate = self.rules.group_rate
+        if rate:
+            apart = 1.0 / rate
+            lane.paced_until = max(lane.paced_until, self.now - max(0.0, BURST_S - apart)) + apart
+            self.pace(lane)
+
+    def pace(self, lane: Lane) -> None:
+        """Hold a lane until its rate lets the next message go."""
+        if lane.paced_until > self.now:
+            lane.hold_until = max(lane.hold_until, lane.paced_until)
+            self.hold(lane, lane.paced_until)
+
+    def keep_pace(self, lane: Lane) -> None:
+        """Remember the rate of a group that has no message any more, for as long as it counts."""
+        over = self.now - BURST_S
+        if lane.paced_until > over:
+            self.paces[lane.name] = lane.paced_until
+        if len(self.paces) > self.paces_max:
+            living = self.paces.items()
+            self.paces = {group: until for group, until in living if until > over}
+            self.paces_max = max(PACES_SPARED, 2 * len(self.paces))
+
+    def take_pace(self, lane: Lane) -> None:
+        """Let a lane that begins go on at the rate of the group that was there before."""
+        lane.paced_until = self.paces.pop(lane.name, 0.0)
+        self.pace(lane)
+
+    def forget_paces(self) -> None:
+        """Begin anew: groups have another rate."""
+        self.wants_delivered = self.strategy.wants_delivered or self.rules.group_rate > 0
+        self.paces.clear()
+        for lane in self.lanes.values():
+            if lane.hold_until == lane.paced_until:
+                lane.hold_until = 0.0
+            lane.paced_until = 0.0
 
     def set_parked(self, group: str, record: ParkRecord | None) -> None:
         """Note that a group was parked by command, or (None) let go on."""

@@ -67,7 +67,7 @@ class Arrivals:
     def needed(self, queue: Queue, message: Message) -> tuple[int, int]:
         """Return how many messages and bytes more the queue will hold with it."""
         duplicates = queue.discipline.duplicates
-        if duplicates is not None and duplicates.holds(message):
+        if duplicates is not None and duplicates.holds(message, self.clock.now):
             return (0, 0)
         older = self._older(queue, message)
         return (1, message.size) if older is None else (0, message.size - older.size)
@@ -75,7 +75,7 @@ class Arrivals:
     def put(self, queue: Queue, message: Message) -> None:
         """Put a message into a queue, as its discipline and its quota allow."""
         duplicates = queue.discipline.duplicates
-        if duplicates is not None and duplicates.holds(message):
+        if duplicates is not None and duplicates.holds(message, self.clock.now):
             queue.counters.duplicates += 1
             if self.commits.keeps(queue, message):
                 self.commits.follow()  # the first of them may be on its way to the disk

@@ -19,12 +19,15 @@ protocols that have numbers and protocols that have only text mean the same thin
 `Duplicates` remember the last message ids of a queue. Only ids that clients gave count: the broker
 makes none twice. A message whose id is known is taken, receipted and dropped. Known are the ids of
 the last `window` messages that had one, also after they were consumed. Ids of persistent messages
-survive a restart. An id may be as long as a header, so a digest of fixed size is kept instead. Two
-different ids with one digest are less likely than a disk that makes up one of two messages.
+survive a restart. With `duplicate_window_s` they are known for so long, to a second or a tenth of
+it. After a restart their time begins anew. An id may be as long as a header, so a digest of fixed
+size is kept instead. Two different ids with one digest are less likely than a disk that makes up
+one of two messages.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from hashlib import blake2b
 from typing import Final
 
@@ -80,16 +83,31 @@ class LastValues:
 DIGEST_BYTES: Final = 16
 FIRST_ID: Final = 1
 IDS_MAX: Final = 1 << 41  # no number gets here
+IDS_BY_TIME_MAX: Final = 1_000_000  # remembered where only a time is given
 PRUNE_EVERY: Final = 1000  # stored ids beyond the window that are not worth a statement
 
 
 class Duplicates:
     """The ids one queue remembers."""
 
-    __slots__ = ("_known", "next_number", "pruned", "window")
+    __slots__ = (
+        "_forgotten",
+        "_known",
+        "_restored",
+        "_times",
+        "next_number",
+        "pruned",
+        "window",
+        "window_s",
+    )
 
-    def __init__(self, window: int) -> None:
+    def __init__(self, window: int, window_s: float = 0.0) -> None:
+        """Remember so many; `window_s`: for so long, 0 is for any time."""
         self.window = window
+        self.window_s = window_s
+        self._times: deque[tuple[float, int]] = deque()  # when which numbers began to come
+        self._forgotten = FIRST_ID  # none below it is known
+        self._restored = 0  # up to here a restart found them: their time counts from then
         self._known: dict[bytes, int] = {}  # by number, which is the order they came in
         self.next_number = FIRST_ID
         self.pruned = FIRST_ID  # the store has none below it
@@ -99,12 +117,14 @@ class Duplicates:
         """Return how many ids are known."""
         return len(self._known)
 
-    def holds(self, message: Message) -> bool:
+    def holds(self, message: Message, now: float = 0.0) -> bool:
         """Return True if a message of this id was taken before."""
+        if self.window_s:
+            self._forget_old(now)
         given = message.duplicate_id()
         return bool(given) and digest(given) in self._known
 
-    def add(self, message: Message) -> tuple[int, bytes] | None:
+    def add(self, message: Message, now: float = 0.0) -> tuple[int, bytes] | None:
         """Remember a message's id; return its number and digest, None if it has no id."""
         given = message.duplicate_id()
         if not given:
@@ -112,27 +132,58 @@ class Duplicates:
         known = digest(given)
         number = self.next_number
         self._add(number, known)
+        if self.window_s:
+            times = self._times
+            if times and now < times[-1][0] + self._grain:
+                times[-1] = (times[-1][0], number)
+            else:
+                times.append((now, number))
         return number, known
 
     def restore(self, number: int, known: bytes) -> None:
         """Remember what a restart found; numbers ascend."""
         self._add(number, known)
+        self._restored = number
 
     def take_outdated(self) -> int:
         """Return below which number the store is to forget, 0 if that is not worth it yet.
 
         A number is returned once: the store is taken to have forgotten what is below it.
         """
-        limit = self.next_number - self.window
+        limit = max(self.next_number - self.window, self._forgotten)
         if limit - self.pruned < PRUNE_EVERY:
             return 0
         self.pruned = limit
         return limit
 
-    def resize(self, window: int) -> None:
-        """Remember so many from now on."""
+    def resize(self, window: int, window_s: float = 0.0) -> None:
+        """Remember so many from now on, for so long."""
         self.window = window
+        if window_s and not self.window_s:
+            self._restored = self.next_number - 1  # nobody looked when those came
+        self.window_s = window_s
         self._trim()
+
+    @property
+    def _grain(self) -> float:
+        """Return how exactly times are known, in seconds."""
+        return min(1.0, self.window_s / 10)
+
+    def _forget_old(self, now: float) -> None:
+        """Forget the ids whose time is over."""
+        times = self._times
+        if self._restored:
+            times.clear()
+            times.append((now, self._restored))
+            self._restored = 0
+        while times and times[0][0] + self._grain + self.window_s <= now:
+            self._forgotten = times.popleft()[1] + 1
+        known = self._known
+        while known:
+            first = next(iter(known))
+            if known[first] >= self._forgotten:
+                return
+            del known[first]
 
     def _add(self, number: int, known: bytes) -> None:
         self.next_number = number + 1
@@ -172,13 +223,14 @@ class Discipline:
             self.last_values = None
         elif self.last_values is None or self.last_values.header != header:
             self.last_values = LastValues(header, self.state.index)
-        window = settings.duplicate_window
+        window_s = settings.duplicate_window_s
+        window = settings.duplicate_window or (IDS_BY_TIME_MAX if window_s else 0)
         if not window:
             self.duplicates = None
         elif self.duplicates is None:
-            self.duplicates = Duplicates(window)
+            self.duplicates = Duplicates(window, window_s)
         else:
-            self.duplicates.resize(window)
+            self.duplicates.resize(window, window_s)
         self.has_groups = levels == 1 and self.last_values is None
         self.is_usual = self.last_values is None and self.duplicates is None
 

@@ -224,7 +224,7 @@ class Commits(StoreListener):
 
     def remember(self, queue: Queue, message: Message, duplicates: Duplicates) -> None:
         """Remember a message's id, in the store if the message is kept there."""
-        known = duplicates.add(message)
+        known = duplicates.add(message, self._clock.now)
         if known is None or not self.keeps(queue, message):
             return
         number = queue.storage_state.number

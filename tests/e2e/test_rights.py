@@ -25,14 +25,14 @@ OWN: Final[tuple[Rule, ...]] = (
 OF_THE_QUEUE_ALONE: Final = frozenset(
     "id quota quota_messages full_policy dlq_expired nak_limit redelivery_delay_ms"
     " redelivery_backoff redelivery_delay_max_ms round_robin auto_delete_after_s durable priorities"
-    " lvq_key duplicate_window slow_consumer_policy groups delivery_deadline_s"
+    " lvq_key duplicate_window duplicate_window_s slow_consumer_policy groups delivery_deadline_s"
     " delivery_deadline_max_s deadline_action dead_letter_rest dead_letter_then".split()
 )
 OF_THE_GROUPS_ALONE: Final = frozenset(
     "strategy header default_group bucket_count cache_size ring_points lru_strict_activemq"
     " forget_idle_s consumers_before_dispatch time_before_dispatch_ms unsettled_max"
     " park_after_failures drain_limit_s sticky_return_s selector_order first_for_consumer"
-    " rebalance_after_s rebalance_rate spill_after_ms count_idle_groups".split()
+    " rebalance_after_s rebalance_rate spill_after_ms count_idle_groups group_rate".split()
 )
 
 

@@ -114,6 +114,7 @@ class Driver:
             is_strict=chance() < 0.1,
             deadline_s=self.random.choice((0.0, 0.0, 1.5)),
             spill_s=self.random.choice((0.0, 0.0, 0.6)),
+            rate=self.random.choice((0.0, 0.0, 0.0, 2.0, 20.0)),
             dead_rest=chance() < 0.25,
             dead_then_park=chance() < 0.15,
         )

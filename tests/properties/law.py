@@ -59,6 +59,7 @@ class Policy:
     dead_rest: bool = False
     dead_then_park: bool = False
     is_strict: bool = False
+    rate: float = 0.0
 
 
 def settings_of(policy: Policy) -> QueueSettings:
@@ -71,6 +72,7 @@ def settings_of(policy: Policy) -> QueueSettings:
         time_before_dispatch_ms=int(policy.time_before_s * 1000),
         drain_limit_s=1.0,
         spill_after_ms=int(policy.spill_s * 1000),
+        group_rate=policy.rate,
         selector_order="strict" if policy.is_strict else "hand-on",
     )
     return QueueSettings(
@@ -111,7 +113,15 @@ class Law:
         self.clients: dict[int, Client] = {}
         self.is_started = not (policy.consumers_before or policy.time_before_s)
         self.claiming = Claiming()
+        self.paced: dict[str, float] = {}  # when the next of a group may go, by its rate
         self.introduced: dict[str, int] = {}  # whom a rule gave the last message of a group
+
+    def pace(self, name: str) -> None:
+        """One of a group goes: the next one waits, but for a tenth of a second's worth."""
+        if self.policy.rate:
+            apart = 1.0 / self.policy.rate
+            earliest = self.now - max(0.0, 0.1 - apart)
+            self.paced[name] = max(self.paced.get(name, 0.0), earliest) + apart
 
     def named(self, name: str) -> int:
         """Whose the group is: whoever claims it, else as the strategy says."""
@@ -176,6 +186,8 @@ class Law:
         cap = self.policy.unsettled_max
         is_capped = cap > 0 and held >= cap
         is_held = group.is_parked or group.taken is not None
+        if any(self.paced.get(slip.group, 0.0) > self.now for slip in group.slips.values()):
+            return True
         return is_held or group.hold_until > self.now or is_capped
 
     def takers(self, slip: Slip) -> list[Client]:

@@ -116,6 +116,7 @@ class Referee(Law, QueueEvents):
         if group.owner == client.number:
             group.is_fresh = False
         self.memory.delivered(slip.group)
+        self.pace(slip.group)
         if slip.closes and self.memory.acts_on_close:
             self.close(slip.group, group)
 

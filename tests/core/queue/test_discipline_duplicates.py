@@ -9,7 +9,7 @@ from covey.config.settings import Settings
 from covey.core.model.message import Message
 from covey.core.naming.destination import Destination, Kind
 from covey.core.queue import discipline as module
-from covey.core.queue.discipline import Duplicates
+from covey.core.queue.discipline import Duplicates, digest
 from covey.core.queue.policy import change_policy
 from tests.core.double import Room, places
 from tests.core.storage.sqlite.support import House, Note, bodies
@@ -224,3 +224,45 @@ def test_a_duplicate_is_confirmed_after_the_first_of_them_is_on_disk() -> None:
     assert confirmed == [], "whoever sends it again has lost the answer, not the message"
     store.write()
     assert confirmed == ["first", "again"]
+
+
+def test_ids_are_known_for_a_time_and_no_longer() -> None:
+    known = Duplicates(1000, 60.0)
+    for second in range(100):
+        known.add(Named(f"m{second}"), float(second))
+    assert [known.holds(Named(name), 100.0) for name in ("m38", "m41", "m99")] == [
+        False,
+        True,
+        True,
+    ]
+    assert known.count == 60
+    assert not known.holds(Named("m99"), 161.0)  # though nothing came meanwhile
+
+
+def test_the_number_and_the_time_hold_both() -> None:
+    known = Duplicates(2, 60.0)
+    for name in ("x", "y", "z"):
+        known.add(Named(name), 0.0)
+    assert [known.holds(Named(name), 1.0) for name in ("x", "y", "z")] == [False, True, True]
+    known.resize(2)
+    assert known.holds(Named("z"), 1e6)
+    known.resize(2, 5.0)
+    assert known.holds(Named("z"), 1e6)  # its time begins when somebody looks at it
+    assert not known.holds(Named("z"), 1e6 + 6)
+
+
+def test_the_time_of_what_a_restart_found_begins_anew_and_the_store_forgets() -> None:
+    known = Duplicates(100_000, 60.0)
+    for number in range(1, 2001):
+        known.restore(number, digest(f"m{number}"))
+    assert known.holds(Named("m1"), 5000.0)
+    assert not known.holds(Named("m1"), 5061.0)
+    known.add(Named("new"), 5061.0)
+    assert known.take_outdated() == 2001
+
+
+def test_a_queue_with_a_time_alone_drops_duplicates(tmp_path: Path) -> None:
+    house = House(tmp_path, Settings(queue=(QueueSettings(id="a", duplicate_window_s=60),)))
+    send(house, "x", "y", "x")
+    assert house.queue("a").counters.duplicates == 1
+    house.store.close()

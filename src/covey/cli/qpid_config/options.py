@@ -13,6 +13,7 @@ from covey.client.base import TIMEOUT_S
 from covey.client.management import PORT
 from covey.config.qpid import (
     HEADER_KEY,
+    OWN_FLAGS,
     OWN_OPTIONS,
     OWN_TEXTS,
     POLICY_KEY,
@@ -186,7 +187,9 @@ def _add_queue(parser: argparse.ArgumentParser) -> None:
         if option == STRATEGY_OPTION:
             continue
         text = about.get(option) or setting_about(key)
-        if option in OWN_TEXTS:
+        if option in OWN_FLAGS:
+            ours.add_argument(option, action="store_const", const=True, help=text)
+        elif option in OWN_TEXTS:
             ours.add_argument(option, metavar="WORD", help=text)
         else:
             ours.add_argument(option, type=_number, metavar="N", help=text)
