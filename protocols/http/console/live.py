@@ -6,6 +6,8 @@
     /api/v1/events/queues/{name}/trace   what happens on a queue
     /api/v1/history, /api/v1/queues/{name}/history     samples of ten minutes or of a day
 
+Each stream also tells the time of day every ten seconds (`clock`), for ages that pass by themselves.
+
 A group is a short row, since there may be thousands of them, four times a second:
 
     [name, messages, held by a consumer, owner, marks, blocked since, owned since]
@@ -34,9 +36,11 @@ from covey.protocols.http.ask import Ask
 from covey.protocols.http.console.events import EventStream, Part, Rows
 from covey.protocols.http.console.sign_in import rights_on
 from covey.protocols.http.listing import chosen_queues
+from covey.protocols.http.routing import Need
 
 SECOND: Final = 1.0
-MAP_EVERY_S: Final = 0.25
+MAP_EVERY_S: Final = 0.24  # four times a second, and a little in hand
+CLOCK_EVERY_S: Final = 10.0
 LANES_PORTION: Final = 2000
 CONSUMERS_SHOWN: Final = 200
 BUSIEST_SHOWN: Final = 8
@@ -186,11 +190,13 @@ def queue_row(ask: Ask, queue: Queue) -> Attributes:
         row["spark"] = [
             depth for at, depth in zip(times, depths, strict=True) if int(at) % SPARK_STEP == 0
         ]
-        row["rates"] = _latest(read)
+        # Without its time, so that a row stays the same while nothing moves.
+        rates = _latest(read)
+        row["rates"] = {k: v for k, v in rates.items() if k != "at"} if rates else None
     return row
 
 
-def _latest(read: Attributes) -> Plain:
+def _latest(read: Attributes) -> Attributes | None:
     """Return the last sample of those that were read, None if there is none yet."""
     times = read["times"]
     if not isinstance(times, list) or not times:
@@ -299,13 +305,18 @@ def _stream(ask: Ask, parts: list[Part], subject: str = "") -> Response:
         ask.check_login()
         if subject:
             ask.admin.check_manage("queue", subject)
+        elif ask.route.need is Need.SOME:
+            ask.check_manage_some()
         else:
             ask.admin.check_manage("broker")
+
+    async def clock() -> Plain:
+        return round(ask.broker.clock.wall_ms / 1000, 1)
 
     identity = ask.identity
     return EventStream(
         console.streams,
-        parts,
+        [*parts, Part("clock", CLOCK_EVERY_S, clock)],
         streams_max=console.settings.event_streams_max,
         last_id=ask.headers.get("last-event-id", "") or ask.text("resume"),
         owner=f"{identity.name} {identity.remote.rpartition(':')[0]} {ask.route.path} {subject}",

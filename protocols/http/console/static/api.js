@@ -1,5 +1,7 @@
 // api: how the console asks the broker, and how it hears of what changes.
 
+import { setClock } from "./dom.js";
+
 /** Who is signed in, as /api/v1/session tells; `host` is the virtual host that is looked at. */
 export const session = { user: "", token: "", hosts: [], host: "", manages: false, manages_some: [] };
 
@@ -66,7 +68,8 @@ export function live(where, query, handlers) {
     source = new EventSource(address(`/events${where}`, { ...query, resume: last }));
     source.onopen = () => { wait = 500; tell("live"); };
     source.onerror = () => { close(); tell("lost"); again(); };
-    for (const [name, hear] of Object.entries(handlers)) {
+    const clock = (at) => { setClock(at); handlers.clock?.(); };
+    for (const [name, hear] of Object.entries({ ...handlers, clock })) {
       source.addEventListener(name, (event) => {
         last = event.lastEventId;
         hear(JSON.parse(event.data));

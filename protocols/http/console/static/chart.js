@@ -1,7 +1,7 @@
 // chart: lines over time on a canvas, drawn by ourselves: a few hundred points, two or three times a
 // page, once a second. A sharp pixel grid, few ticks, a cross-hair that tells the values.
 
-import { h, fill, colour, clock, now } from "./dom.js";
+import { h, fill, say, colour, clock, now } from "./dom.js";
 
 /** Make a canvas as sharp as the screen; returns its context and its size. */
 export function sharpen(canvas) {
@@ -45,6 +45,9 @@ function roundUp(value) {
 }
 
 const BOTTOM = 18;
+const STILL_PX = 6; // a picture on which nothing changes is drawn anew when it has moved so far
+const MOVING_PX = 1.5; // and one on which something does
+const CHANGE_PX = 2; // in height
 const FONT = "11px system-ui, sans-serif";
 
 /**
@@ -66,6 +69,7 @@ export function chart({ lines, write, height = 190, label, floor = 1, limit = nu
   let span = 600;
   let pointer = null;
   let bound = limit;
+  let drawn = null; // what of, when, how wide, how many pixels a unit has, the newest values
 
   function draw() {
     if (!canvas.isConnected) return;
@@ -85,8 +89,18 @@ export function chart({ lines, write, height = 190, label, floor = 1, limit = nu
     axes(pen, plot, top, y, end, x);
     if (bound && bound <= top) across(pen, plot, y(bound));
     for (const line of lines) stroke(pen, data[line.name] ?? [], first, x, y, line, plot, lines.length === 1);
-    for (const line of lines) values.get(line.name).textContent = write((data[line.name] ?? []).at(-1) ?? 0);
+    drawn = { data, span, bound, at: end, width, scale: (plot.bottom - plot.top) / top, values: lines.map(newest) };
     if (pointer !== null) hair(pen, plot, x, y, end, first);
+  }
+
+  const newest = (line) => (data[line.name] ?? []).at(-1) ?? 0;
+
+  /** Drawing is dear, and most seconds change nothing that could be seen. */
+  function isNews() {
+    if (!drawn || drawn.data !== data || drawn.span !== span || drawn.bound !== bound) return true;
+    const moved = ((now() - drawn.at) * drawn.width) / span;
+    const isChanged = lines.some((line, at) => Math.abs(newest(line) - drawn.values[at]) * drawn.scale >= CHANGE_PX);
+    return moved < 0 || moved >= (isChanged ? MOVING_PX : STILL_PX);
   }
 
   function axes(pen, plot, top, y, end, x) {
@@ -172,7 +186,14 @@ export function chart({ lines, write, height = 190, label, floor = 1, limit = nu
   canvas.addEventListener("pointerleave", () => { pointer = null; tip.classList.add("hidden"); draw(); });
   const observer = new ResizeObserver(draw);
   observer.observe(canvas);
-  return { node, show(given, seconds, most) { data = given; span = seconds; if (most !== undefined) bound = most; draw(); }, draw };
+  function show(given, seconds, most) {
+    data = given;
+    span = seconds;
+    if (most !== undefined) bound = most;
+    for (const line of lines) say(values.get(line.name), write(newest(line)));
+    if (isNews()) draw();
+  }
+  return { node, show, draw };
 }
 
 /** Columns of samples, kept for as long as a span. */
@@ -194,7 +215,7 @@ export const SPANS = [["1 min", 60], ["10 min", 600], ["1 h", 3600], ["24 h", 86
 
 /** Buttons that choose the time to look back. */
 export function spans(chosen, choose) {
-  const buttons = SPANS.map(([label, seconds]) => h("button", { type: "button", "aria-pressed": String(seconds === chosen), onclick: () => pick(seconds) }, label));
+  const buttons = SPANS.map(([label, seconds]) => h("button", { "aria-pressed": String(seconds === chosen), onclick: () => pick(seconds) }, label));
   function pick(seconds) {
     buttons.forEach((button, at) => button.setAttribute("aria-pressed", String(SPANS[at][1] === seconds)));
     choose(seconds);

@@ -32,7 +32,7 @@ function policies(changed) {
     { label: "Queues", kind: "name", show: (row) => row.name },
     { label: "Settings", kind: "mono lines", show: (row) => lines(row.settings) },
     { label: "From", kind: "prose", show: (row) => row.origin },
-    { label: "", kind: "acts", told: (row) => JSON.stringify(row), node: (row) => (isAdmin ? [h("button", { type: "button", class: "small", onclick: () => set(row) }, "Change"), " ", row.origin === "file" ? null : h("button", { type: "button", class: "small danger", onclick: () => remove(row) }, "Remove")] : h("span")) },
+    { label: "", kind: "acts", told: (row) => JSON.stringify(row), node: (row) => (isAdmin ? [h("button", { class: "small", onclick: () => set(row) }, "Change"), " ", row.origin === "file" ? null : h("button", { class: "small danger", onclick: () => remove(row) }, "Remove")] : h("span")) },
   ], empty: () => [h("p", {}, "No policy is set: every queue is as the defaults say."), h("pre", {}, '[[queue]]\nid = "orders.**"\nquota_messages = 100000\ndlq = "dlq.*"')] });
   const set = (row) => form({ title: row ? `Change the policy of ${row.name}` : "Set a policy", button: "Set",
     text: "It holds at once for every queue that matches, over what the file says, also after a restart. What is not named stays; null takes a setting away.",
@@ -42,7 +42,7 @@ function policies(changed) {
   const remove = (row) => confirm({ title: `Remove the policy of ${row.name}?`, text: `What was set at run time for ${row.name} goes. Its queues are as the file says, or as the defaults do.`, button: `Remove ${row.name}`, act: async () => { await ask("DELETE", `/policies${path(row.name)}`); await load(); changed(); }, done: `Policy ${row.name} is removed.` });
   async function load() { grid.forget(); grid.show((await get("/policies", { limit: 1000 })).items); }
   load().catch(() => {});
-  return { load, node: h("section", { class: "card", "aria-label": "Policies" }, h("header", {}, h("h2", {}, "Policies of queues"), isAdmin ? h("span", { class: "acts" }, h("button", { type: "button", class: "small", onclick: () => set(null) }, "Set a policy")) : null), grid.node) };
+  return { load, node: h("section", { class: "card", "aria-label": "Policies" }, h("header", {}, h("h2", {}, "Policies of queues"), isAdmin ? h("span", { class: "acts" }, h("button", { class: "small", onclick: () => set(null) }, "Set a policy")) : null), grid.node) };
 }
 
 export function configuration(main) {
@@ -57,7 +57,7 @@ export function configuration(main) {
   const report = h("div", { class: "hidden" });
   const told = (...children) => { report.classList.remove("hidden"); fill(report, ...children); };
   const rules = policies(() => load());
-  fill(main, h("div", { class: "title" }, h("h1", {}, "Configuration"), h("span", { class: "acts" }, h("button", { type: "button", class: "primary", onclick: reload }, "Reload"))),
+  fill(main, h("div", { class: "title" }, h("h1", {}, "Configuration"), h("span", { class: "acts" }, h("button", { class: "primary", onclick: reload }, "Reload"))),
     report, rules.node,
     h("section", { class: "card", "aria-label": "Settings" }, h("header", {}, h("h2", {}, "Settings"), h("span", { class: "acts" }, box, h("label", { class: "check" }, only, "only what was given"))), grid.node));
   function show() {
@@ -88,7 +88,7 @@ export function definitions(main) {
   let document_ = null;
   const file = h("input", { type: "file", accept: "application/json,.json", "aria-label": "Definitions to import", class: "hidden", onchange: async () => { const given = file.files[0]; if (given) offer(await given.text()); file.value = ""; } });
   fill(main, h("div", { class: "title" }, h("h1", {}, "Definitions"), h("span", { class: "acts" },
-    h("button", { type: "button", onclick: save }, "Export"), h("button", { type: "button", onclick: () => file.click() }, "Import a file"), h("button", { type: "button", onclick: paste }, "Paste"), file)),
+    h("button", { onclick: save }, "Export"), h("button", { onclick: () => file.click() }, "Import a file"), h("button", { onclick: paste }, "Paste"), file)),
     h("section", { class: "card", "aria-label": "Definitions" }, h("header", {}, h("h2", {}, "Everything that was declared")), shown));
   function save() {
     const address = URL.createObjectURL(new Blob([JSON.stringify(document_, null, 2)], { type: "application/json" }));

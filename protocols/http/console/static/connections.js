@@ -17,7 +17,7 @@ export default function connections(main, parts, query) {
       { label: "Sent", sort: "sent", kind: "num", show: (row) => count(row.sent) },
       { label: "Consumers", kind: "num", show: (row) => count(row.consumers) },
       { label: "What blocks it", sort: "blocked_on", kind: "prose", told: (row) => row.blocked_on + Math.round(row.unread_s), node: (row) => (row.blocked_on ? h("span", { class: "badge bad" }, row.blocked_on) : row.unread_s > 1 ? h("span", { class: "badge warn" }, `does not read for ${age(row.unread_s)}`) : "") },
-      { label: "", kind: "acts", told: (row) => row.name, node: (row) => h("button", { type: "button", class: "small danger", onclick: () => close(row) }, "Close") },
+      { label: "", kind: "acts", told: (row) => row.name, node: (row) => h("button", { class: "small danger", onclick: () => close(row) }, "Close") },
     ],
     empty: () => [h("p", {}, "Nobody is connected. A worker is a few lines of Python:"), h("pre", {}, "covey worker run my_module:worker")],
   });

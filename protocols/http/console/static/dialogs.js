@@ -21,7 +21,7 @@ export function form({ title, text, fields = [], button = "OK", danger = false, 
     const controls = new Map();
     const inside = fields.map((field) => control(field, controls));
     const send = h("button", { class: `primary${danger ? " danger" : ""}` }, button);
-    const leave = h("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
+    const leave = h("button", { onclick: () => dialog.close() }, "Cancel");
     let result;
     const dialog = h("dialog", { "aria-labelledby": "dialog-title" },
       h("form", { method: "dialog", onsubmit: submit },

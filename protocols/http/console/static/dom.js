@@ -13,6 +13,7 @@ export function h(tag, attributes, ...children) {
     else if (PROPERTIES.has(name)) node[name] = value;
     else node.setAttribute(name, value === true ? "" : value);
   }
+  if (tag === "button" && attributes?.onclick) node.type = "button"; // one without is a form's own
   add(node, children);
   return node;
 }
@@ -73,19 +74,23 @@ export function size(bytes) {
   return `${unit && value < 100 ? value.toFixed(1) : Math.round(value)} ${["B", "KiB", "MiB", "GiB", "TiB", "PiB"][unit]}`;
 }
 
-/** A time that has passed: 0.4 s, 12 s, 3 m 20 s, 2 h 5 m, 4 d 3 h. */
+/** A time that has passed: 0.4 s, 12 s, 3 m 20 s, 12 m, 2 h 5 m, 4 d 3 h. */
 export function age(seconds) {
   const given = Math.max(0, seconds ?? 0);
   if (given < 10) return `${given.toFixed(1)} s`;
   const whole = Math.floor(given);
   if (whole < 60) return `${whole} s`;
-  if (whole < 3600) return `${Math.floor(whole / 60)} m ${whole % 60} s`;
+  if (whole < 600) return `${Math.floor(whole / 60)} m ${whole % 60} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} m`;
   if (whole < 86400) return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} m`;
   return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
 }
 
-/** How long ago a time of day was, by the broker's clock. */
-export const since = (at) => (at ? age(now() - at) : "");
+/** How long ago a time of day was, by the broker's clock; after a minute in steps of ten seconds. */
+export function since(at) {
+  const passed = at ? now() - at : 0;
+  return at ? age(passed < 60 ? passed : passed - (passed % 10)) : "";
+}
 
 let ahead = 0;
 /** Hear what time it is where the broker runs. */

@@ -46,6 +46,7 @@ export function groupMap({ hover, choose }) {
   let isStale = true;
   let movedAt = 0;
   let frame = 0;
+  let timer = 0;
   let under = null;
   let pattern = null;
 
@@ -104,6 +105,7 @@ export function groupMap({ hover, choose }) {
 
   function draw(time) {
     frame = 0;
+    clearTimeout(timer);
     if (!canvas.isConnected || document.hidden) return;
     const { pen, width, height } = sharpen(canvas);
     if (!width) return;
@@ -120,7 +122,7 @@ export function groupMap({ hover, choose }) {
     }
     canvas.dataset.tiles = tiles.size;
     if (under && tiles.has(under.row[0])) outline(pen, present(under, time), colour("text"), 2);
-    if (isMoving) ask(ordered.length > GLIDING_MAX ? 250 : 60);
+    if (isMoving) ask(ordered.length > GLIDING_MAX ? 300 : 60);
     else if (isStale) ask(Math.max(60, rest() - (time - movedAt)));
   }
 
@@ -191,8 +193,9 @@ export function groupMap({ hover, choose }) {
   }
 
   function ask(after = 0) {
-    if (frame) return;
-    frame = after ? setTimeout(() => requestAnimationFrame(draw), after) : requestAnimationFrame(draw);
+    clearTimeout(timer); // what has come does not wait for a glow to fade
+    if (after) timer = setTimeout(ask, after);
+    else frame ||= requestAnimationFrame(draw);
   }
 
   function at(event) {
@@ -211,7 +214,7 @@ export function groupMap({ hover, choose }) {
   });
   canvas.addEventListener("pointerleave", (event) => { under = null; ask(); hover(null, event); });
   canvas.addEventListener("click", (event) => { const found = at(event); if (found) choose(found.row); });
-  new ResizeObserver(() => { laid = ""; frame = 0; ask(); }).observe(canvas);
+  new ResizeObserver(() => { laid = ""; ask(); }).observe(canvas);
   return { node, show, draw: () => ask(), reset() { laid = ""; ask(); } };
 }
 

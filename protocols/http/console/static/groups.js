@@ -27,6 +27,7 @@ export function groupsView(content, { name, where, may, consumers, about }) {
   let span = 600;
   let filter = { owner: "", text: "", state: "" };
   let asked = 0;
+  let shownRows = [];
   const flow = chart({ lines: [{ name: "enqueued", label: "in", colour: "in" }, { name: "delivered", label: "out", colour: "out" }, { name: "acknowledged", label: "acknowledged", colour: "ack" }, { name: "returned", label: "redelivered", colour: "back" }, { name: "dead", label: "dead", colour: "dead" }], write: rate, height: 140, label: "Messages a second of this queue" });
   const depth = chart({ lines: [{ name: "messages", label: "in the queue", colour: "in" }, { name: "unsettled", label: "held", colour: "out" }], write: short, height: 140, label: "Messages in this queue", floor: 10 });
   const tip = h("div", { class: "tip hidden" });
@@ -34,7 +35,7 @@ export function groupsView(content, { name, where, may, consumers, about }) {
   const times = timeline();
   const owners = h("select", { "aria-label": "Owner", onchange: () => { filter.owner = owners.value; choosing(); } }, h("option", { value: "" }, "every owner"));
   const text = h("input", { type: "search", "aria-label": "Find groups", placeholder: "Find groups", oninput: () => { filter.text = text.value.toLowerCase(); choosing(); } });
-  const chips = h("div", { class: "chips" }, STATES.map(([key, label]) => h("button", { type: "button", "aria-pressed": "false", onclick: (event) => {
+  const chips = h("div", { class: "chips" }, STATES.map(([key, label]) => h("button", { "aria-pressed": "false", onclick: (event) => {
     filter.state = filter.state === key ? "" : key;
     for (const chip of chips.children) chip.setAttribute("aria-pressed", String(chip === event.target && filter.state === key));
     choosing();
@@ -45,7 +46,7 @@ export function groupsView(content, { name, where, may, consumers, about }) {
   const list = table({
     label: "Hottest groups", key: (row) => row.name,
     columns: [
-      { label: "Group", kind: "name", told: (row) => row.name, node: (row) => h("button", { type: "button", class: "link", onclick: () => open(row.name) }, row.name) },
+      { label: "Group", kind: "name", told: (row) => row.name, node: (row) => h("button", { class: "link", onclick: () => open(row.name) }, row.name) },
       { label: "Messages", kind: "num", show: (row) => count(row.messages) },
       { label: "Held", kind: "num", show: (row) => count(row.unsettled) },
       { label: "Owner", told: (row) => `${row.owner} ${document.documentElement.dataset.scheme}`, node: (row) => ownerKey(row.owner) },
@@ -95,7 +96,8 @@ export function groupsView(content, { name, where, may, consumers, about }) {
     if (state) rows = rows.filter(state);
     map.show(rows);
     const hottest = rows.slice().sort((one, other) => other[1] - one[1]).slice(0, LISTED).map(group);
-    list.show(hottest.slice(0, 15));
+    shownRows = hottest;
+    list.show(shownRows);
     const all = groups.rows.size;
     say(shown, `${rows.length < all ? `${count(rows.length)} of ` : ""}${plural(groups.total, "group")}${groups.total > all ? `, the ${count(all)} largest are drawn` : ""}`);
   }
@@ -147,16 +149,18 @@ export function groupsView(content, { name, where, may, consumers, about }) {
     const read = await get(`${where}/history`, { span: Math.max(span, 600) });
     samples.most = span > 600 ? 1440 : 600;
     samples.set(read);
-    draw();
+    history();
   }
   function choose(seconds) { span = seconds; load().catch(() => {}); }
-  function draw() { flow.show(samples.data, span); depth.show(samples.data, span); times.draw(); map.draw(); ownersChanged(); }
+  function history() { flow.show(samples.data, span); depth.show(samples.data, span); }
+  function draw() { flow.draw(); depth.draw(); times.draw(); map.draw(); ownersChanged(); }
   load().catch(() => {});
   return {
     groups(delta) { asked = 1; groups.apply(delta); show(); },
     consumers: ownersChanged,
     owners: (told) => times.show(told),
-    sample(told) { if (span <= 600) samples.add(told); flow.show(samples.data, span); depth.show(samples.data, span); },
+    sample(told) { if (span <= 600) samples.add(told); history(); },
+    clock() { times.draw(); if (asked) list.show(shownRows); },
     draw, close() { clearTimeout(timer); },
   };
 }
@@ -168,9 +172,9 @@ function groupDialog({ key, where, may, name, about }) {
   const error = h("p", { class: "error", role: "alert" });
   const buttons = h("div", { class: "row" });
   const dialog = sheet(key, facts, error, buttons);
-  const act = (label, what, done) => h("button", { type: "button", class: "small", onclick: async () => { await perform(() => post(`${at}/${what}`), done); await load(); } }, label);
+  const act = (label, what, done) => h("button", { class: "small", onclick: async () => { await perform(() => post(`${at}/${what}`), done); await load(); } }, label);
   /** A button that asks first; `word` is what the answer counts. */
-  const put = (label, what, { title = label, text, fields, word, done, isBad = false }) => h("button", { type: "button", class: isBad ? "small danger" : "small", onclick: async () => {
+  const put = (label, what, { title = label, text, fields, word, done, isBad = false }) => h("button", { class: isBad ? "small danger" : "small", onclick: async () => {
     await form({ title: `${title} ${key}?`, text, fields, button: `${title} ${key}`, danger: isBad, act: async (given) => { const answer = await post(`${at}/${what}`, given); toast(word ? `Group ${key}: ${outcome(answer, word)}` : done); } });
     await load();
   } }, label);

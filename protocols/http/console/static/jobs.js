@@ -21,7 +21,7 @@ export default function jobs(main, parts, query) {
       { label: "Done", kind: "num", show: (row) => `${count(row.done)} of ${count(row.total)}` },
       { label: "For", kind: "num", show: (row) => age(row.age_s) },
       { label: "By", show: (row) => row.user },
-      { label: "", kind: "acts", told: (row) => row.name, node: (row) => (row.stoppable ? h("button", { type: "button", class: "small danger", onclick: () => stop(row) }, "Stop") : h("span")) },
+      { label: "", kind: "acts", told: (row) => row.name, node: (row) => (row.stoppable ? h("button", { class: "small danger", onclick: () => stop(row) }, "Stop") : h("span")) },
     ],
     empty: () => [h("p", {}, "Nothing runs now. A purge, a move or a deletion of very many messages is done in portions, and is shown here meanwhile.")],
   });

@@ -4,14 +4,19 @@ import { h, fill, icon, to, say, forgetColours, parse } from "./dom.js";
 import { ask, get, session } from "./api.js";
 import { form, toast } from "./dialogs.js";
 import signIn from "./signin.js";
-import overview from "./overview.js";
-import queues from "./queues.js";
-import queue from "./queue.js";
-import { topics, subscriptions } from "./topics.js";
-import connections from "./connections.js";
-import jobs from "./jobs.js";
-import users from "./users.js";
-import { configuration, definitions } from "./configuration.js";
+
+// A page's module is asked for when the page is, so that the first one comes soon; the others
+// follow while nobody waits. What the first view needs stands in the document (assets.py).
+const overview = async () => (await import("./overview.js")).default;
+const queues = async () => (await import("./queues.js")).default;
+const queue = async () => (await import("./queue.js")).default;
+const topics = async () => (await import("./topics.js")).topics;
+const subscriptions = async () => (await import("./topics.js")).subscriptions;
+const connections = async () => (await import("./connections.js")).default;
+const jobs = async () => (await import("./jobs.js")).default;
+const users = async () => (await import("./users.js")).default;
+const configuration = async () => (await import("./configuration.js")).configuration;
+const definitions = async () => (await import("./configuration.js")).definitions;
 
 // Name, label, picture, key after `g`, page, who may see it.
 const managers = () => session.manages;
@@ -68,9 +73,9 @@ function frame() {
       h("p", { class: "foot" }, `${session.broker} · ${session.version}`)),
     h("div", { class: "main" },
       h("header", { class: "bar" }, search, hosts, h("span", { class: "grow" }), status,
-        h("button", { class: "icon small", type: "button", title: "Light or dark", "aria-label": "Light or dark", onclick: turnScheme }, "◐"),
-        h("button", { class: "small", type: "button", title: "Keys ( ? )", "aria-label": "Keys", onclick: help }, "?"),
-        h("button", { class: "small", type: "button", onclick: leave }, `Sign out ${session.user}`)),
+        h("button", { class: "icon small", title: "Light or dark", "aria-label": "Light or dark", onclick: turnScheme }, "◐"),
+        h("button", { class: "small", title: "Keys ( ? )", "aria-label": "Keys", onclick: help }, "?"),
+        h("button", { class: "small", onclick: leave }, `Sign out ${session.user}`)),
       main)));
 }
 
@@ -107,7 +112,9 @@ addEventListener("signed-out", () => { if (session.user) signedOut(); });
 
 // Where one is: #/queues/orders/messages?from=7
 
-function route() {
+const pageAt = (parts) => (parts[0] === "queues" && parts.length > 1 ? queue : PLACES.find((one) => one[0] === (parts[0] ?? ""))?.[4]);
+
+async function route() {
   if (!session.user) return;
   const { parts, query } = parse();
   const first = PLACES.find((one) => one[5]());
@@ -130,8 +137,8 @@ function route() {
     return;
   }
   document.title = `${parts.length > 1 ? `${parts[1]} · ` : ""}${found[1]} · Covey`;
-  const show = parts[0] === "queues" && parts.length > 1 ? queue : found[4];
-  page = show(main, parts.slice(1), query) ?? {};
+  const show = await (parts.length ? pageAt(parts) : found[4])();
+  if (place === key && !page) page = show(main, parts.slice(1), parse().query) ?? {};
 }
 addEventListener("hashchange", route);
 addEventListener("scheme", () => page?.draw?.());
@@ -169,9 +176,12 @@ function begin(answer) {
   place = null;
   frame();
   route();
+  const rest = () => [queue, topics, connections, jobs, users, configuration].forEach((one) => one());
+  setTimeout(() => ("requestIdleCallback" in window ? requestIdleCallback(rest) : rest()), 2000);
 }
 
 applyScheme();
+pageAt(parse().parts)?.(); // meanwhile
 try {
   begin(await get("/session"));
 } catch (error) {

@@ -53,7 +53,7 @@ function death({ dead_reason, dead_origin: { queue, group, seq, count: tries, ti
 export function messageView(message) {
   const body = h("pre", { class: "body", tabindex: "0" });
   const shown = ways(decoded(message));
-  const buttons = shown.map(([label, text], at) => h("button", { type: "button", "aria-pressed": String(at === 0), onclick: (event) => { fill(body, text); for (const one of event.target.parentNode.children) one.setAttribute("aria-pressed", String(one === event.target)); } }, label));
+  const buttons = shown.map(([label, text], at) => h("button", { "aria-pressed": String(at === 0), onclick: (event) => { fill(body, text); for (const one of event.target.parentNode.children) one.setAttribute("aria-pressed", String(one === event.target)); } }, label));
   fill(body, shown[0][1]);
   const facts = [["Number", message.seq], ["Message id", message.message_id], ["Group", message.group], ["State", message.state], ["Deliveries", message.deliveries], ["Size", size(message.size)], ["Sent", when(message.created_ms)], ["By", message.user_id], ["Expires", when(message.expires_ms)], ["Persistent", message.persistent ? "yes" : "no"], ["Priority", message.priority], ["Content type", message.content_type], ["Correlation id", message.correlation_id], ["Reply to", message.reply_to], ["Subject", message.subject]];
   const list = (rows) => h("dl", { class: "facts" }, rows.filter(([, value]) => value !== "" && value !== undefined && value !== null).map(([label, value]) => [h("dt", {}, label), h("dd", {}, value instanceof Node ? value : String(value))]));
@@ -110,7 +110,7 @@ function acts(rows, { name, where, about }, done) {
   const fields = { move: [{ name: "to", label: "To queue", required: true }], "dead-letter": [{ name: "reason", label: "Reason" }] };
   return ACTS.filter((one) => one[3](one, about(), rows)).map(([label, verb, word]) => {
     const isBad = verb === "delete" || verb === "dead-letter";
-    return h("button", { type: "button", class: `small${isBad ? " danger" : ""}`, onclick: () => form({
+    return h("button", { class: `small${isBad ? " danger" : ""}`, onclick: () => form({
       title: `${label} ${which}?`, text: `${label} ${texts[verb]()} What a consumer holds stays with it.`, fields: fields[verb], button: `${label} ${which}`, danger: isBad,
       act: async (given) => { const answer = await post(`${where}/messages/${verb}`, { seqs, ...given }); toast(outcome(answer, word)); done(); },
     }) }, label);
@@ -156,7 +156,7 @@ export function messages(content, given) {
     label: "Messages", key: (row) => String(row.seq),
     columns: [
       { label: "", head: "Choose", kind: "pick", optional: true, isHidden: () => !may("manage"), told: (row) => `${row.seq} ${chosen.has(row.seq)}`, node: pick },
-      { label: "Number", kind: "num", told: (row) => String(row.seq), node: (row) => h("button", { type: "button", class: "link", onclick: () => openMessage(row, given, load) }, count(row.seq)) },
+      { label: "Number", kind: "num", told: (row) => String(row.seq), node: (row) => h("button", { class: "link", onclick: () => openMessage(row, given, load) }, count(row.seq)) },
       { label: "Group", kind: "name", show: (row) => row.group },
       { label: "State", show: (row) => row.state },
       { label: "Tries", kind: "num", show: (row) => count(row.deliveries) },
@@ -168,8 +168,8 @@ export function messages(content, given) {
     ],
     empty: () => [h("p", {}, "No message is here, or none that you ask for."), h("pre", {}, `covey message send ${name} "hello" --group a`)],
   });
-  const on = h("button", { type: "button", class: "small", onclick: () => { starts.push(current.from ?? ""); setQuery({ from: last + 1 }); } }, "Next");
-  const back = h("button", { type: "button", class: "small", onclick: () => setQuery({ from: starts.pop() ?? "" }) }, "Previous");
+  const on = h("button", { class: "small", onclick: () => { starts.push(current.from ?? ""); setQuery({ from: last + 1 }); } }, "Next");
+  const back = h("button", { class: "small", onclick: () => setQuery({ from: starts.pop() ?? "" }) }, "Previous");
   const text = h("span", { role: "status" });
   let last = 0;
   const asked = () => [from.value, group.value, selector.value];
@@ -189,7 +189,7 @@ export function messages(content, given) {
     bar.classList.toggle("hidden", !rows.length || !may("manage"));
     say(told, picked.length ? `${count(picked.length)} chosen` : "");
     fill(buttons, picked.length ? acts(picked, given, load) : null);
-    fill(letters, rows.some(isDead) ? h("button", { type: "button", class: "small", onclick: () => retryAll(given, current, load) }, "Retry dead letters …") : null);
+    fill(letters, rows.some(isDead) ? h("button", { class: "small", onclick: () => retryAll(given, current, load) }, "Retry dead letters …") : null);
     if (hasLoaded) grid.show(rows);
   }
   async function load() {

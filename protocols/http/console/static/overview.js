@@ -20,11 +20,14 @@ function figure(label, note = "") {
   const bar = h("i");
   const gauge = h("div", { class: "gauge hidden" }, bar);
   const node = h("div", { class: "figure" }, h("div", { class: "label" }, label), value, gauge, below);
+  let shown = -1;
   return { node, set(text, remark) { say(value, text); if (remark !== undefined) say(below, remark); },
     level(part) {
-      gauge.classList.remove("hidden");
+      const percent = Math.round(Math.min(100, Math.max(0, part * 100)));
+      if (percent === shown) return; // a bar that glides is drawn many times
+      shown = percent;
       gauge.className = `gauge ${part > 0.9 ? "bad" : part > 0.7 ? "warn" : ""}`;
-      bar.style.width = `${Math.min(100, Math.max(0, part * 100))}%`;
+      bar.style.width = `${percent}%`;
     } };
 }
 
@@ -37,7 +40,7 @@ export default function overview(main) {
   const figures = { messages: figure("Messages"), in: figure("In"), out: figure("Out"), connections: figure("Connections"), memory: figure("Memory"), disk: figure("Disk free") };
   const rates = chart({ lines: RATES, write: rate, height: 220, label: "Messages a second: in, out, acknowledged, redelivered, dead" });
   const backlog = chart({ lines: [{ name: "messages", label: "waiting or held", colour: "in" }, { name: "unsettled", label: "held by consumers", colour: "out" }], write: short, height: 150, label: "Messages in all queues", floor: 10 });
-  const turns = chart({ lines: [{ name: "turn_ms", label: "longest turn", colour: "back" }, { name: "store_ms", label: "slowest commit", colour: "in" }], write: millis, height: 130, label: "The longest turn and the slowest commit of each second", floor: 5 });
+  const turns = chart({ lines: [{ name: "turn_ms", label: "longest turn", colour: "back" }, { name: "store_ms", label: "slowest commit", colour: "in" }], write: millis, height: 130, label: "The longest turn and the slowest commit of each second", floor: 20 });
   const memory = chart({ lines: [{ name: "memory", label: "resident", colour: "out" }], write: size, height: 130, label: "Memory of the broker", floor: 1048576 });
   const busiest = table({
     label: "Busiest queues", key: (row) => row.name,
@@ -68,12 +71,15 @@ export default function overview(main) {
       h("section", { class: "card", "aria-label": "Busiest queues" }, h("header", {}, h("h2", {}, "Busiest queues"), h("a", { class: "acts", href: "#/queues" }, "all queues")), busiest.node),
       h("section", { class: "card", "aria-label": "Memory" }, h("header", {}, h("h2", {}, "Memory")), memory.node)));
 
-  function draw() {
+  let hot = [];
+  function show() {
     rates.show(host.data, span);
     backlog.show(host.data, span);
     turns.show(broker.data, span);
     memory.show(broker.data, span, about.memory_limit || null);
   }
+
+  const draw = () => [rates, backlog, turns, memory].forEach((one) => one.draw());
 
   function tell() {
     const last = (samples, name) => samples.data[name]?.at(-1) ?? 0;
@@ -101,7 +107,7 @@ export default function overview(main) {
     broker.set(read.broker);
     if (read.host.times.length) setClock(read.host.times.at(-1) + 0.3);
     tell();
-    draw();
+    show();
   }
   let timer = 0;
   function choose(seconds) {
@@ -111,7 +117,6 @@ export default function overview(main) {
     load().catch(() => {});
   }
   let known = "";
-  let beat = 0;
   const close = live("/broker", { host: session.host }, {
     broker(told) {
       about = told;
@@ -127,10 +132,10 @@ export default function overview(main) {
       if (told.host) setClock(told.host.at + 0.3);
       if (span <= 600) { host.add(told.host); broker.add(told.broker); }
       tell();
-      beat += 1;
-      if (span <= 60 || beat % 2) draw(); // of ten minutes a second is half a pixel
+      show();
     },
-    busiest: (rows) => busiest.show(rows),
+    busiest(rows) { hot = rows; busiest.show(hot); },
+    clock: () => busiest.show(hot),
   });
   load().catch(() => {});
   return { close() { close(); clearInterval(timer); }, draw };

@@ -1,7 +1,7 @@
 // queue: one queue: what it holds and does, and what can be done about it. Its groups are the heart
 // of it (groups.js); beside them its consumers, messages, policy and trace.
 
-import { h, fill, say, count, rate, since, short, to, plural, setClock } from "./dom.js";
+import { h, fill, say, count, rate, since, short, to, plural } from "./dom.js";
 import { ask, get, live, path, post, session, RowSet } from "./api.js";
 import { table } from "./table.js";
 import { confirm, form, perform, toast } from "./dialogs.js";
@@ -53,14 +53,14 @@ export default function queue(main, [name, tab = ""], query) {
     offered = key;
     tabs[2].classList.toggle("hidden", !may("browse"));
     fill(acts,
-      may("send") ? h("button", { type: "button", onclick: () => sendDialog(name) }, "Send a message") : null,
+      may("send") ? h("button", { onclick: () => sendDialog(name) }, "Send a message") : null,
       may("manage") ? [
-        about.paused !== "both" ? h("button", { type: "button", onclick: pause }, "Pause") : null,
-        about.paused ? h("button", { type: "button", class: "primary", onclick: resume }, "Resume") : null,
-        h("button", { type: "button", onclick: rebalance }, "Rebalance"),
-        h("button", { type: "button", onclick: change }, "Change"),
-        h("button", { type: "button", class: "danger", onclick: purge }, "Purge"),
-        may("destroy") ? h("button", { type: "button", class: "danger", onclick: remove }, "Delete") : null] : null);
+        about.paused !== "both" ? h("button", { onclick: pause }, "Pause") : null,
+        about.paused ? h("button", { class: "primary", onclick: resume }, "Resume") : null,
+        h("button", { onclick: rebalance }, "Rebalance"),
+        h("button", { onclick: change }, "Change"),
+        h("button", { class: "danger", onclick: purge }, "Purge"),
+        may("destroy") ? h("button", { class: "danger", onclick: remove }, "Delete") : null] : null);
   }
   const purge = () => confirm({ title: `Purge ${name}?`, text: `${plural(about.messages - about.unsettled, "message")} of queue ${name} are dropped for good. What consumers hold stays with them.`, button: `Purge ${name}`, act: () => post(`${where}/purge`), done: (answer) => `${plural(answer.purged, "message")} dropped.` });
   const remove = () => confirm({ title: `Delete ${name}?`, text: `Queue ${name} goes for good, with ${plural(about.messages, "message")} in ${plural(about.groups, "group")}. ${plural(about.consumers, "consumer")} will be told.`, button: `Delete ${name}`, act: async () => { await ask("DELETE", where); location.hash = "#/queues"; }, done: `Queue ${name} is deleted.` });
@@ -90,10 +90,11 @@ export default function queue(main, [name, tab = ""], query) {
   }
 
   const close = live(where, { groups: tab === "" ? 5000 : 0, host: session.host }, {
-    queue(told) { about = told; if (told.rates) setClock(told.rates.at + 0.3); trouble.classList.add("hidden"); tell(); offer(); view?.about?.(told); },
+    queue(told) { about = told; trouble.classList.add("hidden"); tell(); offer(); view?.about?.(told); },
     consumers(delta) { consumers.apply(delta); view?.consumers?.(); },
     groups(delta) { view?.groups?.(delta); },
     sample(told) { view?.sample?.(told); },
+    clock() { tell(); view?.clock?.(); },
     owners(told) { view?.owners?.(told); },
     ended(why) { trouble.classList.remove("hidden"); trouble.className = "notice warn"; fill(trouble, why.text); },
   });
@@ -114,7 +115,7 @@ function consumersView(content, { where, may, consumers, about }) {
       { label: "Delivered", kind: "num", show: (row) => count(row.delivered) },
       { label: "Selector", optional: true, kind: "prose", show: (row) => row.selector },
       { label: "Marks", optional: true, show: (row) => [row.browser && "browses", row.exclusive && "exclusive", row.retiring && "retires", row.priority && `priority ${row.priority}`, row.group_asked && (row.group ? `only group ${row.group}` : `waits for group ${row.group_asked}`)].filter(Boolean).join(", ") },
-      { label: "", kind: "acts", told: (row) => `${row.id} ${row.retiring} ${may("manage")}`, node: (row) => (may("manage") && !row.browser && !row.retiring ? h("button", { type: "button", class: "small", onclick: () => retire(row) }, "Retire") : h("span")) },
+      { label: "", kind: "acts", told: (row) => `${row.id} ${row.retiring} ${may("manage")}`, node: (row) => (may("manage") && !row.browser && !row.retiring ? h("button", { class: "small", onclick: () => retire(row) }, "Retire") : h("span")) },
     ],
     empty: () => [h("p", {}, "Nobody reads this queue now. A worker of ten lines does (docs/worker.md):"), h("pre", {}, "covey worker run my_module:worker")],
   });

@@ -1,6 +1,6 @@
 // queues: all of them, searched, sorted and cut into pages by the broker.
 
-import { h, fill, count, rate, size, since, to, short, setClock, setQuery } from "./dom.js";
+import { h, fill, count, rate, size, since, to, short, setQuery } from "./dom.js";
 import { ask, live, path, session, RowSet } from "./api.js";
 import { table, pager } from "./table.js";
 import { form, toast } from "./dialogs.js";
@@ -55,7 +55,7 @@ export default function queues(main, parts, query) {
   const pages = pager(LIMIT, (offset) => setQuery({ offset: Math.max(0, offset) || "" }));
   fill(main,
     h("div", { class: "title" }, h("h1", {}, "Queues"), h("span", { class: "acts" }, box,
-      session.manages ? h("button", { class: "primary", type: "button", onclick: declare }, "Declare a queue") : null)),
+      session.manages ? h("button", { class: "primary", onclick: declare }, "Declare a queue") : null)),
     h("section", { class: "card", "aria-label": "Queues" }, place, pages.node));
 
   function update(now) {
@@ -92,11 +92,10 @@ export default function queues(main, parts, query) {
       queues(delta) {
         set.apply(delta);
         const rows = set.list();
-        const at = rows.find((row) => row.rates)?.rates.at;
-        if (at) setClock(at + 0.3);
         grid.show(rows);
         pages.show(offset, rows.length, set.total);
       },
+      clock: () => { if (set.order) grid.show(set.list()); },
     });
   }
   update(query);

@@ -16,7 +16,7 @@ export function table({ columns, key, label, sorted, sort, empty }) {
     const state = sorted?.name === column.sort ? sorted.order : "";
     if (state) cell.setAttribute("aria-sort", state === "asc" ? "ascending" : "descending");
     const arrow = state ? (state === "asc" ? " ↑" : " ↓") : "";
-    return add(cell, h("button", { type: "button", onclick: () => sort(column.sort, state) }, column.label + arrow));
+    return add(cell, h("button", { onclick: () => sort(column.sort, state) }, column.label + arrow));
   });
   function add(cell, child) { cell.append(child); return cell; }
   const body = h("tbody");
@@ -82,8 +82,8 @@ export function table({ columns, key, label, sorted, sort, empty }) {
 /** Where one is in a long list, and the way to its other pages. */
 export function pager(limit, go) {
   const text = h("span", { role: "status" });
-  const back = h("button", { type: "button", class: "small", onclick: () => go(offset - limit) }, "Previous");
-  const on = h("button", { type: "button", class: "small", onclick: () => go(offset + limit) }, "Next");
+  const back = h("button", { class: "small", onclick: () => go(offset - limit) }, "Previous");
+  const on = h("button", { class: "small", onclick: () => go(offset + limit) }, "Next");
   let offset = 0;
   const node = h("div", { class: "pager" }, text, h("span", { class: "grow" }), back, on);
   return { node, show(start, shown, total) {

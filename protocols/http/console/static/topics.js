@@ -48,14 +48,14 @@ export function listPage({ main, query, title, where, columns, empty, acts, firs
 export function topics(main, parts, query) {
   const page = listPage({
     main, query, title: "Topics", where: "/topics", first: "name",
-    acts: session.manages ? h("button", { class: "primary", type: "button", onclick: make }, "Make a topic") : null,
+    acts: session.manages ? h("button", { class: "primary", onclick: make }, "Make a topic") : null,
     columns: [
       { label: "Topic", sort: "name", kind: "name", show: (row) => row.name },
       { label: "Subscribers", sort: "subscribers", kind: "num", show: (row) => count(row.subscribers) },
       { label: "Published", sort: "published", kind: "num", show: (row) => count(row.published) },
       { label: "Delivered", sort: "delivered", kind: "num", show: (row) => count(row.delivered) },
       { label: "Retained", show: (row) => (row.retained ? "yes" : "") },
-      { label: "", kind: "acts", told: (row) => row.name, node: (row) => [h("button", { type: "button", class: "small", onclick: () => publish(row) }, "Publish"), " ", h("button", { type: "button", class: "small danger", onclick: () => forget(row) }, "Forget")] },
+      { label: "", kind: "acts", told: (row) => row.name, node: (row) => [h("button", { class: "small", onclick: () => publish(row) }, "Publish"), " ", h("button", { class: "small danger", onclick: () => forget(row) }, "Forget")] },
     ],
     empty: () => [h("p", {}, "There is no topic yet. One is made when it is first used:"), h("pre", {}, 'covey message send /topic/prices "42"')],
   });
@@ -79,7 +79,7 @@ export function subscriptions(main, parts, query) {
       { label: "Size", sort: "bytes", kind: "num", show: (row) => size(row.bytes) },
       { label: "Consumers", sort: "consumers", kind: "num", show: (row) => count(row.consumers) },
       { label: "Selector", kind: "prose", show: (row) => row.selector },
-      { label: "", kind: "acts", told: (row) => row.name, node: (row) => h("button", { type: "button", class: "small danger", onclick: () => destroy(row) }, "Destroy") },
+      { label: "", kind: "acts", told: (row) => row.name, node: (row) => h("button", { class: "small danger", onclick: () => destroy(row) }, "Destroy") },
     ],
     empty: () => [h("p", {}, "No durable subscription. A STOMP client makes one so:"), h("pre", {}, "SUBSCRIBE\nid:billing\npersistent:true\ndestination:/topic/orders.**")],
   });

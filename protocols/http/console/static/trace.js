@@ -11,7 +11,7 @@ export function trace(content, { where }) {
   let paused = false;
   const body = h("tbody");
   const text = h("input", { type: "search", "aria-label": "Find events", placeholder: "Group, consumer or event", oninput: () => show() });
-  const pause = h("button", { type: "button", class: "small", "aria-pressed": "false", onclick: () => { paused = !paused; pause.setAttribute("aria-pressed", String(paused)); say(pause, paused ? "Go on" : "Pause"); show(); } }, "Pause");
+  const pause = h("button", { class: "small", "aria-pressed": "false", onclick: () => { paused = !paused; pause.setAttribute("aria-pressed", String(paused)); say(pause, paused ? "Go on" : "Pause"); show(); } }, "Pause");
   const note = h("span", { class: "soft", role: "status" }, "Nothing has happened since you came.");
   fill(content, h("section", { class: "card", "aria-label": "Trace" },
     h("header", {}, h("h2", {}, "Trace"), note, h("span", { class: "acts" }, text, pause)),

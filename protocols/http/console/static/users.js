@@ -26,7 +26,7 @@ export default function users(main) {
     { label: "From", show: (row) => row.remote },
     { label: "For", kind: "num", show: (row) => age(row.age_s) },
     { label: "Idle", kind: "num", show: (row) => age(row.idle_s) },
-    { label: "", kind: "acts", told: (row) => row.name, node: (row) => h("button", { type: "button", class: "small danger", onclick: () => end(row) }, "Sign out") },
+    { label: "", kind: "acts", told: (row) => row.name, node: (row) => h("button", { class: "small danger", onclick: () => end(row) }, "Sign out") },
   ], empty: () => h("p", {}, "None.") });
   const who = h("select", { "aria-label": "User" });
   const verb = h("select", { "aria-label": "Verb" }, VERBS.map((one) => h("option", {}, one)));
@@ -43,8 +43,8 @@ export default function users(main) {
   // What the file has is the file's; what was set at run time lies over it and can go again.
   const isAdmin = session.roles.includes("admin");
   const list = (text) => text.split(",").map((one) => one.trim()).filter(Boolean);
-  const remover = (kind, word, row) => (isAdmin && row.origin !== "file" ? h("button", { type: "button", class: "small danger", onclick: () => confirm({ title: `Remove ${row.name}?`, text: `${word} ${row.name}, which was set at run time, goes; what the file says of it holds again.`, button: `Remove ${row.name}`, act: async () => { await ask("DELETE", `/${kind}${path(row.name)}`); load(); }, done: `${word} ${row.name} is removed.` }) }, "Remove") : h("span"));
-  const setter = (label, options) => (isAdmin ? h("span", { class: "acts" }, h("button", { type: "button", class: "small", onclick: () => form(options) }, label)) : null);
+  const remover = (kind, word, row) => (isAdmin && row.origin !== "file" ? h("button", { class: "small danger", onclick: () => confirm({ title: `Remove ${row.name}?`, text: `${word} ${row.name}, which was set at run time, goes; what the file says of it holds again.`, button: `Remove ${row.name}`, act: async () => { await ask("DELETE", `/${kind}${path(row.name)}`); load(); }, done: `${word} ${row.name} is removed.` }) }, "Remove") : h("span"));
+  const setter = (label, options) => (isAdmin ? h("span", { class: "acts" }, h("button", { class: "small", onclick: () => form(options) }, label)) : null);
   const setUser = { title: "Set a user", button: "Set", text: "It holds at once, over what the file says. Who has that name logs in again.", fields: [{ name: "name", label: "Name", required: true }, { name: "password", label: "Password", type: "password", required: true }, { name: "roles", label: "Roles", hint: "staff, admin" }],
     act: async (given) => { await ask("PUT", `/users${path(given.name)}`, { body: { password: given.password, roles: list(given.roles) } }); toast(`User ${given.name} is set.`); load(); } };
   const setRule = { title: "Set a permission", button: "Set", text: "Once there is a rule, everything is denied that no rule allows.", fields: [{ name: "name", label: "Name of the rule", required: true }, { name: "who", label: "Who", hint: "shop, role:staff, *", required: true }, { name: "may", label: "May", hint: "send, consume", required: true }, { name: "on", label: "On", value: "**" }],

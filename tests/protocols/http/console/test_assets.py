@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from covey.protocols.http.console.assets import PAGE, contents, page, release
+from covey.protocols.http.console.assets import PAGE, contents, needed, page, release
 from tests.protocols.http.support import World
 
 BYTES_MAX = 150_000  # of all files together
@@ -14,9 +14,10 @@ def test_all_files_together_are_small() -> None:
     assert sum(map(len, contents().values())) < BYTES_MAX
 
 
-def test_the_page_names_every_module_by_its_release() -> None:
+def test_the_page_names_every_module_of_the_first_view_by_its_release() -> None:
     text = page().decode()
-    modules = {name for name in contents() if name.endswith(".js")}
+    modules = set(needed("main.js", "overview.js"))
+    assert {"main.js", "api.js", "chart.js", "table.js"} < modules < set(contents())
     assert set(re.findall(rf'modulepreload" href="/console/{release()}/([\w.]+)"', text)) == modules
     assert f'src="/console/{release()}/main.js"' in text
     assert f'href="/console/{release()}/style.css"' in text
@@ -25,7 +26,7 @@ def test_the_page_names_every_module_by_its_release() -> None:
 
 def test_every_import_leads_to_a_file() -> None:
     for name, content in contents().items():
-        for wanted in re.findall(r'from "\./([\w.]+)"', content.decode()):
+        for wanted in re.findall(r'(?:from |import\()"\./([\w.]+)"', content.decode()):
             assert wanted in contents(), f"{name} imports {wanted}"
 
 
@@ -41,6 +42,11 @@ def test_files_are_kept_for_ever_and_the_page_never() -> None:
     answer = world.ask("GET", f"/console/{release()}/style.css", None)
     assert answer.headers["content-type"] == "text/css; charset=utf-8"
     assert "immutable" in answer.headers["cache-control"]
+    assert answer.headers["content-encoding"] == "gzip"
+    assert answer.content == contents()["style.css"]
+    headers = {"accept-encoding": "br"}
+    plain = world.ask("GET", f"/console/{release()}/style.css", None, headers=headers)
+    assert "content-encoding" not in plain.headers
     assert world.ask("GET", "/", None).headers["cache-control"] == "no-store"
 
 
