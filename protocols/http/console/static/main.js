@@ -137,7 +137,12 @@ async function route() {
     return;
   }
   document.title = `${parts.length > 1 ? `${parts[1]} · ` : ""}${found[1]} · Covey`;
-  const show = await (parts.length ? pageAt(parts) : found[4])();
+  let show;
+  try { show = await (parts.length ? pageAt(parts) : found[4])(); } catch {
+    // The broker is away, or it is another version by now.
+    fill(main, h("p", { class: "notice warn" }, "This page could not be loaded. ", h("button", { onclick: () => location.reload() }, "Load it anew")));
+    return;
+  }
   if (place === key && !page) page = show(main, parts.slice(1), parse().query) ?? {};
 }
 addEventListener("hashchange", route);
@@ -176,12 +181,12 @@ function begin(answer) {
   place = null;
   frame();
   route();
-  const rest = () => [queue, topics, connections, jobs, users, configuration].forEach((one) => one());
+  const rest = () => [queue, topics, connections, jobs, users, configuration].forEach((one) => one().catch(() => {}));
   setTimeout(() => ("requestIdleCallback" in window ? requestIdleCallback(rest) : rest()), 2000);
 }
 
 applyScheme();
-pageAt(parse().parts)?.(); // meanwhile
+pageAt(parse().parts)?.().catch(() => {}); // meanwhile
 try {
   begin(await get("/session"));
 } catch (error) {
