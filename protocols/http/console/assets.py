@@ -87,8 +87,7 @@ def packed(name: str) -> bytes:
 def page() -> bytes:
     """Return the page, which names its files by their release."""
     links = "\n".join(
-        f'<link rel="modulepreload" href="/console/{release()}/{name}">'
-        for name in needed(*FIRST)
+        f'<link rel="modulepreload" href="/console/{release()}/{name}">' for name in needed(*FIRST)
     )
     text = contents()[PAGE].replace(MODULES, links.encode())
     return text.replace(RELEASE, release().encode())
