@@ -6,7 +6,7 @@
     /api/v1/events/queues/{name}/trace   what happens on a queue
     /api/v1/history, /api/v1/queues/{name}/history     samples of ten minutes or of a day
 
-Each stream also tells the time of day every ten seconds (`clock`), for ages that pass by themselves.
+Each stream also tells the time of day every ten seconds (`clock`), for ages that only pass.
 
 A group is a short row, since there may be thousands of them, four times a second:
 

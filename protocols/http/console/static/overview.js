@@ -40,7 +40,7 @@ export default function overview(main) {
   const figures = { messages: figure("Messages"), in: figure("In"), out: figure("Out"), connections: figure("Connections"), memory: figure("Memory"), disk: figure("Disk free") };
   const rates = chart({ lines: RATES, write: rate, height: 220, label: "Messages a second: in, out, acknowledged, redelivered, dead" });
   const backlog = chart({ lines: [{ name: "messages", label: "waiting or held", colour: "in" }, { name: "unsettled", label: "held by consumers", colour: "out" }], write: short, height: 150, label: "Messages in all queues", floor: 10 });
-  const turns = chart({ lines: [{ name: "turn_ms", label: "longest turn", colour: "back" }, { name: "store_ms", label: "slowest commit", colour: "in" }], write: millis, height: 130, label: "The longest turn and the slowest commit of each second", floor: 20 });
+  const turns = chart({ lines: [{ name: "turn_ms", label: "turn", colour: "back" }, { name: "store_ms", label: "commit", colour: "in" }], write: millis, height: 130, label: "The longest turn and the slowest commit of each second", floor: 20 });
   const memory = chart({ lines: [{ name: "memory", label: "resident", colour: "out" }], write: size, height: 130, label: "Memory of the broker", floor: 1048576 });
   const busiest = table({
     label: "Busiest queues", key: (row) => row.name,
@@ -66,7 +66,7 @@ export default function overview(main) {
     h("section", { class: "card", "aria-label": "Rates" }, h("header", {}, h("h2", {}, "Messages a second")), rates.node),
     h("div", { class: "two" },
       h("section", { class: "card", "aria-label": "Backlog" }, h("header", {}, h("h2", {}, "Backlog")), backlog.node),
-      h("section", { class: "card", "aria-label": "Turns" }, h("header", {}, h("h2", {}, "Turns and store")), turns.node)),
+      h("section", { class: "card", "aria-label": "Turns" }, h("header", {}, h("h2", {}, "Longest turn and commit")), turns.node)),
     h("div", { class: "two" },
       h("section", { class: "card", "aria-label": "Busiest queues" }, h("header", {}, h("h2", {}, "Busiest queues"), h("a", { class: "acts", href: "#/queues" }, "all queues")), busiest.node),
       h("section", { class: "card", "aria-label": "Memory" }, h("header", {}, h("h2", {}, "Memory")), memory.node)));
@@ -85,7 +85,7 @@ export default function overview(main) {
     const last = (samples, name) => samples.data[name]?.at(-1) ?? 0;
     figures.messages.set(short(last(host, "messages")), `${short(last(host, "unsettled"))} held · ${size(last(host, "bytes"))}`);
     figures.in.set(`${rate(last(host, "enqueued"))}/s`, `${rate(last(host, "published"))}/s to topics`);
-    figures.out.set(`${rate(last(host, "delivered"))}/s`, `${rate(last(host, "acknowledged"))}/s acknowledged`);
+    figures.out.set(`${rate(last(host, "delivered"))}/s`, `${rate(last(host, "acknowledged"))}/s settled`);
     const blocked = last(broker, "blocked");
     figures.connections.set(count(last(broker, "connections")), blocked ? `${plural(blocked, "producer")} blocked` : "none blocked");
     figures.memory.set(size(last(broker, "memory")), about.memory_limit ? `alarm at ${size(about.memory_limit)}` : "no limit is set");
