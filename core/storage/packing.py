@@ -5,13 +5,16 @@ A message's *place* is one number: its queue's number in the upper bits, its seq
 lower `SEQ_BITS`. So places of a queue are neighbours in order.
 
 An arrival in a blob is `RECORD`, then its kind, group, head and body. A settled message is its
-place. Every store can keep what a commit brought as such blobs, and write rows later. A batch in
+place. The store's thread packs them, and compiled code never gives the interpreter away by itself.
+So it does that every `BREATH` messages (`breathe`): nobody else could go on meanwhile. Every store
+can keep what a commit brought as such blobs, and write rows later. A batch in
 the journal's files is four of them behind a header (`packed_batch`).
 """
 
 from __future__ import annotations
 
 import struct
+from time import sleep
 from typing import Final
 from zlib import crc32
 
@@ -33,6 +36,8 @@ ID_HEADER: Final = struct.Struct(">qB")
 CRC_STEP: Final = 5000  # zlib gives the interpreter away for more at a time, and waits for it then
 CRC_WHOLE: Final = 65536  # from here on that is worth it
 
+BREATH: Final = 1000  # messages of a batch between two moments for everybody else
+
 MESSAGE_NUMBERS: Final = struct.Struct(">qqqq")
 SEPARATOR: Final = "\x1f"  # between the values that a checksum is made of
 
@@ -45,11 +50,21 @@ def place_of(queue: int, seq: int) -> int:
     return queue << SEQ_BITS | seq
 
 
+def breathe() -> None:
+    """Let other threads go on, if one waits."""
+    sleep(0)
+
+
 def packed(arrivals: dict[int, Arrival]) -> bytes:
     """Write arrivals as one blob."""
     parts: list[bytes] = []
     pack = RECORD.pack
+    left = BREATH
     for place, arrival in arrivals.items():
+        left -= 1
+        if left == 0:
+            left = BREATH
+            breathe()
         group, size, expires_ms, priority, due_ms, kind, head, body = arrival
         name = group.encode()
         known_as = kind.encode()
@@ -96,7 +111,12 @@ def packed_at(arrivals: dict[int, Arrival], at: int, offsets: dict[int, int]) ->
     """Write arrivals as one blob that will begin at an offset; note the offset of each."""
     parts: list[bytes] = []
     pack = RECORD.pack
+    left = BREATH
     for place, arrival in arrivals.items():
+        left -= 1
+        if left == 0:
+            left = BREATH
+            breathe()
         group, size, expires_ms, priority, due_ms, kind, head, body = arrival
         name = group.encode()
         known_as = kind.encode()

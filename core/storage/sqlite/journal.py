@@ -33,11 +33,13 @@ from zlib import crc32
 
 from covey.core.storage.changes import Changes, add_rest, packed_rest, without
 from covey.core.storage.packing import (
+    BREATH,
     HEADER_SIZE,
     RECORD,
     SEQ_BITS,
     SEQ_MASK,
     Arrival,
+    breathe,
     ids_of,
     message_sum,
     packed_at,
@@ -135,8 +137,10 @@ class Journal:
         if changes.moves:
             for old, new in changes.moves.items():
                 self.moved[new] = old
-        for place in changes.deletions:
+        for number, place in enumerate(changes.deletions, 1):
             self._settle(place)
+            if number % BREATH == 0:
+                breathe()
         if changes.names_rows or changes.is_lasting:
             segment.rest.add(changes.rest())
 
