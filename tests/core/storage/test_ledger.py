@@ -130,14 +130,14 @@ def test_named_records_come_back_and_whoever_made_them_is_answered_when_they_are
     ledger.put("default", "kind", "a", "1")
     ledger.put("default", "kind", "b", "2")
     ledger.take_away("default", "kind", "b")
-    ledger.put("default", "pause", "a", "3")
+    ledger.put("default", "another", "a", "3")
     house.broker.promises.after(house.session, lambda: house.receipts.append("safe"))
     assert house.receipts == []
     house.rest()
     assert house.receipts == ["safe"]
     ledger = house.restart().broker.commits.ledger
     assert ledger.records_of("default", "kind") == {"a": "1"}
-    assert ledger.records_of("default", "pause") == {"a": "3"}
+    assert ledger.records_of("default", "another") == {"a": "3"}
     assert ledger.records_of("other", "kind") == {}
 
 
