@@ -11,6 +11,10 @@ the queue will do then, as if they did it by hand:
 `create` is needed as well if the other destination is not there yet. Two things need nothing, since
 whoever declares or changes the queue did not cause them: what the operator's file gives a queue of
 that name, and what the queue does already.
+
+The question is asked when the option is set, and never again. A dead-letter queue that is deleted
+later is made again by the next dead message. That message is nobody's request, so there is nobody
+to ask, and without its queue it would be lost.
 """
 
 from __future__ import annotations

@@ -178,6 +178,27 @@ def test_a_dead_letter_is_kept_whatever_its_group_would_be_there() -> None:
     assert [each["group"] for each in groups] == ["short"]
 
 
+def test_a_dead_letter_queue_that_was_deleted_is_made_again_for_the_next_dead_message() -> None:
+    room = Room(QueueSettings(id="a", dlq="dead", dlq_expired=True), limits={"auto_create": False})
+    room.broker.host.queue("a")
+    person = room.enter("nobody who may create")
+    for name in ("x", "y"):
+        person.send("/queue/a", name, expires_ms=1)
+        assert room.depth("dead") == 1, name
+        room.broker.host.delete_queue("dead", "an operator did")
+
+
+def test_a_dead_letter_finds_its_queue_even_if_there_are_as_many_queues_as_may_be() -> None:
+    room = Room(QueueSettings(id="a", dlq="dead", dlq_expired=True), limits={"queues_max": 2})
+    person = room.enter()
+    person.send("/queue/a", "x", expires_ms=int(room.broker.clock.wall_ms) + 500)
+    person.send("/queue/b", "other")
+    room.wait(1.0)
+    assert (room.depth("a"), room.depth("dead")) == (0, 1)
+    with pytest.raises(RefusedError, match="queues_max"):
+        person.send("/queue/c", "one too many")
+
+
 def queues(count: int) -> list[Queue]:
     host = Room().broker.host
     return [host.queue(f"q{number}") for number in range(count)]
