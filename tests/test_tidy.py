@@ -36,7 +36,6 @@ LONG_FILES: Final[dict[str, str]] = {
     "tests/properties/driver.py": "one event a method, all of one queue and its referee",
     "tests/properties/referee.py": "one judgement a method, all of one set of tables",
     "pipeline/jobs/audit_fold.py": "one state machine: its states and all that changes them",
-    "protocols/stomp/ack.py": "what a client holds and what settles it change together",
     "tests/test_tidy.py": "the house rules, their tables and an offence for each are read together",
 }
 

@@ -369,7 +369,7 @@ class Broker:
             self._end_finished()
             is_more = True
         # What a client did may be what a job that rests has waited for.
-        if is_more or self.jobs.is_busy or (session is not None and self.jobs.is_any):
+        if is_more or (self.jobs.is_any and (session is not None or self.jobs.is_busy)):
             self.wake()
         self.turn_lengths.end()
 

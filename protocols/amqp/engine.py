@@ -97,8 +97,7 @@ class AmqpEngine(Engine):
 
     def receive(self, data: bytes, now: float) -> None:
         """Handle everything the bytes complete, then let the broker deliver."""
-        self._turn(now)
-        self.broker.begin_turn(now, "AMQP")
+        self._begin_turn(now)
         self.is_receiving = True
         try:
             if self.wire is None:
@@ -116,7 +115,9 @@ class AmqpEngine(Engine):
         """
         if self._is_broken:
             return self._parting()
-        parts = [self.sasl.outgoing(), *self.framing.take()]
+        parts = self.framing.take()
+        if self.sasl.out:
+            parts.insert(0, self.sasl.outgoing())
         size = 0
         while self.wire is not None and size < OUTGOING_MAX:
             count = len(parts)
@@ -135,12 +136,12 @@ class AmqpEngine(Engine):
 
     def tick(self, now: float) -> float | None:
         """Go on after a wait; run proton's timers; give up on strangers."""
-        self._turn(now)
+        self.now = now
         if self.is_closed:
             return None
         deadline = 0.0
         if self.wire is not None:
-            self.broker.begin_turn(now, "AMQP")
+            self._begin_turn(now)
             if not self.reading:
                 self.show_life()  # nobody listens to the peer: it is not silent
             if self.is_proton_due or now >= self._proton_deadline:
@@ -154,13 +155,14 @@ class AmqpEngine(Engine):
         if self.session is not None or self.is_closed:
             return deadline or None
         if now >= self.open_deadline:
+            self.broker.turn(now)
             self.fail(ProtocolError("no open in time", "timeout"))
             return None
         return min(deadline, self.open_deadline) if deadline else self.open_deadline
 
     def lost(self, now: float) -> None:
         """Give everything back: the peer is gone."""
-        self._turn(now)
+        self.now = now
         self.broker.begin_turn(now, "AMQP: connection lost")
         self.is_closed = True
         self._drop(counted=True)
@@ -172,7 +174,8 @@ class AmqpEngine(Engine):
 
     def shut_down(self, reason: str, now: float) -> None:
         """Tell the peer why it ends."""
-        self._turn(now)
+        self.now = now
+        self.broker.turn(now)
         self.fail(RefusedError(reason, "shutdown"))
 
     def break_off(self, now: float) -> None:
@@ -235,14 +238,15 @@ class AmqpEngine(Engine):
 
     # Turns.
 
-    def _turn(self, now: float) -> None:
+    def _begin_turn(self, now: float) -> None:
         self.now = now
-        self.broker.turn(now)
+        self.broker.begin_turn(now, "AMQP")
         self.wall_ms = self.broker.clock.wall_ms
 
     def _end_turn(self) -> None:
         self.broker.run(self.now, self.session)
-        self.links.close_due()
+        if self.links.to_close:
+            self.links.close_due()
 
     def walk(self) -> None:
         """Handle what proton reports."""

@@ -2,7 +2,7 @@
 """StompConsumer: a subscription's reader.
 
 It puts what the core delivers into its connection's outbox (`message_frame` writes it) and
-remembers what the client has to acknowledge (`ack`).
+remembers what the client has to acknowledge (`holding`).
 
 A message of another protocol is put into STOMP's words first. Messages of one form are put into
 words but once.
@@ -19,7 +19,7 @@ from covey.core.model.entry import Entry
 from covey.core.model.message import Message
 from covey.core.naming.destination import DURABLE_PREFIX, Destination, Kind
 from covey.core.queue.queue import Queue
-from covey.protocols.stomp.ack import Held, bare
+from covey.protocols.stomp.holding import Held, bare
 from covey.protocols.stomp.message import StompMessage, from_neutral
 from covey.protocols.stomp.message_frame import MessageFrames
 from covey.protocols.stomp.subscribe import AckMode, SubscribeHeaders

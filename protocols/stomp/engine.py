@@ -92,6 +92,7 @@ class StompEngine(Engine):
                 session.receipts.taken()
             if self.is_paused:
                 self.is_paused = False
+                self.broker.turn(self.now)  # its consumers are looked at, and time matters to them
                 session.core.unpause()
                 self.broker.wake()
         if not self.reading:
@@ -101,7 +102,6 @@ class StompEngine(Engine):
     def tick(self, now: float) -> float | None:
         """Go on after a wait; send or miss heart-beats; give up on strangers."""
         self.now = now
-        self.broker.turn(now)
         if not self.is_closed and (self.failure is not None or not self.reading):
             self.broker.begin_turn(now, "STOMP")
             if self.session is not None and not self.reading:
@@ -112,19 +112,24 @@ class StompEngine(Engine):
         session = self.session
         if session is None:
             if now >= self.login_deadline:
-                self.fail(ProtocolError("no CONNECT frame in time"), None)
+                self._give_up("no CONNECT frame in time")
             return self.login_deadline
         heartbeat = session.heartbeat
         if heartbeat.is_off:
             return None
         if heartbeat.expired(now):
-            self.fail(ProtocolError("no heart-beat in time: the connection is stale"), None)
+            self._give_up("no heart-beat in time: the connection is stale")
             return None
         if heartbeat.beat_due(now):
             if not self._outbox:  # else the peer does not read, and a beat would tell it nothing
                 self.send(b"\n")
             heartbeat.sent(now)
         return heartbeat.deadline()
+
+    def _give_up(self, why: str) -> None:
+        """End a connection for what its peer did not do in time."""
+        self.broker.turn(self.now)
+        self.fail(ProtocolError(why), None)
 
     def sign_of_life(self, now: float) -> None:
         """Count a part of what is being received like a heart-beat: none can come in between."""

@@ -14,8 +14,8 @@ from covey.core.errors import BrokerError
 from covey.core.host.temporary import announce
 from covey.core.session import Session
 from covey.protocols.stomp.frame import Frame
-from covey.protocols.stomp.head_cache import Head, OwnLines
 from covey.protocols.stomp.message import StompMessage, stamped
+from covey.protocols.stomp.parser import Head, OwnLines
 from covey.protocols.stomp.send_plan import Plans, SendPlan
 
 if TYPE_CHECKING:

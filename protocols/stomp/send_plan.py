@@ -1,7 +1,7 @@
 # Compiled by mypyc: see setup.py.
 """SendPlan: everything a SEND's headers say, worked out once for all frames that repeat them.
 
-A producer sends the same header lines thousands of times. `head_cache` remembers whole heads with
+A producer sends the same header lines thousands of times. `parser` remembers whole heads with
 their plan. `Plans` works one out for lines that are new.
 
 Most lines of a SEND only travel with the message. A few lines steer it (destination, persistent,

@@ -20,9 +20,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from covey.core.session import Session
-from covey.protocols.stomp.ack import Holding
 from covey.protocols.stomp.frame import encode
 from covey.protocols.stomp.heartbeat import Heartbeat
+from covey.protocols.stomp.holding import Holding
 from covey.protocols.stomp.send import Producer
 from covey.protocols.stomp.send_plan import Plans, SendPlan
 from covey.protocols.stomp.settings import Names, user_headers

@@ -48,7 +48,8 @@ class Links:
         self.engine = engine
         self.open: dict[Pointer, AnyLink] = {}
         self._named: dict[tuple[str, bool], AnyLink] = {}  # and whether the peer sends on it
-        self._to_close: list[tuple[AnyLink, BrokerError, Mapping[str, Told] | None]] = []
+        # What is to end with this turn, and why.
+        self.to_close: list[tuple[AnyLink, BrokerError, Mapping[str, Told] | None]] = []
         self.leaving: set[Pointer] = set()  # ended here, which the peer has still to confirm
 
     def attach(self, link: Link, channel: Channel, attach: LifecycleFrame) -> None:
@@ -105,12 +106,12 @@ class Links:
         self, link: AnyLink, error: BrokerError, info: Mapping[str, Told] | None = None
     ) -> None:
         """End a link at the end of this turn: asked from inside the core."""
-        self._to_close.append((link, error, info))
+        self.to_close.append((link, error, info))
         self.engine.has_news()
 
     def close_due(self) -> None:
         """End the links that are to end with this turn."""
-        closing, self._to_close = self._to_close, []
+        closing, self.to_close = self.to_close, []
         for link, error, info in closing:
             self.close(link, error, info)
 

@@ -107,7 +107,7 @@ class SaslServer:
         self._mechanism: Mechanism | None = None
         self._identity: Identity | None = None
         self._buffer = b""
-        self._out: list[bytes] = []
+        self.out: list[bytes] = []  # for the peer
 
     @property
     def identity(self) -> Identity:
@@ -156,8 +156,8 @@ class SaslServer:
 
     def outgoing(self) -> bytes:
         """Give the bytes for the peer."""
-        data = b"".join(self._out)
-        self._out.clear()
+        data = b"".join(self.out)
+        self.out.clear()
         return data
 
     def _take_header(self) -> bool:
@@ -170,7 +170,7 @@ class SaslServer:
                 self._identity = self.users.anonymous(self.remote)
                 self._end(SaslState.DONE)
                 return False
-        self._out.append(SASL_HEADER)
+        self.out.append(SASL_HEADER)
         if header != SASL_HEADER or not self.offered:
             self.complaint = _unwanted(self._buffer) if self.offered else NOTHING_OFFERED
             self._end(SaslState.FAILED)
@@ -242,7 +242,7 @@ class SaslServer:
     def _send(self, code: int, fields: list[bytes]) -> None:
         body = encoder.section(code, encoder.compound(fields))
         size = FRAME_HEADER_SIZE + len(body)
-        self._out.append(size.to_bytes(4, "big") + bytes((2, SASL_FRAME, 0, 0)) + body)
+        self.out.append(size.to_bytes(4, "big") + bytes((2, SASL_FRAME, 0, 0)) + body)
 
     def _end(self, state: SaslState) -> None:
         self.state = state

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from covey.config.queues import QueueSettings
-from covey.protocols.stomp import ack
+from covey.protocols.stomp import holding
 from tests.protocols.stomp.support import Client, World
 
 
@@ -117,7 +117,7 @@ def test_the_connection_of_a_hung_client_is_ended_if_that_is_wanted() -> None:
 def test_of_very_many_late_messages_the_oldest_are_forgotten_and_still_late(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ack, "LATE_MAX", 2)
+    monkeypatch.setattr(holding, "LATE_MAX", 2)
     world = world_of()
     hung = world.connect()
     hung.subscribe("/queue/q", ack="client-individual", credit="9,0")

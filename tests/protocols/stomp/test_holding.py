@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import pytest
 
-from covey.protocols.stomp.ack import LINES_MAX, Held
+from covey.protocols.stomp.holding import LINES_MAX, Held
 from tests.protocols.stomp.support import Client, Frame, World
 
 VERSIONS = ["1.0", "1.1", "1.2"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from covey.protocols.stomp.head_cache import (
+from covey.protocols.stomp.parser import (
     HEAD_LENGTH_MAX,
     HEADS_MAX,
     ID_LINE,
