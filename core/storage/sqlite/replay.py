@@ -43,12 +43,13 @@ class Replay:
         files = segment_files(directory)
         if not files and not is_new and confirmed.newest > folded:
             raise self._vanished(f"all segments of the journal in {directory} are gone")
-        newest = 0  # index of the last segment that a batch was found in
+        before: Segment | None = None
         try:
             for index, mark, path in files:
                 self.journal.index = index
-                if self._take(Segment(path, index, mark), newest):
-                    newest = index
+                segment = Segment(path, index, mark)
+                self._take(segment, before)
+                before = segment
         except BaseException:
             self.journal.close()
             raise
@@ -57,21 +58,25 @@ class Replay:
             self.damaged += list(self.journal.segments)[-1:]
             self.journal.number = confirmed.newest
 
-    def _take(self, segment: Segment, newest: int) -> bool:
-        """Take a segment in; return True if it has a batch that the tables do not know."""
+    def _take(self, segment: Segment, before: Segment | None) -> None:
+        """Take a segment in; `before` is the file before it, even if no batch is left in that one.
+
+        Batches that are missing at a segment's start were in the file before it. If that file is
+        there, it is damaged. If there is no file of that number, it has vanished.
+        """
         scan = Scan(segment.content(), segment.mark)
         fresh = [batch for batch in scan.batches if batch.number > self._folded]
         for batch in fresh:
             if batch.number > self._last + 1:
                 is_first = batch is scan.batches[0] and not scan.damages
-                if is_first and self._confirmed.newest and segment.index != newest + 1:
+                index_before = 0 if before is None else before.index
+                if is_first and self._confirmed.newest and segment.index != index_before + 1:
                     name = segment.path.name
                     raise self._vanished(f"the segment of the journal before {name} is gone")
                 self.gaps.append((self._last + 1, batch.number - 1))
-                self.damaged.append(segment)
+                self.damaged.append(before if is_first and before is not None else segment)
             self._last = batch.number
         self.journal.recall(segment, fresh)
-        return bool(fresh)
 
     def _vanished(self, what: str) -> StoreError:
         way_on = shlex.join(["rm", str(self._confirmed.path)])

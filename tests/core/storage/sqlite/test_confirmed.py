@@ -63,6 +63,10 @@ def segments(folder: Path) -> list[Path]:
     return [path for _, mark, path in found if Scan(path.read_bytes(), mark).batches]
 
 
+def mark_of(file: Path) -> bytes:
+    return bytes.fromhex(file.name[-16:])
+
+
 def flip(file: Path, bit: int) -> None:
     data = bytearray(file.read_bytes())
     data[bit // 8] ^= 1 << bit % 8
@@ -132,7 +136,7 @@ def test_the_last_batch_is_missed_too(life: Life) -> None:
     """Nothing follows it in the journal: only the notes know that it was confirmed."""
     killed = life.killed()
     last = segments(killed)[-1]
-    scan = Scan(last.read_bytes(), bytes.fromhex(last.name[-16:]))
+    scan = Scan(last.read_bytes(), mark_of(last))
     flip(last, 8 * (scan.batches[-1].at + 100))
     assert assert_all_found_or_told(killed, life.confirmed) == EACH
 
@@ -218,6 +222,24 @@ def test_the_damaged_segment_is_kept_and_the_report_says_where(life: Life) -> No
     assert f": {EACH} messages came with them" in loss
     assert len(bench.numbers()) == EACH * (BATCHES - 1)
     bench.store.close()
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("is_emptied", [False, True])
+def test_a_segment_without_one_whole_batch_is_damaged_and_not_gone(
+    life: Life, which: int, is_emptied: bool
+) -> None:
+    killed = life.killed()
+    file = segments(killed)[which]
+    size = file.stat().st_size
+    file.write_bytes(b"" if is_emptied else b"\xff" * size)
+    held = len(Scan((life.folder / "running" / file.name).read_bytes(), mark_of(file)).batches)
+    copy = shutil.copytree(killed, life.folder / "copy")
+    bench = Bench(copy)
+    (told,) = bench.store.damages
+    assert told.endswith(f"{file.name} is kept as {file.name}.damaged")
+    bench.store.close()
+    assert assert_all_found_or_told(killed, life.confirmed) in (EACH * held, EACH * (held - 1))
 
 
 @pytest.mark.parametrize("which", ["first", "middle", "all"])
