@@ -8,14 +8,15 @@ leaves some out when it restarts. The queue's `retained_from` mark says what is 
 below it went without being settled (expired, dropped, purged, deleted with the queue), or a reader
 has trimmed it.
 
-All here is arithmetic: no broker, no Spark.
+All here is arithmetic: no broker, no Spark. `lag_of` reads what a query says of its progress.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from covey.pipeline.errors import PipelineError
 
@@ -166,3 +167,29 @@ def _cut(one: Range, pieces: int) -> list[Range]:
     count = max(1, min(pieces, one.rows))
     edges = [one.first + one.rows * number // count for number in range(count + 1)]
     return [Range(one.queue, edges[number], edges[number + 1]) for number in range(count)]
+
+
+def lag_of(progress: Mapping[str, Any]) -> Offsets:
+    """Return how many messages of each queue a query has still to read.
+
+    `progress` is `query.lastProgress`, or `json.loads(event.progress.json)` in a listener. Numbers
+    that others consume, or that a broker has left out, count as messages: it is the most there can
+    be. Sources of other formats are passed over.
+    """
+    found: Offsets = {}
+    for source in progress.get("sources", ()):
+        latest, end = (_by_queue(source.get(name)) for name in ("latestOffset", "endOffset"))
+        for queue, last in latest.items():
+            found[queue] = found.get(queue, 0) + max(0, last - end.get(queue, 0))
+    return found
+
+
+def _by_queue(offset: object) -> Offsets:
+    """Read an offset as Spark shows it; nothing if it is no source of ours."""
+    try:
+        known = json.loads(offset) if isinstance(offset, str) else offset
+    except ValueError:
+        return {}
+    if not isinstance(known, dict) or not all(isinstance(at, int) for at in known.values()):
+        return {}
+    return known

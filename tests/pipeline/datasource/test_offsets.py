@@ -9,6 +9,7 @@ from covey.pipeline.datasource.offsets import (
     LATEST,
     Figures,
     Range,
+    lag_of,
     limited,
     losses,
     not_beyond,
@@ -110,3 +111,13 @@ def test_many_small_queues_share_a_task_and_a_large_one_is_cut_beside_them() -> 
         (1, 10_000),
         (1, 10_000),
     ]
+
+
+def test_lag_is_what_a_query_has_still_to_read_by_queue() -> None:
+    ours = {"endOffset": '{"a": 4, "b": 9}', "latestOffset": '{"a": 10, "b": 9, "new": 3}'}
+    parsed = {"endOffset": {"a": 1}, "latestOffset": {"a": 2}}
+    kafka = {"endOffset": '{"t": {"0": 1}}', "latestOffset": '{"t": {"0": 5}}'}
+    rate = {"endOffset": "17", "latestOffset": "18"}
+    assert lag_of({"sources": [ours, kafka, rate, parsed]}) == {"a": 7, "b": 0, "new": 3}
+    assert lag_of({"sources": [{"endOffset": None, "latestOffset": None}]}) == {}
+    assert lag_of({}) == {}

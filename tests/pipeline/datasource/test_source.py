@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from covey.pipeline import register
+from covey.pipeline.datasource.offsets import Offsets, lag_of
 from covey.pipeline.datasource.sink import in_groups
 from covey.pipeline.errors import one_line
 from tests.e2e.support import BrokerProcess, running_broker
@@ -35,11 +36,14 @@ def table(spark: SparkSession, broker: BrokerProcess, queue: str, **options: str
     return spark.read.format("covey").options(**options).load()
 
 
-def copy(frame: DataFrame, broker: BrokerProcess, queue: str, checkpoint: Path) -> None:
-    """Write a stream to a queue, up to what is there."""
+def copy(frame: DataFrame, broker: BrokerProcess, queue: str, checkpoint: Path) -> Offsets:
+    """Write a stream to a queue, up to what is there; return what is then left to read."""
     writer = in_groups(frame).writeStream.format("covey")
     writer = writer.options(brokers=at(broker), queue=queue, checkpointLocation=str(checkpoint))
-    writer.trigger(availableNow=True).start().awaitTermination()
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert query.lastProgress is not None
+    return lag_of(query.lastProgress)
 
 
 def test_a_queue_is_a_table_and_filters_reach_the_broker(
@@ -68,7 +72,7 @@ def test_a_stream_copied_to_a_queue_keeps_groups_in_order_and_its_replay_adds_no
         fill(broker, "original", 90)
         options = {"brokers": at(broker), "subscribe": "original", "startingOffsets": "earliest"}
         frame = spark.readStream.format("covey").options(**options, minPartitions="3").load()
-        copy(frame, broker, "copy", tmp_path / "first")
+        assert copy(frame, broker, "copy", tmp_path / "first") == {"original": 0}
         assert figures_of(broker, "copy").messages == 90
         for file in (tmp_path / "first/commits").glob("*0*"):
             file.unlink()  # as after a crash before the commit
