@@ -73,7 +73,7 @@ def _header(path: KeyPath) -> str:
 
 
 def _is_list(annotation: object) -> bool:
-    """Say whether entries of this kind come in a list."""
+    """Return True if entries of this kind come in a list."""
     if get_origin(annotation) in (Union, types.UnionType, Annotated):
         return any(_is_list(inner) for inner in get_args(annotation))
     return get_origin(annotation) is tuple

@@ -29,5 +29,5 @@ class Clock:
         return int((now + self.offset) * 1000)
 
     def has_passed(self, expires_ms: int) -> bool:
-        """Say whether an expiry time is over; 0 means never."""
+        """Return True if an expiry time is over; 0 means never."""
         return 0 < expires_ms <= self.wall_ms

@@ -63,7 +63,7 @@ class Transport(Protocol):
         """End it at once."""
 
     def is_closing(self) -> bool:
-        """Say whether it is ended, or about to be."""
+        """Return True if it is ended, or about to be."""
 
     def pause_reading(self) -> None:
         """Hand in nothing more."""

@@ -167,7 +167,7 @@ MakeEngine = Callable[[Peer, float], Engine]
 
 
 def is_loopback(address: str) -> bool:
-    """Say whether an address is this machine's own; one that is none at all is not."""
+    """Return True if an address is this machine's own; one that is none at all is not."""
     try:
         return ipaddress.ip_address(address.split("%")[0]).is_loopback
     except ValueError:

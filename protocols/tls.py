@@ -185,7 +185,7 @@ class Secured(asyncio.BufferedProtocol):
             self._socket.abort()
 
     def is_closing(self) -> bool:
-        """Say whether it is closed, or about to be."""
+        """Return True if it is closed, or about to be."""
         return self._is_closing
 
     def pause_reading(self) -> None:

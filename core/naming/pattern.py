@@ -60,7 +60,7 @@ class Regex:
             raise RefusedError(f"regular expression {quoted(text)}: {reason}", "invalid") from error
 
     def matches(self, text: str) -> bool:
-        """Say whether the expression matches the whole of `text`."""
+        """Return True if the expression matches the whole of `text`."""
         return self._compiled.fullmatch(text.encode("utf-8", "surrogatepass")) is not None
 
 
@@ -92,7 +92,7 @@ class Pattern:
         return hash(self.name)
 
     def matches(self, name: str) -> bool:
-        """Say whether the pattern means this canonical name."""
+        """Return True if the pattern means this canonical name."""
         if len(self.parts) == 1 and self.parts[0].is_descendant:
             return True  # `**`, which most policies are for
         reached = [False] * (len(self.parts) + 1)
@@ -138,7 +138,7 @@ class Part:
             self._regex = Regex("".join(_expression(atom) for atom in pieces))
 
     def accepts(self, level: str) -> bool:
-        """Say whether the part means one level of a name."""
+        """Return True if the part means one level of a name."""
         if self.literal is not None:
             return level == self.literal
         return self._regex is None or self._regex.matches(decode(level))

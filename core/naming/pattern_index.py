@@ -34,7 +34,7 @@ class Node(Generic[T]):
 
     @property
     def is_empty(self) -> bool:
-        """Say whether nothing is here or below."""
+        """Return True if nothing is here or below."""
         return not (self.values or self.literals or self.wildcards)
 
     def below(self, part: Part) -> dict[str, Node[T]]:

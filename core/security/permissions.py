@@ -45,25 +45,25 @@ class Permission:
         self._pattern = _pattern(name if has_kind else settings.on)
 
     def is_for(self, principals: frozenset[str]) -> bool:
-        """Say whether the rule is about somebody of these names, `user:x` and `role:y`."""
+        """Return True if the rule is about somebody of these names, `user:x` and `role:y`."""
         if self._is_for_all and any(name.startswith(USER_MARK) for name in principals):
             return True
         return not self._who.isdisjoint(principals)
 
     def allows_some(self, verb: str, kind: str) -> bool:
-        """Say whether the rule allows the verb on any destination of a kind."""
+        """Return True if the rule allows the verb on any destination of a kind."""
         return self._has_verb(verb) and self._kind in ("", kind)
 
     def allows(self, verb: str, kind: str, name: str) -> bool:
-        """Say whether the rule allows the verb on a destination."""
+        """Return True if the rule allows the verb on a destination."""
         return self.allows_some(verb, kind) and self._pattern.matches(name)
 
     def covers(self, verb: str, kind: str, pattern: str) -> bool:
-        """Say whether the rule allows the verb on all that a canonical pattern can ever mean."""
+        """Return True if the rule allows the verb on all that a canonical pattern can ever mean."""
         return self.allows_some(verb, kind) and _covers(self._pattern.name, pattern)
 
     def allows_broker(self, verb: str) -> bool:
-        """Say whether the rule allows a verb on the broker itself.
+        """Return True if the rule allows a verb on the broker itself.
 
         To connect has no destination. To manage the broker is to manage everything in it.
         """

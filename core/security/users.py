@@ -70,7 +70,7 @@ class Identity:
     audit: Audit = field(default_factory=Unheard, compare=False, repr=False)
 
     def has_role(self, role: str) -> bool:
-        """Say whether the role is among the principals."""
+        """Return True if the role is among the principals."""
         return Principal("role", role) in self.principals
 
 
@@ -201,7 +201,7 @@ class Users:
 
     @property
     def has_default_password(self) -> bool:
-        """Say whether a user still has the password everybody knows."""
+        """Return True if a user still has the password everybody knows."""
         return bool(self._defaults)
 
     def _record_of(self, user: UserSettings) -> ScramRecord:
@@ -242,7 +242,7 @@ def authorise(identity: Identity, verb: Verb, destination: str) -> None:
 
 
 def may(identity: Identity, verb: Verb, destination: str) -> bool:
-    """Say whether it is allowed; for those who only look around, since nobody is told."""
+    """Return True if it is allowed; for those who only look around, since nobody is told."""
     return identity.has_role(ADMIN) or identity.access.allows(verb.value, destination)
 
 

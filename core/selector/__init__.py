@@ -30,7 +30,7 @@ class Selector:
         self._condition = condition
 
     def matches(self, lookup: Callable[[str], Value]) -> bool:
-        """Say whether a message matches, given how to look up its properties by name."""
+        """Return True if a message matches, given how to look up its properties by name."""
         return self._condition(lookup) is True
 
 

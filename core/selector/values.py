@@ -65,7 +65,7 @@ def truth_of(value: Value) -> Truth:
 
 
 def equal(left: Value, right: Value) -> Truth:
-    """Say whether two values are equal."""
+    """Return True if two values are equal."""
     if isinstance(left, str) and isinstance(right, str):
         return left == right
     if left is None or right is None:

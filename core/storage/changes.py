@@ -161,12 +161,12 @@ class Changes:
 
     @property
     def names_rows(self) -> bool:
-        """Say whether something here is about messages that came before."""
+        """Return True if something here is about messages that came before."""
         return bool(self.emptied or self.moves or self.retries)
 
     @property
     def is_lasting(self) -> bool:
-        """Say whether something here, beside messages, is to survive."""
+        """Return True if something here, beside messages, is to survive."""
         return bool(self.definitions or self.ids or self.forgotten or self.drops)
 
     def rest(self) -> Changes:

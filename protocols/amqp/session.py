@@ -354,7 +354,7 @@ class Channel:
         return frame_of(self.own_number, performative(FLOW, *session, *fields))
 
     def _holds(self) -> bool:
-        """Say whether something that came on this session has to wait."""
+        """Return True if something that came on this session has to wait."""
         return any(link.held for link in self.incoming.values())
 
     def _forget(self, first: int, last: int) -> None:

@@ -208,7 +208,7 @@ class StompConsumer(Consumer):
 
 
 def _is_behind(queue: Queue, host: VirtualHost) -> bool:
-    """Say whether a queue is a durable subscription's; others may have names like theirs."""
+    """Return True if a queue is a durable subscription's; others may have names like theirs."""
     return host.queues.get(queue.name) is not queue
 
 

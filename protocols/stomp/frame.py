@@ -122,7 +122,7 @@ def header_lines(headers: Iterable[tuple[str, str]], version: Version) -> bytes:
 
 
 def _is_plain(text: str, count: int) -> bool:
-    """Say whether `count` headers, already joined, need no escape in any version."""
+    """Return True if `count` headers, already joined, need no escape in any version."""
     return (
         text.count(":") == count
         and text.count("\n") == count

@@ -66,11 +66,11 @@ class Heartbeat:
         self._sent_at = now
 
     def beat_due(self, now: float) -> bool:
-        """Say whether we have been silent for so long that a beat must go."""
+        """Return True if we have been silent for so long that a beat must go."""
         return self._send_s > 0.0 and now >= self._sent_at + self._send_s
 
     def expired(self, now: float) -> bool:
-        """Say whether the peer has been silent for so long that it counts as dead."""
+        """Return True if the peer has been silent for so long that it counts as dead."""
         return self._receive_s > 0.0 and now >= self._received_at + self._receive_s
 
     def deadline(self) -> float | None:

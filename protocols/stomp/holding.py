@@ -219,7 +219,7 @@ class Holding:
         return line.name if line is not None and line.first < tag <= line.covered else ""
 
     def may_have_covered(self, subscription: str | None) -> bool:
-        """Say whether an acknowledgement has covered some messages of a subscription, or of any."""
+        """Return True if an ACK has covered some messages of a subscription; None: of any."""
         lines = self._lines
         named = lines.values() if subscription is None else [lines.get(subscription)]
         return any([line is not None and line.covered > 0 for line in named])

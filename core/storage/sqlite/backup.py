@@ -51,7 +51,7 @@ Tell = Callable[[str, int, int], None]  # a virtual host's directory, pages done
 Wait = Callable[[float], None]  # seconds
 
 
-class Made(TypedDict):
+class BackupOrigin(TypedDict):
     """Which version made a backup, and when."""
 
     covey: str
@@ -69,7 +69,7 @@ class Manifest(TypedDict):
     """What a backup has."""
 
     format: int
-    made: Made
+    made: BackupOrigin
     virtual_hosts: dict[str, Copied]
 
 
@@ -81,7 +81,7 @@ class Pinned(NamedTuple):
     batch: int  # the last one that is in it
 
 
-def back_up(data: Path, target: Path, made: Made, tell: Tell, wait: Wait) -> Manifest:
+def back_up(data: Path, target: Path, made: BackupOrigin, tell: Tell, wait: Wait) -> Manifest:
     """Copy all stores of a data directory to a new directory; return what the backup has.
 
     `made` is kept with it: which version made it, and when.

@@ -212,7 +212,7 @@ def _cut(fields: list[str], content: bytes) -> list[BodyRecord]:
 
 
 def _is_run(places: list[int]) -> bool:
-    """Say whether places follow each other without a gap."""
+    """Return True if places follow each other without a gap."""
     if not places or places[-1] - places[0] != len(places) - 1:
         return False
     return places == list(range(places[0], places[-1] + 1))

@@ -213,12 +213,12 @@ PASSING: Final = frozenset((sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQ
 
 
 def is_damage(error: Exception) -> bool:
-    """Say whether a page of the file is not what it should be."""
+    """Return True if a page of the file is not what it should be."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     return isinstance(code, int) and code & PRIMARY in DAMAGE
 
 
 def is_passing(error: Exception) -> bool:
-    """Say whether the same may work later: there is no room, or somebody reads."""
+    """Return True if the same may work later: there is no room, or somebody reads."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     return isinstance(code, int) and code & PRIMARY in PASSING

@@ -79,7 +79,7 @@ class Address:
         return str(self.link.get("selector", ""))
 
     def applies(self, policy: str, *, to_sender: bool) -> bool:
-        """Say whether a policy holds for a sending or a receiving client."""
+        """Return True if a policy holds for a sending or a receiving client."""
         return policy == "always" or policy == ("sender" if to_sender else "receiver")
 
 

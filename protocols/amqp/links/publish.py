@@ -103,7 +103,7 @@ class ProducerLink(IncomingLink):
         self.engine.links.close_later(self, RefusedError(reason, "deleted"))
 
     def must_wait(self, state: bytes) -> bool:
-        """Say whether a message takes room: in a transaction that is memory only."""
+        """Return True if a message takes room: in a transaction that is memory only."""
         return not state or self._publishing.commits.overload.is_shut
 
     def refuse(self, delivery: int, error: BrokerError) -> None:

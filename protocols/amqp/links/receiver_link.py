@@ -313,7 +313,7 @@ class OutgoingLink:
             settle(entry, outcome, self.engine.now, reason)
 
     def holds(self, entry: Entry) -> bool:
-        """Say whether a message is still this link's to settle, and in no transaction yet."""
+        """Return True if a message is still this link's to settle, and in no transaction yet."""
         holder = entry.holder
         return holder is not None and holder.window is self.window and entry.seq in holder.unsettled
 
@@ -352,7 +352,7 @@ class OutgoingLink:
             self.on_end(is_closed)
 
     def _is_spent(self) -> bool:
-        """Say whether nothing more is to be sent for the credit there is."""
+        """Return True if nothing more is to be sent for the credit there is."""
         return not self.outbox or (self.delivery_count >= self.delivery_limit and not self.offset)
 
     def _give_back(self, count: int) -> None:

@@ -126,7 +126,7 @@ class IncomingLink(ABC):
         self._look_after()
 
     def must_wait(self, state: bytes) -> bool:
-        """Say whether what came is to wait for the end of the block."""
+        """Return True if what came is to wait for the end of the block."""
         return False
 
     def work(self) -> None:

@@ -56,12 +56,12 @@ class RequestedTerminus:
 
     @property
     def is_topic(self) -> bool:
-        """Say whether a name without a prefix means a topic."""
+        """Return True if a name without a prefix means a topic."""
         return not self.capabilities.isdisjoint(("topic", "temporary-topic"))
 
     @property
     def is_shared(self) -> bool:
-        """Say whether several links are to share one subscription."""
+        """Return True if several links are to share one subscription."""
         return "shared" in self.capabilities
 
     def forgo_no_local(self) -> None:
@@ -74,7 +74,7 @@ class RequestedTerminus:
 
     @property
     def is_global(self) -> bool:
-        """Say whether they may belong to several containers."""
+        """Return True if they may belong to several containers."""
         return "global" in self.capabilities
 
 
@@ -108,7 +108,7 @@ def read_source(link: Link) -> RequestedTerminus:
 
 
 def allows_rejection(source: Terminus) -> bool:
-    """Say whether a sender's messages may be rejected: unless it lists outcomes without that."""
+    """Return True if a sender's messages may be rejected: unless it lists outcomes without that."""
     outcomes = _symbols(source.outcomes)
     return not outcomes or REJECTED in outcomes
 

@@ -204,7 +204,7 @@ class ControlLink(IncomingLink):
     """A link to the coordinator."""
 
     def must_wait(self, state: bytes) -> bool:
-        """Say whether a command stands behind a commit, or a send of one that had to wait."""
+        """Return True if a command stands behind a commit, or a send of one that had to wait."""
         return self.session.working > 0 or self.engine.backpressure.held_sends > 0
 
     def take(self, delivery: int, data: bytes) -> None:

@@ -117,7 +117,7 @@ class SaslServer:
 
     @property
     def is_anonymous(self) -> bool:
-        """Say whether somebody without a name was let in; only asked when the login is done."""
+        """Return True if somebody without a name was let in; only asked when the login is done."""
         return not self.identity.principals
 
     def resume(self, user: str, *, is_anonymous: bool, hostname: str, leftover: bytes) -> None:
@@ -161,7 +161,7 @@ class SaslServer:
         return data
 
     def _take_header(self) -> bool:
-        """Read the protocol header; say whether frames follow."""
+        """Read the protocol header; return True if frames follow."""
         header = self._buffer[: len(SASL_HEADER)]
         if SASL_HEADER.startswith(header) or AMQP_HEADER.startswith(header):
             if len(header) < len(SASL_HEADER):
@@ -181,7 +181,7 @@ class SaslServer:
         return True
 
     def _take_frame(self) -> bool:
-        """Act on one whole frame; say whether there was one."""
+        """Act on one whole frame; return True if there was one."""
         buffer = self._buffer
         if len(buffer) < FRAME_HEADER_SIZE:
             return False

@@ -72,7 +72,7 @@ def encode_id(text: str) -> bytes:
 
 
 def _looks_typed(text: str) -> bool:
-    """Say whether a text, behind any number of "string:", is a typed id."""
+    """Return True if a text, behind any number of "string:", is a typed id."""
     at = 0
     while text.startswith(STRING, at):
         at += len(STRING)
@@ -258,7 +258,7 @@ def _from_json(body: bytes, shape: str) -> bytes:
 
 
 def _is_shallow(value: object, depth: int) -> bool:
-    """Say whether what we would send is nested no deeper than we would take."""
+    """Return True if what we would send is nested no deeper than we would take."""
     if isinstance(value, dict):
         return depth > 0 and all(_is_shallow(item, depth - 1) for item in value.values())
     if isinstance(value, list):

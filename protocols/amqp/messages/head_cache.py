@@ -59,7 +59,7 @@ class HeadSectionCache:
 
 
 def _is_repeatable(message: AmqpMessage) -> bool:
-    """Say whether all that is known of a message is known of any other with its head."""
+    """Return True if all that is known of a message is known of any other with its head."""
     sections = message.sections
     if sections.body_kind != DATA or sections.message_annotations:
         return False

@@ -301,7 +301,7 @@ class AmqpMessage(Message):
 
     @property
     def names_user(self) -> bool:
-        """Say whether the producer says who it is."""
+        """Return True if the producer says who it is."""
         offsets = self.sections.properties
         return len(offsets) > USER_ID and offsets[USER_ID] > 0
 

@@ -151,7 +151,7 @@ def dead_annotations(
 
 
 def says_first(data: bytes, sections: Sections) -> bool:
-    """Say whether a producer may have set the first-for-consumer property."""
+    """Return True if a producer may have set the first-for-consumer property."""
     start, end = sections.properties_end, sections.body_start
     return data.find(_PROPERTY_MARK, start, end) >= 0
 

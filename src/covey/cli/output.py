@@ -76,7 +76,7 @@ def complain(text: str) -> None:
 
 
 def is_terminal() -> bool:
-    """Tell whether a person looks on."""
+    """Return True if a person looks on."""
     return sys.stdout.isatty()
 
 

@@ -93,7 +93,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Say whether it can still be written to."""
+        """Return True if it can still be written to."""
         return not self.ended.done()
 
     # What its users do.

@@ -40,7 +40,7 @@ class RefusedError(WorkerError):
 
     @property
     def is_lasting(self) -> bool:
-        """Say whether another try would be refused again."""
+        """Return True if another try would be refused again."""
         return self.code in LASTING_CODES
 
 

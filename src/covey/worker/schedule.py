@@ -39,7 +39,7 @@ class Lane:
 
     @property
     def may_run(self) -> bool:
-        """Say whether its next message may run."""
+        """Return True if its next message may run."""
         return bool(self.waiting) and not self.is_busy and not self.barriers
 
 
@@ -86,7 +86,7 @@ class Troubles:
             self._known[key] = (0, until)
 
     def is_single(self, key: Key, sequence: int) -> bool:
-        """Say whether a message must run alone."""
+        """Return True if a message must run alone."""
         known = self._known.get(key)
         return known is not None and sequence <= known[1]
 
@@ -110,7 +110,7 @@ class Schedule:
 
     @property
     def is_idle(self) -> bool:
-        """Say whether nothing runs and nothing waits."""
+        """Return True if nothing runs and nothing waits."""
         return not self._lanes
 
     def add(self, message: Message) -> Lane | None:

@@ -275,7 +275,7 @@ class Pipe(asyncio.Transport):
             self.broker.wake()
 
     def is_closing(self) -> bool:
-        """Say whether it was closed."""
+        """Return True if it was closed."""
         return self._is_closing
 
     def close(self) -> None:

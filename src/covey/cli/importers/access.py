@@ -36,7 +36,7 @@ class Entry:
 
 
 def covers(wide: str, narrow: str) -> bool:
-    """Say whether every name that the second pattern can mean fits the first one."""
+    """Return True if every name that the second pattern can mean fits the first one."""
     wides, narrows = wide.split("."), narrow.split(".")
     for place, level in enumerate(wides):
         if level == ANY_BELOW:
@@ -49,7 +49,7 @@ def covers(wide: str, narrow: str) -> bool:
 
 
 def overlap(one: str, other: str) -> bool:
-    """Say whether there may be a name that fits both patterns."""
+    """Return True if there may be a name that fits both patterns."""
     ones, others = one.split("."), other.split(".")
     for left, right in zip(ones, others, strict=False):
         if ANY_BELOW in (left, right):

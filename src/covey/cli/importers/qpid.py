@@ -24,7 +24,7 @@ PASSING: Final = ("excl", "auto-del")
 
 
 def is_dump(text: str) -> bool:
-    """Say whether a text is what the command prints."""
+    """Return True if a text is what the command prints."""
     return HEAD.search(text) is not None
 
 

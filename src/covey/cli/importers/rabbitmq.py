@@ -115,7 +115,7 @@ def _read_queues(data: Json, found: Imported) -> None:
 
 
 def _holds(policy: Json, name: str) -> bool:
-    """Say whether a policy is about a queue."""
+    """Return True if a policy is about a queue."""
     if policy.get("apply-to") == "exchanges":
         return False
     try:

@@ -46,7 +46,7 @@ def backup(
         if is_terminal() and pages == total:
             complain(f"{host}: {pages} pages")
 
-    made: files.Made = {"covey": __version__, "begun_ms": int(time.time() * 1000)}
+    made: files.BackupOrigin = {"covey": __version__, "begun_ms": int(time.time() * 1000)}
     try:
         manifest = files.back_up(place, directory, made, tell, time.sleep)
     except (StoreError, OSError) as error:

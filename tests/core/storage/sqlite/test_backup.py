@@ -11,10 +11,10 @@ import pytest
 
 from covey.core.errors import StoreError
 from covey.core.storage.sqlite import backup
-from covey.core.storage.sqlite.backup import MANIFEST, Made, back_up, restore
+from covey.core.storage.sqlite.backup import MANIFEST, BackupOrigin, back_up, restore
 from tests.core.storage.sqlite.support import Bench, House, Note, bodies
 
-MADE: Made = {"covey": "1", "begun_ms": 1}
+MADE: BackupOrigin = {"covey": "1", "begun_ms": 1}
 
 
 def _tell(host: str, pages: int, total: int) -> None:
