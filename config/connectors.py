@@ -244,7 +244,7 @@ class TlsSettings(Record):
         return self
 
 
-def _split_bind(bind: str) -> tuple[str, int]:
+def split_bind(bind: str) -> tuple[str, int]:
     """`host:port`, `[::1]:port`, or either behind Apollo's `tcp://`."""
     host, colon, port = bind.removeprefix("tcp://").rpartition(":")
     if host.startswith("[") and host.endswith("]"):
@@ -285,17 +285,17 @@ class ConnectorSettings(Record):
     @property
     def host(self) -> str:
         """The host part of `bind`."""
-        return _split_bind(self.bind)[0]
+        return split_bind(self.bind)[0]
 
     @property
     def port(self) -> int:
         """The port part of `bind`."""
-        return _split_bind(self.bind)[1]
+        return split_bind(self.bind)[1]
 
     @field_validator("bind")
     @classmethod
     def _bindable(cls, bind: str) -> str:
-        _split_bind(bind)
+        split_bind(bind)
         return bind
 
     @model_validator(mode="after")

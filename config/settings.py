@@ -34,6 +34,7 @@ from covey.config.connectors import (
     StompSettings,
     TlsSettings,
     UserHeaderSettings,
+    split_bind,
 )
 from covey.config.queues import GroupSettings, QueueSettings, TopicSettings
 from covey.config.record import (
@@ -245,9 +246,27 @@ class ClusterSettings(Record):
     forward: str = ""
     """Where other brokers pass connections on to this one, host:port; unset: connections for a
     virtual host of this broker that come to another one are refused there."""
+    tls: TlsSettings | None = None
+    """Certificates for connections between brokers, which both sides show; client_ca is the
+    cluster's own authority. Needed if `forward` is not an address of this machine alone."""
     balance_s: Seconds = 10.0
     """A broker that has two virtual hosts more than another gives one away, at most one in so many
     seconds while it has connections; 0 = never, only `covey cluster move` does."""
+
+    @model_validator(mode="after")
+    def _is_reached_by_brokers_alone(self) -> Self:
+        if not self.forward:
+            return self
+        host, port = split_bind(self.forward)
+        if not port:
+            raise ValueError(f"cluster.forward {self.forward}: others must know the port")
+        is_mutual = self.tls is not None and self.tls.client_auth == "required"
+        if not is_mutual and host not in ("127.0.0.1", "::1", "localhost"):
+            raise ValueError(
+                f"cluster.forward {self.forward} believes whoever reaches it: it needs"
+                ' [cluster.tls] with client_ca and client_auth = "required"'
+            )
+        return self
 
     @property
     def name(self) -> str:

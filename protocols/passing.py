@@ -182,7 +182,7 @@ class Adoption:
     async def adopt(self, raw: socket.socket, connector: str, passed: Passed) -> None:
         """Serve a peer that came to the port of this id in another process, or close its socket."""
         try:
-            connection = self._connection_of(connector, passed)
+            connection = self.connection_of(connector, passed)
         except BrokerError as error:
             self._log.warning("not_adopted", remote=passed.peer.remote, cause=str(error))
             raw.close()
@@ -196,7 +196,8 @@ class Adoption:
             raw.close()
             raise
 
-    def _connection_of(self, connector: str, passed: Passed) -> Connection:
+    def connection_of(self, connector: str, passed: Passed) -> Connection:
+        """Return what serves a peer, for a socket or a transport; raises RefusedError."""
         roster = next((one.roster for one in self._ports if one.connector.id == connector), None)
         if roster is None:
             raise RefusedError(f"there is no connector {connector} here", "not-found")

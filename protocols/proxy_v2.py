@@ -16,6 +16,7 @@ Source: HAProxy's "The PROXY protocol", section 2.2.
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from covey.core.errors import ProtocolError
@@ -27,6 +28,9 @@ LENGTH_MAX: Final = 4096  # bytes behind the head: addresses, and some of what i
 LOCAL: Final = 0x20
 PROXY: Final = 0x21
 FAMILIES: Final = {0x11: 4, 0x21: 16}  # TCP over IPv4 and IPv6, with the size of an address
+
+
+Fields = Sequence[tuple[int, bytes]]  # of a kind each, behind the addresses
 
 
 class Source(NamedTuple):
@@ -65,11 +69,24 @@ def source_of(head: bytes, rest: bytes) -> Source | None:
     return Source(str(ipaddress.ip_address(rest[:size])), int.from_bytes(rest[at : at + 2], "big"))
 
 
-def write_head(source: Source, target: Source) -> bytes:
-    """Write the head that tells of a connection from one place to another."""
+def field_of(head: bytes, rest: bytes, kind: int) -> bytes:
+    """Return what a field behind the addresses holds; b"" if there is none of that kind."""
+    at = 2 * FAMILIES.get(head[13], 0) + 4
+    while at + 3 <= len(rest):
+        size = int.from_bytes(rest[at + 1 : at + 3], "big")
+        if rest[at] == kind:
+            return rest[at + 3 : at + 3 + size]
+        at += 3 + size
+    return b""
+
+
+def write_head(source: Source, target: Source, fields: Fields = ()) -> bytes:
+    """Write the head that tells of a connection from one place to another, and more in fields."""
     addresses = [ipaddress.ip_address(each.host) for each in (source, target)]
     family = 0x11 if all(each.version == 4 for each in addresses) else 0x21
     packed = b"".join(
         [each.packed.rjust(FAMILIES[family], b"\0") for each in addresses]
     ) + b"".join([each.port.to_bytes(2, "big") for each in (source, target)])
+    for kind, value in fields:
+        packed += bytes((kind,)) + len(value).to_bytes(2, "big") + value
     return SIGNATURE + bytes((PROXY, family)) + len(packed).to_bytes(2, "big") + packed

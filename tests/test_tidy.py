@@ -103,6 +103,7 @@ IMPURE_MODULES: Final = frozenset(
 
 ASYNC_PLACES: Final = (
     "docs/examples/worker/",
+    "protocols/forward.py",
     "protocols/http/",
     "protocols/listener.py",
     "protocols/passing.py",

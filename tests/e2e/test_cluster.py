@@ -14,6 +14,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from covey.client.management import Management
+from covey.client.place import Place
 from tests.core.storage.postgres.server import Postgres, Server
 from tests.e2e.nodes import LEASE_S, Node, ending, owners, wait_until
 from tests.e2e.support import HOST, LOGIN, PASSCODE, TIMEOUT_S, BrokerProcess
@@ -129,3 +131,28 @@ def test_a_name_that_is_alive_is_refused_with_one_line(tmp_path: Path, server: S
         assert nodes[1].process.wait(TIMEOUT_S) == 1
         last = nodes[1].log.splitlines()[-1]
         assert last.startswith("covey: another broker is called a, and it is alive")
+
+
+def test_a_connection_reaches_its_virtual_host_through_any_broker(
+    tmp_path: Path, server: Server
+) -> None:
+    postgres = Postgres(server)
+    nodes = [Node(tmp_path, postgres, "a", spaces=SPACES)]
+    with ending(nodes):
+        first = nodes[0].served()
+        nodes.append(Node(tmp_path, postgres, "b", spaces=SPACES))
+        second = nodes[1].served()
+        wait_until(lambda: is_even(second), *nodes)
+        wait_until(lambda: owners(first) == owners(second), *nodes)
+        hosts = [f"{space}.example" for space in SPACES]
+        for host in hosts:
+            with first.client(host=host) as sender, second.client(host=host) as receiver:
+                receiver.subscribe("/queue/q")
+                headers = {"destination": "/queue/q", "persistent": "true", "receipt": "r"}
+                sender.send("SEND", headers, host.encode())
+                assert sender.frame().command == "RECEIPT"
+                assert receiver.frame().body == host.encode()
+            place = Place(HOST, first.port_of(1), LOGIN, PASSCODE, virtual_host=host)
+            with Management(place, TIMEOUT_S) as client:
+                assert client.read("queue", "q")["acknowledged"] == 1
+        assert "covey_forwarded_connections" in http(first, "/metrics")[1]

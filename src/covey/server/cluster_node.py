@@ -27,6 +27,8 @@ from covey.core.errors import BrokerError, OwnedError, StoreBusyError
 from covey.core.storage import open_leased, open_members
 from covey.core.storage.cluster import ClusterView, Plan, SpaceLoad, plan
 from covey.core.storage.store import MessageStore
+from covey.protocols.forward import ClusterOwners, ForwardPort
+from covey.protocols.passing import Adoption, Passing
 from covey.server.spaces import Spaces
 
 if TYPE_CHECKING:
@@ -67,6 +69,8 @@ class ClusterNode(Cluster):
         self._digests = ""
         self._is_skewed = False
         self._busy = anyio.Lock()
+        self._owners: ClusterOwners | None = None
+        self._port: ForwardPort | None = None
         spaces.shared.cluster = self
 
     # What is known.
@@ -107,6 +111,20 @@ class ClusterNode(Cluster):
         self._members = await anyio.to_thread.run_sync(enter, abandon_on_cancel=True)
         self._log.info("cluster_joined", node=self.node, lease_s=settings.cluster.lease_s)
 
+    async def open_forward(self, adoption: Adoption) -> Passing:
+        """Take connections of other brokers, and pass on to them; raises OSError if it cannot."""
+        directory = self._spaces.directory
+        own = directory.settings.cluster
+        self._owners = ClusterOwners(self, own.tls)
+        if own.forward:
+            try:
+                self._port = ForwardPort(own.forward, own.tls, adoption, self._log)
+                await self._port.listen()
+            except OSError:
+                await self.leave()
+                raise
+        return Passing(self._owners, directory)
+
     async def run(self) -> None:
         """Look and act for ever."""
         while not self._is_leaving:
@@ -136,6 +154,8 @@ class ClusterNode(Cluster):
     def stop(self) -> None:
         """Take nothing any more."""
         self._is_leaving = True
+        if self._port is not None:
+            self._port.close()
 
     async def round(self) -> bool:
         """Look once, and act; return True if something is under way."""
@@ -181,6 +201,7 @@ class ClusterNode(Cluster):
         self._is_away = False
         self._seen_at = began
         self.reconnects = members.reconnects
+        self.forwarded = 0 if self._owners is None else self._owners.open_count
         self._tell_differences()
         return True
 

@@ -143,6 +143,10 @@ class Server:
 
     async def _listen(self, tasks: TaskGroup) -> None:
         neighbours = self.neighbours
+        passing = None if neighbours is None else Passing(neighbours, self.directory)
+        if self.cluster is not None:
+            adoption = Adoption(self.listeners, self._passed_engine, self.log)
+            passing = await self.cluster.open_forward(adoption)
         around = Surroundings(
             self.directory,
             self.log,
@@ -150,7 +154,7 @@ class Server:
             self._unready,
             self.history,
             self,
-            None if neighbours is None else Passing(neighbours, self.directory),
+            passing,
             {} if self.line is None else self.line.sockets,
         )
         for connector in self.settings.connectors:
@@ -191,7 +195,7 @@ class Server:
     def _passed_engine(
         self, connector: str, passed: Passed, log: Log, accepted_at: float
     ) -> tuple[Engine, Callable[[], None]]:
-        """Return the engine of a connection that another worker has passed on."""
+        """Return the engine of a connection that another process has passed on."""
         (settings,) = [one for one in self.settings.connectors if one.id == connector]
         return passed_engine(self.directory, settings, log, passed, accepted_at)
 

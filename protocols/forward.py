@@ -1,0 +1,229 @@
+"""Forward: connections between the brokers of a cluster, as bytes behind a PROXY v2 head.
+
+A broker that does not serve the virtual host of a connection copies its bytes to the one that does
+(`passing`, `relay`). It connects to that broker's `forward` port and says first whose connection it
+is:
+
+    PROXY v2 head     the client's address, and in a field of its own (FORWARDED) the rest: the
+                      port's id, the virtual host, what was agreed on with the client so far
+    what was read     then all that the client says
+
+The field says who has logged in, so the port believes whoever reaches it. Therefore both sides show
+certificates of the cluster's own authority (`[cluster.tls]`), unless the port is one of this
+machine alone. A connection is never passed on twice: an owner that is none any more refuses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import time
+from collections.abc import Callable
+from typing import Final, cast
+from weakref import WeakSet
+
+import structlog
+
+from covey.config.connectors import TlsSettings, split_bind
+from covey.core.broker.cluster import Cluster
+from covey.core.errors import BrokerError, ProtocolError, RefusedError
+from covey.protocols.doorman import Passed
+from covey.protocols.passing import Adoption, Owners, pack, unpack
+from covey.protocols.proxy_v2 import HEAD_SIZE, Source, field_of, rest_size, write_head
+from covey.protocols.relay import Upstream
+from covey.protocols.tls import make_context
+
+FORWARDED: Final = 0xE1  # of the fields that are ours to choose (0xE0 to 0xEF)
+CONNECT_S: Final = 2.0  # for the owner to answer
+HEAD_S: Final = 5.0  # for a broker to say whose connection it is
+READ_MAX: Final = 1024 * 1024  # bytes that a doorman may have read
+HEADS_MAX: Final = 1000  # that are under way at a time
+
+Log = structlog.typing.FilteringBoundLogger
+
+
+def forward_head(connector: str, passed: Passed) -> bytes:
+    """Write what comes before a connection's bytes, and those that were read already."""
+    told, _, read = pack(connector, passed).partition(b"\n")
+    fields = json.dumps({"told": json.loads(told), "read": len(read)}).encode()
+    source = Source(passed.peer.host, passed.peer.port)
+    return write_head(source, source, ((FORWARDED, fields),)) + read
+
+
+def read_forward_head(data: bytes) -> tuple[str, Passed, bytes] | None:
+    """Read it, with the bytes that follow; None if it is not whole yet.
+
+    Raises ProtocolError if it makes no sense.
+    """
+    if len(data) < HEAD_SIZE:
+        return None
+    end = HEAD_SIZE + rest_size(data[:HEAD_SIZE])
+    if len(data) < end:
+        return None
+    try:
+        fields = json.loads(field_of(data[:HEAD_SIZE], data[HEAD_SIZE:end], FORWARDED))
+        told, size = json.dumps(fields["told"]).encode(), int(fields["read"])
+        if not 0 <= size <= READ_MAX:
+            raise ProtocolError(f"{size} bytes were read, at most {READ_MAX} are taken")
+        if len(data) < end + size:
+            return None
+        connector, passed = unpack(told + b"\n" + data[end : end + size])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ProtocolError("a head of a forwarded connection that cannot be read") from error
+    return connector, passed, data[end + size :]
+
+
+class ClusterOwners(Owners):
+    """The other brokers of a cluster."""
+
+    def __init__(self, cluster: Cluster, tls: TlsSettings | None) -> None:
+        """Know them; raises OSError if the certificates cannot be used."""
+        self._cluster = cluster
+        self._context = None if tls is None else client_context(tls)
+        self._upstreams: WeakSet[Upstream] = WeakSet()
+
+    @property
+    def open_count(self) -> int:
+        """Return how many connections are passed on now."""
+        return sum(1 for each in self._upstreams if each.transport is not None)
+
+    def is_elsewhere(self, space: str) -> bool:
+        """Say whether another broker serves a virtual host, and takes connections for it."""
+        owner = self._cluster.owner(space, time.monotonic())
+        return owner is not None and bool(owner.address)
+
+    async def connect(self, connector: str, passed: Passed, upstream: Upstream) -> None:
+        """Connect the owner with an upstream, and say whose connection it is."""
+        owner = self._cluster.owner(passed.space, time.monotonic())
+        if owner is None or not owner.address:
+            told = self._cluster.whereabouts(passed.space, time.monotonic())
+            raise RefusedError(told, "unavailable")
+        host, port = split_bind(owner.address)
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                await loop.create_connection(lambda: upstream, host, port, ssl=self._context)
+        except (OSError, TimeoutError) as error:
+            cause = str(error) or f"no answer within {CONNECT_S:g} s"
+            raise RefusedError(
+                f"virtual host {passed.space} is served by node {owner.node}, which cannot be"
+                f" reached at {owner.address}: {cause}",
+                "unavailable",
+            ) from error
+        assert upstream.transport is not None
+        upstream.transport.write(forward_head(connector, passed))
+        self._upstreams.add(upstream)
+
+
+class ForwardPort:
+    """Where other brokers pass connections on to this one."""
+
+    def __init__(self, address: str, tls: TlsSettings | None, adoption: Adoption, log: Log) -> None:
+        """Be ready to listen; raises OSError if the certificates cannot be used."""
+        self._address = address
+        self._context = None if tls is None else make_context(tls)
+        self._adoption = adoption
+        self._log = log
+        self._heads: set[HeadReader] = set()
+        self._server: asyncio.Server | None = None
+
+    async def listen(self) -> None:
+        """Take the port; raises OSError that names it if it cannot."""
+        host, port = split_bind(self._address)
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(self._reader, host, port, ssl=self._context)
+        except OSError as error:
+            cause = error.strerror or error
+            raise OSError(f"cannot listen on {self._address} (forward): {cause}") from error
+        self._log.info("listening", protocol="forward", address=self._address)
+
+    def close(self) -> None:
+        """Listen no more."""
+        if self._server is not None:
+            self._server.close()
+
+    def _reader(self) -> HeadReader:
+        return HeadReader(self._taken, self._refused, self._heads)
+
+    def _taken(self, reader: HeadReader, connector: str, passed: Passed, rest: bytes) -> None:
+        assert reader.transport is not None
+        transport = reader.transport
+        try:
+            connection = self._adoption.connection_of(connector, passed)
+        except BrokerError as error:
+            self._refused(reader, str(error))
+            return
+        transport.set_protocol(connection)
+        connection.connection_made(transport)
+        if rest:
+            connection.receive(rest)
+
+    def _refused(self, reader: HeadReader, cause: str) -> None:
+        self._log.warning("not_adopted", cause=cause)
+        if reader.transport is not None:
+            reader.transport.abort()
+
+
+Taken = Callable[["HeadReader", str, Passed, bytes], None]
+
+
+class HeadReader(asyncio.Protocol):
+    """A connection of another broker until it has said whose it is."""
+
+    def __init__(
+        self, taken: Taken, refused: Callable[[HeadReader, str], None], heads: set[HeadReader]
+    ) -> None:
+        """Wait; `heads` are all that wait."""
+        self.transport: asyncio.Transport | None = None
+        self._taken = taken
+        self._refused = refused
+        self._heads = heads
+        self._data = b""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin: there is somebody, who has some time."""
+        self.transport = cast(asyncio.Transport, transport)
+        if len(self._heads) >= HEADS_MAX:
+            self._refused(self, "too many heads are under way")
+            return
+        self._heads.add(self)
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(HEAD_S, self._refused, self, "it did not come in time")
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes until the head is whole."""
+        self._data += data
+        try:
+            found = read_forward_head(self._data)
+        except ProtocolError as error:
+            self._done()
+            self._refused(self, str(error))
+            return
+        if found is not None:
+            self._done()
+            self._taken(self, *found)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let go."""
+        self._done()
+        self.transport = None
+
+    def _done(self) -> None:
+        self._heads.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def client_context(tls: TlsSettings) -> ssl.SSLContext:
+    """Return what a broker shows to another one, and whom it believes."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = False  # the authority is the cluster's own: whom it signs is a broker
+    make_context(tls)  # names the file that cannot be used
+    context.load_cert_chain(tls.certificate, tls.key)
+    context.load_verify_locations(tls.client_ca)
+    return context
