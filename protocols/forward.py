@@ -122,6 +122,7 @@ class ForwardPort:
     def __init__(self, address: str, tls: TlsSettings | None, adoption: Adoption, log: Log) -> None:
         """Be ready to listen; raises OSError if the certificates cannot be used."""
         self._address = address
+        self._tls = tls
         self._context = None if tls is None else make_context(tls)
         self._adoption = adoption
         self._log = log
@@ -133,7 +134,13 @@ class ForwardPort:
         host, port = split_bind(self._address)
         loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(self._reader, host, port, ssl=self._context)
+            self._server = await loop.create_server(
+                self._reader,
+                host,
+                port,
+                ssl=self._context,
+                ssl_handshake_timeout=None if self._tls is None else self._tls.handshake_timeout_s,
+            )
         except OSError as error:
             cause = error.strerror or error
             raise OSError(f"cannot listen on {self._address} (forward): {cause}") from error

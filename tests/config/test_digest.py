@@ -19,7 +19,7 @@ from covey.config.settings import (
 def test_what_is_each_brokers_own_does_not_count() -> None:
     other = Settings(
         store=StoreSettings(path="elsewhere"),
-        cluster=ClusterSettings(node="b", forward="b:61700"),
+        cluster=ClusterSettings(node="b", forward="127.0.0.1:61700"),
         connector=(
             ConnectorSettings(id="stomp", protocol="stomp", bind="10.0.0.1:61613"),
             *Settings().connectors[1:],
