@@ -17,6 +17,7 @@ import pytest
 from covey.client.management import Management
 from covey.client.place import Place
 from tests.core.storage.postgres.server import Postgres, Server
+from tests.e2e.nemesis import play
 from tests.e2e.nodes import LEASE_S, Node, ending, owners, wait_until
 from tests.e2e.support import HOST, LOGIN, PASSCODE, TIMEOUT_S, BrokerProcess
 
@@ -156,3 +157,10 @@ def test_a_connection_reaches_its_virtual_host_through_any_broker(
             with Management(place, TIMEOUT_S) as client:
                 assert client.read("queue", "q")["acknowledged"] == 1
         assert "covey_forwarded_connections" in http(first, "/metrics")[1]
+
+
+def test_clients_of_both_protocols_lose_nothing_over_a_few_faults(tmp_path: Path) -> None:
+    verdict = play(tmp_path, 1, ["move", "kill", "short"], lambda text: None)
+    assert verdict.is_good, verdict
+    assert verdict.safe > 0
+    assert verdict.settled > 0

@@ -27,7 +27,8 @@ COPIES = "/queue/torture.copies"
 GROUPS = tuple("abcdefghijklmnopqrst")  # so many that every consumer owns some
 IN_FLIGHT = 20  # messages a producer has under way
 AMQP_TIMEOUT_S = 5.0
-GOODBYE = b"shutting down"
+# What a broker says that ends in order, or whose virtual host another one serves now.
+GOODBYES = (b"shutting down", b"covey-code:moved", b"covey-code:unavailable")
 PAUSE_S = 0.1  # how long a consumer waits for something to come
 
 
@@ -242,7 +243,7 @@ class AmqpConsumer(Worker):
 def heard(client: Client) -> Frame:
     """Read a frame; a broker that shuts down in order has ended the connection."""
     frame = client.frame()
-    if frame.command == "ERROR" and GOODBYE in frame.block:
+    if frame.command == "ERROR" and any(word in frame.block for word in GOODBYES):
         raise EOFError(frame.block)
     return frame
 
