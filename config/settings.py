@@ -370,6 +370,11 @@ class Settings(Record):
     def _knows_its_database(self) -> Self:
         if self.store.kind == "postgres" and not self.store.dsn:
             raise ValueError("store.kind is postgres: store.dsn is to say where it is")
+        if self.store.kind == "postgres" and self.broker.workers > 1:
+            raise ValueError(
+                "store.kind is postgres: broker.workers is for stores of one machine; start as many"
+                " brokers instead, each with a name and ports of its own"
+            )
         return self
 
     @field_validator("users")
