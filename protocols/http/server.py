@@ -100,7 +100,7 @@ class HttpListener:
             unready=unready,
             history=history,
             configuration=configuration,
-            owners=None if passing is None else passing.owners,
+            owners=passing.owners if passing is not None and passing.owners.here else None,
             connector=connector.id,
         )
         self.websockets.auth = self.app.auth
