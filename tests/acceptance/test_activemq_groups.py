@@ -267,3 +267,43 @@ def test_r5_a_rebalance_lets_each_group_drain_and_nothing_else_wait() -> None:
     assert second.got == [3]
     bench.settle(first)
     assert (second.got, bench.owner("a")) == ([3], first)  # of two groups one had to move
+
+
+def reconnecting(count: int, *, speeds: list[int]) -> list[int]:
+    """Play MessageGroupReconnectDistributionTest: each consumer re-opens after each batch.
+
+    Return how many messages each got. A consumer of speed 2 works on two in the time of one.
+    """
+    bench = Bench("lru", policy(cache_size=count - 1))
+    for number in range(1000):
+        bench.send(f"group {number}")
+    readers = [bench.join(100) for _ in range(count)]
+    bench.pump()
+    done = [0] * count
+    while sum(done) < 1000:
+        for at in [at for at, speed in enumerate(speeds) for _ in range(speed)]:
+            held = readers[at].held()
+            if held:
+                bench.settle(readers[at], held[0])
+                readers[at].window.grant(1, 0)
+                done[at] += 1
+            if held and done[at] % 10 == 0:
+                bench.leave(readers[at])
+                bench.pump()
+                readers[at] = bench.join(100)
+            bench.pump()
+    return done
+
+
+@pytest.mark.parametrize("count", [4, 10])
+def test_consumers_that_reconnect_all_the_time_share_evenly_if_they_are_equally_fast(
+    count: int,
+) -> None:
+    done = reconnecting(count, speeds=[1] * count)
+    assert max(done) - min(done) < 0.25 * 1000 / count
+
+
+def test_of_consumers_that_reconnect_a_faster_one_gets_more_and_the_others_evenly_less() -> None:
+    fast, *others = reconnecting(4, speeds=[2, 1, 1, 1])
+    assert fast > 1.25 * max(others)
+    assert max(others) - min(others) < 0.25 * 1000 / 4
