@@ -28,7 +28,7 @@ from covey.core.broker.recovery import recover
 from covey.core.broker.rounds import EVERY_S, Rounds
 from covey.core.broker.shared import Shared
 from covey.core.broker.trace import Traces
-from covey.core.broker.turns import Turns
+from covey.core.broker.turns import NEVER, Turns
 from covey.core.errors import RefusedError
 from covey.core.events.audit import Audit
 from covey.core.events.event import EventSink
@@ -139,6 +139,8 @@ class Broker:
         host, the first one if it is not given.
         """
         self.wake: Callable[[], None] = wake or _nothing
+        self.look_sooner: Callable[[], None] = _nothing  # something is due before the next tick
+        self._looks_at = 0.0  # when the next tick is to come
         self.settings = settings
         self.limits = settings.broker
         self.shared = shared or Shared(settings, audit, stopwatch)
@@ -368,6 +370,10 @@ class Broker:
         if self.turns.finished:
             self._end_finished()
             is_more = True
+        if self.turns.soonest < self._looks_at:
+            self._looks_at = self.turns.soonest
+            self.look_sooner()
+        self.turns.soonest = NEVER
         # What a client did may be what a job that rests has waited for.
         if is_more or (self.jobs.is_any and (session is not None or self.jobs.is_busy)):
             self.wake()
@@ -399,7 +405,7 @@ class Broker:
     def tick(self, now: float) -> float:
         """Do what is due by time alone; return when to be called again."""
         self.begin_turn(now, "what is due by time")
-        deadline = self.turns.mark_due(now + EVERY_S)
+        self._looks_at = self.turns.mark_due(now + EVERY_S)
         self.rounds.make(now)
         self.publishing.give_up_late(now)
         if self.turns.is_due:
@@ -407,7 +413,7 @@ class Broker:
         if self.jobs.is_any:
             self.wake()
         self.turn_lengths.end()
-        return deadline
+        return self._looks_at
 
     def listen(self, events: EventSink | None) -> None:
         """Send the events of all queues, present and future, to a sink."""

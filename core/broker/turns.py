@@ -30,6 +30,7 @@ from covey.core.queue.queue import Queue
 from covey.core.queue.timers import Waiting
 from covey.core.storage.commits import Commits
 
+NEVER: Final = 1e18
 PUMPING_S: Final = 0.01  # of one turn: the queues that are left have theirs in the next
 
 
@@ -46,6 +47,7 @@ class Turns(QueueOwner):
         self._opened: list[Window] = []  # those that have more consumers to tell
         self._stopwatch = shared.stopwatch  # runs within a turn
         self._timed: set[Queue] = set()
+        self.soonest = NEVER  # when the first of those that were pumped lately is due
         self._hosts = hosts
         self.dying: list[tuple[Queue, str, str]] = []  # groups whose rest follows a dead message
         self.finished: list[tuple[Consumer, str]] = []  # whose one group is empty
@@ -111,8 +113,11 @@ class Turns(QueueOwner):
                 host.renew(queue)
             if queue.pump(now, wall_ms, budget):
                 unfinished.append(queue)
-            elif queue.next_deadline(now, wall_ms):
-                self._timed.add(queue)
+            else:
+                due = queue.next_deadline(now, wall_ms)
+                if due:
+                    self._timed.add(queue)
+                    self.soonest = min(self.soonest, due)
             if self._pager is not None:
                 self._pager.serve(queue)
             if self._stopwatch is not None and dirty and self._stopwatch() >= deadline:

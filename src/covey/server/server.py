@@ -313,8 +313,10 @@ class Server:
             now = time.monotonic()
             deadline = self.spaces.tick(now)
             self.systemd.alive(now)
+            self.spaces.sooner = asyncio.Event()
             # Coarse on purpose: nothing due by time alone needs better than 10 ms.
-            await anyio.sleep(min(1.0, max(0.01, deadline - time.monotonic())))
+            with anyio.move_on_after(min(1.0, max(0.01, deadline - time.monotonic()))):
+                await self.spaces.sooner.wait()
 
     async def _stop(self) -> None:
         self._is_stopping = True

@@ -67,6 +67,7 @@ class Spaces:
         self._loop = loop
         self._run_mark = secrets.token_hex(4)
         self._is_woken = False
+        self.sooner = asyncio.Event()  # something is due before the next tick
         self._ending: list[Broker] = []  # that have connections yet
         self._damages: set[str] = set()  # those that were logged
         self.notify: Notify = partial(_tell, loop, self._heard)
@@ -154,7 +155,11 @@ class Spaces:
             raise
         broker.run_mark = self._run_mark
         broker.instance = self.instance
+        broker.look_sooner = self._look_sooner
         return broker
+
+    def _look_sooner(self) -> None:
+        self.sooner.set()
 
     def _say(self, line: str) -> None:
         self.log.info("store", note=line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from covey.config.queues import QueueSettings
+from covey.config.queues import GroupSettings, QueueSettings
 from covey.config.settings import Settings, VirtualHostSettings
 from covey.core.broker.broker import Claims
 from covey.core.errors import RefusedError
@@ -210,3 +210,18 @@ def test_who_lost_a_name_cannot_give_it_back_for_the_new_holder() -> None:
     assert len(claims) == 1
     claims.release(NAME, new)
     assert len(claims) == 0
+
+
+def test_what_is_due_before_the_next_tick_is_asked_for_sooner() -> None:
+    room = Room(QueueSettings(id="q", groups=GroupSettings(group_rate=2)))
+    asked: list[float] = []
+    room.broker.look_sooner = lambda: asked.append(room.now)
+    person = room.enter()
+    reader = person.read("/queue/q")
+    assert room.broker.tick(room.now) > room.now + 0.5
+    for name in ("1", "2", "3"):
+        person.send("/queue/q", name, group="a")
+    assert (reader.names, asked) == (["1"], [room.now])
+    room.now += 0.5
+    assert room.broker.tick(room.now) == room.now + 0.5  # what the tick itself has made due
+    assert reader.names == ["1", "2"]
