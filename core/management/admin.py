@@ -47,6 +47,7 @@ from covey.core.queue.policy import change_policy
 from covey.core.queue.purge import Purge
 from covey.core.queue.queue import Queue
 from covey.core.security.users import ADMIN, Identity, Verb, authorise, denied
+from covey.core.selector import Selector
 from covey.core.session import Session
 
 PARK_REASON_MAX: Final = 1024  # characters
@@ -161,6 +162,27 @@ class Admin(Inspection):
             authorise(self.identity, Verb.DESTROY, str(Destination(Kind.DSUB, name)))
             cost.count = _count(self.host.durable(name).queue)
             self.host.delete_durable(name)
+
+    def make_durable(
+        self,
+        said: str,
+        name: str,
+        topics: tuple[Destination, ...],
+        selector: Selector | None,
+        now: float,
+    ) -> None:
+        """Make a durable subscription in the name of who asks, whose permissions hold."""
+        with self.acting("declare", "subscription", said):
+            session = self.session or self.broker.open(self.host, self.identity, now)
+            try:
+                self.broker.make_durable(session, name, topics, selector, now)
+            finally:
+                if session is not self.session:
+                    self.broker.drop(session, now)
+
+    def settings_with(self, queue: Queue, arguments: Mapping[str, object]) -> QueueSettings:
+        """Return what a queue's settings would be with other arguments."""
+        return _changed(queue, arguments, self.host.policies.queue(queue.name))
 
     # Operating.
 

@@ -138,6 +138,20 @@ class Overlay:
         rows.sort(key=lambda row: str(row["name"]))
         return rows
 
+    def passwords(self) -> dict[str, str]:
+        """Return every user's password as it is kept: a record, or what the file says."""
+        found = {user.name: user.password.get_secret_value() for user in self.file.users}
+        for name, fields in self.entries(USER).items():
+            found[name] = str(fields.get("password", found.get(name, "")))
+        return found
+
+    def records(self) -> dict[str, str]:
+        """Return the record of every user's password; never clear text."""
+        return {
+            name: text if text.startswith(RECORD_PREFIX) else make_record(text).text()
+            for name, text in self.passwords().items()
+        }
+
     def _apply(self, changed: dict[str, dict[str, dict[str, object]]], now: float) -> None:
         """Let other entries hold; raises RefusedError, and changes nothing, if they cannot."""
         entries = {kind: self.entries(kind) for kind in KINDS} | changed

@@ -13,12 +13,27 @@ from pydantic import SecretStr
 from starlette.responses import Response
 
 from covey.config.connectors import SPOKEN
+from covey.core.management.definitions import bring_in, export
 from covey.core.management.describe import Plain
 from covey.core.naming.destination import DURABLE_PREFIX
 from covey.protocols.http.answer import json_answer
 from covey.protocols.http.ask import Ask
+from covey.protocols.http.schemas import DefinitionsBody
 
 SECRET: Final = "**********"
+
+
+async def export_definitions(ask: Ask) -> Response:
+    """Write down all that was declared; records of passwords on request."""
+    return json_answer(export(ask.admin, passwords=ask.is_set("passwords")))
+
+
+async def import_definitions(ask: Ask) -> Response:
+    """Make or change everything a document defines, or tell what would be."""
+    assert isinstance(ask.body, DefinitionsBody)
+    work = bring_in(ask.admin, ask.body, dry_run=ask.is_set("dry_run"))
+    await ask.until_over(work)
+    return json_answer(work.result())
 
 
 async def read_configuration(ask: Ask) -> Response:

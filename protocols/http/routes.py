@@ -16,7 +16,6 @@ from covey import __version__
 from covey.core.management.describe import Attributes
 from covey.protocols.http import (
     configuration,
-    definitions,
     listing,
     management,
     messages,
@@ -71,6 +70,8 @@ ON: Final = Param("on", "", "a destination, as /queue/orders; none: the broker")
 WAITING: Final = Param("waiting", False, "only groups that wait, the most urgent first")
 ONLY_PARKED: Final = Param("parked", False, "only groups that are parked")
 DRY_RUN: Final = Param("dry_run", False, "tell what would move, and move nothing")
+DRY_IMPORT: Final = Param("dry_run", False, "tell what would change, and change nothing")
+PASSWORDS: Final = Param("passwords", False, "with the records of passwords; needs the role admin")
 FROM_SEQ: Final = Param("from_seq", 0, "the first sequence number to look at")
 GROUP: Final = Param("group", "", "only messages of this group")
 SELECTOR: Final = Param("selector", "", "only messages that it selects")
@@ -543,13 +544,20 @@ ROUTES: Final[tuple[Route, ...]] = (
         "Read the configuration again, and tell what became of it",
         action="reload",
     ),
-    _api("GET", "/definitions", definitions.export_definitions, "Export what was declared"),
+    _api(
+        "GET",
+        "/definitions",
+        configuration.export_definitions,
+        "Export what was declared",
+        query=(PASSWORDS,),
+    ),
     _api(
         "POST",
         "/definitions",
-        definitions.import_definitions,
-        "Import what was declared; users are left alone",
+        configuration.import_definitions,
+        "Import what was declared; nothing is deleted",
         action="import",
+        query=(DRY_IMPORT,),
         body=DefinitionsBody,
     ),
 )

@@ -12,9 +12,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from covey.config.definitions import Definitions
 from covey.core.model.message import DEFAULT_PRIORITY
-
-DEFINITIONS_VERSION: Final = 1
 
 # Each becomes a header of a STOMP frame, which may have no more by default (`max_headers`).
 PROPERTIES_MAX: Final = 1000
@@ -191,32 +190,5 @@ class BurySeqsBody(SeqsBody):
     reason: Annotated[str, Field(max_length=REASON_MAX)] = ""
 
 
-class QueueDefinition(Body):
-    """A queue that was declared."""
-
-    name: str
-    arguments: Arguments = {}
-
-
-class SubscriptionDefinition(Body):
-    """A durable subscription and the topics it hears."""
-
-    name: Annotated[str, Field(min_length=1)]
-    destinations: Annotated[tuple[str, ...], Field(min_length=1)]
-    selector: str = ""
-
-
-class UserDefinition(Body):
-    """A user, without the password: for people to read, an import leaves users alone."""
-
-    name: str
-    roles: tuple[str, ...] = ()
-
-
-class DefinitionsBody(Body):
+class DefinitionsBody(Definitions, Body):
     """Everything that was declared, as exported."""
-
-    version: Literal[1] = DEFINITIONS_VERSION
-    queues: tuple[QueueDefinition, ...] = ()
-    subscriptions: tuple[SubscriptionDefinition, ...] = ()
-    users: tuple[UserDefinition, ...] = ()

@@ -25,7 +25,7 @@ from tests.protocols.http.support import ADMIN
 
 ASKING: Final = ("TYPES", "ATTRIBUTES", "OPERATIONS", "ANNOTATIONS", "MGMT-NODES")
 LOOKING: Final = ("PEEK-GROUP", "SHOW-MESSAGES")
-READING: Final = {"QUERY", "READ", "TRACE", *LOOKING, *(f"GET-{what}" for what in ASKING)}
+READING: Final = {"EXPORT", "QUERY", "READ", "TRACE", *LOOKING, *(f"GET-{what}" for what in ASKING)}
 HTTP_REMOTE: Final = "127.0.0.1:5000"
 DEFINED: Final = {
     "version": 1,
@@ -123,6 +123,7 @@ NEW: Final[dict[str, dict[str, object]]] = {
 
 # A type and operation of `$management`, what is asked for, and what its line says.
 MANAGED: Final[dict[tuple[str, str], tuple[dict[str, str], Told]]] = {
+    ("broker", "IMPORT"): ({"document": "{}"}, Told("import", "broker", "")),
     ("queue", "CREATE"): ({"name": "new"}, Told("declare", "queue", "new")),
     ("queue", "UPDATE"): ({"name": "/queue/q"}, Told("change", "queue", "q")),
     ("queue", "DELETE"): ({"name": "q"}, Told("delete", "queue", "q", 2)),
@@ -280,7 +281,11 @@ def test_what_is_refused_by_management_is_one_line_too(world: World, row: tuple[
     assert world.manage(row, JOE) == 403
     (line,) = world.lines()
     told = world.told(MANAGED[row][1])
-    assert (line["user"], line["action"], line["name"]) == ("joe", told.action, told.name)
+    assert (line["user"], line["action"], line.get("name", "")) == (
+        "joe",
+        told.action,
+        told.name,
+    )
     assert (line["result"], line["level"]) == ("refused", "warning")
 
 

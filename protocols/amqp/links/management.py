@@ -24,6 +24,7 @@ Answers go to any address, such as a dynamic node's. A client may also have a re
 | CREATE, READ, UPDATE, DELETE          | type and name; body: attributes, or `arguments`. To   |
 |                                       | delete a job stops it                                 |
 | PURGE, REBALANCE                      | a queue by name                                       |
+| EXPORT, IMPORT                        | `passwords`; a `document` (JSON), `dry_run`           |
 | PAUSE, RESUME                         | a queue by name; `way` (both), of PAUSE a `reason`    |
 | CLOSE-GROUP, PARK, UNPARK             | a queue by name, and `group`; of PARK a `reason`      |
 | MOVE-GROUP, RETRY and others          | see `management_transfers`                            |
@@ -33,6 +34,7 @@ Answers go to any address, such as a dynamic node's. A client may also have a re
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -41,6 +43,7 @@ from typing import TYPE_CHECKING, Final
 from covey.core.errors import BrokerError, RefusedError
 from covey.core.jobs.job import Job
 from covey.core.management.admin import Admin
+from covey.core.management.definitions import bring_in, export, parse
 from covey.core.management.describe import Attributes, Plain
 from covey.core.naming.destination import Destination
 from covey.core.queue.pause import BOTH
@@ -88,7 +91,7 @@ ROWS_MAX: Final = 1000
 ANSWER_VALUES_MAX: Final = VALUES_MAX - 1000
 
 ENTITY_OPERATIONS: Final[dict[str, tuple[str, ...]]] = {
-    "broker": ("READ",),
+    "broker": ("READ", "EXPORT", "IMPORT"),
     "queue": ("CREATE", "READ", "UPDATE", "DELETE", "PURGE", "REBALANCE", "PAUSE", "RESUME",
               "CLOSE-GROUP", "PARK", "UNPARK", "TRACE", *TRANSFERS),
     "topic": ("CREATE", "READ", "DELETE"),
@@ -139,6 +142,8 @@ class Management:
             "DELETE": self.on_delete,
             "PURGE": self.on_purge,
             "REBALANCE": self.on_rebalance,
+            "EXPORT": self.on_export,
+            "IMPORT": self.on_import,
             "PAUSE": self.on_pause,
             "RESUME": self.on_pause,
             "CLOSE-GROUP": self.on_close_group,
@@ -278,6 +283,18 @@ class Management:
         steps = self.admin.rebalance_plan(request.the_name())
         shown: list[Plain] = list(steps[:ROWS_MAX])
         return 200, {"moved": 0, "would_move": len(steps), "steps": shown}
+
+    def on_export(self, request: Request, now: float) -> Result:
+        """Write down all that was declared, as one JSON text."""
+        document = export(self.admin, passwords=request.option("passwords") is True)
+        return 200, {"document": json.dumps(document)}
+
+    def on_import(self, request: Request, now: float) -> Later:
+        """Bring in such a text, or tell what it would change."""
+        text = str(request.option("document") or "")
+        is_dry = request.option("dry_run") is True
+        work = bring_in(self.admin, parse(text), dry_run=is_dry)
+        return Later(work, lambda: (200, {"result": json.dumps(work.result())}))
 
     def on_pause(self, request: Request, now: float) -> Result:
         """Stop a queue, or let it go on."""

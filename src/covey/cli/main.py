@@ -33,7 +33,7 @@ from covey.cli import monitoring as trace
 from covey.cli.importers import shovel
 from covey.cli.options import EXAMPLE, Noun
 from covey.cli.output import complain, say
-from covey.cli.upkeep import backup
+from covey.cli.upkeep import backup, definitions
 from covey.client.errors import ClientError, DeniedError, UnreachableError
 from covey.config.errors import ConfigError
 
@@ -57,6 +57,7 @@ app.add_typer(jobs.app, name="job")
 app.add_typer(users.app, name="user")
 app.add_typer(policies.app, name="policy")
 app.add_typer(config.app, name="config")
+app.add_typer(definitions.app, name="definitions")
 app.add_typer(worker.app, name="worker")
 app.add_typer(cluster.app, name="cluster")
 

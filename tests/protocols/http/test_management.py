@@ -208,7 +208,7 @@ def test_what_is_exported_makes_the_same_again() -> None:
     other = World()
     done = other.ask("POST", PATH, content=exported.content)
     assert done.status_code == 200, done.text
-    assert done.json()["users_left_alone"] == 2
+    assert done.json()["same"] == 3  # two users and a permission
     assert other.get(PATH) == exported.json()
     assert set(other.host.durables) == {"d%2Fe"}
 
@@ -221,6 +221,48 @@ def test_an_import_may_be_repeated_and_changes_what_exists() -> None:
     document["queues"][1]["arguments"]["qpid.max_count"] = 9
     world.ask("POST", PATH, json=document)
     assert world.host.queues["plain"].settings.quota_messages == 9
+
+
+def test_a_dry_import_tells_what_would_change_and_changes_nothing() -> None:
+    document = declared().get(PATH)
+    document["policies"].append({"name": "x.**", "settings": {"quota_messages": 5}})
+    rule = {"name": "file-9", "who": ["shop"], "may": ["send"], "on": "x.**"}
+    document["permissions"].append(rule)
+    document["users"].append({"name": "shop", "roles": ["r"]})
+    document["users"][0]["roles"].append("more")
+    world = World()
+    told = world.ask("POST", f"{PATH}?dry_run=true", json=document).json()
+    steps = {(step["kind"], step["name"].split("-")[0]): step for step in told["steps"]}
+    assert {key: step["action"] for key, step in steps.items()} == {
+        ("policy", "x.**"): "new",
+        ("queue", "a%2Fb"): "new",
+        ("queue", "plain"): "new",
+        ("subscription", "d%2Fe"): "new",
+        ("permission", "imported"): "new",
+        ("user", "admin"): "change",
+        ("user", "shop"): "left alone",
+    }
+    assert steps["user", "admin"]["before"] == {"roles": ["admin"]}
+    assert told["changed"] == []
+    assert not world.host.declared
+    assert len(world.ask("POST", PATH, json=document).json()["changed"]) == 6
+    again = world.ask("POST", f"{PATH}?dry_run=true", json=document).json()
+    assert [step["action"] for step in again["steps"]] == ["left alone"]
+    assert world.host.queue("x.y").settings.quota_messages == 5
+
+
+def test_records_of_passwords_are_told_on_request_and_make_the_same_users() -> None:
+    world = World()
+    world.ask("PUT", "/api/v1/users/shop", json={"password": "open sesame", "roles": ["r"]})
+    told = world.get(f"{PATH}?passwords=true")
+    assert all(user["password"].startswith("SCRAM-SHA-256$") for user in told["users"])
+    assert "password" not in world.ask("GET", PATH).json()["users"][0]
+    other = World()
+    assert other.ask("POST", PATH, json={"users": told["users"][1:]}).status_code == 200
+    assert other.ask("GET", "/api/v1/openapi.json", ("shop", "open sesame")).status_code == 200
+    assert "open sesame" not in str(told)
+    manager = world.ask("GET", f"{PATH}?passwords=true", ("shop", "open sesame"))
+    assert manager.status_code == 403
 
 
 def test_a_refused_entry_is_named() -> None:

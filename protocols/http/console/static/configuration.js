@@ -101,7 +101,7 @@ export function definitions(main) {
     let wanted;
     try { wanted = JSON.parse(given); } catch { toast("That is not JSON.", true); return; }
     const count = (list) => (Array.isArray(list) ? list.length : 0);
-    confirm({ title: "Import these definitions?", text: `${plural(count(wanted.queues), "queue")} and ${plural(count(wanted.subscriptions), "subscription")} are made, or changed to what the document says. Nothing is deleted. Users are left alone.`, button: "Import",
+    confirm({ title: "Import these definitions?", text: `${plural(count(wanted.queues), "queue")} and ${plural(count(wanted.subscriptions), "subscription")} are made, or changed to what the document says; so are its policies, permissions and users. Nothing is deleted.`, button: "Import",
       act: async () => { const answer = await post("/definitions", wanted); await load(); return answer; }, done: (answer) => `${plural(answer.changed.length, "entry").replace("entrys", "entries")} imported.` });
   }
   async function load() { document_ = await get("/definitions"); fill(shown, JSON.stringify(document_, null, 2)); }
