@@ -31,8 +31,9 @@ body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem
 table { border-collapse: collapse; font-size: 13px; margin: 1rem 0; display: block;
         overflow-x: auto }
 th, td { padding: .2rem .5rem; border-bottom: 1px solid #ddd; text-align: left;
-         white-space: nowrap; max-width: 32rem; overflow: hidden; text-overflow: ellipsis }
+         white-space: nowrap }
 h2, p, figcaption { overflow-wrap: anywhere }
+td[title] { white-space: normal; overflow-wrap: anywhere; min-width: 16rem; max-width: 32rem }
 td.number { text-align: right; font-variant-numeric: tabular-nums }
 .good { color: #176b2c } .bad { color: #a61b1b } pre { background: #f5f5f5; padding: .7rem }
 svg { max-width: 100%; height: auto }
@@ -135,7 +136,7 @@ def _cell(value: Cell) -> str:
     if value is None:
         return "<td></td>"
     if isinstance(value, str):
-        # What is too long for its column is seen whole when it is pointed at.
+        # What is too long for one line is broken, by its mark.
         title = f' title="{escape(value)}"' if len(value) > CELL_LENGTH else ""
         return f"<td{title}>{escape(value)}</td>"
     return f'<td class="number">{escape(_number(value))}</td>'
