@@ -1,11 +1,11 @@
 """Build task: has the hot modules compiled beside a broker that runs from source.
 
 `scripts/serve` starts a broker at once, compiled or not. If there is no build of the source, it
-names the script that makes one in COVEY_BUILD. The broker runs that script at the lowest priority,
-tells in its log and to `covey check` how far it is, and the next start uses what was built.
+puts the path of a build script into COVEY_BUILD. The broker runs that script at the lowest
+priority. Its log and `covey check` tell how far the build is. The next start uses the build.
 
-The script ends when its standard input does. That pipe is held here, so a compilation ends with
-its broker, even if the broker is killed.
+The script ends when its standard input ends. The broker holds the other end of that pipe, so a
+compilation ends with its broker, even if the broker is killed.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from covey.core.model import entry
 VARIABLE: Final = "COVEY_BUILD"
 COMPILED: Final = "compiled"
 PLAIN: Final = "plain Python"
-FAILED: Final = "failed: "  # what the script's last line begins with if nothing came of it
-STEP_PERCENT: Final = 25  # a line in the log for each
+FAILED: Final = "failed: "  # how the script's last line begins if the build failed
+STEP_PERCENT: Final = 25  # write a line to the log after each such step
 
 Log = structlog.typing.FilteringBoundLogger
 
 
 def build_name(environ: Mapping[str, str]) -> str:
-    """Say which build runs, and whether another is on its way."""
+    """Return the name of the build that runs, and whether another is being made."""
     if not entry.__file__.endswith(".py"):
         return COMPILED
     is_coming = VARIABLE in environ
@@ -39,14 +39,14 @@ def build_name(environ: Mapping[str, str]) -> str:
 
 
 async def compile_beside(shared: Shared, script: str, log: Log) -> None:
-    """Run the script to its end; say how far it is."""
+    """Run the script to its end, and log its progress."""
     try:
         process = await anyio.open_process(
             [script, "--beside"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # the script ends all of its group
+            start_new_session=True,  # the script kills its whole process group when it ends
         )
     except OSError as error:
         _note(shared, log, f"{FAILED}{script}: {error}")
@@ -68,7 +68,7 @@ async def compile_beside(shared: Shared, script: str, log: Log) -> None:
 
 
 def _note(shared: Shared, log: Log, last: str) -> None:
-    """Tell what came of it."""
+    """Log whether the build was made or has failed."""
     if last.startswith(FAILED):
         shared.build = f"{PLAIN}; the compilation failed"
         log.warning("compilation_failed", reason=last.removeprefix(FAILED))
@@ -78,7 +78,7 @@ def _note(shared: Shared, log: Log, last: str) -> None:
 
 
 def _percent(line: str) -> int:
-    """Return how far the compiler is, by a line such as "34 % compiled"."""
+    """Return the percentage in a line such as "34 % compiled"."""
     number, _, rest = line.partition(" % ")
     return int(number) if rest and number.isdigit() else 0
 

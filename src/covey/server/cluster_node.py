@@ -1,13 +1,19 @@
 """ClusterNode: this process as one of the brokers that share a database.
 
-Once a second it says that it is alive and looks at the others (`core.storage.postgres.members`),
-works out what to take and what to give (`core.storage.cluster`), and does so: one virtual host
-after the other, each by its lease. All waiting for the database is done on threads. The event loop
-goes on meanwhile, and answers what it is asked from what was seen last.
+Once a second a node does three things:
 
-The database away: nothing is taken and nothing given; what is served suspends by itself, for its
-lease ends. An owner that was followed by another ends that virtual host (`spaces`) and stands by.
-Only one thing ends the process: another broker has its name.
+- It tells the database that it is alive, and reads about the others
+  (`core.storage.postgres.members`).
+- It works out which virtual hosts to take and which to give away (`core.storage.cluster`).
+- It takes and gives them, one after the other, each by its lease.
+
+Threads do all waiting for the database. The event loop goes on meanwhile. It answers questions
+about the cluster from the last view that was read.
+
+While the database does not answer, no virtual host is taken or given away. Those that are served
+suspend by themselves, because their leases end. If another broker has taken a virtual host, its
+former owner ends it (`spaces`) and stands by. The process ends for one reason only: another broker
+has its name.
 """
 
 from __future__ import annotations
@@ -34,10 +40,10 @@ from covey.server.spaces import Spaces
 if TYPE_CHECKING:
     from covey.core.storage.postgres.members import Members
 
-EVERY_S: Final = 1.0  # between two looks, less with a short lease
-SOON_S: Final = 0.1  # while something is under way
-SKEW_S: Final = 2.0  # a clock that differs by more from the database's is told of
-RETRY_S: Final = 1.0  # after a virtual host could not be opened; twice as long each time
+EVERY_S: Final = 1.0  # between two rounds; less if the lease is short
+SOON_S: Final = 0.1  # between two rounds while a virtual host is on the move
+SKEW_S: Final = 2.0  # a larger difference to the database's clock is logged
+RETRY_S: Final = 1.0  # after a virtual host could not be opened; doubles with each failure
 RETRY_MAX_S: Final = 60.0
 LEAVE_S: Final = 3.0
 
@@ -60,11 +66,11 @@ class ClusterNode(Cluster):
         self._log = log
         self._members: Members | None = None
         self._view = ClusterView()
-        self._seen_at = 0.0  # when the view was asked for
-        self._asked: list[Query] = []  # what operators want, for the next round
+        self._seen_at = 0.0  # when the database was asked for the view
+        self._asked: list[Query] = []  # changes to write to the database in the next round
         self._free_since: dict[str, float] = {}
-        self._retry_at: dict[str, tuple[float, float]] = {}  # and how long the pause was
-        self._is_away = False  # the database
+        self._retry_at: dict[str, tuple[float, float]] = {}  # when, and after which pause
+        self._is_away = False  # True while the database does not answer
         self._is_leaving = False
         self._digests = ""
         self._is_skewed = False
@@ -76,30 +82,30 @@ class ClusterNode(Cluster):
     # What is known.
 
     def view(self, now: float) -> ClusterView:
-        """Return what is known, with leases as they are at that time."""
+        """Return the last view, with each lease's time left as of now."""
         gone_s = self.age_s(now)
         spaces = [row._replace(lease_left_s=row.lease_left_s - gone_s) for row in self._view.spaces]
         ended = [row if row.lease_left_s > 0 else row._replace(owner=None) for row in spaces]
         return self._view._replace(spaces=tuple(ended))
 
     def age_s(self, now: float) -> float:
-        """Return how old that is."""
+        """Return the age of the view."""
         return max(0.0, now - self._seen_at)
 
     def ask_move(self, space: str, node: str) -> None:
-        """Have a virtual host moved with the next round."""
+        """Ask in the next round that a virtual host be moved to a node."""
         self._asked.append((MOVE, (node, True, space)))
 
     def ask_drain(self, node: str, *, is_draining: bool) -> None:
-        """Have a broker told with the next round."""
+        """Tell a node in the next round that it is to drain, or no more."""
         self._asked.append((DRAIN, (is_draining, node)))
 
     # The process's life.
 
     async def join(self, settings: Settings) -> None:
-        """Be one of the brokers; raises StoreError if that cannot be.
+        """Enter the cluster; raises StoreError if this broker cannot.
 
-        Waits for a database that does not answer yet, and for the lease of one of the same name.
+        Waits until the database answers, and until the lease of a broker with the same name ends.
         """
         spaces = [entry.id for entry in settings.virtual_hosts]
 
@@ -112,7 +118,7 @@ class ClusterNode(Cluster):
         self._log.info("cluster_joined", node=self.node, lease_s=settings.cluster.lease_s)
 
     async def open_forward(self, adoption: Adoption) -> Passing:
-        """Take connections of other brokers, and pass on to them; raises OSError if it cannot."""
+        """Open the port for connections from other brokers; raises OSError if it is taken."""
         directory = self._spaces.directory
         own = directory.settings.cluster
         self._owners = ClusterOwners(self, own.tls)
@@ -126,14 +132,14 @@ class ClusterNode(Cluster):
         return Passing(self._owners, directory)
 
     async def run(self) -> None:
-        """Look and act for ever."""
+        """Do one round after the other until this broker leaves."""
         while not self._is_leaving:
             is_more = await self.round()
             lease_s = self._spaces.directory.settings.cluster.lease_s
             await anyio.sleep(SOON_S if is_more else min(EVERY_S, lease_s / 8))
 
     async def leave(self) -> None:
-        """Let the others know; what is served must be closed by then."""
+        """Tell the other brokers; all virtual hosts of this one must be closed before."""
         self._is_leaving = True
         members = self._members
         if members is not None:
@@ -142,23 +148,23 @@ class ClusterNode(Cluster):
                     await anyio.to_thread.run_sync(members.leave, abandon_on_cancel=True)
 
     async def fail_without_name(self) -> None:
-        """Fail, and with it everything, once another broker has the name."""
+        """Raise, and so end the process, once another broker has this broker's name."""
         await self._is_ended.wait()
         assert self._end is not None
         raise self._end
 
     def expect(self, spaces: Iterable[str]) -> None:
-        """Have a row made for virtual hosts that a reload brings; then somebody takes them."""
+        """Have rows made for virtual hosts that a reload adds, so that a broker takes them."""
         self._asked += [(EXPECT, (space,)) for space in spaces]
 
     def stop(self) -> None:
-        """Take nothing any more."""
+        """Take no virtual host and no connection any more."""
         self._is_leaving = True
         if self._port is not None:
             self._port.close()
 
     async def round(self) -> bool:
-        """Look once, and act; return True if something is under way."""
+        """Read the view once and act on it; return True if the next round should come soon."""
         async with self._busy:
             if not await self._look():
                 return False
@@ -220,16 +226,16 @@ class ClusterNode(Cluster):
         return found._replace(take=take)
 
     def _mark_wishes(self, decided: Plan) -> None:
-        """Say in the next round whom a virtual host is for, unless somebody has said so."""
+        """Note in the next round which node is to get a virtual host, unless it is noted."""
         for space, node in decided.give.items():
             row = self._view.space(space)
             if row is not None and row.wish != node:
                 self._asked.append((MOVE, (node, False, space)))
 
     async def _give(self, space: str, node: str) -> None:
-        """Let another broker have a virtual host."""
+        """Give a virtual host to another broker."""
         if self._asked:
-            await self._look()  # the wish goes first: it must be there when the lease is left
+            await self._look()  # write the wish first: the new owner must see it with the lease
         if space not in self._spaces.directory.brokers:
             return
         began = time.monotonic()
@@ -238,7 +244,7 @@ class ClusterNode(Cluster):
         self._log.info("space_given", host=space, node=node, took_s=took_s)
 
     async def _take(self, space: str) -> None:
-        """Serve a virtual host that nobody has."""
+        """Serve a virtual host that has no owner."""
         began = time.monotonic()
         settings = self._spaces.directory.settings
         before = self._view.space(space)
@@ -250,7 +256,7 @@ class ClusterNode(Cluster):
             store = await anyio.to_thread.run_sync(open_it)
             self._spaces.serve(store, space)
         except OwnedError:
-            return  # somebody was faster
+            return  # another broker was faster
         except BrokerError as error:
             pause_s = min(RETRY_MAX_S, 2 * self._retry_at.get(space, (0.0, RETRY_S / 2))[1])
             self._retry_at[space] = (time.monotonic() + pause_s, pause_s)
@@ -268,7 +274,7 @@ class ClusterNode(Cluster):
         return row is not None and row.wish == self.node
 
     def _loads(self) -> dict[str, SpaceLoad]:
-        """Count what each virtual host has here."""
+        """Return how many messages and sessions each virtual host has here."""
         return {
             space: SpaceLoad(
                 sum([queue.state.index.count for queue in broker.host.all_queues()]),
@@ -301,7 +307,7 @@ class ClusterNode(Cluster):
 
 
 def _reason(is_new: bool, is_wished: bool) -> str:
-    """Say why a virtual host was taken, for the count of it."""
+    """Return why a virtual host was taken, as the metric names it."""
     if is_new:
         return "first"
     return "moved" if is_wished else "free"

@@ -1,14 +1,16 @@
-"""Collector: how the interpreter's garbage collection is kept from holding up clients.
+"""Collector: keeps the interpreter's garbage collection from holding up clients.
 
-A collection walks objects and stops everything meanwhile. Objects live long in a broker, so:
+A collection walks objects, and everything else stops meanwhile. Objects live long in a broker, so:
 
-- The youngest are walked often and are few, so each walk takes a few milliseconds. Those that are
-  a little older are walked before there are many of them.
-- What a start has brought back from the disk is frozen: nobody walks it again. It is freed as ever
-  when it goes, since entries and lanes are taken apart by hand.
-- All others are walked only when a quarter of them is new (CPython's own rule), seldom enough.
+- The youngest objects are walked often. They are few, so each walk takes a few milliseconds. Those
+  that are a little older are walked before there are many of them.
+- The objects that a start has loaded from disk are frozen: no collection walks them again. They are
+  still freed when the last reference goes, since the broker itself breaks the reference cycles of
+  entries and lanes.
+- All others are walked only when a quarter of them is new (CPython's own rule). That is seldom
+  enough.
 
-How long collections took is measured, and the longest is told with the other metrics.
+The time of each collection is measured. The longest one is among the metrics.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from typing import Final
 
 from covey.core.jobs.turn_length import TurnLengths
 
-# New objects before the youngest are walked; how many such walks before the older; and the oldest.
+# How many new objects start a walk of the youngest, how many of those walks start one of the older,
+# and how many of these start one of the oldest.
 THRESHOLDS: Final = (10_000, 10, 100)
 
 

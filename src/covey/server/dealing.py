@@ -1,8 +1,8 @@
 """Dealing: which worker process serves which virtual host.
 
 Virtual hosts are dealt evenly, in the order of the configuration: no worker has two more than
-another. One that has a worker keeps it, whatever comes by a reload, for its messages are in that
-worker's memory. The same table and the same virtual hosts are always dealt the same way, so every
+another. A virtual host keeps its worker whatever a reload adds, because its messages are in that
+worker's memory. The same table and the same virtual hosts always give the same result, so every
 process works it out for itself. A worker that is started again gets the table from the parent.
 
     a b c d e  over two workers       0: a c e   1: b d
@@ -19,9 +19,9 @@ Table = Mapping[str, int]
 
 
 def deal(spaces: Iterable[str], table: Table, count: int) -> dict[str, int]:
-    """Return the table with virtual hosts that it lacks, each at the worker that has fewest.
+    """Return the table with the missing virtual hosts added, each to the worker with the fewest.
 
-    Of several workers that have fewest, it is the first.
+    If several workers have equally few, the first of them gets it.
     """
     dealt = dict(table)
     loads = [0] * count
@@ -49,14 +49,14 @@ class Seat:
     """What the workers of one parent have in common; nobody else can guess it."""
 
     def is_ours(self, space: str) -> bool:
-        """Say whether this worker serves a virtual host."""
+        """Return True if this worker serves the virtual host."""
         return self.table.get(space) == self.number
 
     @property
     def others(self) -> list[int]:
-        """Return the numbers of the workers that serve something, but this one."""
+        """Return the numbers of the other workers that serve at least one virtual host."""
         return sorted({worker for worker in self.table.values() if worker != self.number})
 
     def address(self, worker: int) -> str:
-        """Return where a worker hears the others: a name that is no file's (unix(7))."""
+        """Return the address of a worker's socket, in the abstract namespace of unix(7)."""
         return f"\0covey-{self.name}-{worker}"

@@ -18,9 +18,9 @@ Log = structlog.typing.FilteringBoundLogger
 
 
 def open_event_log(spaces: Spaces, settings: EventLogSettings) -> EventLog | None:
-    """Let the events of all virtual hosts go to a log, if one is wanted."""
+    """Open the event log and send it the events of all virtual hosts; None if it is turned off."""
     if settings.dir is None:
-        spaces.listen(None)  # the next run's log must not take this one's doings for its own
+        spaces.listen(None)  # the next run's log must not seem to follow the last log directly
         return None
     writer = EventWriter(
         Path(settings.dir),
@@ -37,7 +37,7 @@ def open_event_log(spaces: Spaces, settings: EventLogSettings) -> EventLog | Non
 
 
 async def keep_event_log(spaces: Spaces, events: EventLog, log: Log) -> None:
-    """Hand events to the log's writer in time, and finish its last file at the end."""
+    """Hand events to the log's writer regularly, and finish the last file at the end."""
     try:
         while not events.taker.failure:
             dropped = events.dropped

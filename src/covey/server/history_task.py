@@ -1,8 +1,8 @@
-"""History task: what the broker's history needs of the system, sampled once a second.
+"""History task: takes a sample for the broker's history once a second.
 
-It also measures how long the longest turn was. The task asks to be woken ten times a second. By as
-much as it comes late, something else has kept the event loop. A sample is taken in portions, so
-that it keeps nobody waiting itself.
+The task also measures the longest turn. It asks to be woken ten times a second. If it is woken
+late, something else has kept the event loop for that long. A sample is taken in portions, so that
+sampling itself holds up nobody.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ async def keep_history(directory: Directory, history: History, log: Log) -> None
         try:
             for _ in history.sample(measures, time.monotonic(), time.time()):
                 await checkpoint()
-        except Exception:  # a chart's trouble must not end the broker
+        except Exception:  # an error in the charts must not end the broker
             log.exception("history_failed")
             directory.internal_errors += 1
 
 
 def slowest_commit_ms(directory: Directory) -> float:
-    """Return how long the slowest commit has taken since the last time."""
+    """Return the duration of the slowest commit since the last call."""
     slowest_s = 0.0
     for broker in directory.brokers.values():
         slowest_s = max(slowest_s, broker.commits.slowest_s)
@@ -61,7 +61,7 @@ def slowest_commit_ms(directory: Directory) -> float:
 
 
 def disk_free(store: StoreSettings) -> float:
-    """Return the bytes that are free where the store lies; 0: there is no store on a disk."""
+    """Return the free bytes on the store's disk; 0 if the store is not on a disk."""
     if store.kind != "sqlite":
         return 0.0
     try:

@@ -1,10 +1,11 @@
-"""Audit: denials, failed logins, slow clients, blocked producers, long turns: as log lines.
+"""Audit: writes denials, failed logins, slow clients, blocked producers and long turns to the log.
 
-What a client can repeat as fast as it can send must not become a flood: at most LINES_PER_S of
-these lines a second are written, and the rest is counted. Names that come from a peer are cut.
+A client can cause some of these lines as fast as it can send. They must not flood the log: at most
+LINES_PER_S of them are written in a second, and the rest is only counted. Names that come from a
+peer are cut to a maximum length.
 
-Who has changed what is always written. Only an action that was refused, which has changed nothing,
-has a limit: one of its own, so that no other noise hides it.
+Each change that an operator makes is always written. Only refused actions have a limit, for they
+have changed nothing. That limit is separate, so that other lines cannot crowd them out.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Log = structlog.typing.FilteringBoundLogger
 
 
 class Room:
-    """How many lines may be written yet in this second."""
+    """Counts how many more lines may be written in this second."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -34,7 +35,7 @@ class Room:
         self._left_out = 0
 
     def take(self) -> bool:
-        """Take room for a line; False if there is none, and the line is counted instead."""
+        """Return True if a line may be written; else count the line as suppressed."""
         second = int(time.monotonic())
         if second != self._second:
             if self._left_out:
@@ -57,25 +58,25 @@ class LogAudit(Audit):
         self._refusals = Room(log)
 
     def denied(self, user: str, verb: str, destination: str, remote: str) -> None:
-        """Write who asked for what they may not."""
+        """Write who was denied what."""
         if self._room.take():
             place = destination[:NAME_LENGTH_MAX]
             self._log.warning("denied", user=user, verb=verb, destination=place, remote=remote)
 
     def login_failed(self, user: str, remote: str) -> None:
-        """Write where somebody failed to log in."""
+        """Write who failed to log in, and from where."""
         if self._room.take():
             self._log.warning("login_failed", user=user or "unknown", remote=remote)
 
     def slow_consumer(self, user: str, remote: str, waited_s: float) -> None:
-        """Write who does not read."""
+        """Write which client does not read."""
         if self._room.take():
             self._log.warning(
                 "slow_consumer", user=user, remote=remote, waited_s=round(waited_s, 1)
             )
 
     def producer_blocked(self, user: str, remote: str, reason: str, waited_s: float) -> None:
-        """Write who waits, and for what."""
+        """Write which producer waits, and for what."""
         if self._room.take():
             self._log.warning(
                 "producer_blocked",
@@ -86,19 +87,19 @@ class LogAudit(Audit):
             )
 
     def group_trouble(self, queue: str, trouble: str, group: str) -> None:
-        """Write which group it is, and what is the matter."""
+        """Write which group is in trouble, and why."""
         if self._room.take():
             name = group[:NAME_LENGTH_MAX]
             self._log.warning("group_trouble", queue=queue, trouble=trouble, group=name)
 
     def slow_turn(self, length_s: float, doing: str) -> None:
-        """Write how long everybody had to wait, and for what."""
+        """Write how long the turn was, and what took so long."""
         if self._room.take():
             length_ms = round(length_s * 1000, 1)
             self._log.warning("slow_turn", length_ms=length_ms, doing=doing[:NAME_LENGTH_MAX])
 
     def operator_action(self, action: OperatorAction) -> None:
-        """Write who did what, from where, and what came of it."""
+        """Write who did what, from where, and the outcome."""
         is_refused = action.result == REFUSED
         if is_refused and not self._refusals.take():
             return

@@ -1,9 +1,9 @@
 """Neighbours: the workers of one machine talk to each other, and pass connections on.
 
-Each worker listens on a Unix socket with a name that is no file's. Only processes of the same user
-are heard. Who calls waits for a word of the other one before it says anything: a worker that is
-being started again has no such socket yet, and one that hangs does not say the word. So nothing is
-handed to somebody who may never look at it.
+Each worker listens on a Unix socket in the abstract namespace: no file belongs to its name. It only
+hears processes of the same user. The caller waits for HELLO before it sends anything. A worker that
+is being restarted has no such socket yet, and a worker that hangs does not say HELLO. So no
+connection is handed to a worker that may never look at it.
 
     caller                                      owner
     connects                              ->    HELLO
@@ -41,8 +41,8 @@ CONNECTION: Final = b"C"
 RELAYED: Final = b"R"
 REQUEST: Final = b"Q"
 NEWS: Final = b"N"
-LENGTH_MAX: Final = 64 * 1024 * 1024  # of what the head tells of; all of it comes from ourselves
-CALLS_MAX: Final = 1000  # whose head is under way at the same time
+LENGTH_MAX: Final = 64 * 1024 * 1024  # of the bytes after it; only our own workers send them
+CALLS_MAX: Final = 1000  # calls at the same time whose first message is not complete
 HEAD_TIMEOUT_S: Final = 5.0
 TRY_AGAIN_S: Final = 0.05
 CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid
@@ -60,13 +60,13 @@ class Neighbours(Owners):
         self.log = log
         self.adoption: Adoption | None = None  # set with the ports
         self.answer: Answer | None = None  # the same
-        self.hear: Hear = _nothing  # what another worker has to tell
+        self.hear: Hear = _nothing  # takes another worker's news and returns ours
         self._calls: set[asyncio.Task[None]] = set()
 
     # Who serves what.
 
     def is_elsewhere(self, space: str) -> bool:
-        """Say whether another worker serves a virtual host."""
+        """Return True if another worker serves the virtual host."""
         return space in self.seat.table and not self.seat.is_ours(space)
 
     def place_of(self, space: str) -> str:
@@ -85,33 +85,33 @@ class Neighbours(Owners):
 
     @property
     def home(self) -> str:
-        """Return where browsers are signed in; "" for here."""
+        """Return the worker that keeps the console's sign-ins; "" if it is this one."""
         return "0" if self.seat.number else ""
 
     # Calling.
 
     async def send_socket(self, connector: str, passed: Passed, raw: socket.socket) -> bool:
-        """Give the owner a peer's socket."""
+        """Hand a peer's socket to the worker that serves its virtual host."""
         with await self._call_owner(passed.space) as owner:
             await _send(owner, CONNECTION, pack(connector, passed), [raw.fileno()])
         return True
 
     async def connect(self, connector: str, passed: Passed, upstream: Upstream) -> None:
-        """Connect an upstream with the owner."""
+        """Connect an upstream with the worker that serves its virtual host."""
         owner = await self._call_owner(passed.space)
         await _send(owner, RELAYED, pack(connector, passed))
         await asyncio.get_running_loop().connect_accepted_socket(lambda: upstream, owner)
 
     async def open_stream(self, place: str, connector: str) -> Stream:
-        """Return a stream on which another worker's port is asked something."""
+        """Return a stream on which a request can be sent to another worker's port."""
         other = await self._call(int(place))
         await _send(other, REQUEST, connector.encode())
         return await asyncio.open_connection(sock=other)
 
     async def tell(self, number: int, news: bytes) -> bytes:
-        """Tell another worker something; return what it has to say.
+        """Send news to another worker; return its own news.
 
-        Raises RefusedError, OSError, EOFError or TimeoutError if it does not.
+        Raises RefusedError, OSError, EOFError or TimeoutError if the worker does not answer.
         """
         with await self._call(number) as other:
             await _send(other, NEWS, news)
@@ -128,7 +128,7 @@ class Neighbours(Owners):
             raise not_served(space) from error
 
     async def _call(self, number: int) -> socket.socket:
-        """Connect to a worker that is there, or will be soon."""
+        """Connect to a worker; wait a while for one that is being started."""
         deadline = time.monotonic() + WAIT_S
         while True:
             raw = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -139,7 +139,7 @@ class Neighbours(Owners):
                     if await asyncio.get_running_loop().sock_recv(raw, len(HELLO)) == HELLO:
                         return raw
             except (OSError, TimeoutError):
-                pass  # not there yet, or it hangs
+                pass  # the worker is not there yet, or hangs
             except BaseException:
                 raw.close()
                 raise
@@ -151,7 +151,7 @@ class Neighbours(Owners):
     # Being called.
 
     def bind(self) -> socket.socket:
-        """Take this worker's own socket."""
+        """Return this worker's own listening socket."""
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listening.bind(self.seat.address(self.seat.number))
         listening.listen()
@@ -159,7 +159,7 @@ class Neighbours(Owners):
         return listening
 
     async def serve(self, listening: socket.socket) -> None:
-        """Hear the other workers until cancelled."""
+        """Serve calls of the other workers until cancelled."""
         loop = asyncio.get_running_loop()
         try:
             with listening:
@@ -186,7 +186,7 @@ class Neighbours(Owners):
         except (OSError, EOFError, TimeoutError, ValueError, BrokerError) as error:
             self.log.warning("neighbour_broke_off", cause=str(error) or type(error).__name__)
             raw.close()
-        except Exception:  # one call's trouble stays its own
+        except Exception:  # an error in one call must not end the others
             self.log.exception("neighbour_failed")
             raw.close()
         finally:
@@ -214,7 +214,7 @@ class Neighbours(Owners):
 async def _send(
     raw: socket.socket, kind: bytes, data: bytes, descriptors: list[int] | None = None
 ) -> None:
-    """Say what is called for, with a peer's socket if there is one."""
+    """Send the kind, the length and the bytes, with a peer's socket if there is one."""
     message = HEAD.pack(kind, len(data)) + data
     try:
         sent = socket.send_fds(raw, [message], descriptors or [])
@@ -225,7 +225,7 @@ async def _send(
 
 
 async def _read(raw: socket.socket, passed: list[int]) -> tuple[bytes, bytes]:
-    """Read what is called for; a socket that comes with it is added to those that were passed."""
+    """Return the kind and the bytes; a socket that comes along is added to `passed`."""
     await anyio.wait_readable(raw)
     head, descriptors, _, _ = socket.recv_fds(raw, HEAD.size, 1)
     passed.extend(descriptors)
@@ -248,7 +248,7 @@ async def _read_exactly(raw: socket.socket, count: int) -> bytes:
 
 
 def _is_of_our_user(raw: socket.socket) -> bool:
-    """Say whether the process at the other end runs as the same user."""
+    """Return True if the process at the other end runs as the same user."""
     with suppress(OSError):
         found = raw.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
         return bool(CREDENTIALS.unpack(found)[1] == os.geteuid())
@@ -256,5 +256,5 @@ def _is_of_our_user(raw: socket.socket) -> bool:
 
 
 def _nothing(news: bytes) -> bytes:
-    """Hear nothing, and say nothing."""
+    """Ignore the news and answer with none."""
     return b"{}"

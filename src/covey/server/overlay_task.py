@@ -1,9 +1,9 @@
-"""Overlay task: what is set at run time at one worker holds at all of them.
+"""Overlay task: what an operator sets at one worker at run time applies to all workers.
 
 Users, permissions and policies that operators set are kept by the virtual host through which they
-were set (`core.management.overlay`), so by one worker. Each change is told to the others. A worker
-that starts exchanges all that it has with the others. A worker that does not answer is told again,
-until it does or is started again.
+were set (`core.management.overlay`), so by one worker. That worker tells the others each change. A
+worker that starts exchanges all its settings with the others. A worker that does not answer is told
+again, until it answers or is restarted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Log = structlog.typing.FilteringBoundLogger
 
 
 class SharedOverlay:
-    """The overlay of one worker, and what the others have of it."""
+    """One worker's overlay, kept equal to those of the other workers."""
 
     def __init__(self, spaces: Spaces, neighbours: Neighbours, log: Log) -> None:
         self._spaces = spaces
@@ -38,7 +38,7 @@ class SharedOverlay:
         spaces.shared.entry_changed = self._changed
 
     async def exchange(self) -> None:
-        """Give all others what is set here, and take what is set there, as far as they answer."""
+        """Exchange run-time settings with all other workers that answer."""
         async with anyio.create_task_group() as tasks:
             for number in self._neighbours.seat.others:
                 tasks.start_soon(self._exchange, number)
@@ -47,16 +47,16 @@ class SharedOverlay:
         try:
             said = await self._neighbours.tell(number, self._all())
         except (RefusedError, OSError, EOFError, TimeoutError):
-            return  # it is not there yet: when it starts, it exchanges with us
+            return  # that worker is not there yet: it exchanges with us when it starts
         self._take(json.loads(said))
 
     def hear(self, news: bytes) -> bytes:
-        """Hear another worker; answer with all that is set here."""
+        """Apply another worker's news; return all that is set here."""
         self._take(json.loads(news))
         return self._all()
 
     def _take(self, said: Any) -> None:
-        """Let hold what another worker has said; it is of the same release, and says it right."""
+        """Apply another worker's news; it runs the same release, so the news needs no checks."""
         place, now = said["from"], time.monotonic()
         overlay = Overlay(self._spaces.brokers)
         try:
@@ -74,7 +74,7 @@ class SharedOverlay:
         return json.dumps({"from": self._neighbours.here, "entries": entries}).encode()
 
     def _changed(self, kind: str, name: str, fields: dict[str, object] | None) -> None:
-        """Tell the others of a change."""
+        """Tell the other workers of a change."""
         change = {"from": self._neighbours.here, "change": [kind, name, fields]}
         news = json.dumps(change).encode()
         for number in self._neighbours.seat.others:

@@ -1,22 +1,23 @@
-"""Parent: starts the worker processes, and starts one again that dies.
+"""Parent: starts the worker processes, and restarts one that dies.
 
-The parent takes the ports and serves nothing itself. The workers share the listening sockets, so a
-connection that comes while one of them is away waits for another. Workers are forks of the parent:
-they stay in its process group, and one that is started again need not be loaded anew. Each has a
-socket to the parent for a few words of JSON:
+The parent opens the ports and serves nothing itself. The workers share the listening sockets, so
+another worker accepts a connection that comes while one is away. Workers are forks of the parent:
+they stay in its process group, and a restart need not load the program anew. Each has a socket to
+the parent for short messages in JSON:
 
     worker                                          parent
-    ready                                     ->    all are: the first one says the welcome
+    ready                                     ->    if all are, the first one logs the welcome
     reloaded, with who serves what now        ->    the others are told to reload
                                               <-    welcome; reload, with who serves what now
 
-Virtual hosts are dealt here (`dealing`). There are never more workers than virtual hosts; a reload
-that brings more of them may start further ones.
+The parent deals the virtual hosts to the workers (`dealing`). There are never more workers than
+virtual hosts. A reload that adds virtual hosts may start further workers.
 
-The ends: SIGTERM and SIGINT are passed on, and waited for. A worker that ends otherwise is started
-again, at once the first time, then later and later. Before all have been ready once, it ends
-everything. When the parent itself dies, the system kills the workers (PR_SET_PDEATHSIG): whoever
-starts the next parent finds ports and stores free.
+How it ends: the parent passes SIGTERM and SIGINT on to the workers and waits for their end. A
+worker that ends otherwise is restarted, at once the first time, then after longer and longer
+pauses. If that happens before all workers have been ready once, the whole broker ends. When the
+parent itself dies, the system kills the workers (PR_SET_PDEATHSIG), so the next parent finds ports
+and stores free.
 """
 
 from __future__ import annotations
@@ -50,9 +51,9 @@ from covey.server.systemd import Systemd
 
 PR_SET_PDEATHSIG: Final = 1
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
-PAUSE_S: Final = 0.1  # before a worker is started again that did not live long
+PAUSE_S: Final = 0.1  # before a worker that did not live long is restarted
 PAUSE_MAX_S: Final = 5.0
-LONG_LIFE_S: Final = 30.0  # a worker that lived so long is started again at once
+LONG_LIFE_S: Final = 30.0  # a worker that lived this long is restarted at once
 STOP_SPARE_S: Final = 5.0  # beyond shutdown_timeout_s; then a worker is killed
 MESSAGE_MAX: Final = 4 * 1024 * 1024
 LOOK_S: Final = 0.5
@@ -63,7 +64,7 @@ Sockets = Mapping[str, list[socket.socket]]
 
 @dataclass(slots=True)
 class Line:
-    """What a worker has of its parent."""
+    """What a worker gets from its parent."""
 
     seat: Seat
     sockets: Sockets
@@ -92,7 +93,7 @@ class Parent:
     def __init__(
         self, loaded: Loaded, log: Log, load: Callable[[], Loaded], run_worker: RunWorker
     ) -> None:
-        """Deal the virtual hosts and take the ports; raises OSError if one cannot be taken."""
+        """Deal the virtual hosts and open the ports; raises OSError if a port is taken."""
         self.settings = loaded.settings
         self.log = log
         self._loaded = loaded
@@ -101,10 +102,10 @@ class Parent:
         self.count = self.settings.broker.workers
         self._seat = Seat(0, self.count, deal(_spaces(self.settings), {}, self.count))
         self._children: dict[int, Child] = {}  # by the worker's number
-        self._pauses: dict[int, float] = {}  # before the next start
-        self._starts: dict[int, float] = {}  # when those that died are started again
+        self._pauses: dict[int, float] = {}  # by worker: how long the next restart waits
+        self._starts: dict[int, float] = {}  # by worker that died: when to restart it
         self._was_ready = False
-        self._stops_at: float | None = None  # when those that have not ended are killed
+        self._stops_at: float | None = None  # when workers that have not ended are killed
         self._code = 0
         self._selector = selectors.DefaultSelector()
         self._systemd = Systemd(os.environ)
@@ -144,7 +145,7 @@ class Parent:
         self._selector.register(ours, selectors.EVENT_READ, lambda: self._hear(number, child))
 
     def _become(self, number: int, control: socket.socket, parent: int) -> None:
-        """Be a worker until the end of the process."""
+        """Serve as a worker in the forked process, then exit."""
         code = 1
         try:
             _die_with(parent)
@@ -159,7 +160,7 @@ class Parent:
             seat = replace(self._seat, number=number)
             line = Line(seat, self._sockets, control, is_restart=self._was_ready)
             code = self._run_worker(self._loaded, line)
-        except BaseException:  # nothing may go on in the parent's place
+        except BaseException:  # the forked process must never return into the parent's code
             traceback.print_exc()
         finally:
             with suppress(OSError):
@@ -168,7 +169,7 @@ class Parent:
             os._exit(code)
 
     def _look(self, now: float) -> None:
-        """Start again who is due, and kill who does not end."""
+        """Restart workers that are due, and kill those that did not end in time."""
         self._systemd.alive(now)
         for number in [number for number, due in self._starts.items() if due <= now]:
             del self._starts[number]
@@ -220,7 +221,7 @@ class Parent:
 
     def _on_signals(self) -> None:
         numbers = self._signals[0].recv(4096)
-        for number in (signal.SIGTERM, signal.SIGINT):  # first: what dies of it has not failed
+        for number in (signal.SIGTERM, signal.SIGINT):  # first: who dies of these has not failed
             if number in numbers and self._stops_at is None:
                 self.log.info("stopping", signal=number.name)
                 self._stop(0)
@@ -249,7 +250,7 @@ class Parent:
             data = child.control.recv(MESSAGE_MAX)
         except OSError:
             data = b""
-        if not data:  # it has ended; SIGCHLD is on its way, or was lost
+        if not data:  # the worker has ended; its SIGCHLD is on the way, or was lost
             self._reap()
             return
         message = json.loads(data)
@@ -266,7 +267,7 @@ class Parent:
             self._systemd.ready()
 
     def _reload(self) -> None:
-        """Read the configuration again; if it is right, have all workers do so."""
+        """Read the configuration again; if it is valid, tell all workers to reload."""
         try:
             self._take(self._load())
         except (ConfigError, OSError) as error:
@@ -276,14 +277,14 @@ class Parent:
         self._spread(deal(_spaces(self.settings), self._seat.table, self.count))
 
     def _take(self, loaded: Loaded) -> None:
-        """Let settings hold for workers that are started from now on."""
+        """Use these settings for workers that are started from now on."""
         self.settings, _ = reloadable(self.settings, loaded.settings)
         self._loaded = replace(loaded, settings=self.settings)
 
     def _spread(self, table: Table, but: int | None = None) -> None:
-        """Tell the workers who serves what, and start those that have not served anything yet."""
+        """Tell the workers who serves what, and start workers that the new table needs."""
         if but is not None:
-            with suppress(ConfigError, OSError):  # it was right a moment ago
+            with suppress(ConfigError, OSError):  # the worker has just read it without an error
                 self._take(self._load())
         known = self._seat.table
         self._seat = replace(self._seat, table={**table, **known})
@@ -296,7 +297,7 @@ class Parent:
 
 
 def _take_ports(settings: Settings) -> Sockets:
-    """Take all ports, or none of them."""
+    """Open all ports, or none of them."""
     taken: dict[str, list[socket.socket]] = {}
     try:
         for connector in settings.connectors:
@@ -313,7 +314,7 @@ def _spaces(settings: Settings) -> list[str]:
 
 
 def _die_with(parent: int) -> None:
-    """Have the system kill this process when its parent dies, also if that was just now."""
+    """Have the system kill this process when its parent dies, or has died just now."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -321,7 +322,7 @@ def _die_with(parent: int) -> None:
 
 
 def _tell(child: Child, message: Mapping[str, object]) -> None:
-    with suppress(OSError):  # it is gone: the next one gets all of it when it starts
+    with suppress(OSError):  # the worker is gone: its successor gets the news when it starts
         child.control.send(json.dumps(message).encode())
 
 
@@ -331,7 +332,7 @@ def _kill(pid: int, number: signal.Signals) -> None:
 
 
 def _nothing(number: int, frame: object) -> None:
-    """Let the wakeup descriptor tell of a signal."""
+    """Do nothing: the wakeup descriptor reports the signal."""
 
 
 def serve_by_workers(

@@ -1,7 +1,7 @@
 """Parent task: what a worker process hears from its parent, and tells it.
 
-When the parent is gone, so is the worker: the system kills it (`parent`). Where the system does not
-do that, the end of the line ends the worker in order, as SIGTERM would.
+When the parent dies, the system kills the worker (`parent`). Where the system does not do that, the
+worker sees the end of the line and stops in order, as on SIGTERM.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class ParentLine:
         self._log = log
 
     def ready(self) -> None:
-        """Tell that this worker serves."""
+        """Tell the parent that this worker serves."""
         self._tell({"word": "ready"})
 
     def reloaded(self) -> None:
-        """Tell that this worker has read the configuration again because somebody asked it to."""
+        """Tell the parent that this worker was asked to reload, and has done so."""
         self._tell({"word": "reloaded", "table": self._seat.table})
 
     async def keep(self, welcome: Callable[[], None], reload: Callable[[], object]) -> None:
-        """Do what the parent says, until it is gone."""
+        """Do what the parent asks, until the line ends."""
         self._control.setblocking(False)
         loop = asyncio.get_running_loop()
         while data := await loop.sock_recv(self._control, MESSAGE_MAX):
@@ -51,11 +51,11 @@ class ParentLine:
                 welcome()
             elif message["word"] == "reload":
                 self._seat.table = message["table"]
-                with suppress(RefusedError):  # it is in the log
+                with suppress(RefusedError):  # the refusal is in the log
                     reload()
         self._log.error("parent_is_gone")
         os.kill(os.getpid(), signal.SIGTERM)
 
     def _tell(self, message: Mapping[str, object]) -> None:
-        with suppress(OSError):  # the parent is gone, and so are we
+        with suppress(OSError):  # the parent is gone, so this worker ends as well
             self._control.send(json.dumps(message).encode())

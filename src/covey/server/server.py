@@ -1,12 +1,12 @@
 """Server: the composition root. Settings in, a running broker out.
 
 Everything is put together here and nowhere else: the virtual hosts (`spaces`), a listener for each
-connector, and the task that keeps the time. SIGTERM and SIGINT end it in order:
-stop accepting, tell the peers, finish, exit 0. SIGHUP reads the configuration and the
-certificates again: all of it holds from then on, or, if anything is wrong, nothing changes.
+connector, and the task that keeps the time. SIGTERM and SIGINT end the server in order: stop
+accepting, tell the peers, finish, exit 0. SIGHUP reads the configuration and the certificates
+again. If all of it is valid, all of it applies from then on. If anything is wrong, nothing changes.
 
 A worker process (`parent`) is such a server, too. It has a `Line` to its parent and to the other
-workers, serves the virtual hosts that it was dealt, and passes on connections that want others.
+workers. It serves the virtual hosts that it was dealt, and passes on connections to others.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from covey.server.systemd import Systemd
 
 # Files that are not connections: the store's, the log, listening sockets, and some to spare.
 FILES_RESERVED = 64
-PARENT = "parent"  # who asked for a reload that all workers do
+PARENT = "parent"  # the user, in the log, of a reload that the parent has asked for
 
 Log = structlog.typing.FilteringBoundLogger
 Load = Callable[[], Loaded]
@@ -74,9 +74,9 @@ class Server:
         loaded: Loaded | None = None,
         line: Line | None = None,
     ) -> None:
-        """Put it together; `load` reads the configuration again when somebody asks for it.
+        """Put the parts together; `load` reads the configuration again for a reload.
 
-        `loaded` is what it read the first time. A worker has a `line`.
+        `loaded` is what `load` returned the first time. Only a worker has a `line`.
         """
         self.settings = settings
         self.load = load
@@ -99,7 +99,7 @@ class Server:
         self.listeners: list[Port] = []
         self.strangers = Strangers(settings.broker.logins_pending_max)
         self._is_stopping = False
-        self.systemd = Systemd(os.environ if line is None else {})  # a parent speaks for itself
+        self.systemd = Systemd(os.environ if line is None else {})  # a parent talks to it itself
         self.ready: Callable[[], None] = _nothing
 
     async def run(self) -> None:
@@ -110,7 +110,7 @@ class Server:
         Collector(self.spaces.shared.turn_lengths).begin()
         self._raise_open_files()
         events = open_event_log(self.spaces, self.settings.event_log)
-        # Signals first: one that comes right after the welcome must end it in order, too.
+        # Signals first: one that comes right after the welcome must also end the server in order.
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async with anyio.create_task_group() as tasks:
                 if self._overlay is not None:
@@ -163,7 +163,7 @@ class Server:
             try:
                 port, serve = await protocol.open_port(around, connector, make_engine)
             except OSError:
-                self._close_stores()  # whoever can serve is to have them at once
+                self._close_stores()  # free at once for another process that can serve them
                 if self.cluster is not None:
                     await self.cluster.leave()
                 raise
@@ -177,9 +177,10 @@ class Server:
             tasks.start_soon(neighbours.serve, neighbours.bind())
 
     async def _begin_beside_others(self, tasks: TaskGroup, overlay: SharedOverlay) -> None:
-        """Learn what is set at run time at other workers; when all start at once, a little later.
+        """Exchange run-time settings with the other workers.
 
-        Whoever is there last asks the others, and they hear the same from it.
+        A restarted worker waits for that before it serves. When all workers start at once, they
+        exchange in the background: the last one to start reaches all the others.
         """
         if self.line is not None and self.line.is_restart:
             await overlay.exchange()
@@ -187,7 +188,7 @@ class Server:
             tasks.start_soon(overlay.exchange)
 
     async def _answer(self, connector: str, stream: Stream) -> None:
-        """Answer what another worker was asked about a virtual host of ours, or about all."""
+        """Answer a request that came to another worker but is about virtual hosts of this one."""
         for port in self.listeners:
             if port.connector.id == connector and isinstance(port, Asked):
                 await port.answer(stream)
@@ -195,20 +196,20 @@ class Server:
     def _passed_engine(
         self, connector: str, passed: Passed, log: Log, accepted_at: float
     ) -> tuple[Engine, Callable[[], None]]:
-        """Return the engine of a connection that another process has passed on."""
+        """Return the engine for a connection that another process has passed on."""
         (settings,) = [one for one in self.settings.connectors if one.id == connector]
         return passed_engine(self.directory, settings, log, passed, accepted_at)
 
     def _unready(self) -> str:
-        """Say why no message can be taken; "" if it can."""
+        """Return why the broker cannot take messages; "" if it can."""
         if self._is_stopping:
             return "the broker is shutting down"
         return self.spaces.unready()
 
     def reload(self, user: str = "SIGHUP", remote: str = "", protocol: str = "signal") -> Reloaded:
-        """Read the configuration again and let it hold; return what became of it.
+        """Read the configuration again and apply it; return what has changed.
 
-        Raises RefusedError, once it is logged, if it cannot hold: then nothing has changed.
+        If it cannot be applied, nothing changes: the reason is logged and RefusedError raised.
         """
         if self.load is None:
             raise RefusedError("this broker was started without a configuration to read", "refused")
@@ -223,15 +224,15 @@ class Server:
         return report
 
     def _reload_by_parent(self) -> None:
-        """Read the configuration again, as all workers do."""
+        """Reload because the parent has told all workers to."""
         self.reload(protocol=PARENT)
 
     def loaded(self) -> Loaded:
-        """Return the settings that hold, with their origins as they were last read."""
+        """Return the settings in use, with their origins as they were last read."""
         return replace(self._loaded, settings=self.settings)
 
     def _take_over(self, load: Load) -> Reloaded:
-        """Let another configuration hold; raises RefusedError, once it is logged, if it cannot."""
+        """Apply another configuration; if that fails, log why and raise RefusedError."""
         try:
             loaded = load()
             wanted = loaded.settings
@@ -244,7 +245,7 @@ class Server:
             before = self.settings
 
             def tell(notes: list[str]) -> None:
-                # A warning, so that whoever asked for it sees it in a quiet log, too.
+                # A warning, so that it is also seen in a log that leaves out lower levels.
                 found = changes(before, taken)
                 self.log.warning("reloaded", changes=found, kept=notes, needs_restart=left)
 
@@ -260,7 +261,7 @@ class Server:
         return report
 
     def _reconfigure(self, settings: Settings, then: Callable[[list[str]], None]) -> list[str]:
-        """Open the virtual hosts that come, and let the settings hold for those that are there."""
+        """Open the new virtual hosts, and apply the settings to those that are open."""
         known = {entry.id for entry in self.settings.virtual_hosts}
         coming = [entry.id for entry in settings.virtual_hosts if entry.id not in known]
         if self.cluster is not None:
@@ -278,7 +279,7 @@ class Server:
             raise
 
     def _deal(self, spaces: list[str]) -> Table:
-        """Deal virtual hosts that come, if there are workers; return the table as it was."""
+        """Deal new virtual hosts, if there are workers; return the table as it was before."""
         if self.line is None:
             return {}
         seat = self.line.seat
@@ -286,7 +287,7 @@ class Server:
         return former
 
     def _adopt(self, settings: Settings, contexts: dict[str, ssl.SSLContext]) -> None:
-        """Let the ports go on with other options and certificates."""
+        """Give the open ports their new options and certificates."""
         self.settings = settings
         self.directory.adopt(settings)
         self.strangers.pending_max = settings.broker.logins_pending_max
@@ -299,7 +300,7 @@ class Server:
         self.spaces.run()
 
     def _raise_open_files(self) -> None:
-        """Allow the process as many files as it may have connections, if the system does."""
+        """Raise the limit of open files to fit all connections, as far as the system allows."""
         wanted = self.settings.broker.connections_max + FILES_RESERVED
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if hard != resource.RLIM_INFINITY and hard < wanted:
@@ -314,7 +315,7 @@ class Server:
             deadline = self.spaces.tick(now)
             self.systemd.alive(now)
             self.spaces.sooner = asyncio.Event()
-            # Coarse on purpose: nothing due by time alone needs better than 10 ms.
+            # Coarse on purpose: nothing that is due by time needs better than 10 ms.
             with anyio.move_on_after(min(1.0, max(0.01, deadline - time.monotonic()))):
                 await self.spaces.sooner.wait()
 
@@ -339,7 +340,7 @@ class Server:
 
 
 def _nothing() -> None:
-    """Tell nobody."""
+    """Do nothing."""
 
 
 def serve(
@@ -358,7 +359,7 @@ def serve(
         try:
             await server.run()
         except ExceptionGroup as group:
-            # A port that is taken is one error, not a group of them.
+            # A port that is taken is one error: raise it without the exception group around it.
             raise group.exceptions[0] from None
 
     anyio.run(main, backend_options={"use_uvloop": sys.platform != "win32"})

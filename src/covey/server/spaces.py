@@ -1,14 +1,16 @@
 """Spaces: the virtual hosts that this process serves, each with its broker and its store.
 
-A process alone serves all of the configuration; a worker serves those that it was dealt.
+A process without workers serves all virtual hosts of the configuration. A worker serves those that
+it was dealt.
 
-All of them are opened at the start, or the start is refused. A reload may add some. A store that
-fails ends its virtual host: nothing of it is promised any more, its connections are told and ended.
-The others go on. Only when none is left the process ends, so that its supervisor starts it again.
+All of them are opened at the start. If one cannot be opened, the start fails. A reload may add
+some. When a store fails, its virtual host ends: the broker confirms nothing for it any more, and
+tells and ends its connections. The other virtual hosts go on. The process ends only when none is
+left, so that its supervisor restarts it.
 
-In a cluster none is opened at the start. `cluster_node` decides which are to be served here, and
-brings each store (`serve`). One that is given away, or that another broker has taken, ends here
-alone; the process goes on, with none at all if need be.
+In a cluster no virtual host is opened at the start. `cluster_node` decides which ones to serve
+here, and brings the store of each (`serve`). A virtual host that is given away, or that another
+broker has taken, ends here without the others. The process goes on even with none at all.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from covey.protocols.registry import decoders
 from covey.server.dealing import Seat
 from covey.server.log_audit import LogAudit
 
-LOOK_EVERY_S = 0.02  # at connections that are to end
+LOOK_EVERY_S = 0.02  # while it waits for connections to end
 
 Call = Callable[[], None]
 Log = structlog.typing.FilteringBoundLogger
@@ -61,15 +63,15 @@ class Spaces:
         self.seat = seat
         self.shared = Shared(settings, LogAudit(log), time.perf_counter)
         self.directory = Directory(settings, self.shared)
-        self.failed: dict[str, str] = {}  # virtual hosts that have ended, and why
+        self.failed: dict[str, str] = {}  # virtual hosts whose store failed, and why
         self.all_failed = anyio.Event()
         self.events: EventLog | None = None
         self._loop = loop
         self._run_mark = secrets.token_hex(4)
         self._is_woken = False
         self.sooner = asyncio.Event()  # something is due before the next tick
-        self._ending: list[Broker] = []  # that have connections yet
-        self._damages: set[str] = set()  # those that were logged
+        self._ending: list[Broker] = []  # brokers that have ended, but still have connections
+        self._damages: set[str] = set()  # damaged places that were logged
         self.notify: Notify = partial(_tell, loop, self._heard)
         if settings.store.kind == "postgres":
             self.directory.is_sole = False
@@ -82,7 +84,7 @@ class Spaces:
             log.warning("run_time_settings", note=note)
 
     def _prepare(self, settings: Settings) -> None:
-        """Bring the data directory in order; for workers their parent has done it."""
+        """Prepare the data directory; a worker's parent has done so already."""
         moved, exposed = prepare_stores(settings.store, settings.virtual_hosts[0].id)
         for note in moved:
             self.log.warning("data_moved", note=note)
@@ -91,24 +93,24 @@ class Spaces:
 
     @property
     def brokers(self) -> list[Broker]:
-        """Return those that serve."""
+        """Return the brokers that serve."""
         return list(self.directory.brokers.values())
 
     @property
     def all_brokers(self) -> list[Broker]:
-        """Return those that serve, and the lobby of a cluster."""
+        """Return the brokers that serve, and the lobby of a cluster."""
         lobby = self.directory.lobby
         return self.brokers if lobby is None else [*self.brokers, lobby]
 
     @property
     def instance(self) -> str:
-        """Return what tells this run apart from others."""
+        """Return the text that tells this run apart from others."""
         return f"{self.directory.settings.broker.id}-{self._run_mark}"
 
     def add(self, settings: Settings, spaces: Iterable[str]) -> list[Broker]:
-        """Open some virtual hosts, or none of them if one cannot be opened; return the brokers.
+        """Open virtual hosts, or none of them if one cannot be opened; return the brokers.
 
-        A worker opens those of them that are its own.
+        A worker opens only those that it was dealt.
         """
         seat = self.seat
         opened: list[Broker] = []
@@ -136,7 +138,7 @@ class Spaces:
         self.directory.brokers[broker.host.id] = broker
         if self.events is not None:
             broker.listen(self.events)
-        self.tell_damages()  # before anything else can happen: the next start may not know
+        self.tell_damages()  # at once: the next start may not see the damage any more
 
     def _open(self, settings: Settings, space: str) -> Broker:
         store = open_store(settings, space, self.notify, self._say, time.monotonic)
@@ -145,7 +147,7 @@ class Spaces:
         return self._broker(settings, store, space)
 
     def _broker(self, settings: Settings, store: MessageStore, space: str) -> Broker:
-        """Make the broker of a store, which is closed if that fails."""
+        """Make the broker of a store; close the store if that fails."""
         try:
             broker = Broker(
                 settings, store, decoders(), wake=self.wake, shared=self.shared, space=space
@@ -165,14 +167,14 @@ class Spaces:
         self.log.info("store", note=line)
 
     def close(self, brokers: Iterable[Broker]) -> None:
-        """Let go of brokers that nobody uses yet."""
+        """Close brokers that nobody uses yet."""
         for broker in brokers:
             self.directory.brokers.pop(broker.host.id, None)
             self.shared.part_with(broker)
             broker.commits.store.close()
 
     async def give(self, space: str, reason: str) -> None:
-        """Serve a virtual host no more: tell its clients, write what is left, let go of it."""
+        """Stop serving a virtual host: tell its clients, write what is left, close its store."""
         broker = self.directory.brokers.pop(space)
         self._ending.append(broker)
         self._dismiss(broker, RefusedError(reason, "moved"))
@@ -186,7 +188,7 @@ class Spaces:
             self.shared.part_with(broker)
 
     def _dismiss(self, broker: Broker, error: RefusedError) -> None:
-        """Tell all clients of a broker that it is over."""
+        """Tell all clients of a broker why it ends, and end their connections."""
         for session in list(broker.sessions.values()):
             if isinstance(session.client, Engine):
                 session.client.refuse(error, time.monotonic())
@@ -194,7 +196,7 @@ class Spaces:
                 session.kick(error.text)
 
     def listen(self, events: EventLog | None) -> None:
-        """Send the events of all queues, present and future, to a log."""
+        """Send the events of all queues, present and future, to an event log."""
         self.events = events
         for broker in self.brokers:
             broker.listen(events)
@@ -202,7 +204,7 @@ class Spaces:
     # Time.
 
     def tick(self, now: float) -> float:
-        """Do what is due by time alone; return when to be called again."""
+        """Do what is due by time; return when to be called again."""
         self.shared.clock.offset = time.time() - now
         deadline = now + 1.0
         used = resident_bytes() if self.directory.settings.broker.memory_limit else 0
@@ -219,18 +221,18 @@ class Spaces:
         return deadline
 
     def _heard(self, report: Call) -> None:
-        """Take a report of a store's thread, which is a turn of its own."""
+        """Handle a report of a store's thread in a turn of its own."""
         self.shared.clock.turn(time.monotonic())
         report()
 
     def wake(self) -> None:
-        """Have the brokers go on, once, when all that happens now has happened."""
+        """Have the brokers go on once, after the event loop's current callbacks."""
         if not self._is_woken:
             self._is_woken = True
             self._loop.call_soon(self._go_on)
 
     def _go_on(self) -> None:
-        """Go on with queues whose budget ended their turn."""
+        """Go on with queues that have used up their budget of the last turn."""
         self._is_woken = False
         for broker in [*self.all_brokers, *self._ending]:
             try:
@@ -242,27 +244,27 @@ class Spaces:
                 self._end(broker)
 
     def run(self) -> None:
-        """Have all brokers do what is to be done now."""
+        """Have all brokers do now what waits to be done."""
         for broker in self.all_brokers:
             broker.run(time.monotonic())
 
     # Trouble.
 
     def unready(self) -> str:
-        """Say why no message can be taken; "" if it can."""
+        """Return why the brokers cannot take messages; "" if they can."""
         for space in self.failed:
             return f"virtual host {space} is not served: its store failed"
         return "; ".join([reason for reason in self.directory.alarms.values() if reason])
 
     def tell_damages(self) -> None:
-        """Log what was found damaged in the stores since the last time."""
+        """Log the damage found in the stores since the last call."""
         for broker in self.brokers:
             for place in [one for one in broker.damages if one not in self._damages]:
                 self._damages.add(place)
                 self.log.error("store_damaged", place=place, host=broker.host.id)
 
     def _end(self, broker: Broker) -> None:
-        """End a virtual host whose store has failed; the process, if it was the last."""
+        """End a virtual host whose store has failed; end the process if it was the last."""
         space = broker.host.id
         if self.directory.lobby is not None:
             self._end_of_cluster(broker)
@@ -281,7 +283,7 @@ class Spaces:
             self.shared.part_with(broker)
 
     def _end_of_cluster(self, broker: Broker) -> None:
-        """End a virtual host here; another broker has it, or one will take it again."""
+        """End a virtual host here; another broker of the cluster has it or will take it."""
         space = broker.host.id
         if self.directory.brokers.get(space) is broker:
             reason = str(broker.promises.failure)
@@ -299,13 +301,13 @@ class Spaces:
             self.shared.part_with(broker)
 
     async def fail_without_stores(self) -> None:
-        """Fail, and with it everything, once no store is left."""
+        """Raise, and so end the process, once no store is left."""
         await self.all_failed.wait()
         failure = list(self.failed.values())[-1]
         raise StoreError(f"the store failed, nothing more can be promised: {failure}")
 
 
 def _tell(loop: asyncio.AbstractEventLoop, heard: Callable[[Call], None], report: Call) -> None:
-    """Have something heard on the loop's thread, from the store's; at the end nobody listens."""
+    """Pass a report from the store's thread to the loop's; a loop that has ended ignores it."""
     if not loop.is_closed():
         loop.call_soon_threadsafe(heard, report)

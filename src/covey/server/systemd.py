@@ -1,8 +1,8 @@
 """Systemd: tells the service manager that the broker is ready, alive and about to stop.
 
-The words of sd_notify(3), sent to the socket that NOTIFY_SOCKET names; without it nothing is told
-to anybody. A watchdog (WATCHDOG_USEC) hears twice in its time from the loop that does all the work,
-so a broker that hangs is started again.
+It sends the words of sd_notify(3) to the socket that NOTIFY_SOCKET names. Without that variable it
+sends nothing. The event loop, which does all the work, reports to a watchdog (WATCHDOG_USEC) twice
+in the watchdog's time. So systemd restarts a broker that hangs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 MICROSECONDS = 1_000_000
-ABSTRACT = "@"  # stands for the NUL byte before a name that is no file's (unix(7))
+ABSTRACT = "@"  # stands for the NUL byte before an abstract name (unix(7))
 
 
 class Systemd:
@@ -30,11 +30,11 @@ class Systemd:
         self._tell("READY=1")
 
     def stopping(self) -> None:
-        """Tell that it ends, and is not to be waited for."""
+        """Tell that the broker stops."""
         self._tell("STOPPING=1")
 
     def alive(self, now: float) -> None:
-        """Tell the watchdog that the loop turns, if it is time to."""
+        """Tell the watchdog that the event loop runs, if a report is due."""
         if self._interval_s and now - self._told_at >= self._interval_s:
             self._told_at = now
             self._tell("WATCHDOG=1")
@@ -48,7 +48,7 @@ class Systemd:
 
 
 def _interval_s(environ: Mapping[str, str]) -> float:
-    """Return half of the watchdog's time; 0: there is none, or it waits for another process."""
+    """Return half of the watchdog's time; 0 if there is none, or it watches another process."""
     given = environ.get("WATCHDOG_USEC", "")
     if not given.isdecimal() or environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return 0.0
