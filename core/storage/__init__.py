@@ -1,16 +1,17 @@
 """Storage: what waits for the disk, which bodies are in memory, and the stores themselves.
 
 Read `store` first: the interface of every store, with its records; `listener` is what a store tells
-the core. `commits` is what goes to the store and what can be seen once it is there, by the `batch`.
+the core. `commits` hands changes to the store, a `batch` at a time, and shows them once it has
+them.
 `overload` makes producers wait for disk and memory. `ledger` tells the store of queues, durable
 subscriptions and named records. `paging` moves bodies out and in.
 
 Every durable store gathers `changes` on the loop's thread (`threaded`) and gives them to its engine
 on a thread of its own (`writer`); `packing` writes messages as bytes. `memory` keeps nothing,
-`sqlite/` keeps files, `postgres/` keeps rows in a
-server. `STORES` is the registry of stores, and `open_store` opens that of a virtual
-host, of the kind that the settings ask for. `cluster` decides which broker of several is to have
-it; `open_members` is their list. Imports `queue` and what is below it.
+`sqlite/` keeps files, `postgres/` keeps rows in a server. `STORES` is the registry of stores.
+`open_store` opens the store of a virtual host, of the kind that the settings name. `cluster`
+decides which of several brokers serves a virtual host, and `open_members` connects to the list of
+these brokers. Imports `queue` and what is below it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ __all__ = [
 
 
 class StoreKind(NamedTuple):
-    """One kind of store: how the settings name it, and how that of a virtual host is opened."""
+    """One kind of store: its name in the settings, and what opens the store of a virtual host."""
 
     name: str
     open: Callable[[Settings, str, Notify, Say, Clock], MessageStore]
@@ -62,7 +63,10 @@ def _open_postgres(
 
 
 def open_leased(settings: Settings, space: str, notify: Notify, clock: Clock) -> MessageStore:
-    """Open the store of a virtual host in a server that is known; OwnedError: another has it."""
+    """Open a virtual host's store in a server that was checked before.
+
+    Raises OwnedError if another broker has the virtual host.
+    """
     from covey.core.storage.postgres.store import PostgresStore
 
     return PostgresStore(
@@ -71,7 +75,7 @@ def open_leased(settings: Settings, space: str, notify: Notify, clock: Clock) ->
 
 
 def open_members(settings: Settings, version: str, digest: str, say: Say) -> Members:
-    """Connect to the brokers' list; waits for a server that does not answer yet."""
+    """Connect to the list of brokers; waits for a server that does not answer yet."""
     try:
         from covey.core.storage.postgres.members import Members
     except ImportError as error:
@@ -105,10 +109,10 @@ def open_store(
 ) -> MessageStore:
     """Open the store of a virtual host.
 
-    `notify` runs a callable on the loop's thread, from any other. `say` is told, in a line each,
-    what is worth a line in the log: what was found, and who is waited for. `clock` is
-    the monotonic one, for a store whose right to write ends by itself. Raises StoreError if the
-    store cannot serve: in use, damaged, of a newer release.
+    `notify` runs a callable on the event loop's thread; any thread may call it. `say` gets lines
+    for the log: what was found, and who is waited for. `clock` is the monotonic clock, for a store
+    whose right to write ends by itself. Raises StoreError if the store cannot serve: it is in use,
+    damaged, or of a newer release.
     """
     return STORES[settings.store.kind].open(
         settings, space, notify, say or _nobody, clock or _stopped
@@ -119,7 +123,7 @@ def prepare_stores(settings: StoreSettings, first: str) -> tuple[list[str], list
     """Bring the data directory in order, before a store is opened there.
 
     Returns what was moved to its place there, and what is open to other users. Raises StoreError if
-    it cannot be used. `first` is the id of the first virtual host.
+    the directory cannot be used. `first` is the id of the first virtual host.
     """
     if settings.kind != "sqlite":
         return [], []

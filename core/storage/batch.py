@@ -1,17 +1,17 @@
 # Compiled by mypyc: see setup.py.
-"""Batch: what the core has to do once changes are on disk; the changes themselves are the store's.
+"""Batch: what the core has to do once changes are on disk. The store has the changes themselves.
 
-A turn's changes are one batch. A long commit of a client is carried out in portions, in many turns.
-What it changes is gathered as a `BatchPart`, which joins one batch at the end: it is on disk whole
-or not at all. Its entries are shown by whoever carries it out. What goes to the disk meanwhile
-knows nothing of it, so
+A turn's changes are one batch. A client's long commit is carried out in portions, in many turns.
+Its changes are gathered as a `BatchPart`, which joins one batch at the end. So the commit is on
+disk whole or not at all. The part's entries are shown by the job that carries out the commit. Other
+batches go to the disk before the part does, and have nothing of it. So
 
-- the event log's position, which the store remembers, stays where it was before the part: a restart
-  may find nothing of what was told since then
-- who is told that a message is here already, which a part is to bring, waits for that part, and so
-  do the promises of later batches, which are kept in order (`behind`)
-- a message that goes before its part has come is taken out of the part (`MessageStore.withdraw`)
-- room in memory and on disk is counted when the part joins: what is gathered waits for no disk yet.
+- the event log's position, which the store remembers, stays where it was before the part began: a
+  restart may find nothing of what the event log was told since then
+- a producer may send a duplicate of a message that a part has yet to bring. Its receipt waits for
+  that part, and so do the promises of later batches, which are kept in order (`behind`)
+- a message that is removed before its part joins is taken out of the part (`MessageStore.withdraw`)
+- the part's bytes are counted as unwritten when the part joins: until then no disk is behind.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Batch:
         self.entries: list[tuple[Queue, Entry]] = []
         self.spilled: list[tuple[Queue, Entry]] = []
         self.reserved: list[tuple[Queue, int]] = []
-        self.parts: list[BatchPart] = []  # that have joined it
-        self.behind: list[BatchPart] = []  # that its promises wait for
+        self.parts: list[BatchPart] = []  # those that have joined it
+        self.behind: list[BatchPart] = []  # those that its promises wait for
 
 
 class BatchPart:
@@ -54,7 +54,7 @@ class BatchPart:
     __slots__ = ("batch", "is_safe", "number", "position")
 
     def __init__(self, number: int, position: int) -> None:
-        self.number = number  # the store's
-        self.position = position  # of the event log when it began
+        self.number = number  # the store's number of the part
+        self.position = position  # of the event log when the part began
         self.batch = Batch()
         self.is_safe = False  # the disk has it

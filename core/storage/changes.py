@@ -1,14 +1,15 @@
 # Compiled by mypyc: see setup.py.
 """Changes: what the core wants written, gathered until the next flush.
 
-Everything is a record here; how it is written is each store's own business. `definitions` are the
-changes of queues, durable subscriptions and named records, in the order in which they were issued.
+Every change is a record here. How a record is written is each store's own business. `definitions`
+are the changes of queues, durable subscriptions and named records, in the order in which they were
+issued.
 
 A store writes a batch in this order: queues emptied, arrivals, moves, retry counts, deletions,
 spills, ids forgotten, ids, definitions, drops. The order is safe for three reasons. A message
 cannot be settled before its own commit. A message that moved is known by its new number alone.
-What is emptied or forgotten takes along all that the batch had of it, for a queue that was deleted
-may be back, under its old number, in the same batch.
+`empty` and `forget_ids` remove at once what the batch already holds for that queue. So they affect
+nothing that comes later: a deleted queue may be back, under its old number, in the same batch.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class Changes:
         self.definitions: list[Definition] = []
         self.emptied: set[int] = set()  # queues
         self.tickets: list[int] = []
-        self.size = 0  # bytes of bodies, for the writer's bookkeeping
+        self.size = 0  # bytes of heads and bodies, for the writer's bookkeeping
 
     def arrive(self, place: int, group: str, message: Message) -> None:
         """Keep a message."""
@@ -118,17 +119,17 @@ class Changes:
         self.emptied.add(queue)
 
     def leave_out(self, queue: int) -> None:
-        """Bring nothing to a queue that was emptied before this comes."""
+        """Leave out all changes of a queue that was emptied before this part joins."""
         self._drop({queue})
 
     def queues(self) -> set[int]:
-        """Return the queues whose messages it changes."""
+        """Return the queues whose messages or ids these changes are about."""
         places = {*self.arrivals, *self.deletions, *self.ids}
         return {place >> SEQ_BITS for place in places}
 
     def moved_from(self, place: int) -> int:
-        """Return from which place a message comes to this one, 0 for none."""
-        for old, new in self.moves.items():  # few wait for their time in a part, and it comes
+        """Return the place from which a message moves to this one, 0 for none."""
+        for old, new in self.moves.items():  # few: delayed messages of a part that came due
             if new == place:
                 return old
         return 0
@@ -161,16 +162,16 @@ class Changes:
 
     @property
     def names_rows(self) -> bool:
-        """Return True if something here is about messages that came before."""
+        """Return True if something here changes messages of earlier batches."""
         return bool(self.emptied or self.moves or self.retries)
 
     @property
     def is_lasting(self) -> bool:
-        """Return True if something here, beside messages, is to survive."""
+        """Return True if something here, besides messages, is to survive a restart."""
         return bool(self.definitions or self.ids or self.forgotten or self.drops)
 
     def rest(self) -> Changes:
-        """Return what is about neither arrivals nor settlements nor spills, sharing its parts."""
+        """Return all changes but arrivals, settlements and spills; the containers are shared."""
         found = Changes()
         found.ids = self.ids
         found.forgotten = self.forgotten
@@ -182,7 +183,7 @@ class Changes:
         return found
 
     def _drop(self, queues: set[int]) -> None:
-        """Leave out what is about messages of queues that are emptied."""
+        """Leave out the changes of messages and ids of queues that are emptied."""
         self.arrivals = without(queues, self.arrivals)
         self.spills = without(queues, self.spills)
         self.ids = without(queues, self.ids)
@@ -194,11 +195,11 @@ class Changes:
 
 
 def without(queues: set[int], by_place: dict[int, Kept]) -> dict[int, Kept]:
-    """Return what is of other queues."""
+    """Return what belongs to other queues."""
     return {place: kept for place, kept in by_place.items() if place >> SEQ_BITS not in queues}
 
 
-# What a definition is called in the journal. A name stays for ever.
+# What a definition is called in the journal. A word never changes: old journals have it.
 WORDS: Final[dict[type, str]] = {
     QueueRecord: "queue",
     Reserve: "reserve",
@@ -211,7 +212,7 @@ WORDS: Final[dict[type, str]] = {
 
 
 def packed_rest(changes: Changes) -> bytes:
-    """Write what `rest` returns, but for ids, as JSON; nothing if there is nothing."""
+    """Write what `rest` returns, without ids, as JSON; b"" if there is nothing to write."""
     if not (changes.names_rows or changes.definitions or changes.forgotten or changes.drops):
         return b""
     kept = {
@@ -226,7 +227,7 @@ def packed_rest(changes: Changes) -> bytes:
 
 
 def add_rest(changes: Changes, blob: bytes) -> None:
-    """Read what `packed_rest` wrote."""
+    """Add what `packed_rest` wrote."""
     if not blob:
         return
     kept = json.loads(blob)

@@ -1,19 +1,19 @@
 """Cluster: which broker is to serve which virtual host, as one of them sees it.
 
-Brokers that share a database look at the same two tables once a second: who is there, and who has
-which virtual host (`ClusterView`). There is no leader. Each broker works out by `plan` what it
-takes and what it gives away. Two that come to different answers do no harm: the lease decides who
-has it.
+Brokers that share a database look at the same two tables once a second: which brokers are alive,
+and who has which virtual host (`ClusterView`). There is no leader. Each broker works out by `plan`
+which virtual hosts it takes and which it gives away. Two brokers that come to different answers do
+no harm: the lease decides who has a virtual host.
 
-- A virtual host that nobody has goes to the broker that has been named for it (`wish`), else to the
-  one that has the fewest; a hash decides among equals. If that one does not take it, the next one
-  does, a little later.
+- A virtual host that nobody has goes to the broker that was named for it (`wish`), else to the
+  broker that has the fewest; a hash decides among equals. If that broker does not take it, the next
+  one does, a little later.
 - A virtual host stays where it is. It moves when an operator says so, when its broker drains, and
-  when its broker has at least two more than another. Then one moves at a time: at once if nobody is
-  connected to it, else when nothing has moved for `balance_s`. One that an operator has
-  put somewhere (`is_pinned`) is not moved for balance.
-- A broker that drains takes nothing, unless nobody else is left. One whose configuration lacks a
-  virtual host cannot have it.
+  when its broker has at least two more than another. In the last case one virtual host moves at a
+  time: at once if nobody is connected to it, else when nothing has moved for `balance_s`. A virtual
+  host that an operator has put somewhere (`is_pinned`) is not moved for balance.
+- A broker that drains takes nothing, unless no other broker is left. A broker whose configuration
+  lacks a virtual host cannot have it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from collections.abc import Collection, Mapping
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-FENCED: Final = "another has it"  # what the store of an owner says that was followed by another
-PATIENCE_S: Final = 2.0  # how long the next in order waits for the one before it
+FENCED: Final = "another has it"  # what an owner's store says after another broker has taken it
+PATIENCE_S: Final = 2.0  # how long each broker in the order waits for the one before it
 
 
 class SpaceLoad(NamedTuple):
@@ -35,16 +35,16 @@ class SpaceLoad(NamedTuple):
 
 
 class NodeRow(NamedTuple):
-    """A broker that is there."""
+    """A broker that is alive."""
 
     node: str
-    address: str  # where others pass connections on to; "": nowhere
+    address: str  # where other brokers pass connections on to; "": nowhere
     version: str
-    digest: str  # of its configuration, without what is each broker's own
+    digest: str  # of its configuration, without the settings that differ between brokers
     is_draining: bool
     up_s: float
     serves: frozenset[str]  # the virtual hosts of its configuration
-    loads: Mapping[str, SpaceLoad]  # of those that it has
+    loads: Mapping[str, SpaceLoad]  # of the virtual hosts that it has
 
 
 class SpaceRow(NamedTuple):
@@ -60,7 +60,7 @@ class SpaceRow(NamedTuple):
 
 
 class ClusterView(NamedTuple):
-    """What the tables say; the nodes are those that are alive."""
+    """What the tables say; `nodes` are the brokers that are alive."""
 
     nodes: tuple[NodeRow, ...] = ()
     spaces: tuple[SpaceRow, ...] = ()
@@ -76,10 +76,10 @@ class ClusterView(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What a broker does now."""
+    """Which virtual hosts a broker takes and gives away now."""
 
     take: list[str]
-    give: dict[str, str]  # to whom, by virtual host
+    give: dict[str, str]  # the broker that gets it, by virtual host
 
 
 def plan(
@@ -87,8 +87,8 @@ def plan(
 ) -> Plan:
     """Work out what to take and what to give.
 
-    `mine` are the virtual hosts that are served here. `waited` says how long each that nobody has
-    has been seen so.
+    `mine` are the virtual hosts that are served here. `waited` says for how long each virtual host
+    has been without an owner.
     """
     counts = Counter({node.node: 0 for node in view.nodes})
     counts.update([space.owner for space in view.spaces if space.owner and space.owner in counts])
@@ -110,7 +110,7 @@ def plan(
 
 
 def _order(view: ClusterView, space: SpaceRow, counts: Mapping[str, int]) -> list[str]:
-    """Return who could have a virtual host, the first choice first."""
+    """Return the brokers that could have a virtual host, the first choice first."""
     able = [node for node in view.nodes if space.space in node.serves]
     willing = [node.node for node in able if not node.is_draining] or [node.node for node in able]
     return sorted(
@@ -122,7 +122,7 @@ def _order(view: ClusterView, space: SpaceRow, counts: Mapping[str, int]) -> lis
 def _asked_for(
     view: ClusterView, me: str, mine: Collection[str], counts: Counter[str]
 ) -> dict[str, str]:
-    """Return what an operator wants elsewhere, or everything if this broker drains."""
+    """Return the virtual hosts that an operator wants elsewhere, or all if this broker drains."""
     own = view.node(me)
     give: dict[str, str] = {}
     for space in view.spaces:
@@ -148,7 +148,7 @@ def _balance(
     if own is None or own.is_draining or not others:
         return {}
     if max(counts.items(), key=lambda each: (each[1], each[0]))[0] != me:
-        return {}  # another one has more, or as many and a later name
+        return {}  # another broker has more, or as many and a later name
     movable = [
         space
         for space in view.spaces
@@ -169,11 +169,11 @@ def _balance(
 
 
 def _connections(node: NodeRow, space: str) -> int:
-    """Return how many are connected; one that has said nothing yet may have many."""
+    """Return how many are connected; 1 while the owner has not said: there may be many."""
     load = node.loads.get(space)
     return 1 if load is None else load.connections
 
 
 def _weight(space: str, node: str) -> bytes:
-    """Return what decides among equals: the same on every broker, another for each space."""
+    """Return what decides among equals: the same on every broker, different for each space."""
     return blake2b(f"{space}\0{node}".encode("utf-8", "surrogatepass"), digest_size=8).digest()

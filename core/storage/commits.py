@@ -2,22 +2,23 @@
 """Commits: what goes to the store, and what can be seen once it is there.
 
 A turn's changes go to the store as one batch. When the batch is on disk, its entries become visible
-and the receipts that waited for it are sent. A store that keeps nothing is given nothing:
-everything happens at once.
+and the receipts that waited for it are sent. A store that is not durable gets no batches: its
+messages are visible at once, and no receipt waits.
 
-An entry waits for the disk if it is persistent. It also waits if its sequence number is of a block
-that is not yet reserved there. What is on its way is counted; who sends too much of it waits
-(`core.storage.overload`). After a failure nothing more is shown or promised, and the server ends.
+An entry waits for the disk if its message is persistent. It also waits if its sequence number
+belongs to a block that is not yet reserved on disk. The bytes on their way to the disk are counted,
+and a producer that sends too many has to wait (`core.storage.overload`). After a failure nothing
+more is shown or promised, and the server ends.
 
-A long commit of a client is carried out in portions, beside the batches of others: its part is one
-batch in the end (`core.storage.batch`).
+A client's long commit is carried out in portions, while other sessions' batches go to the disk.
+Its changes are gathered in a part, which joins one batch at the end (`core.storage.batch`).
 
-`Promises` know whose changes are on their way to the disk, and who is called when they are there.
-Each batch has a ticket. A session's receipts wait for the last batch that holds a change of its
-own, and for no other session's changes. What happens in a turn is its session's (`claim`). What the
-broker does by itself is nobody's: a delivery, an expiry, a body put out of memory. A change of
-which nobody has said whose it is counts for the next session that asks. So a receipt may be late,
-but is never early. After a failure of the store nothing is ever promised again.
+`Promises` know whose changes are on their way to the disk, and whom to call when the disk has them.
+Each batch has a ticket. A session's receipts wait for the last batch that holds a change of this
+session, and for no other session's changes. A session claims the changes of its turn (`claim`).
+What the broker does by itself belongs to nobody: a delivery, an expiry, a body put out of memory. A
+change that nobody has claimed counts for the next session that asks. So a receipt may be late, but
+is never early. After a failure of the store nothing is ever promised again.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
     from covey.core.session import Session
 
 EVENTS: Final = "event-log"  # the kind of named record that says which run had the store
-RUN: Final = "run"  # its key; the value is the run and the last event it told before a change
-NOT_LOGGED: Final = "(not logged)"  # behind the name of a run that tells nothing, or no more
+RUN: Final = "run"  # that record's key; its value: the run, and its last event before a change
+NOT_LOGGED: Final = "(not logged)"  # follows the name of a run that logs no events (any more)
 
 
 STUCK_S: Final = 1.0  # how long a batch may be under way to a store that others share
@@ -59,7 +60,7 @@ class Promises:
 
     def __init__(self) -> None:
         self.ticket = 0  # of the last batch that was handed over
-        self.is_unclaimed = False  # there are changes of which nobody has said whose they are
+        self.is_unclaimed = False  # there are changes that no session has claimed
         self.failure: Exception | None = None
         self._gathered: list[Callable[[], None]] = []  # for the batch that is being gathered
         self._under_way: dict[int, list[Callable[[], None]]] = {}
@@ -67,17 +68,17 @@ class Promises:
     # For sessions.
 
     def claim(self, session: Session) -> None:
-        """Hear that what was done since somebody last said so was this session's doing."""
+        """Count the unclaimed changes as this session's: its receipts wait for them."""
         if self.is_unclaimed:
             self.is_unclaimed = False
             session.ticket = self.ticket + 1
 
     def disclaim(self) -> None:
-        """Hear that it was nobody's."""
+        """Count the unclaimed changes as nobody's: no receipt waits for them."""
         self.is_unclaimed = False
 
     def after(self, session: Session, callback: Callable[[], None]) -> None:
-        """Call back when what the session did so far is safe; at once if it is."""
+        """Call back when all changes of the session so far are safe; at once if they are."""
         waiting = self._claim(session)
         if waiting is not None:
             waiting.append(callback)
@@ -85,20 +86,17 @@ class Promises:
             callback()
 
     def claim_safe(self, session: Session) -> bool:
-        """Claim what was done for the session; return True if all that it did is safe."""
+        """Claim the changes for the session; return True if all of its changes are safe."""
         return self._claim(session) is None and self.failure is None
 
     def claim_behind(self, session: Session, callback: Callable[[], None] | None) -> bool:
-        """Claim what was done for the session; return True if the callback waits for it, too.
-
-        It does if it is the last to be called when what the session did is safe.
-        """
+        """Claim the changes; return True if the last to wait for them is this callback already."""
         waiting = self._claim(session)
         return waiting is not None and len(waiting) > 0 and waiting[-1] is callback
 
     def _claim(self, session: Session) -> list[Callable[[], None]] | None:
-        """Claim what was done; return those to be called when it is safe, None if it is."""
-        if self.is_unclaimed:  # as in `claim`; this is asked for each message with a receipt
+        """Claim the changes; return the callbacks that wait for them, None if they are safe."""
+        if self.is_unclaimed:  # `claim` by hand: this runs for each message with a receipt
             self.is_unclaimed = False
             session.ticket = self.ticket + 1
         if session.ticket > self.ticket:
@@ -110,7 +108,7 @@ class Promises:
     # For the store.
 
     def hand_over(self) -> int:
-        """Give the batch that was gathered its ticket."""
+        """Give the gathered batch its ticket, and begin to gather the next one."""
         self.ticket += 1
         self._under_way[self.ticket] = self._gathered
         self._gathered = []
@@ -118,13 +116,13 @@ class Promises:
         return self.ticket
 
     def keep(self, ticket: int) -> None:
-        """Call those who waited for a batch: the disk has it."""
+        """Call the callbacks that waited for a batch: the disk has it."""
         for callback in self._under_way.pop(ticket):
             callback()
         self.disclaim()
 
     def fail(self, error: Exception | None) -> None:
-        """Hear that nothing can be promised any more; the first reason is kept."""
+        """Called when nothing can be promised any more; the first reason is kept."""
         self.failure = self.failure or error
 
 
@@ -143,7 +141,7 @@ class Commits(StoreListener):
     ) -> None:
         """Begin with nothing; `wake` asks for another turn.
 
-        What all stores of the process have to write, and have in memory, is counted together.
+        `unwritten` and `bodies` count bytes for all stores of the process together.
         """
         self._clock = clock
         self.slowest_s = 0.0  # the longest commit since somebody set this to 0
@@ -158,25 +156,25 @@ class Commits(StoreListener):
         if store.is_durable:
             self.pager = Pager(self, settings.broker, decoders, bodies or BodiesInMemory())
         self.batch = Batch()
-        self.messages_of = self.batch  # or the batch of the part that was entered
-        self.parts: list[BatchPart] = []  # that have not joined a batch, the oldest first
+        self.messages_of = self.batch  # where messages go: this batch, or that of the entered part
+        self.parts: list[BatchPart] = []  # those that have not joined a batch, the oldest first
         self._kept_back: deque[tuple[int, list[BatchPart]]] = deque()  # tickets that wait for parts
         self.has_changes = False
         self.in_flight: dict[int, Batch] = {}
         self.events: EventSink | None = None
         self.run = ""
-        self.position = 0  # the last event that the store has heard of
+        self.position = 0  # the last event whose number was given to the store
         store.listen(self)
 
     def keeps(self, queue: Queue, message: Message) -> bool:
-        """Return True if a message is to survive a restart there."""
+        """Return True if a message in this queue is to survive a restart."""
         return message.persistent and self.is_durable and queue.is_durable
 
     # Entries that cannot be seen yet (`core.publishing.arrivals` makes them).
 
     def append(self, queue: Queue, entry: Entry, message: Message, key: str) -> None:
         """Write a new message, and show its entry once the disk has it."""
-        entry.marks = KEPT  # a new one has no other marks
+        entry.marks = KEPT  # a new entry has no other marks
         self.store.append(queue.storage_state.number, entry.seq, key, message)
         batch = self.messages_of
         batch.size += message.size + MESSAGE_COST
@@ -185,7 +183,10 @@ class Commits(StoreListener):
         self.has_changes = self.promises.is_unclaimed = True
 
     def move(self, queue: Queue, entry: Entry, place: int) -> None:
-        """Give a message that waited for its time its number on disk, too; show it then."""
+        """Move a delayed message to its sequence number on disk, and show its entry then.
+
+        If a part still has to bring the message to the disk, the move becomes part of it.
+        """
         entry.stored = KEPT
         number = queue.storage_state.number
         part = self.store.move_within(number, place, entry.seq) if self.parts else 0
@@ -204,7 +205,7 @@ class Commits(StoreListener):
     # Other changes.
 
     def delay(self, queue: Queue, message: Message, key: str) -> None:
-        """Let a message wait for its time, in the store if it is to survive."""
+        """Let a message wait until it is due, in the store if it is to survive a restart."""
         is_kept = self.keeps(queue, message)
         waiting = queue.timers.delayed.add(message, key, is_kept=is_kept)
         if is_kept:
@@ -229,7 +230,8 @@ class Commits(StoreListener):
             return
         number = queue.storage_state.number
         if known[0] == FIRST_ID:
-            self.store.forget_ids(number, IDS_MAX)  # of a time before it last remembered none
+            # Numbers begin anew when no id was left: the store may still have those from before.
+            self.store.forget_ids(number, IDS_MAX)
         self.store.remember(number, *known)
         outdated = duplicates.take_outdated()
         if outdated:
@@ -253,7 +255,7 @@ class Commits(StoreListener):
         self.has_changes = True
 
     def retried(self, queue: Queue, entry: Entry) -> None:
-        """Remember on disk how often a message came back."""
+        """Write to the disk how often a message came back."""
         if entry.stored == KEPT and queue.storage_state.number:
             self.store.count_retry(queue.storage_state.number, entry.seq, entry.deliveries)
             self._promise()
@@ -269,12 +271,15 @@ class Commits(StoreListener):
         self.has_changes = True
 
     def _promise(self) -> None:
-        """Note a change that the receipt of whoever made it waits for."""
+        """Note a change that its session's receipt has to wait for."""
         self.has_changes = True
         self.promises.is_unclaimed = True
 
     def follow(self) -> None:
-        """Let whoever acts now wait for what others have under way: it is confirmed by theirs."""
+        """Let the acting session wait for all batches under way, whoever made their changes.
+
+        Called when its own request changes nothing, because somebody else has done the same.
+        """
         if self.in_flight or self.is_due:
             self._promise()
 
@@ -288,18 +293,18 @@ class Commits(StoreListener):
         return part
 
     def enter(self, part: BatchPart) -> None:
-        """Let what messages change be of the part, until `leave`."""
+        """Gather the changes of messages in the part, until `leave`."""
         self.messages_of = part.batch
         self.store.enter_part(part.number)
 
     def leave(self, size_before: int) -> None:
-        """Go on as usual; what the part has gathered waits for its end, and for no disk yet."""
+        """Gather changes in the batch again; the part counts as unwritten only when it joins."""
         self.overload.written(self.messages_of.size - size_before, 0)
         self.messages_of = self.batch
         self.store.enter_part(0)
 
     def join(self, part: BatchPart) -> None:
-        """Let a part be of the batch that is being gathered."""
+        """Add a part to the batch that is being gathered."""
         self.store.join_part(part.number)
         self.parts.remove(part)
         self.batch.parts.append(part)
@@ -308,13 +313,13 @@ class Commits(StoreListener):
         self._promise()
 
     def follow_parts(self) -> None:
-        """Let whoever acts now wait for every part, too."""
+        """Let the acting session wait for every part that has not joined a batch, too."""
         if self.parts:
             self.batch.behind = list(self.parts)
             self._promise()
 
     def _joined(self, batch: Batch) -> None:
-        """Hear that the disk has what has joined a batch."""
+        """Mark the batch's parts as safe, and keep the promises that waited for them."""
         for part in batch.parts:
             part.is_safe = True
         kept_back = self._kept_back
@@ -322,7 +327,7 @@ class Commits(StoreListener):
             self.promises.keep(kept_back.popleft()[0])
 
     def _keep_later(self, ticket: int, batch: Batch) -> None:
-        """Keep a batch's promises when the parts are safe that it waits for, in order."""
+        """Keep a batch's promises once the parts behind it are safe, in the order of tickets."""
         self._kept_back.append((ticket, batch.behind))
         self._joined(batch)
 
@@ -336,8 +341,9 @@ class Commits(StoreListener):
     def is_suspended(self, now: float) -> bool:
         """Return True if nothing should be delivered now: another broker may have the messages.
 
-        That is so when the store's lease may be over, and when a batch has been under way for a
-        second: what is settled meanwhile reaches no disk, and would come again from the next owner.
+        That is so when the store's lease may be over. It is also so when a batch has been under way
+        for a second: settlements would not reach the disk, and the next owner of the store would
+        deliver the same messages again.
         """
         valid_until = self.store.valid_until()
         if not valid_until:
@@ -362,7 +368,10 @@ class Commits(StoreListener):
         self.store.flush(ticket)
 
     def _note_position(self, events: EventSink) -> None:
-        """Tell the event log before the store: a restart finds nothing that was not told."""
+        """Hand the events to the event log before the store gets the batch that follows them.
+
+        So a restart never finds a change in the store that the event log does not have.
+        """
         position = events.hand_over()
         if self.parts:
             position = min(position, self.parts[0].position)
@@ -371,9 +380,9 @@ class Commits(StoreListener):
             self.store.put(NamedRecord("", EVENTS, RUN, f"{self.run} {position}"))
 
     def watched(self, run: str, events: EventSink | None) -> tuple[str, int]:
-        """Hear who logs what happens from now on, and as which run.
+        """Called with the event log that gets all events from now on, and the name of this run.
 
-        Return the run that had this store before, and its position; "" if that is not known.
+        Return the run that used this store before, and its last position; "" if it is not known.
         """
         known = self.ledger.records_of("", EVENTS).get(RUN, "")
         before, _, position = known.rpartition(" ")
@@ -385,7 +394,7 @@ class Commits(StoreListener):
         return before, int(position or 0)
 
     def finished(self, ticket: int, error: Exception | None) -> None:
-        """Hear from the store: let the batch be seen, or keep silent for ever."""
+        """Called by the store: show the batch's entries, or after an error promise nothing more."""
         batch = self.in_flight.pop(ticket)
         self.slowest_s = max(self.slowest_s, self._clock.now - batch.handed_at)
         if error is not None or self.promises.failure is not None:
@@ -411,21 +420,21 @@ class Commits(StoreListener):
         self.wake()
 
     def fail(self, error: Exception | None) -> None:
-        """Hear that the store can promise nothing any more."""
+        """Called when the store cannot write any more: nothing is promised from now on."""
         self.promises.fail(error)
         self.wake()
 
     def lost(self, error: Exception) -> None:
-        """Hear from the store that it failed while no batch was under way."""
+        """Called by the store when it failed while no batch was under way."""
         self.fail(error)
 
     def allow(self, settings: StoreSettings) -> None:
-        """Let other limits of the store hold."""
+        """Apply new limits of the store."""
         self.overload.allow(settings.unwritten_max)
         self.store.allow(settings)
 
     def pressed(self, reason: str) -> None:
-        """Hear that nothing persistent can be written now, or that it can again."""
+        """Called with the reason why nothing persistent can be written now, "" when it can."""
         self.overload.press(reason)
         self.wake()
 

@@ -1,22 +1,22 @@
 # Compiled by mypyc: see setup.py.
-"""Ledger: what the store is told about queues and durable subscriptions, besides messages.
+"""Ledger: what the store is told about queues, durable subscriptions and named records.
 
-Every queue gets a number here. A queue that may come back (all but temporary ones) has a row in
-the store. Its sequence numbers are reserved there in blocks before they are given. So no number is
-ever given twice, whatever became of the messages that had them, and a browser or a stream reader
+Every queue gets a queue number here. A queue that may come back (any but a temporary one) has a row
+in the store. Its sequence numbers are reserved there in blocks before they are given out. So no
+sequence number is ever given twice, whatever became of its message. A browser or a stream reader
 may keep one as a bookmark over a crash. A restart goes on after the last block.
 
-A queue that was swept away keeps its row, with its next number and nothing else, and its number in
-the store. The number of a temporary queue, or of a name that is forgotten, is free for another:
-there are two million of them, and connections come and go for years.
+A queue that was swept away keeps its row with its next sequence number, and its queue number. The
+queue number of a temporary queue, or of a forgotten name, is free for another queue: there are only
+two million of them, and connections come and go for years.
 
-A virtual host may keep small things under a name (`put`, `take_away`, `records_of`): each feature
-has a kind of its own and says what key and value mean. They are in memory, too, so a feature reads
-them back whenever it is ready. Without a durable store they last as long as the process.
+A virtual host may keep small things under a name (`put`, `take_away`, `records_of`). Each feature
+has a kind of its own and says what key and value mean. These records are in memory, too, so a
+feature reads them whenever it is ready. Without a durable store they last as long as the process.
 
 A promise is what somebody may rely on after a restart: a declared queue, a durable subscription,
-a named record, the end of any. A receipt waits for it. The row of any other queue, and its blocks,
-are no promise.
+a named record, or that one of these has ended. A receipt waits for a promise. The row of any other
+queue, and its blocks, are no promise.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from covey.core.queue.queue import Queue
     from covey.core.storage.store import MessageStore
 
-BLOCK: Final = 10_000  # numbers reserved at a time: 200,000 messages a second ask 40 times
+BLOCK: Final = 10_000  # numbers reserved at a time: 40 requests for 200,000 messages a second
 FLOOR: Final = "floor"  # the row of a host that says where the numbers of forgotten names start
 
 SYNTAX: Final = Syntax()
@@ -51,20 +51,20 @@ class Ledger:
     """The store's book of queues."""
 
     def __init__(self, store: MessageStore, promise: Callable[[], None]) -> None:
-        """Tell the store; `promise` hears of what a receipt has to wait for."""
+        """Begin empty; `promise` is called after each change that a receipt has to wait for."""
         self.store = store
         self.promise = promise
-        self.has_changes = False  # others than those
+        self.has_changes = False  # changes that no receipt waits for
         self.reserved: list[tuple[Queue, int]] = []  # since the last flush
         self._numbers: dict[Key, int] = {}
-        self._living: set[Key] = set()  # rows of queues that a restart brings back
+        self._living: set[Key] = set()  # queues of the last run that have yet to be opened
         self._next_number = FIRST_QUEUE
-        self._free: list[int] = []  # numbers below that one which are in use no more
+        self._free: list[int] = []  # numbers below `_next_number` that are not in use any more
         self._bound: dict[tuple[str, str], DurableRecord] = {}
         self._records: dict[tuple[str, str], dict[str, str]] = {}  # by host and kind, then by key
 
     def recall(self, record: QueueRecord) -> None:
-        """Hear of a queue's number at a restart."""
+        """Take over a queue's number at a restart."""
         key = (record.host, record.kind, record.name)
         self._numbers[key] = record.number
         if record.is_live:
@@ -72,15 +72,15 @@ class Ledger:
         self.leave(record.number)
 
     def leave(self, number: int) -> None:
-        """Give a queue's number to no other."""
+        """Give this queue number to no new queue."""
         self._next_number = max(self._next_number, number + 1)
 
     def recall_durable(self, record: DurableRecord) -> None:
-        """Hear what a durable subscription was at a restart."""
+        """Take over a durable subscription at a restart."""
         self._bound[record.host, record.name] = record
 
     def recall_record(self, record: NamedRecord) -> None:
-        """Hear of a named record at a restart."""
+        """Take over a named record at a restart."""
         self._records.setdefault((record.host, record.kind), {})[record.key] = record.value
 
     def records_of(self, host: str, kind: str) -> dict[str, str]:
@@ -88,23 +88,23 @@ class Ledger:
         return dict(self._records.get((host, kind), {}))
 
     def put(self, host: str, kind: str, key: str, value: str) -> None:
-        """Remember a named record; whoever asked for it is answered when it is safe."""
+        """Remember a named record; a receipt waits until it is safe."""
         self._records.setdefault((host, kind), {})[key] = value
         if self.store.is_durable:
             self.store.put(NamedRecord(host, kind, key, value))
             self.promise()
 
     def take_away(self, host: str, kind: str, key: str) -> None:
-        """Forget a named record, if there is one; answered when that is safe."""
+        """Forget a named record, if there is one; a receipt waits until that is safe."""
         self._records.get((host, kind), {}).pop(key, None)
         if self.store.is_durable:
             self.store.remove(host, kind, key)
             self.promise()
 
     def open(self, host: str, kind: str, queue: Queue) -> None:
-        """Give a queue its number, and its first block."""
+        """Give a queue its queue number, and its first block of sequence numbers."""
         if queue.name.startswith(TEMPORARY_ROOT):
-            # Ends with its connection: only its overflow is ever written.
+            # A temporary queue ends with its connection: only spilled bodies are ever written.
             queue.is_durable = False
             queue.storage_state.number = self._new_number()
             return
@@ -116,20 +116,20 @@ class Ledger:
         queue.storage_state.secured = queue.storage_state.reserve_at = queue.next_seq
         if key in self._living:
             self._living.discard(key)
-            return  # its row is there; the first message asks for a block
+            return  # its row is in the store; the first message asks for a block
         self._define(key, queue, self._ask(queue), "")
 
     def declare(self, host: str, queue: Queue) -> None:
         """Remember the policy a queue was declared with."""
         if queue.name.startswith(TEMPORARY_ROOT):
             return
-        # What was not said stays unsaid: it may follow from what a later change says.
+        # A setting that was not set stays unset: its value may follow from a later change.
         settings = queue.settings.model_dump_json(exclude_unset=True)
         self._define((host, QUEUE, queue.name), queue, queue.next_seq, settings)
         self.promise()
 
     def close(self, host: str, kind: str, queue: Queue) -> None:
-        """Hear that a queue was swept away or deleted with all it held."""
+        """Called when a queue was swept away, or deleted with all it held."""
         number = queue.storage_state.number
         queue.storage_state.number = 0
         if queue.name.startswith(TEMPORARY_ROOT):
@@ -141,16 +141,17 @@ class Ledger:
         self.promise()
 
     def note_dropped(self, queue: Queue) -> None:
-        """Remember how far a queue has dropped messages; asked when something else changes too.
+        """Remember up to which number a queue has dropped messages.
 
-        So a mark costs no commit of its own. One that only messages that are not persistent have
-        moved waits for the queue's next change: a restart loses such messages anyway.
+        Called when something else of the queue changes, too, so this mark costs no commit of its
+        own. If only non-persistent messages were dropped, the mark waits for the queue's next
+        change: a restart loses such messages anyway.
         """
         queue.storage_state.dropped_to = queue.dropped_to
         self.store.note_dropped(queue.storage_state.number, queue.dropped_to)
 
     def forget(self, host: str, name: str, floor: int) -> None:
-        """Forget the row of a swept queue; forgotten names start at the floor."""
+        """Forget the row of a swept queue; sequence numbers of forgotten names start at `floor`."""
         for kind in (QUEUE, DURABLE):
             number = self._numbers.pop((host, kind, name), None)
             if number is not None:

@@ -1,9 +1,9 @@
 # Compiled by mypyc: see setup.py.
-"""StoreListener: what a store tells the core, whenever that is.
+"""StoreListener: what a store tells the core, and when.
 
-A store works beside the core and answers later. It is made before the core, which may then bring
-back what the store holds; so the core says who listens (`MessageStore.listen`), once, before it
-asks for anything. All calls are made on the loop's own thread.
+A store works beside the core and answers later. The store is made first, so that the core can
+recover what the store holds. So the core names its listener (`MessageStore.listen`), once, before
+it asks for anything. All calls are made on the event loop's thread.
 
 | call     | when                                      | the core then                            |
 |----------|-------------------------------------------|------------------------------------------|
@@ -13,7 +13,7 @@ asks for anything. All calls are made on the loop's own thread.
 | paged    | bodies were read that were asked for      | gives them to their entries              |
 | pressed  | the disk is full, or ("") has room again  | lets producers wait, or go on            |
 
-A body that is missing or damaged is not among those that `paged` brings.
+`paged` leaves out bodies that are missing or damaged.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StoreListener(ABC):
-    """Whom a store tells."""
+    """Who gets a store's reports."""
 
     @abstractmethod
     def finished(self, ticket: int, error: Exception | None) -> None:
-        """Hear that a batch is on disk, or that nothing will be any more."""
+        """Called when a batch is on disk; with an error: nothing can be written any more."""
 
     @abstractmethod
     def lost(self, error: Exception) -> None:
-        """Hear that nothing can be written any more, while no batch was under way."""
+        """Called when nothing can be written any more, while no batch was under way."""
 
     @abstractmethod
     def paged(self, ticket: int, bodies: list[BodyRecord], error: Exception | None) -> None:
@@ -45,24 +45,24 @@ class StoreListener(ABC):
 
     @abstractmethod
     def pressed(self, reason: str) -> None:
-        """Hear why nothing persistent can be written now; "": it can again."""
+        """Called with the reason why nothing persistent can be written now, "" when it can."""
 
 
 class NobodyYet(StoreListener):
-    """Whom a store tells before anybody listens: a report then is a mistake of the program."""
+    """The listener until `listen` is called: a report so early is a bug."""
 
     def finished(self, ticket: int, error: Exception | None) -> None:
-        """Nothing was handed over."""
+        """Fail: no batch was handed over."""
         raise AssertionError("the store reported a batch before anybody listened")
 
     def lost(self, error: Exception) -> None:
-        """Nobody could act on it."""
+        """Fail: nobody could act on it."""
         raise AssertionError(f"the store failed before anybody listened: {error}")
 
     def paged(self, ticket: int, bodies: list[BodyRecord], error: Exception | None) -> None:
-        """Nothing was asked for."""
+        """Fail: no body was asked for."""
         raise AssertionError("the store brought bodies before anybody listened")
 
     def pressed(self, reason: str) -> None:
-        """Nothing was to be written."""
+        """Fail: nothing was to be written."""
         raise AssertionError("the store reported its disk before anybody listened")

@@ -18,7 +18,7 @@ from covey.core.storage.store import (
 
 
 class MemoryStore(MessageStore):
-    """Promises nothing, so everything is done at once; the core asks it for nothing back."""
+    """Promises nothing, so no entry and no receipt waits; the core reads nothing back from it."""
 
     is_durable = False
 

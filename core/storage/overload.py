@@ -1,22 +1,22 @@
 # Compiled by mypyc: see setup.py.
-"""Overload: what a producer waits for that is not a full queue: the disk, and memory.
+"""Overload: why a producer has to wait though no queue is full: the disk, and memory.
 
-Each cause is a gate, with its reason while it is shut:
+Each cause is a gate. A gate has a reason while it is shut:
 
 | gate       | shut while                                             | who waits there           |
 |------------|--------------------------------------------------------|---------------------------|
 | `memory`   | the process uses its share of `memory_limit` (`weigh`) | everybody                 |
 | `disk`     | the disk has no room (`press`)                         | who sends persistent ones |
 | `behind`   | more than `unwritten_max` is on its way to the disk    | who sends persistent ones |
-| `spilling` | the same, of bodies that memory has no room for        | everybody                 |
+| `spilling` | the same, for bodies that memory has no room for       | everybody                 |
 
 A producer that finds a gate shut waits there with its message (`core.publishing.publishing`). The
-message is not taken, so it does not help to connect anew for each message. When a gate opens, those
-who wait there try again, and may find another gate shut. Nobody waits for memory while no queue
-holds a message: waiting would free nothing.
+message is not accepted, so a producer gains nothing by a new connection for each message. When a
+gate opens, the producers that wait there try again, and may find another gate shut. Nobody waits
+for memory while no queue holds a message: waiting would free nothing.
 
-Each broker has its gates. What is on its way to the disk is counted for all stores of the process
-together (`Unwritten`), so the limit holds however many virtual hosts there are.
+Each broker has its own gates. The bytes on their way to the disk are counted for all stores of the
+process together (`Unwritten`), so the limit holds however many virtual hosts there are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Final
 from covey.config.record import human_size
 
 # Bytes that a message on its way to the disk takes beside its body: its entry, what the store packs
-# of it, its places in lists. Small ones without end would be no bytes at all otherwise.
+# of it, its places in lists. Without this, any number of empty messages would count as no bytes.
 MESSAGE_COST: Final = 1024
 
 
@@ -36,13 +36,13 @@ class Gate:
     __slots__ = ("_opened", "is_awaited", "reason")
 
     def __init__(self, opened: list[Gate]) -> None:
-        """Begin open; `opened` is where a gate goes when it opens for somebody who waits."""
+        """Begin open; the gate adds itself to `opened` when it opens and somebody waits there."""
         self.reason = ""  # in words for people; "" while it is open
         self.is_awaited = False  # somebody waits here
         self._opened = opened
 
     def set(self, reason: str) -> None:
-        """Shut it, or open it with ""; who waits hears of that."""
+        """Shut the gate with a reason, or open it with ""."""
         was_shut = bool(self.reason)
         self.reason = reason
         if was_shut and not reason and self.is_awaited:
@@ -57,7 +57,7 @@ class Unwritten:
     def __init__(self) -> None:
         self.persistent = 0
         self.spilled = 0
-        self.overloads: list[Overload] = []  # whose producers may wait for them
+        self.overloads: list[Overload] = []  # one of each broker: its producers may wait for this
 
 
 class Overload:
@@ -80,9 +80,9 @@ class Overload:
         """Let everybody in; `together` is what all stores of the process have to write."""
         self._together = together or Unwritten()
         self._together.overloads.append(self)
-        self.is_shut = False  # looked at for each message
+        self.is_shut = False  # some gate is; read for each message
         self.unwritten = 0  # bytes of persistent messages on their way to the disk
-        self.spilling_bytes = 0  # bytes of others that go there since memory has no room
+        self.spilling_bytes = 0  # bytes of other bodies that go there, as memory has no room
         self.unwritten_max = unwritten_max
         self.opened: list[Gate] = []  # since those who wait were last asked to try again
         self.memory = Gate(self.opened)
@@ -91,7 +91,7 @@ class Overload:
         self.spilling = Gate(self.opened)
 
     def gate(self, *, is_persistent: bool) -> Gate | None:
-        """Return what keeps such a message out, None if nothing does."""
+        """Return the gate that keeps such a message out, None if none does."""
         if self.memory.reason:
             return self.memory
         if is_persistent and self.disk.reason:
@@ -102,30 +102,30 @@ class Overload:
 
     @property
     def alarms(self) -> dict[str, str]:
-        """What producers wait for, whoever they are: the disk's room and memory, "" if there is."""
+        """The reasons of the gates `disk` and `memory`, "" for one that is open."""
         return {"disk": self.disk.reason, "memory": self.memory.reason}
 
     @property
     def alarm(self) -> str:
-        """All of that in one text, "" if producers wait for neither."""
+        """All alarms in one text, "" if there is none."""
         return "; ".join([reason for reason in self.alarms.values() if reason])
 
     # The causes.
 
     def press(self, reason: str) -> None:
-        """Hear that nothing persistent can be written now, or, with "", that it can again."""
+        """Called with the reason why nothing persistent can be written now, "" when it can."""
         self.disk.set(reason)
         self._look()
 
     def weigh(self, used: int, allowed: int) -> None:
-        """Hear how many bytes of memory are used; 0 allowed: any number."""
+        """Called with the bytes of memory that are used and allowed; 0 allowed: no limit."""
         is_short = 0 < allowed < used
         text = f"memory: {human_size(used)} are used, {human_size(allowed)} may be"
         self.memory.set(text if is_short else "")
         self._look()
 
     def allow(self, unwritten_max: int) -> None:
-        """Let so many bytes be on their way to the disk from now on."""
+        """Set how many bytes may be on their way to the disk from now on."""
         self.unwritten_max = unwritten_max
         self._measure()
 
@@ -144,7 +144,7 @@ class Overload:
             self._measure()
 
     def written(self, persistent: int, spilled: int) -> None:
-        """Hear that so much is on the disk now, with what each message costs."""
+        """Called when so many bytes are on the disk; `MESSAGE_COST` of each message is included."""
         self.unwritten -= persistent
         self.spilling_bytes -= spilled
         together = self._together
@@ -155,7 +155,7 @@ class Overload:
                 overload._measure()
 
     def leave(self) -> None:
-        """Count nothing any more: this store has ended."""
+        """Take this store's bytes out of the common count: the store has ended."""
         self.written(self.unwritten, self.spilling_bytes)
         self._together.overloads.remove(self)
 

@@ -5,10 +5,10 @@ A message's *place* is one number: its queue's number in the upper bits, its seq
 lower `SEQ_BITS`. So places of a queue are neighbours in order.
 
 An arrival in a blob is `RECORD`, then its kind, group, head and body. A settled message is its
-place. The store's thread packs them, and compiled code never gives the interpreter away by itself.
-So it does that every `BREATH` messages (`breathe`): nobody else could go on meanwhile. Every store
-can keep what a commit brought as such blobs, and write rows later. A batch in
-the journal's files is four of them behind a header (`packed_batch`).
+place. The store's thread packs them. Compiled code never releases the interpreter lock by itself,
+so no other thread could run meanwhile. So the lock is released every `BREATH` messages (`breathe`).
+Every store can keep what a commit brought as such blobs, and write rows later. A batch in the
+journal's files is four blobs behind a header (`packed_batch`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import struct
 from typing import Final
 from zlib import crc32
 
-SEQ_BITS: Final = 42  # the upper half is for messages that wait for their time (core.queue.timers)
+SEQ_BITS: Final = 42  # the upper half of the numbers is for delayed messages (core.queue.timers)
 QUEUES_MAX: Final = 1 << (63 - SEQ_BITS)  # about two million queues in one store
 SEQ_MASK: Final = (1 << SEQ_BITS) - 1
 
@@ -25,18 +25,18 @@ SEQ_MASK: Final = (1 << SEQ_BITS) - 1
 RECORD: Final = struct.Struct(">qqqqBBIII")
 PLACE: Final = struct.Struct(">q")
 PLACE_SIZE: Final = PLACE.size
-# A batch as one blob: `HEADER`, its checksum, then arrivals, settled places, ids, and the rest.
-# The mark of its file, its number, how many messages it brings, the lengths of the four parts, and
-# the checksum of the parts.
+# A batch as one blob: `HEADER`, the header's checksum, then arrivals, settled places, ids, and the
+# rest. A header has the mark of its file, the batch's number, how many messages it brings, the
+# lengths of the four parts, and the checksum of the parts.
 HEADER: Final = struct.Struct(">8sQIIIIII")
 CHECKSUM: Final = struct.Struct(">I")
 HEADER_SIZE: Final = HEADER.size + CHECKSUM.size
 ID_HEADER: Final = struct.Struct(">qB")
-CRC_STEP: Final = 5000  # zlib gives the interpreter away for more at a time, and waits for it then
-CRC_WHOLE: Final = 65536  # from here on that is worth it
+CRC_STEP: Final = 5000  # for more bytes zlib releases the interpreter lock, and waits to get it
+CRC_WHOLE: Final = 65536  # for so many bytes that is worth it
 
-BREATH: Final = 1000  # messages of a batch between two moments for everybody else
-PAUSE: Final = bytes(2 * CRC_STEP)  # whose checksum is such a moment
+BREATH: Final = 1000  # messages of a batch between two calls of `breathe`
+PAUSE: Final = bytes(2 * CRC_STEP)  # enough bytes for zlib to release the interpreter lock
 
 MESSAGE_NUMBERS: Final = struct.Struct(">qqqq")
 SEPARATOR: Final = "\x1f"  # between the values that a checksum is made of
@@ -51,7 +51,7 @@ def place_of(queue: int, seq: int) -> int:
 
 
 def breathe() -> None:
-    """Let other threads go on, if one waits: the sum of so much gives the interpreter away."""
+    """Let other threads run: zlib releases the interpreter lock for a checksum of this length."""
     crc32(PAUSE)
 
 
@@ -134,7 +134,7 @@ def packed_at(arrivals: dict[int, Arrival], at: int, offsets: dict[int, int]) ->
 
 
 def checksum(blob: bytes, begun: int = 0) -> int:
-    """Return the CRC of a blob; the interpreter is kept, unless the blob is large."""
+    """Return the CRC of a blob; the interpreter lock is kept unless the blob is large."""
     length = len(blob)
     if length <= CRC_STEP or length >= CRC_WHOLE:
         return crc32(blob, begun)
@@ -188,5 +188,5 @@ def row_sum(*texts: str) -> int:
 
 
 def message_sum(group: bytes, size: int, expires_ms: int, priority: int, due_ms: int) -> int:
-    """Return the checksum of a message's row, its body apart."""
+    """Return the checksum of a message's row, without its body."""
     return crc32(MESSAGE_NUMBERS.pack(size, expires_ms, priority, due_ms), crc32(group))

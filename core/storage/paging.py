@@ -1,27 +1,29 @@
 # Compiled by mypyc: see setup.py.
 """Paging: which bodies are in memory, and how the others come back in time.
 
-In a backlog an entry stays in memory and its body goes. Rules:
+In a backlog an entry stays in memory and its body leaves memory. Rules:
 
-- The newest bodies go first. A message that arrives while its queue is over the window is put out
-  once the pump had its chance to deliver it, and there are enough for one write. A persistent one
-  is in the store already; any other is spilled to the scratch file first.
-- The body of an acquired message never goes. No lane's head goes while anybody reads the queue.
-- Bodies come back by number, ahead of the consumers. A lane is HELD while its head has no body;
-  ungrouped entries wait in order. Selectors and dead-letter queues need the body too, so it is read
-  before they are asked. Nothing is ever decided about a message that is not there.
-- A body that came back and was passed over (a selector refused it) goes out again. A body that a
-  browser looks at never comes back: it is read for the browser alone (`core.dispatch.browsing`).
-- Over the window at least the head of each lane is still read. So the window may be exceeded by one
-  message for each group, but no consumer ever waits for another one's backlog.
+- The newest bodies leave first. A message may arrive while its queue is over its memory window. Its
+  body is put out after the pump had its chance to deliver it, and when there are enough bodies for
+  one write. A persistent body is in the store already. Any other is first spilled to the scratch
+  file.
+- The body of an acquired message never leaves. No lane's head leaves while anybody reads the queue.
+- Bodies come back by number, ahead of the consumers. A lane is HELD while its head has no body.
+  Ungrouped entries wait in order. Selectors and dead-letter queues need the body too, so it is read
+  before they are asked. Nothing is ever decided about a message whose body is not in memory.
+- A body that came back, and that a selector then refused, leaves again. A body that only a browser
+  looks at does not come back: it is read for the browser alone (`core.dispatch.browsing`).
+- Even over the window the head of each lane is read. So the window may be exceeded by one message
+  for each group, but no consumer ever waits for another one's backlog.
 
-A body that is damaged is reported in `damages`. Its entry leaves the queue, but not the disk.
+A damaged body is reported in `damages`. Its entry leaves the queue, but what is left of the message
+stays on the disk.
 
-A `BodyBatch` is what is read of a queue next, together. What consumers come to first is first:
-messages that ran out while consumers were away, then ungrouped ones in their order, then the heads
-of lanes that wait for their body. Nothing is asked for twice. No page is so large that the commits
-behind it would wait long. While the queue is over its window, only what a consumer waits for is
-read, and not what comes after it.
+A `BodyBatch` is a page: the bodies of a queue that are read together next. What consumers come to
+first is read first: messages that expired while consumers were away, then ungrouped ones in their
+order, then the heads of lanes that wait for their body. Nothing is asked for twice. No page is so
+large that the commits behind it would wait long. While the queue is over its window, only what a
+consumer waits for is read, and nothing ahead of it.
 """
 
 from __future__ import annotations
@@ -48,10 +50,10 @@ if TYPE_CHECKING:
     from covey.core.storage.commits import Commits
 
 # Not Final, so that a test of the compiled pager can make it small.
-PAGE_MESSAGES = 512  # read at a time: larger ones hold up the commits behind them
-INDEX_PAGES_AHEAD: Final = 8  # of 256 numbers each, looked through at a time
+PAGE_MESSAGES = 512  # read at a time: larger pages hold up the commits behind them
+INDEX_PAGES_AHEAD: Final = 8  # index pages, of 256 numbers each, looked through at a time
 PAGE_BYTES: Final = 512 * 1024  # the same in bytes; a page holds one message at least
-LANES_PER_PAGE: Final = 256  # so that each gets more than one message ahead, if there is room
+LANES_PER_PAGE: Final = 256  # few enough for two messages of each lane, if there is room
 
 
 class BodyBatch:
@@ -60,16 +62,16 @@ class BodyBatch:
     __slots__ = ("asked", "entries", "is_full", "size")
 
     def __init__(self, loading: set[int]) -> None:
-        """Begin an empty one; `loading` was asked for before."""
+        """Begin an empty page; `loading` are the numbers that were asked for before."""
         self.entries: list[Entry] = []
         self.asked = set(loading)
         self.size = 0
         self.is_full = False
 
     def add(self, entry: Entry | None) -> bool:
-        """Read an entry's body too, if it is out and nobody asked; False if the page is full."""
+        """Read an entry's body, too, unless it is here or asked for; False if the page is full."""
         if entry is None or entry.message is not None or entry.state in (GONE, STORING):
-            return True  # not there, not needed, or not at its place in the store yet
+            return True  # no entry, no need, or not at its place in the store yet
         if entry.seq in self.asked or self.is_full:
             return not self.is_full
         self.asked.add(entry.seq)
@@ -79,19 +81,19 @@ class BodyBatch:
         return not self.is_full
 
     def add_all(self, entries: Iterable[Entry]) -> None:
-        """Read these too, as far as the page goes."""
+        """Read the bodies of these entries, too, until the page is full."""
         for entry in entries:
             if not self.add(entry):
                 return
 
 
 def wanted(queue: Queue, *, is_over: bool) -> list[Entry]:
-    """Return what the queue's consumers need next."""
+    """Return the entries whose bodies the queue's consumers need next."""
     state = queue.state
     storage_state = queue.storage_state
     page = BodyBatch(storage_state.loading)
     overdue = storage_state.overdue
-    asked = 0  # very many may be: those that find no place on the page are not walked through
+    asked = 0  # `overdue` may be very long: stop as soon as the page is full
     while asked < len(overdue) and page.add(state.index.get(overdue[asked])):
         asked += 1
     del overdue[:asked]
@@ -102,7 +104,7 @@ def wanted(queue: Queue, *, is_over: bool) -> list[Entry]:
 
 
 def ahead_of(queue: Queue, browser: Consumer, read_ahead: ReadAhead) -> list[Entry]:
-    """Return what a browser sees next; nothing while it has enough to look at."""
+    """Return the entries that a browser sees next; none while it has enough to look at."""
     if (
         read_ahead.is_asked
         or len(read_ahead) > PAGE_MESSAGES // 2
@@ -159,9 +161,9 @@ def _line(lane: Lane) -> Iterable[Entry]:
 
 # Not Final, so that a test of the compiled pager can make them small.
 PAGES_MAX: Final = 2  # of one queue under way: one being used up, one being read
-SPILL_MESSAGES = 256  # put out at a time, or fewer of so many bytes: what the window is exceeded by
-SPILL_BYTES: Final = 256 * 1024
-LOADED_MIN = 2 * PAGE_MESSAGES  # stay whatever the window says, or reading would not end
+SPILL_MESSAGES = 256  # bodies put out at a time; so many may exceed the window
+SPILL_BYTES: Final = 256 * 1024  # the same in bytes, whichever is reached first
+LOADED_MIN = 2 * PAGE_MESSAGES  # stay even over the window, or they would be read again for ever
 
 Decoder = Callable[[bytes, bytes], Message]
 
@@ -204,8 +206,8 @@ class Pager:
     # Out.
 
     def arrived(self, queue: Queue, entry: Entry) -> None:
-        """Hear of a new entry; if there is no room for it, it goes once the pump has run."""
-        # `_is_over` by hand: asked for each message.
+        """Called for a new entry; its body may be put out after the pump if there is no room."""
+        # `_is_over` by hand: this runs for each message.
         if (
             queue.storage_state.resident > self.window_queue
             or self.bodies.total > self.window_total
@@ -214,7 +216,7 @@ class Pager:
             self._fresh_size += entry.size
 
     def trim(self) -> None:
-        """Put out the newcomers that found no room and no consumer, many at a time."""
+        """Put out the bodies of newcomers that found no room and no consumer, many at a time."""
         if len(self._fresh) < SPILL_MESSAGES and self._fresh_size < SPILL_BYTES:
             return
         fresh, self._fresh = self._fresh, []
@@ -256,7 +258,7 @@ class Pager:
         )
 
     def put_out(self, queue: Queue, entry: Entry) -> None:
-        """Let a body go that is on the disk, unless somebody needs it in memory."""
+        """Drop a body from memory that is on the disk, unless somebody needs it in memory."""
         lane = entry.lane
         state = queue.state
         is_head = lane.head is entry
@@ -266,7 +268,7 @@ class Pager:
             return
         levels = [view.level(lane.rank) for view in state.views]
         if not lane.is_grouped and any(level.back for level in levels):
-            return  # it may be one of the returned, which are taken from there as they are
+            return  # it may be a returned one: dispatch takes those from `back` without a look
         entry.message = None
         entry.size = queue.storage_state.shared(entry.size)
         if entry.expires_ms:
@@ -290,7 +292,7 @@ class Pager:
     # In.
 
     def paged(self, ticket: int, bodies: list[BodyRecord]) -> None:
-        """Take bodies the store has read; what it could not read is damaged."""
+        """Called with the bodies that the store has read; what it could not read is damaged."""
         asked = self._asked.pop(ticket)
         queue, read_ahead = asked.queue, asked.read_ahead
         if read_ahead is None:
@@ -299,10 +301,10 @@ class Pager:
         else:
             read_ahead.is_asked = False
         if queue.storage_state.number == 0:
-            return  # it was deleted meanwhile, and the bodies with it
+            return  # the queue was deleted meanwhile, and the bodies with it
         lost = dict.fromkeys(asked.numbers, "it is not there")
         if read_ahead is not None:
-            bodies.sort(key=_seq)  # kept ones come before spilled ones
+            bodies.sort(key=_seq)  # the store brings all kept ones before all spilled ones
         for record in bodies:
             try:
                 message = self._decoded(record)
@@ -349,7 +351,7 @@ class Pager:
             where = "the store" if entry.stored == KEPT else "the scratch file"
             place = f"queue {queue.name}: message {seq} cannot be read from {where}"
             self.damages.append(f"{place}: {cause}")
-        entry.stored = NOWHERE  # so that what is left of it stays on the disk
+        entry.stored = NOWHERE  # so that what is left of the message stays on the disk
         queue.counters.dropped += 1
         queue.drop(entry, EventKind.DROP)
 

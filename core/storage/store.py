@@ -2,18 +2,18 @@
 """MessageStore: where persistent messages survive the process.
 
 Nothing in the core waits for a disk. The core issues changes as it works. At the end of a turn it
-calls `flush(ticket)`. Once everything issued before is on stable storage, the store tells its
-listener (`core.storage.listener`). Bodies are asked for by `page(ticket, places)`, and come the
-same way.
+calls `flush(ticket)`. Once all changes issued before are on stable storage, the store tells its
+listener (`core.storage.listener`). The core asks for bodies by `page(ticket, places)`, and the
+listener gets them.
 
 Every change is a record (`core.storage.changes`), and each store writes records in its own way. A
 store is registered in `core.storage`, and `tests/core/storage/contract` says what any store does.
 
-A batch is atomic: changes issued between two flushes are on disk all or not at all. This is what
-makes a transaction one. A long transaction is carried out in portions, while others' batches go to
-the disk. So its changes of messages are gathered in a *part* (`open_part`), which becomes part of
-one batch at the end (`join_part`). The store knows a queue by a number, since two virtual hosts may
-each have a queue of one name. The core gives the numbers out, from `FIRST_QUEUE` up.
+A batch is atomic: changes issued between two flushes are on disk all or not at all. So a
+transaction is atomic, too. A long transaction is carried out in portions, while batches of others
+go to the disk. So its changes of messages are gathered in a *part* (`open_part`), which joins one
+batch at the end (`join_part`). The store knows a queue by a number, since two virtual hosts may
+each have a queue of the same name. The core gives the numbers out, from `FIRST_QUEUE` up.
 
 Group ownership is not stored: after a restart every group is without an owner.
 """
@@ -41,9 +41,9 @@ Place = tuple[int, int]  # the queue's number, the message's
 class QueueRecord(NamedTuple):
     """A queue as a restart finds it.
 
-    `next_seq` is above every number ever given there. One that is not live was swept away and
-    left only that. `settings` is the policy it was declared with, as JSON; "" if nobody declared
-    it. No message above `dropped_to` went but by being settled.
+    `next_seq` is above every sequence number ever given in the queue. A queue that is not live was
+    swept away, and only `next_seq` is left of it. `settings` is the policy it was declared with, as
+    JSON; "" if nobody declared it. Every message above `dropped_to` that has gone was settled.
     """
 
     number: int
@@ -82,7 +82,7 @@ class NamedRecord(NamedTuple):
 
 
 class MessageRecord(NamedTuple):
-    """One message without its body; ascending numbers within a queue."""
+    """One message without its body; they come with ascending numbers within a queue."""
 
     queue: int
     seq: int
@@ -95,7 +95,7 @@ class MessageRecord(NamedTuple):
 
 
 class IdRecord(NamedTuple):
-    """A message id that a queue remembers, as its digest; ascending numbers within a queue."""
+    """The digest of a message id that a queue remembers; they come with ascending numbers."""
 
     queue: int
     number: int
@@ -114,7 +114,7 @@ class BodyRecord(NamedTuple):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MessageStore(ABC):
-    """The seam of the durable store."""
+    """The interface of every store."""
 
     # A ClassVar, or compiled code would read this default instead of a subclass's own.
     is_durable: ClassVar[bool] = True
@@ -122,14 +122,14 @@ class MessageStore(ABC):
     def __init__(self) -> None:
         self.listener: StoreListener = NobodyYet()
         self.damages: list[str] = []  # what was found damaged or missing, with its place
-        self.losses: list[str] = []  # what was confirmed and cannot be found, without any names
+        self.losses: list[str] = []  # what was confirmed and is missing; no name is in these texts
         self.exposed: list[str] = []  # what other users may read or change, and who
 
     def listen(self, listener: StoreListener) -> None:
         """Report to this listener from now on."""
         self.listener = listener
 
-    # What a restart finds; asked once, in this order, before anything is issued.
+    # What a restart finds; called once, in this order, before any change is issued.
 
     @abstractmethod
     def queues(self) -> list[QueueRecord]:
@@ -154,11 +154,11 @@ class MessageStore(ABC):
     # Changes, gathered until the next flush.
 
     def valid_until(self) -> float:
-        """Until when nobody else can have what is stored, by the monotonic clock; 0: for ever."""
+        """Return until when no other broker can own the store (monotonic clock); 0: for ever."""
         return 0.0
 
     def renew(self) -> None:  # noqa: B027 - most stores have nothing to renew
-        """Keep the right to write, if it ends by itself; the server asks every second."""
+        """Extend the right to write, if it ends by itself; the server calls this every second."""
 
     @abstractmethod
     def append(self, queue: int, seq: int, group: str, message: Message) -> None:
@@ -170,7 +170,7 @@ class MessageStore(ABC):
 
     @abstractmethod
     def move(self, queue: int, seq: int, to: int) -> None:
-        """Give a message another number in its queue; done before deletions."""
+        """Give a message another number in its queue; a batch moves before it deletes."""
 
     @abstractmethod
     def remember(self, queue: int, number: int, digest: bytes) -> None:
@@ -228,39 +228,39 @@ class MessageStore(ABC):
     def remove(self, host: str, kind: str, key: str) -> None:
         """Forget a named record."""
 
-    # Parts; a store that keeps nothing has none.
+    # Parts; a store that keeps nothing needs none.
 
     def open_part(self) -> int:
         """Begin a part; return its number, which is above 0."""
         return 1
 
     def enter_part(self, part: int) -> None:  # noqa: B027 - see above
-        """Let what messages change from now on be of this part; 0: of the batch, as usual."""
+        """Gather the changes of messages in this part from now on; 0: in the batch, as usual."""
 
     def join_part(self, part: int) -> None:  # noqa: B027
-        """Let a part be of the batch that is being gathered."""
+        """Add a part to the batch that is being gathered."""
 
     def withdraw(self, queue: int, seq: int) -> bool:
-        """Forget a message that a part is to bring; False: none does."""
+        """Take a message out of the part that has yet to bring it; False: it is in no part."""
         return False
 
     def move_within(self, queue: int, seq: int, to: int) -> int:
-        """Give a message that a part is to bring another number; return the part, 0 for none."""
+        """Renumber a message inside the part that has yet to bring it; return the part, or 0."""
         return 0
 
     # Work.
 
     @abstractmethod
     def allow(self, settings: StoreSettings) -> None:
-        """Let other limits hold from now on; where and how it keeps things stays."""
+        """Apply new limits; where and how the store keeps things does not change."""
 
     @abstractmethod
     def flush(self, ticket: int) -> None:
-        """Hand over everything issued so far; the listener hears of it later."""
+        """Hand over all changes issued so far; the listener is told when they are on disk."""
 
     @abstractmethod
     def page(self, ticket: int, places: list[Place]) -> None:
-        """Read bodies back; the listener gets them later."""
+        """Read bodies; the listener gets them later."""
 
     @abstractmethod
     def close(self) -> None:

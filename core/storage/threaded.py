@@ -1,13 +1,14 @@
 # Compiled by mypyc: see setup.py.
-"""ThreadedStore: the loop's side of every durable store.
+"""ThreadedStore: the event loop's side of every durable store.
 
-Changes are gathered here as records and handed to the `Writer` thread by `flush`, which gives them
-to the store's engine. A store of a new kind is an engine, and a subclass that reads what a restart
-finds. A thread and not a child process: docs/decisions/010-store-thread.md has the figures.
+Changes are gathered here as records. `flush` hands them to the thread of the `Writer`, which gives
+them to the store's engine. A new kind of store is an engine, and a subclass of this that reads what
+a restart finds. Why a thread and not a child process: docs/decisions/010-store-thread.md has the
+figures.
 
-While a part is entered, arrivals, deletions and ids are the part's. All else is of the batch at
-once: queues, numbers and counts are not taken back if the part never comes. Nobody may change on
-disk what a part is still to bring, so that is changed in the part itself.
+While a part is entered, arrivals, deletions and ids go into the part. All other changes go into the
+batch at once: queues, numbers and counts are not taken back if the part never joins. A message that
+a part has yet to bring is not on disk, so it is changed in the part itself.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ class ThreadedStore(MessageStore):
         """Start the thread; errors begin with the store's `name`."""
         super().__init__()
         self._changes = Changes()  # of the batch
-        self._of_messages = self._changes  # or of the part that was entered
+        self._of_messages = self._changes  # where messages go: the batch, or the entered part
         self._parts: dict[int, Changes] = {}
         self._parts_opened = 0
-        self._meant: dict[int, set[int]] = {}  # the queues of parts, as far as they were asked for
+        self._meant: dict[int, set[int]] = {}  # the queues of a part, kept by `empty`
         self._writer = Writer(name, engine, notify, self._tell)
 
     def append(self, queue: int, seq: int, group: str, message: Message) -> None:
@@ -99,7 +100,7 @@ class ThreadedStore(MessageStore):
         self._changes.empty(queue)
         for number, part in self._parts.items():
             if number not in self._meant:
-                self._meant[number] = part.queues()  # once for all that end before its next portion
+                self._meant[number] = part.queues()  # found once, until the part is entered again
             if queue in self._meant[number]:
                 part.leave_out(queue)
 
@@ -126,23 +127,24 @@ class ThreadedStore(MessageStore):
         return self._parts_opened
 
     def enter_part(self, part: int) -> None:
-        """Let what messages change from now on be of this part; 0: of the batch, as usual."""
+        """Gather the changes of messages in this part from now on; 0: in the batch, as usual."""
         self._of_messages = self._parts[part] if part else self._changes
         self._meant.pop(part, None)
 
     def join_part(self, part: int) -> None:
-        """Let a part be of the batch that is being gathered."""
+        """Add a part to the batch that is being gathered."""
         joined = self._parts.pop(part)
         self._meant.pop(part, None)
         batch = self._changes
-        # What came to an emptied queue before is in no part any more, and what came later is to
-        # stay; and the other way round this would be a walk through the part.
+        # `empty` has already taken out of the part what came before a queue was emptied, and what
+        # came later is to stay. So `add` must not apply the batch's emptied queues to the part. The
+        # part takes the batch in, and not the reverse: that would be a walk through the part.
         joined.emptied, batch.emptied = batch.emptied, joined.emptied
         joined.add(batch)
         self._changes = self._of_messages = joined
 
     def withdraw(self, queue: int, seq: int) -> bool:
-        """Forget a message that a part is to bring; False: none does."""
+        """Take a message out of the part that has yet to bring it; False: it is in no part."""
         place = place_of(queue, seq)
         for part in self._parts.values():
             if part.arrivals.pop(place, None) is not None:
@@ -154,7 +156,7 @@ class ThreadedStore(MessageStore):
         return False
 
     def move_within(self, queue: int, seq: int, to: int) -> int:
-        """Give a message that a part is to bring another number; return the part, 0 for none."""
+        """Renumber a message inside the part that has yet to bring it; return the part, or 0."""
         place = place_of(queue, seq)
         for number, part in self._parts.items():
             if place in part.arrivals:
@@ -163,18 +165,18 @@ class ThreadedStore(MessageStore):
         return 0
 
     def allow(self, settings: StoreSettings) -> None:
-        """Let other limits hold from now on; what is short is looked at at once."""
+        """Apply new limits; the engine checks at once whether anything is short."""
         self._writer.look()
 
     def flush(self, ticket: int) -> None:
-        """Hand over everything issued so far; the listener hears of it later."""
+        """Hand over all changes issued so far; the listener is told when they are on disk."""
         changes = self._changes
         self._changes = self._of_messages = Changes()
         changes.tickets.append(ticket)
         self._writer.submit(changes)
 
     def page(self, ticket: int, places: list[Place]) -> None:
-        """Read bodies back; the listener gets them later."""
+        """Read bodies; the listener gets them later."""
         self._writer.ask(BodyRead(ticket, [place_of(queue, seq) for queue, seq in places]))
 
     def close(self) -> None:
@@ -182,7 +184,7 @@ class ThreadedStore(MessageStore):
         self._writer.close()
 
     def _tell(self) -> None:
-        """Pass the thread's report on, on the loop's thread."""
+        """Pass the writer's report to the listener; called on the event loop's thread."""
         report = self._writer.take_report()
         if report is None:
             return

@@ -1,10 +1,10 @@
 # Compiled by mypyc: see setup.py.
 """Writer: the one thread of a durable store, and what it asks of the store's engine.
 
-Group commit: the thread commits what has gathered while the last commit ran, and never waits to
-gather. Reads of bodies go between two commits. Everything the thread has to say goes through
-`notify`, which runs a callable on the loop's own thread. What is to be told waits in one report, so
-a busy loop is asked only once.
+Group commit: the thread commits together all batches that came while the last commit ran. It never
+waits for more batches. Bodies are read between two commits. The thread reports through `notify`,
+which runs a callable on the event loop's thread. Results are collected in one report, so a busy
+loop is notified only once.
 
 An engine (`Engine`) writes and reads. What its errors mean for a commit:
 
@@ -14,8 +14,8 @@ An engine (`Engine`) writes and reads. What its errors mean for a commit:
 | anything else   | final. A failed flush must not be tried again: the system has dropped what   |
 |                 | it could not write, and would call the next flush a success                  |
 
-Final means that whoever waits hears of it, and so does whoever comes later. No error ends the
-thread without a word, our own mistakes included: the broker would wait for ever.
+Final means that every batch and read that waits gets the error, and so does every later one. No
+error ends the thread silently, not even a bug of ours: the broker would wait for ever.
 """
 
 from __future__ import annotations
@@ -50,26 +50,27 @@ class Engine(ABC):
 
     @abstractmethod
     def tidy(self) -> bool:
-        """Do a little of what can wait, no longer than a commit takes; return True if more waits.
+        """Do a little of the work that can wait; return True if more of it is left.
 
-        Called after commits and reads, and again while nothing else is to be done.
+        It takes no longer than a commit. Called after commits and reads, and again while nothing
+        else is to be done.
         """
 
     @abstractmethod
     def shortage(self) -> str:
-        """Say why nothing should be written now, "" if it can be; asked after each commit."""
+        """Return why nothing should be written now, "" if it may be; called after each commit."""
 
     @abstractmethod
     def look(self) -> None:
-        """Look again at what `shortage` tells: a limit has changed, or time has passed."""
+        """Measure again what `shortage` returns: a limit has changed, or time has passed."""
 
     @abstractmethod
     def make_room(self) -> None:
-        """Give back what can be given back; called while something is short."""
+        """Free what space can be freed; called while something is short."""
 
     @abstractmethod
     def finish(self) -> None:
-        """Bring everything in order at the end, as far as that can be done."""
+        """Bring everything in order before the end, as far as that can be done."""
 
     @abstractmethod
     def close(self) -> None:
@@ -77,7 +78,7 @@ class Engine(ABC):
 
 
 class BodyRead:
-    """Bodies somebody wants, and then the bodies."""
+    """A request for bodies, and later the bodies."""
 
     __slots__ = ("bodies", "places", "ticket")
 
@@ -103,7 +104,7 @@ class Writer:
     """Changes and page requests in, reports out."""
 
     def __init__(self, name: str, engine: Engine, notify: Notify, tell: Callable[[], None]) -> None:
-        """Start the thread of the store called `name`; `tell` is to fetch a report."""
+        """Start the thread of the store called `name`; `tell` has the loop fetch the report."""
         self._name = name
         self._engine = engine
         self._notify = notify
@@ -114,17 +115,17 @@ class Writer:
         self._report: Report | None = None
         self._is_closing = False
         self._is_look_due = False
-        self._has_more = False  # to tidy
+        self._has_more = False  # the engine has more to tidy
         self._error: StoreError | None = None
         self._pressure = ""
-        # Not `_thread`: the compiled name would be a word of C.
+        # Not `_thread`: the compiled name would be a keyword of C.
         self._worker = Thread(target=self._run, name="covey-store", daemon=True)
         self._worker.start()
 
     # The loop's side.
 
     def submit(self, changes: Changes) -> None:
-        """Have a batch written; those that meet on the way become one commit."""
+        """Have a batch written; batches that wait together become one commit."""
         with self._awake:
             if self._changes is None:
                 self._changes = changes
@@ -139,7 +140,7 @@ class Writer:
             self._awake.notify()
 
     def look(self) -> None:
-        """Have the engine look again at what may be short."""
+        """Have the engine measure again what may be short."""
         with self._awake:
             self._is_look_due = True
             self._awake.notify()
@@ -185,7 +186,7 @@ class Writer:
                 if self._has_more:
                     return True
                 if not self._awake.wait(RETRY_S if self._pressure else None):
-                    return True  # time to look again
+                    return True  # it is time to measure again
         return True
 
     def _commit(self, changes: Changes) -> None:
@@ -210,7 +211,7 @@ class Writer:
             self._press(self._engine.shortage())
 
     def _wait_for_room(self, error: StoreBusyError) -> None:
-        """Wait before a batch is tried again; consumers go on meanwhile, as far as they can."""
+        """Wait before a batch is tried again; bodies are still read for consumers meanwhile."""
         self._press(f"the store cannot be written: {error}")
         with self._awake:
             if not self._is_closing:
@@ -244,7 +245,7 @@ class Writer:
                 self._lose(f"what was written cannot be put in its place: {error}")
 
     def _do(self, failure: str, action: Callable[[], None]) -> None:
-        """Do what no batch waits for; what cannot be done now is left."""
+        """Do work that no batch waits for; if the store is busy, the work is left for later."""
         if self._error is None:
             try:
                 action()
@@ -277,11 +278,11 @@ class Writer:
             self._error = StoreError(f"{self._name}: {text}")
 
     def _reporting(self) -> Report:
-        """Return the report being filled; the first entry asks the loop to fetch it."""
+        """Return the report being filled; when a new one begins, the loop is asked to fetch it."""
         if self._report is None:
             self._report = Report()
             try:
                 self._notify(self._tell)
             except RuntimeError:
-                pass  # the loop has ended, so nobody is left to hear it; close() finishes the rest
+                pass  # the loop has ended, so nobody listens any more; close() finishes the rest
         return self._report
