@@ -2,20 +2,20 @@
 """Acks: ACK and NACK, in three versions, three modes, in transactions and without.
 
 - `client` mode: an ACK (or NACK) covers all earlier messages of the subscription, too. An ACK of a
-  message that was covered settles nothing: workers in threads are late all the time.
-  In `client-individual` mode a frame that names nothing is an error.
-- A message acknowledged in a transaction raises credit at once, and only once, even if the
-  transaction is aborted and the message acknowledged again (the Apollo STOMP manual).
+  message that was covered before settles nothing: worker threads often acknowledge out of order.
+  In `client-individual` mode a frame that names no held message is an error.
+- A message that is acknowledged in a transaction raises credit at once. It does so only once, even
+  if the transaction is aborted and the message is acknowledged again (the Apollo STOMP manual).
 - An ACK on an `auto` subscription only raises credit.
-- `credit:n[,m]` on an ACK adds to the windows. With `credit:count,size,false` on SUBSCRIBE nothing
-  else does.
+- `credit:n[,m]` on an ACK adds to the windows. After `credit:count,size,false` on SUBSCRIBE nothing
+  else adds to them.
 - A message that its client held for longer than its deadline has gone back to its place. An ACK or
-  NACK of it is late: it settles nothing, raises credit like any other, and ends no connection. A
-  RECEIPT that it asks for says `covey-late:true`.
-- NACK is a failed try; `requeue:false` (RabbitMQ's word) sends the message to the dead-letter
-  queue at once. `covey-release:true` gives it back untried: nothing is counted.
+  NACK of that message is late. A late frame settles nothing, raises credit like any other, and does
+  not end the connection. The RECEIPT of a late frame says `covey-late:true`.
+- NACK counts as a failed delivery; `requeue:false` (RabbitMQ's word) sends the message to the
+  dead-letter queue at once. `covey-release:true` returns the message without counting a failure.
 
-What a client holds, and by which name it holds it, is the business of `holding`.
+`holding` knows what a client holds, and how the client names it.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
     from covey.protocols.stomp.session import StompSession
 
 
-AT_ONCE: Final = 64  # messages that an ACK may cover without being a job
+AT_ONCE: Final = 64  # an ACK that covers more messages than this becomes a job
 
 
 Headers = dict[str, str]
 
 
 def on_ack(session: StompSession, frame: Frame, headers: Headers) -> None:
-    """The client is done with a message."""
+    """Accept a message: the client is done with it."""
     _settle(session, headers, Outcome.ACCEPTED)
 
 
 def on_nack(session: StompSession, frame: Frame, headers: Headers) -> None:
-    """The client could not process a message."""
+    """Return or dead-letter a message: the client did not process it."""
     comes_again = is_true("requeue", headers.get("requeue", "true"))
     is_untried = is_true("covey-release", headers.get("covey-release", "false"))
     if is_untried and not comes_again:
@@ -59,16 +59,16 @@ def on_nack(session: StompSession, frame: Frame, headers: Headers) -> None:
 
 
 def accept(session: StompSession, tags: Sequence[int]) -> None:
-    """Settle messages a 1.2 client names by number and nothing else: the hot way.
+    """Accept the messages of plain ACKs, which only have a number (STOMP 1.2): the hot path.
 
-    Those of one consumer that follow each other are settled in one go.
+    Neighbouring messages of one consumer are settled together.
     """
     known = session.holding.messages
     row: list[Entry] = []
-    reader: StompConsumer | None = None  # whose the row is
+    reader: StompConsumer | None = None  # the consumer of the row's messages
     for tag in tags:
         held = known.get(tag)
-        # One that is in a transaction, or was, has its credit.
+        # `is_credited`: the message is or was in a transaction, and has raised credit already.
         if held is None or held.is_credited or not held.consumer.is_settled_alone:
             _accept_row(session, reader, row)
             row = []
@@ -100,7 +100,7 @@ def _settle(session: StompSession, headers: Headers, outcome: Outcome) -> None:
     tag, subscription = _find(session, headers)
     name = headers.get("transaction")
     transactions = session.engine.broker.transactions
-    # Begun even by an ACK that settles nothing: the client will end it.
+    # Even an ACK that settles nothing begins the transaction: the client will end it.
     begun = None if name is None else transactions.running_or_new(session.core, name)
     receipt = headers.get("receipt")
 
@@ -118,7 +118,8 @@ def _settle(session: StompSession, headers: Headers, outcome: Outcome) -> None:
         answer(is_late=subscription == LATE)
         return
     given = headers.get("credit")
-    more = (0, 0) if given is None else read_credit(given)  # before anything is settled
+    # Nothing is settled yet: `read_credit` may refuse the frame.
+    more = (0, 0) if given is None else read_credit(given)
     ack = Acknowledge(session, tag, outcome, begun, name or "")
 
     def finish() -> None:
@@ -135,7 +136,7 @@ def _settle(session: StompSession, headers: Headers, outcome: Outcome) -> None:
 
 
 class Acknowledge(Job):
-    """The messages that one ACK or NACK covers are settled, oldest first."""
+    """Settles the messages that one ACK or NACK covers, oldest first."""
 
     def __init__(
         self,
@@ -147,10 +148,10 @@ class Acknowledge(Job):
     ) -> None:
         tags = session.holding.cover(tag)
         super().__init__("acknowledge", f"{len(tags)} messages", session.core, len(tags))
-        self.is_late = False  # some of it was taken from the client before
+        self.is_late = False  # True if a message was taken from the client before
         self._named = session.holding.messages[tag].consumer
-        self._count = 0  # of credit
-        self._size = 0
+        self._count = 0  # messages of credit to grant
+        self._size = 0  # bytes of credit to grant
         self._client = session
         self._tags = tags
         self._outcome = outcome
@@ -158,7 +159,7 @@ class Acknowledge(Job):
         self._transaction = transaction
 
     def steps(self) -> Steps:
-        """Settle one after the other."""
+        """Settle one message a step."""
         for tag in self._tags:
             held = self._client.holding.messages.get(tag)
             if held is not None:
@@ -166,7 +167,7 @@ class Acknowledge(Job):
             yield 1
 
     def grant(self, count: int, size: int) -> None:
-        """Raise the window by what was acknowledged, if that raises it, and by so much more."""
+        """Raise the window by `count` and `size`, and by what was acknowledged if ACKs raise it."""
         if self._named.asked.credit.is_raised_by_ack:
             count += self._count
             size += self._size
@@ -206,7 +207,11 @@ def _settle_now(session: StompSession, tag: int, held: Held, outcome: Outcome) -
 
 
 def _find(session: StompSession, headers: Headers) -> tuple[int, str]:
-    """Return the number of the message a frame names; 0 and a subscription if it means credit."""
+    """Return the tag of the message that a frame names, and "".
+
+    If the frame can only raise credit, return 0 and the subscription, or `LATE` if the message was
+    late and is forgotten.
+    """
     holding = session.holding
     if session.version is Version.V1_2:
         text = headers["id"]

@@ -1,11 +1,11 @@
 # Compiled by mypyc: see setup.py.
-"""StompConsumer: a subscription's reader.
+"""StompConsumer: the consumer of a STOMP subscription.
 
-It puts what the core delivers into its connection's outbox (`message_frame` writes it) and
+It puts what the core delivers into its connection's outbox (`message_frame` writes the frames) and
 remembers what the client has to acknowledge (`holding`).
 
-A message of another protocol is put into STOMP's words first. Messages of one form are put into
-words but once.
+A message of another protocol is translated first. Messages of the same form need only one
+translation: the next ones get their own body and id, and share the rest.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ V1_2: Final = Version.V1_2
 
 
 class StompConsumer(Consumer):
-    """One subscription's reader of one queue, or of its topics."""
+    """Reads one queue, or topics, for one subscription."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class StompConsumer(Consumer):
         *,
         reads_many: bool = False,
     ) -> None:
-        """Read for a subscription; `reads_many`: its destination does not say from where."""
+        """Read for a subscription; `reads_many`: its destination stands for several places."""
         super().__init__(session.core, window)
         engine = session.engine
         self.engine = engine
@@ -63,7 +63,8 @@ class StompConsumer(Consumer):
         self.holding = session.holding
         self.is_only_credited = asked.ack is AckMode.AUTO or asked.is_browser  # by an ACK
         is_individual = asked.ack is AckMode.INDIVIDUAL and not asked.is_browser
-        # Copies of one message may meet here: it comes from several places, or was sent to several.
+        # The client may hold two copies of one message: the subscription reads several places, or
+        # the message was sent to several.
         self.may_meet_twins = reads_many or bool(asked.durable_name)
         self.is_held_by_number = is_individual and not self.is_older and not self.may_meet_twins
         self.is_presettled = asked.ack is AckMode.AUTO
@@ -83,10 +84,10 @@ class StompConsumer(Consumer):
         self.client_id = session.core.client_id
         self.unsettled_max = engine.broker.limits.unsettled_max
         self.reads_many = reads_many
-        self.pattern: StompMessage | None = None  # the last translation, of which form, from where
+        self.pattern: StompMessage | None = None  # the last translation, its form, its topic
         self.pattern_form: object = None
         self.pattern_lane: Lane | None = None
-        self.id_prefix = b""  # of what is translated and has no id of its own
+        self.id_prefix = b""  # for translated messages that have no id of their own
         self.translated = 0
 
     def deliver(self, entry: Entry) -> None:
@@ -111,11 +112,11 @@ class StompConsumer(Consumer):
                 tag = self.holding.add(held)
                 held_id = held.message_id
             self.engine.send(self.frames.write(entry, stomp, tag, held_id))
-        except Exception as error:  # whose turn it is has nothing to do with it
+        except Exception as error:  # this connection's fault, not that of the turn's connection
             self.engine.failed(error)
 
     def deliver_fan(self, fan: Fan) -> None:
-        """Write messages of a topic as one piece, from what all like subscribers share."""
+        """Write a topic's messages as one piece, from bytes that subscribers share."""
         try:
             written = b"" if self.tracks else self.frames.write_fan(fan)
         except Exception as error:  # as in `deliver`
@@ -129,7 +130,7 @@ class StompConsumer(Consumer):
     def browse_ended(self) -> None:
         """Tell a browser that it has seen the last message, and what the queue holds.
 
-        One that looks at several queues hears it once, after the last.
+        A browser of several queues is told once, after the last queue.
         """
         if not self.window.browsing:
             queue = self.queue
@@ -139,32 +140,32 @@ class StompConsumer(Consumer):
             self.engine.send(self.frames.write_notice([("browser", "end"), *figures]))
 
     def revoked(self, group: str) -> None:
-        """Tell the client that a group is no longer its own."""
+        """Tell the client that it no longer owns a group."""
         self.engine.send(self.frames.write_notice([("covey-group-revoked", group)]))
 
     def group_done(self, group: str) -> None:
-        """Tell the client that the one group it took is done, and end the subscription."""
+        """Tell the client that the only group it asked for is done, and end the subscription."""
         self.engine.send(self.frames.write_notice([("covey-group-done", group)]))
         self.stomp_session.end_subscription(self)
 
     def ran_out(self, entries: list[Entry]) -> None:
-        """Take what the client says of these messages from now on for late."""
+        """Called when the client held messages for too long: its ACKs of them are late now."""
         self.holding.run_out(self, entries)
 
     def cancelled(self, reason: str) -> None:
-        """Tell the client that what it reads from is gone."""
+        """End the connection: what the subscription reads from is gone."""
         self.engine.kick(f"subscription {self.asked.id} ended: {reason}")
 
     def _translated(self, entry: Entry, message: Message) -> StompMessage:
-        """Put another protocol's message into STOMP's words, those of one form but once.
+        """Translate another protocol's message; messages of the same form share a translation.
 
-        One without an id is known by its queue and number there, the same whenever it comes again;
-        a topic has no numbers, so its messages are counted for this reader.
+        A message without an id gets one from its queue and its number in that queue. So the id is
+        the same at each delivery. A topic has no numbers, so this consumer counts its messages.
         """
         queue = self.queue
         form = message.form()
         pattern = self.pattern
-        # A reader of many topics: each has its lane.
+        # If several topics are read, the lane tells which topic this is.
         lane = entry.lane if self.reads_many and not isinstance(queue, Queue) else None
         is_alike = form is not None and form is self.pattern_form and lane is self.pattern_lane
         if pattern is not None and is_alike:
@@ -182,7 +183,7 @@ class StompConsumer(Consumer):
         return made
 
     def _destination(self, entry: Entry) -> str:
-        """Return where a message of another protocol was sent to, as this client would say it."""
+        """Return where another protocol's message was sent to, in this client's syntax."""
         if not self.reads_many:
             return self.asked.destination
         queue = self.queue
@@ -201,19 +202,22 @@ class StompConsumer(Consumer):
             host = self.session.host
             kind = "dsub" if _is_behind(queue, host) else "queue"
             place = f"{engine.broker.limits.id}-{host.id}-{kind}-{queue.name}-"
-            return quote(place, safe="").encode()  # nothing in it needs an escape then
+            return quote(place, safe="").encode()  # so that nothing in it needs an escape
         stomp_session = self.stomp_session
         stomp_session.readers += 1
         return f"{engine.broker.instance}-{self.session.id}-{stomp_session.readers}-".encode()
 
 
 def _is_behind(queue: Queue, host: VirtualHost) -> bool:
-    """Return True if a queue is a durable subscription's; others may have names like theirs."""
+    """Return True if a queue belongs to a durable subscription; its name alone does not tell."""
     return host.queues.get(queue.name) is not queue
 
 
 def queue_figures(queue: Queue) -> list[tuple[str, str]]:
-    """Say what a queue holds: where a reader that keeps numbers can start and end."""
+    """Return headers that say what a queue holds.
+
+    The numbers tell a client that remembers its position where it can start and end.
+    """
     return [
         ("first-seq", str(queue.first_seq)),
         ("last-seq", str(queue.next_seq - 1)),

@@ -2,16 +2,16 @@
 """StompEngine: one STOMP connection, bytes in and bytes out.
 
 All frames of one read are handled together. Then the broker delivers, and everything for this peer
-leaves as one piece. SEND is the producer's (`send`); the other verbs are in `verbs`. What a client
-has only after its login is in `session`.
+leaves as one piece. `send` handles SEND, `verbs` all other frames. What a client has only after its
+login is in `session`.
 
-Whatever goes wrong with a frame ends the connection. The ERROR names the cause and the receipt that
-was asked for (STOMP 1.2, "ERROR"): the protocol has no way to say no and go on.
+Any error in a frame ends the connection. The ERROR names the cause and the receipt that was asked
+for (STOMP 1.2, "ERROR"): the protocol has no way to refuse one frame and go on.
 
 Reading stops while a message waits for room, while too many receipts wait for the store, and while
-the peer reads nothing of a lot that we have for it. Nothing is lost by that: the bytes stay in the
-parser and in the peer's socket. Meanwhile we cannot hear the peer's heart-beats, so the peer is not
-blamed for missing ones.
+the peer does not read and much waits for it. Nothing is lost: the bytes stay in the parser and in
+the peer's socket. Meanwhile the engine cannot see the peer's heart-beats, so missing ones do not
+count.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from covey.protocols.stomp.settings import login_limits
 from covey.protocols.stomp.verbs import VERBS, on_connect
 from covey.protocols.stomp.versions import LOGIN_COMMANDS, SUPPORTED_TEXT, Version, check
 
-# Times buffer_size: from here on a peer that does not read is not read either.
+# An outbox of this many times buffer_size stops reading from the peer, which does not read either.
 OUTBOX_FACTOR: Final = 2
 V1_2: Final = Version.V1_2
-LOOK_EVERY: Final = 32  # frames between two looks at how long the turn has taken
+LOOK_EVERY: Final = 32  # frames between two checks of how long the turn has taken
 
 
 class StompEngine(Engine):
-    """What one STOMP client said, and what it is to hear."""
+    """One STOMP connection: what the client sent, and what it will be sent."""
 
     def __init__(
         self,
@@ -51,18 +51,18 @@ class StompEngine(Engine):
         log: Log | None = None,
         now: float = 0.0,
     ) -> None:
-        """Start before login, with a stranger's limits."""
+        """Start before the login, with the small limits that hold until then."""
         super().__init__(remote, log)
         self.broker = broker
         self.settings = settings
         self.is_loopback = is_loopback
         self.socket_buffer = min(socket_buffer, settings.credit_bytes_max)
         self.parser = FrameParser(login_limits(settings))
-        self.session: StompSession | None = None  # until the login
+        self.session: StompSession | None = None  # None until the login
         self.login_deadline = now + settings.login_timeout_s
         self.now = now
-        self.failure: BrokerError | None = None  # to be told at the end of this turn
-        self.failed_receipt: str | None = None  # the one that was asked for
+        self.failure: BrokerError | None = None  # ends the connection at the end of this turn
+        self.failed_receipt: str | None = None  # the receipt that the failed frame asked for
         self._outbox: list[bytes] = []
         self._outbox_size = 0
         self.is_paused = False  # the outbox is full: nothing is delivered to this peer
@@ -71,7 +71,7 @@ class StompEngine(Engine):
     # The shell's side.
 
     def receive(self, data: bytes, now: float) -> None:
-        """Handle every frame the bytes complete, then let the broker deliver."""
+        """Handle every frame that is complete now, then let the broker deliver."""
         self.now = now
         self.broker.begin_turn(now, "STOMP")
         if self.session is not None:
@@ -80,7 +80,7 @@ class StompEngine(Engine):
         self._work()
 
     def outgoing(self) -> bytes:
-        """Give everything written since the last call."""
+        """Return everything that was written since the last call."""
         if not self._outbox:
             return b""
         data = self._outbox[0] if len(self._outbox) == 1 else b"".join(self._outbox)
@@ -92,7 +92,7 @@ class StompEngine(Engine):
                 session.receipts.taken()
             if self.is_paused:
                 self.is_paused = False
-                self.broker.turn(self.now)  # its consumers are looked at, and time matters to them
+                self.broker.turn(self.now)  # `unpause` looks at consumers, which need the time
                 session.core.unpause()
                 self.broker.wake()
         if not self.reading:
@@ -100,7 +100,10 @@ class StompEngine(Engine):
         return data
 
     def tick(self, now: float) -> float | None:
-        """Go on after a wait; send or miss heart-beats; give up on strangers."""
+        """Go on after a wait; send heart-beats; end the connection of a peer that is too late.
+
+        A peer is too late if it has not logged in, or has sent nothing, for too long.
+        """
         self.now = now
         if not self.is_closed and (self.failure is not None or not self.reading):
             self.broker.begin_turn(now, "STOMP")
@@ -121,23 +124,26 @@ class StompEngine(Engine):
             self._give_up("no heart-beat in time: the connection is stale")
             return None
         if heartbeat.beat_due(now):
-            if not self._outbox:  # else the peer does not read, and a beat would tell it nothing
+            if not self._outbox:  # else the peer does not read, and a beat is of no use
                 self.send(b"\n")
             heartbeat.sent(now)
         return heartbeat.deadline()
 
     def _give_up(self, why: str) -> None:
-        """End a connection for what its peer did not do in time."""
+        """End the connection because its peer was too late."""
         self.broker.turn(self.now)
         self.fail(ProtocolError(why), None)
 
     def sign_of_life(self, now: float) -> None:
-        """Count a part of what is being received like a heart-beat: none can come in between."""
+        """Called when a part of a long input came: it counts as a heart-beat.
+
+        The peer cannot send a heart-beat in the middle of it.
+        """
         if self.session is not None:
             self.session.heartbeat.received(now)
 
     def lost(self, now: float) -> None:
-        """Give everything back: the peer is gone."""
+        """Called when the peer is gone: return everything that it held."""
         self.is_closed = True
         if self.session is not None:
             self.broker.begin_turn(now, "STOMP: connection lost")
@@ -152,13 +158,13 @@ class StompEngine(Engine):
             self.session.when_safe(call)
 
     def shut_down(self, reason: str, now: float) -> None:
-        """Tell the peer why it ends."""
+        """Tell the peer why the connection ends, and close."""
         self.now = now
         if not self.is_closed:
             self.fail(RefusedError(reason, "shutdown"), None)
 
     def refuse(self, error: BrokerError, now: float) -> None:
-        """Tell the peer what is wrong with what it sent, of its kind."""
+        """Refuse what the peer sent with an ERROR, and close."""
         self.now = now
         self.fail(error, None)
 
@@ -168,13 +174,13 @@ class StompEngine(Engine):
         self.fail(BrokerError(FAILED, "internal"), None)
 
     def count_failure(self) -> None:
-        """Count an exception that came out of this engine."""
+        """Count an unexpected exception of this engine."""
         self.broker.internal_errors += 1
 
     # Writing.
 
     def send(self, frame: bytes) -> None:
-        """Put a frame into the outbox; a full one stops deliveries to this peer."""
+        """Put a frame into the outbox; a full outbox stops deliveries to this peer."""
         outbox = self._outbox
         if not outbox:
             self.wake()
@@ -188,7 +194,7 @@ class StompEngine(Engine):
                 self.session.core.pause()
 
     def send_frame(self, command: str, headers: list[tuple[str, str]], body: bytes = b"") -> None:
-        """Write a frame of our own."""
+        """Write a frame that the broker itself makes, such as CONNECTED or ERROR."""
         self.send(encode(command, headers, body, self.parser.version))
 
     def fail(self, error: BrokerError, receipt: str | None) -> None:
@@ -207,7 +213,7 @@ class StompEngine(Engine):
         self.close()
 
     def guarded(self, call: Callable[[], None]) -> Callable[[], None]:
-        """Return what a job calls at its end on behalf of this peer; a refusal is the peer's."""
+        """Wrap a call that a job makes for this peer: a refusal ends the peer's connection."""
 
         def guarded_call() -> None:
             try:
@@ -218,23 +224,23 @@ class StompEngine(Engine):
         return guarded_call
 
     def kick(self, reason: str) -> None:
-        """End the connection at the end of this turn: asked from inside the core."""
+        """End the connection at the end of this turn; the core calls this."""
         self.fail_later(RefusedError(reason, "cancelled"), None)
 
     def fail_later(self, error: BrokerError, receipt: str | None) -> None:
-        """End the connection at the end of this turn, for what a frame of some time ago did."""
+        """End the connection at the end of this turn, because of an earlier frame."""
         if self.failure is None:
             self.failure = error
             self.failed_receipt = receipt
         self.wake()
 
     def close(self) -> None:
-        """End the connection, and give everything back."""
+        """End the connection, and return everything that the client held."""
         self.is_closed = True
         self.reading = False
         if self.session is not None:
             self.broker.drop(self.session.core, self.now)
-            self.broker.wake()  # others may have what it held
+            self.broker.wake()  # others may get what this client held
         self.wake()
 
     # Reading.
@@ -245,7 +251,7 @@ class StompEngine(Engine):
         self.reading = True
         session = self.session
         if session is not None and session.holding.messages and not self._must_wait():
-            self._accept_more(session)  # most often a consumer says nothing else
+            self._accept_more(session)  # most consumers send nothing but ACKs
         handled = 0
         lengths = self.broker.turn_lengths
         try:
@@ -255,7 +261,7 @@ class StompEngine(Engine):
                     break
                 handled += 1
                 if handled % LOOK_EVERY == 0 and lengths.is_long():
-                    self.reading = False  # the rest after the others: `tick` goes on
+                    self.reading = False  # others come first: `tick` handles the rest
                     self.wake()
                     break
                 head, body, own = parser.next_head()
@@ -282,7 +288,7 @@ class StompEngine(Engine):
         return session is not None and (
             session.core.blocked > 0
             or session.core.working > 0
-            # Not at the first full outbox: a simple client sends all it has before it reads.
+            # Only at a multiple: a simple client sends all it has before it reads anything.
             or self._outbox_size > OUTBOX_FACTOR * self.buffer_size
             or session.is_leaving
             or session.receipts.pending >= session.receipts.pending_max

@@ -1,23 +1,24 @@
 # Compiled by mypyc: see setup.py.
-"""STOMP frames: what one is, how it is written, and the text of its headers.
+"""STOMP frames: what a frame is, how it is written, and how its headers are escaped.
 
     COMMAND LF
     name:value LF
     LF
     body NUL
 
-Headers stay bytes (`Frame.block`) until somebody asks for them: a message that only passes
-through is never decoded. `parser` reads frames.
+Headers stay bytes (`Frame.block`) until somebody asks for them: the headers of a message that only
+passes through are never decoded. `parser` reads frames.
 
 Rules of this file:
 - A header is `name:value`; several are joined by LF. Bytes on the wire are UTF-8.
 - 1.0 has no escapes, and blanks around a value do not count. 1.1 escapes LF, colon and
   backslash. 1.2 also escapes CR. An escape that the version does not define is an error.
-- What a version cannot say leaves as a blank, never as it is: a raw LF or NUL would let a
-  sender write headers and frames of its own into another client's stream.
+- A character for which a version has no escape is sent as a blank, never as it is: a raw LF or NUL
+  would let a sender write headers and frames of its own into another client's stream.
 - Of a repeated header the first counts.
-- content-length belongs to the encoder of the frame. One that comes as an ordinary header, from
-  an AMQP property say, would let its author choose where the frame ends: it is left out.
+- Only the encoder of the frame writes content-length. A content-length that comes as an ordinary
+  header, for example from an AMQP property, is left out. It would let its author choose where the
+  frame ends.
 
 Source: "Value Encoding" and "Repeated Header Entries" of the STOMP 1.1 and 1.2 specifications.
 """
@@ -35,14 +36,14 @@ LENGTH_LINE = b"\n" + LENGTH_NAME
 
 _BLANKS = " \t"
 
-# Both by version.
+# Both tables are indexed by version.
 _UNESCAPED: tuple[dict[str, str], ...] = (
     {},
     {"n": "\n", "c": ":", "\\": "\\"},
     {"n": "\n", "c": ":", "\\": "\\", "r": "\r"},
 )
-# Replacements in this order, the backslash first. What cannot be said becomes a blank: 1.0 has
-# no escapes at all, and no version has one for NUL.
+# The replacements are made in this order, the backslash first. A character without an escape
+# becomes a blank: 1.0 has no escapes at all, and no version has one for NUL.
 _ESCAPED: tuple[tuple[tuple[str, str], ...], ...] = (
     (("\n", " "), ("\r", " "), ("\0", " ")),
     (("\\", "\\\\"), ("\n", "\\n"), (":", "\\c"), ("\0", " ")),
@@ -98,7 +99,7 @@ def _unescape(text: str, version: Version, header: str) -> str:
 
 
 def escape(value: str, version: Version) -> bytes:
-    """Write a header's value as the version can carry it."""
+    """Write a header's value with the escapes of the version."""
     return _escape(value, version).encode()
 
 
@@ -112,7 +113,7 @@ def _escape(text: str, version: Version) -> str:
 def header_lines(headers: Iterable[tuple[str, str]], version: Version) -> bytes:
     """Write each header as an LF and a line.
 
-    Left out: content-length, and a header without a name, which no reader would take.
+    Left out: content-length, and a header without a name, which no reader would accept.
     """
     pairs = [pair for pair in headers if pair[0] and pair[0] != "content-length"]
     text = "".join([f"\n{name}:{value}" for name, value in pairs])
@@ -133,23 +134,23 @@ def _is_plain(text: str, count: int) -> bool:
 
 
 def _escaped_line(name: str, value: str, version: Version) -> str:
-    # In 1.1 and 1.2 the escapes leave no colon in the name; 1.0 has a blank for it too.
+    # In 1.1 and 1.2 the escapes leave no colon in the name. In 1.0 a colon becomes a blank here.
     safe_name = _escape(name, version).replace(":", " ")
     return "\n" + safe_name + ":" + _escape(value, version)
 
 
 def without_length(block: bytes) -> bytes:
-    """Give header lines without any content-length."""
+    """Return header lines without any content-length."""
     if not block.startswith(LENGTH_NAME) and block.find(LENGTH_LINE) < 0:
         return block
     return b"\n".join([line for line in block.split(b"\n") if not line.startswith(LENGTH_NAME)])
 
 
 def is_true(name: str, value: str) -> bool:
-    """Read a header that is true or false, in capitals or not: Python writes `True`.
+    """Read a header that is true or false; case does not matter, as Python writes `True`.
 
-    Anything else is refused. Who mistypes `persistent` would lose messages otherwise, and who
-    mistypes `browser` would take them.
+    Anything else is refused. Otherwise a client that mistypes the value of `persistent` would lose
+    messages, and one that mistypes the value of `browser` would take messages from the queue.
     """
     word = value.lower()
     if word not in ("true", "false"):
@@ -174,13 +175,13 @@ class Frame:
     def headers(self, version: Version) -> dict[str, str]:
         """Decode the header lines; login frames and CONNECTED are never unescaped.
 
-        Who reads a login frame does not know its version yet: ask with 1.2, negotiate, and ask
-        again with 1.0 if that came out, because a 1.0 client may put blanks around its values.
+        The version of a login frame is not known yet. Call this with 1.2 and negotiate. If the
+        result is 1.0, call this again with 1.0: a 1.0 client may put blanks around its values.
         """
         return self._parsed(self.block, version)
 
     def receipt(self, version: Version) -> str | None:
-        """Return the receipt it asks for, also of a frame whose other lines make no sense."""
+        """Return the receipt that the frame asks for, even if its other lines make no sense."""
         lines = self.block.split(b"\n")
         asking = [line for line in lines if line.startswith(RECEIPT_NAME)][:1]
         try:
@@ -203,9 +204,9 @@ def encode(
 ) -> bytes:
     """Write one frame, with content-length if it has a body.
 
-    `block` holds header lines that are already written for this version; they follow
-    `headers`, so that ours come first and count. The LF behind the NUL is legal and kind to
-    people at a terminal.
+    `block` holds header lines that are already written for this version. They follow `headers`, so
+    the broker's own lines come first and count. The LF after the NUL is legal, and it helps people
+    at a terminal.
     """
     lines = header_lines(headers, _V1_0 if command in UNESCAPED_COMMANDS else version)
     parts = [command.encode(), lines]

@@ -1,31 +1,31 @@
 # Compiled by mypyc: see setup.py.
-"""Heart-beats of one connection: who beats how often, when to beat, when the peer is dead.
+"""Heart-beats of one connection: how often each side beats, and when the peer counts as dead.
 
 Rules of this file:
 - Pure: times are seconds of a monotonic clock and come as parameters. Nothing is sent here.
 - Algebra of the STOMP specification ("Heart-beating"), per direction: 0 on either side means
   no beats, otherwise the interval is the larger of what one side can do and the other wants.
-- In CONNECTED we answer each of the client's numbers with that number, but never less than
-  100 ms: we beat as often as it asked and expect beats as often as it promised, not more often.
-  Where the client's number is 0 the answer is our standing offer, which the algebra turns into
-  "none"; it only tells people what the broker would do.
+- In CONNECTED the broker answers each of the client's numbers with that number, but never less
+  than 100 ms. So it beats as often as the client asked, and expects beats as often as the client
+  promised. If the client's number is 0, the answer is what the broker would offer. The algebra
+  turns that into "none"; the offer is only there for people to read.
 - Any byte counts as a sign of life, not only the LF of a beat.
-- The peer may be late by half an interval before it is given up, as in Apollo: it needs time
-  to send, the network time to carry.
+- The peer may be late by half an interval before it counts as dead, as in Apollo: sending and the
+  network take time.
 """
 
 from __future__ import annotations
 
 from covey.core.errors import ProtocolError, quoted
 
-# More often than this is load, not care; Apollo's floor.
+# Beats that are more frequent than this only add load; Apollo's minimum.
 SEND_MS_MIN = 100
-# What we would like from a client that promises nothing; Apollo's figure.
+# The interval that CONNECTED offers to a client that promises no beats; Apollo's figure.
 RECEIVE_MS_WANTED = 10_000
 
 READ_TOLERANCE = 1.5
 
-# Ten digits of milliseconds are 115 days; more is nonsense, and int() should not chew on it.
+# Ten digits of milliseconds are 115 days. More is nonsense, and int() of many digits is slow.
 DIGITS_MAX = 10
 
 
@@ -66,7 +66,7 @@ class Heartbeat:
         self._sent_at = now
 
     def beat_due(self, now: float) -> bool:
-        """Return True if we have been silent for so long that a beat must go."""
+        """Return True if the broker has been silent for so long that it must send a beat."""
         return self._send_s > 0.0 and now >= self._sent_at + self._send_s
 
     def expired(self, now: float) -> bool:
@@ -74,7 +74,7 @@ class Heartbeat:
         return self._receive_s > 0.0 and now >= self._received_at + self._receive_s
 
     def deadline(self) -> float | None:
-        """Give the time at which `beat_due` or `expired` turns true; None: never."""
+        """Return the time at which `beat_due` or `expired` turns true; None: never."""
         beat_at = self._sent_at + self._send_s
         dead_at = self._received_at + self._receive_s
         if self._send_s and self._receive_s:

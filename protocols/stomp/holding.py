@@ -1,28 +1,30 @@
 # Compiled by mypyc: see setup.py.
-"""Holding: the messages that a client has and may still acknowledge, and the names it has for them.
+"""Holding: the messages that a client may still acknowledge, and how the client names them.
 
-`Held` is a message that a client has and may still acknowledge. The client names it by the number
-in its `ack` header, before STOMP 1.2 by its message-id. It stays held while a transaction that
-acknowledges it is open: after an ABORT it may be acknowledged again. Of a message that was settled
-as it was sent, or that a browser saw, nothing is kept but what its credit needs.
+`Held` is a message that a client has and may still acknowledge. In STOMP 1.2 the client names the
+message by the number in its `ack` header, in older versions by its message-id. A message stays held
+while a transaction that acknowledges it is open: after an ABORT it may be acknowledged again. For a
+message that was settled when it was sent, or that a browser saw, only what its credit needs is
+kept.
 
 `Holding` is all that one client holds.
 
-- No two messages that a subscription holds have the same message-id; in 1.0, that a connection
-  holds. A sender may repeat its ids, and one message may come from two queues. So the id of a
-  second one is told from the first by its number. In 1.2 nothing is done about the broker's own
-  ids where a subscription reads one queue: no two of its messages share one.
-- Nothing looks at all held messages for one acknowledgement: a client may hold a hundred thousand.
-  What an ACK covers in `client` mode stands in a line of its subscription. What a transaction
-  acknowledges stands in a list of the transaction. Only an UNSUBSCRIBE looks at all of them.
-- A message that an ACK has covered may be acknowledged once more, by a worker that is late. That
-  means nothing. Numbers in a line start with the line's own number, so whether one was covered can
-  be told without remembering it. Ids are not remembered either: where an ACK has covered some, an
-  id that names nothing is taken for one of those.
-- A message that needs an ACK for its credit alone stands in line, too. A client may never send any,
-  so the oldest message is forgotten where there are too many.
-- A message that is late is remembered, so that its ACK can be told from nonsense. Where there are
-  too many, the oldest are forgotten: then a number or an id that names nothing is taken for one.
+- No two messages that a subscription holds have the same message-id. In 1.0 this goes for all
+  messages that a connection holds. A sender may repeat its ids, and one message may come from two
+  queues. So the second message's id gets a number appended. In 1.2 a subscription to one queue
+  keeps no ids that the broker made: no two messages of a queue share one.
+- No acknowledgement searches all held messages: a client may hold a hundred thousand. What an ACK
+  covers in `client` mode is in the `Line` of its subscription. What a transaction acknowledges is
+  in a list of the transaction. Only an UNSUBSCRIBE goes through all held messages.
+- A message that an ACK has covered may be acknowledged once more, by a worker that is slow. The
+  second ACK has no effect. A tag in a line starts with the line's number, so the tag alone tells
+  whether it was covered. Covered message-ids are not remembered either: once an ACK has covered
+  messages of a subscription, an unknown id is taken for one of those.
+- A message whose ACK only raises credit is in the line, too. A client may never send such ACKs. So
+  the oldest message is forgotten if there are too many.
+- A message that its client held for too long is late. It is remembered, so that its ACK is not
+  mistaken for an error. If there are too many late messages, the oldest are forgotten. From then
+  on an unknown number or id is taken for a late message.
 """
 
 from __future__ import annotations
@@ -41,10 +43,10 @@ if TYPE_CHECKING:
 
 V1_0: Final = Version.V1_0
 V1_2: Final = Version.V1_2
-LATE: Final = "\n"  # in place of a subscription's id: what a frame named was forgotten as late
-LATE_MAX = 1000  # late messages of one connection that are remembered; a test makes it small
-LINE_STEP: Final = 10**15  # above every number that a connection will come to
-LINES_MAX: Final = 999  # numbers of lines, used again after that: 18 digits are read of an id
+LATE: Final = "\n"  # stands for a subscription's id: the frame names a forgotten late message
+LATE_MAX = 1000  # late messages that one connection remembers; a test sets it lower
+LINE_STEP: Final = 10**15  # more than a connection will ever deliver
+LINES_MAX: Final = 999  # then line numbers are used again: an `ack` id has at most 18 digits
 
 
 class Held:
@@ -55,37 +57,37 @@ class Held:
     def __init__(self, consumer: StompConsumer, entry: Entry, message_id: str) -> None:
         self.consumer = consumer
         self.entry = entry
-        self.message_id = message_id  # "" in 1.2 if no other delivery can have the same
+        self.message_id = message_id  # "" in 1.2 if no other delivery can have the same id
         self.is_credited = False
-        self.is_late = False  # it was taken from its client, who held it for too long
+        self.is_late = False  # it was taken from its client, which held it for too long
         self.transaction = ""
 
     @property
     def key(self) -> tuple[str, str]:
-        """What its client names it by: the id, in 1.0 without the subscription it came by."""
+        """The name that the client uses: subscription and message-id; in 1.0 the id alone."""
         consumer = self.consumer
         return "" if consumer.version is V1_0 else consumer.asked.id, self.message_id
 
     @property
     def is_cumulative(self) -> bool:
-        """An acknowledgement of it covers what its subscription got before."""
+        """True if its acknowledgement also covers the subscription's earlier messages."""
         return self.consumer.asked.ack is not AckMode.INDIVIDUAL
 
     @property
     def is_in_line(self) -> bool:
-        """Those before and behind it matter."""
+        """True if it has a place in its subscription's `Line`: order matters for it."""
         return self.is_cumulative or self.consumer.is_only_credited
 
 
 def bare(entry: Entry) -> Entry:
-    """Return an entry of that size and nothing else: a body may be large."""
+    """Return an entry that has only the number and the size: a body may be large."""
     left = Entry(entry.seq, None, NO_LANE, GONE)
     left.size = entry.size
     return left
 
 
 class Line:
-    """What one subscription got, in order."""
+    """The tags of the messages that one subscription got, in order."""
 
     __slots__ = ("base", "covered", "first", "name", "number", "tags")
 
@@ -93,10 +95,9 @@ class Line:
         self.name = name
         self.number = number
         self.base = number * LINE_STEP
-        self.first = self.base + last_tag  # its numbers are above this one
-        self.covered = 0  # the highest number that an acknowledgement has covered
-        # The numbers, in order. A plain dict would search for its first one among all that
-        # have gone.
+        self.first = self.base + last_tag  # all tags of this line are higher
+        self.covered = 0  # the highest tag that an acknowledgement has covered
+        # In order. A plain dict would be slow: to find its first key, it passes all deleted ones.
         self.tags: OrderedDict[int, None] = OrderedDict()
 
 
@@ -117,20 +118,20 @@ class Holding:
 
     def __init__(self) -> None:
         self.last_tag = 0
-        self.late_to = 0  # late messages up to this number may have been forgotten
+        self.late_to = 0  # late messages up to this tag may have been forgotten
         self._late: OrderedDict[int, None] = OrderedDict()
         self.messages: dict[int, Held] = {}
         self._by_id: dict[tuple[str, str], int] = {}
         self._lines: dict[str, Line] = {}  # by subscription
         self._lines_made = 0
-        self._numbered: dict[int, Line] = {}  # the same lines
+        self._numbered: dict[int, Line] = {}  # the same lines, by their numbers
         self._transactions: dict[str, list[int]] = {}
 
     def add(self, held: Held) -> int:
-        """Remember a message; return its number.
+        """Remember a message; return its tag.
 
-        Where a message's id is its own and an ACK is for it alone, `StompConsumer` writes it
-        down itself: that is the hot way.
+        The hot path does not come here: `StompConsumer` itself adds a message whose id no other
+        message can have and whose ACK covers no other message.
         """
         tag = self.last_tag + 1
         self.last_tag = tag
@@ -143,7 +144,7 @@ class Holding:
                 self.release(next(iter(line.tags)))
         self.messages[tag] = held
         if held.message_id:
-            # One that is settled already may be mixed up: its ACK only means credit.
+            # If an ACK only means credit, two messages may have the same id.
             while held.key in self._by_id and not held.consumer.is_only_credited:
                 held.message_id += f"-{self.last_tag}"
             self._by_id[held.key] = tag
@@ -158,7 +159,7 @@ class Holding:
         return line
 
     def release(self, tag: int) -> None:
-        """Forget a message that was acknowledged for good."""
+        """Forget a message whose acknowledgement is final."""
         held = self.messages.pop(tag, None)
         if held is None:
             return
@@ -173,9 +174,10 @@ class Holding:
             del self._by_id[held.key]
 
     def run_out(self, consumer: StompConsumer, entries: list[Entry]) -> None:
-        """Hear that messages were taken from their client: what it says of them is late.
+        """Called when messages were taken from their client: an ACK or NACK of them is late.
 
-        An entry may be delivered to the same client again, and is no longer this delivery.
+        The entry may be delivered to the same client again. That is another delivery, so the late
+        one gets an entry of its own.
         """
         taken = set(entries)
         for tag, held in list(self.messages.items()):
@@ -183,7 +185,7 @@ class Holding:
                 held.entry = bare(held.entry)
                 held.is_late = held.is_credited = True
                 self._late[tag] = None
-                if consumer.version is V1_2:  # the next delivery may have the sender's id again
+                if consumer.version is V1_2:  # so the next delivery may have the sender's id
                     self._forget_id(tag, held)
         while len(self._late) > LATE_MAX:
             forgotten = self._late.popitem(last=False)[0]
@@ -191,7 +193,7 @@ class Holding:
             self.release(forgotten)
 
     def number_of(self, message_id: str, subscription: str | None) -> int:
-        """Return the message of that id if it may be acknowledged; 0: there is none."""
+        """Return the tag of the message with that id; 0 if no such message may be acknowledged."""
         tag = self._by_id.get((subscription or "", message_id)) or self._by_id.get(("", message_id))
         if tag is None:
             return 0
@@ -200,7 +202,10 @@ class Holding:
         return tag if is_meant and not held.transaction else 0
 
     def cover(self, tag: int) -> list[int]:
-        """Return the numbers that an acknowledgement of a free message covers, oldest first."""
+        """Return the tags that an acknowledgement covers, oldest first.
+
+        The message of `tag` must not be in a transaction.
+        """
         named = self.messages[tag]
         if not named.is_cumulative:
             return [tag]
@@ -214,12 +219,12 @@ class Holding:
         return covered
 
     def subscription_covering(self, tag: int) -> str:
-        """Return in which subscription a number was covered before; "" if it was not."""
+        """Return the subscription in which an earlier ACK covered that tag; "" if none did."""
         line = self._numbered.get(tag // LINE_STEP)
         return line.name if line is not None and line.first < tag <= line.covered else ""
 
     def may_have_covered(self, subscription: str | None) -> bool:
-        """Return True if an ACK has covered some messages of a subscription; None: of any."""
+        """Return True if an ACK has covered messages of a subscription; None: of any one."""
         lines = self._lines
         named = lines.values() if subscription is None else [lines.get(subscription)]
         return any([line is not None and line.covered > 0 for line in named])
@@ -227,7 +232,7 @@ class Holding:
     # Transactions.
 
     def enlist(self, tag: int, transaction: str) -> None:
-        """Let a transaction acknowledge a message when it ends well."""
+        """Note that the COMMIT of a transaction will acknowledge a message."""
         held = self.messages[tag]
         held.transaction = transaction
         self._transactions.setdefault(transaction, []).append(tag)
@@ -235,7 +240,7 @@ class Holding:
             self._take_from_line(tag, held)
 
     def committing(self, transaction: str) -> Iterator[int] | None:
-        """Return the steps that forget what a transaction acknowledged for good; None: nothing."""
+        """Return the steps that forget what a COMMIT acknowledges; None if that is nothing."""
         tags = self._transactions.pop(transaction, None)
         return None if tags is None else self._releasing(tags)
 
@@ -245,7 +250,7 @@ class Holding:
             yield 1
 
     def aborted(self, transaction: str) -> None:
-        """Let what a transaction acknowledged be acknowledged again."""
+        """Called after an ABORT: what the transaction acknowledged may be acknowledged again."""
         again = set()
         for tag in self._transactions.pop(transaction, ()):
             held = self.messages.get(tag)
@@ -260,9 +265,9 @@ class Holding:
             line.tags = OrderedDict.fromkeys(sorted(line.tags))
 
     def forgetting(self, subscription: str) -> Iterator[int]:
-        """Forget what a subscription that ended had delivered; transactions do not need it.
+        """Forget the messages of a subscription that ended, step by step: there may be many.
 
-        A client may hold very much, so that is done step by step.
+        Open transactions do not need them here.
         """
         for tag in list(self.messages):
             held = self.messages.get(tag)
@@ -274,7 +279,7 @@ class Holding:
             del self._numbered[line.number]
 
     def _take_from_line(self, tag: int, held: Held) -> None:
-        """Take a message out of its line; one in a transaction has left it already."""
+        """Take a message out of its line, unless a transaction has taken it out already."""
         line = self._lines.get(held.consumer.asked.id)
         if line is not None:
             line.tags.pop(tag, None)

@@ -1,5 +1,5 @@
 # Compiled by mypyc: see setup.py.
-"""LineParser: STOMP frames read line by line, whatever comes.
+"""LineParser: reads any STOMP frame, line by line.
 
     COMMAND LF                        at most command_length_max bytes
     name:value LF                     at most headers_max lines of header_length_max bytes
@@ -7,19 +7,20 @@
     body NUL                          content-length bytes, or up to the first NUL
 
 Rules of this file:
-- What comes out does not depend on how the bytes were cut into chunks.
-- Every limit holds before a frame is whole, so that no peer can make us hold more than the
-  limit and one chunk. Every byte is searched and copied a bounded number of times.
-- Only ProtocolError is raised, whatever comes in. After it the parser is of no further use, but
-  `receipt_asked` says what the broken frame wanted confirmed, as far as its lines were read.
-- A limit that is reached has the code `limit`, and its setting is named.
+- The result does not depend on how the bytes were cut into chunks.
+- Every limit is checked before a frame is complete, so no peer can make the broker hold more than
+  the limit and one chunk. Every byte is searched and copied a bounded number of times.
+- Bad input raises ProtocolError and nothing else. After that the parser is of no further use, but
+  `receipt_asked` returns the receipt of the broken frame if its line was read.
+- An error about a limit has the code `limit`, and it names the setting.
 - A limit is the largest value that passes: a header line of exactly `header_length_max` bytes
   is fine, one byte more ends the connection.
-- Before login every limit is smaller (`settings.login_limits`): nobody has vouched for the sender.
+- Before the login the limits are smaller (`settings.login_limits`): nobody has vouched for the
+  sender.
 - A line may end in CR LF, which 1.2 allows and people at a terminal send. In 1.1 a CR is part
   of the value.
-- A NUL in a header line is refused: it is a forgotten blank line, and readers that cut at NULs
-  would see a frame of the sender's choice behind it.
+- A NUL in a header line is refused. The sender has forgotten the blank line. Readers that cut at
+  NULs would read what follows as a frame, and the sender could choose that frame.
 
 Source: "STOMP Frames" and "Augmented BNF" of the STOMP 1.0, 1.1 and 1.2 specifications.
 """
@@ -41,13 +42,13 @@ BODY_LENGTH_MAX = 100 * 1024 * 1024
 # The longest command has 11 bytes; the rest is room to quote what came instead.
 COMMAND_LENGTH_MAX = 32
 
-# How far the short way looks for the end of a head: nearly all end sooner, and a head that
-# does not end must not make us search the whole buffer once per frame.
+# How far the short way of `parser` looks for the end of a head. Nearly all heads end sooner, and a
+# head that does not end must not cause a search of the whole buffer for each frame.
 _SHORT_HEAD_MAX = 2048
 
 
 class Limits:
-    """How much a peer may send before we stop listening; all lengths in bytes."""
+    """How long a frame and its parts may be; all lengths in bytes."""
 
     __slots__ = (
         "body_length_max",
@@ -69,9 +70,9 @@ class Limits:
         command_length_max: int = COMMAND_LENGTH_MAX,
         frame_length_max: int = 0,
     ) -> None:
-        """Set the limits; `frame_length_max` counts command to NUL, and 0 is no such limit.
+        """Set the limits; `frame_length_max` counts from command to NUL, and 0 means no limit.
 
-        `headers_key` is the setting that `headers_max` comes from, to be told.
+        `headers_key` is the setting that `headers_max` comes from; errors name it.
         """
         self.header_length_max = header_length_max
         self.headers_max = headers_max
@@ -85,7 +86,7 @@ class Limits:
             self.short_head_max = 0
 
 
-# Enough for any body_length_max; int() must not chew on ten thousand digits.
+# Enough for any body_length_max. int() must not get ten thousand digits: it would be slow.
 DIGITS_MAX: Final = 18
 UNTIL_NUL: Final = -1
 NUL: Final = 0
@@ -102,9 +103,10 @@ _BLANKS: Final = b" \t"
 class LineParser:
     """Reads one frame after the other, line by line.
 
-    It keeps what was read of the unfinished frame; the bytes are its caller's. Between frames
-    `length` is 0. Then the lines read so far are in `_lines`, and once the head is complete
-    (`_is_in_body`) the body gathers in `_body`, which hands it over without a copy.
+    The parser keeps what it has read of the unfinished frame. Bytes that it has not read stay with
+    its caller. Between frames `length` is 0. Within a frame, `_lines` has the lines read so far.
+    Once the head is complete (`_is_in_body`), the body is gathered in `_body`, which returns it
+    without a copy.
     """
 
     __slots__ = (
@@ -119,7 +121,7 @@ class LineParser:
     )
 
     def __init__(self, limits: Limits) -> None:
-        """Start before the first frame; 1.0 is the common ground until a login says more."""
+        """Start before the first frame; the version is 1.0 until the login."""
         self.limits = limits
         self.version = _V1_0
         self._begin()
@@ -133,7 +135,10 @@ class LineParser:
         self._body_length = UNTIL_NUL
 
     def read(self, data: bytes, at: int) -> tuple[Frame | None, int]:
-        """Read on from `at`; return the frame, None if more bytes are needed, and where it ends."""
+        """Read on from `at`; return the frame and the place up to which the bytes are read.
+
+        The frame is None if more bytes are needed.
+        """
         if not self._is_in_body:
             at = self._read_head(data, at)
         if not self._is_in_body:
@@ -142,14 +147,14 @@ class LineParser:
         return self._finished_frame() if is_whole else None, at
 
     def begin_body(self, command: str, body_length: int, head_length: int) -> None:
-        """Go on with the body of a frame whose head was read elsewhere."""
+        """Prepare to read the body of a frame whose head `parser` has read."""
         self.length = head_length
         self._command = command
         self._is_in_body = True
         self._body_length = body_length
 
     def read_body(self, data: bytes, at: int) -> tuple[bool, int]:
-        """Gather the body up to its end and eat the NUL; False: there is more to come."""
+        """Gather the body up to its NUL, and skip the NUL; False: more bytes are needed."""
         if self._body_length == UNTIL_NUL:
             room = self.limits.body_length_max - self._body.tell()
             end = data.find(b"\0", at, at + room + 1)
@@ -176,13 +181,13 @@ class LineParser:
         return True, at + 1
 
     def take_body(self) -> bytes:
-        """Hand over the body, and be ready for the next frame."""
+        """Return the body, and prepare for the next frame."""
         body = self._body.getvalue()
         self._begin()
         return body
 
     def _read_head(self, data: bytes, at: int) -> int:
-        """Read lines up to the blank one, as far as they are here; return where that is."""
+        """Read lines up to the blank one, or as many as are complete; return where they end."""
         line, at = self._next_line(data, at)
         while line is not None:
             if not self._command:
@@ -201,14 +206,15 @@ class LineParser:
         return at
 
     def _next_line(self, data: bytes, at: int) -> tuple[bytes | None, int]:
-        """Take one line without its end; None: it is not complete, but not too long either."""
+        """Take one line without its line end; None: it is not complete, and not too long yet."""
         limits = self.limits
         limit = limits.header_length_max if self._command else limits.command_length_max
         farthest = at + limit + 2  # the longest line and its CR LF
         end = data.find(b"\n", at, farthest)
         line = data[at : end if end >= 0 else farthest]
         self._claim(len(line))
-        # Not behind the limit: there the line is too long, however the chunks are cut.
+        # Look for a NUL within the limit only. A longer line is refused as too long, so that the
+        # error does not depend on how the chunks were cut.
         if line.find(b"\0", 0, limit + 1) >= 0:
             raise self._refusal(line, f"NUL in {self._line_name()}")
         if line.endswith(b"\r") and self.version is not _V1_1:
@@ -223,11 +229,11 @@ class LineParser:
         return line, end + 1
 
     def receipt_asked(self) -> str | None:
-        """Return the receipt that the unfinished frame asks for, if its line was read."""
+        """Return the receipt that the unfinished frame asks for; None if its line was not read."""
         return Frame(self._command, b"\n".join(self._lines), b"").receipt(self.version)
 
     def _refusal(self, line: bytes, text: str, code: str | None = None) -> ProtocolError:
-        """Say what is wrong with a line, or that another protocol is spoken in its place."""
+        """Return the error for a bad line, or for a peer that speaks another protocol."""
         name = "" if self._command else spoken(line)
         if name:
             return ProtocolError(f"expected STOMP, but the peer speaks {name}")
@@ -239,7 +245,7 @@ class LineParser:
         return ProtocolError(f"{text} the most that {limits.headers_key} allows", "limit")
 
     def _line_name(self) -> str:
-        # By number: a quoted line might put a password into a log.
+        # Errors name a line by its number: a quoted line might put a password into a log.
         if self._command:
             return f"header line {len(self._lines) + 1} of the {self._command} frame"
         return "the command line"
@@ -271,7 +277,7 @@ class LineParser:
         )
 
     def _claim(self, size: int) -> None:
-        """Refuse a frame that cannot hold `size` more bytes and its NUL."""
+        """Refuse the frame if `size` more bytes and its NUL would exceed its limit."""
         length_max = self.limits.frame_length_max
         if length_max and self.length + size >= length_max:
             text = f"frame is longer than {length_max} bytes, the most that login_frame_max allows"
@@ -284,7 +290,7 @@ class LineParser:
         return Frame(command, block, body) if block else self.bare_frame(command, body)
 
     def bare_frame(self, command: str, body: bytes) -> Frame:
-        """Build a frame that has no header above its first blank line."""
+        """Make a frame that has no header before its first blank line."""
         if body and command in LOGIN_COMMANDS:
             block = self._misplaced_headers(command, body)
             if block:
@@ -292,10 +298,10 @@ class LineParser:
         return Frame(command, b"", body)
 
     def _misplaced_headers(self, command: str, body: bytes) -> bytes:
-        """Take the body of a login as its headers, if it reads like them.
+        """Return the body of a login frame as its headers if every line of it looks like one.
 
-        The login of the Apollo STOMP manual has a blank line above its headers, and people type
-        what they read.
+        The login example of the Apollo STOMP manual has a blank line before its headers, and
+        people type what they read.
         """
         lines = [line.removesuffix(b"\r") for line in body.strip(b"\r\n").split(b"\n")]
         if not all(line.find(b":") > 0 for line in lines):
@@ -310,6 +316,6 @@ class LineParser:
 
 
 def _quoted(line: bytes) -> str:
-    """Show the beginning of what the peer sent, safe to print: other bytes than ASCII's are %XX."""
+    """Return the beginning of a line, safe to print: bytes that are not printable ASCII are %XX."""
     shown = [chr(byte) if 32 <= byte < 127 else f"%{byte:02X}" for byte in line[:32]]
     return f"'{''.join(shown)}'"

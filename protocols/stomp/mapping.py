@@ -1,18 +1,18 @@
-"""Mapping: STOMP headers in neutral words, and a neutral message as STOMP headers.
+"""Mapping: STOMP headers to the fields of a neutral message, and back.
 
 | STOMP header                     | neutral           | note                                    |
 |----------------------------------|-------------------|-----------------------------------------|
-| `amqp-message-id`, `message-id`  | message_id        | the first a client would have to repeat |
+| `amqp-message-id`, `message-id`  | message_id        | the first wins if both are there        |
 | `correlation-id`, `reply-to`     | of that name      |                                         |
 | `type`                           | subject           |                                         |
 | `content-type`, `-encoding`      | of that name      |                                         |
 | `timestamp`                      | created_ms        |                                         |
-| `JMSXUserID`, `user-id`          | user_id           | out only: a sender's word is no proof   |
+| `JMSXUserID`, `user-id`          | user_id           | out only: a sender could forge it       |
 | `message_group`, `JMSXGroupID`   | group_id          | out: the queue's own header, or both    |
 | `JMSXGroupSeq`                   | group_sequence    |                                         |
 | `covey-dead-reason`              | dead_reason       | out only                                |
 | `covey-dead-queue`, `-group` ... | dead_origin       | out only                                |
-| `amqp-body`                      | body kind, shape  | so that a body sent on keeps its kind   |
+| `amqp-body`                      | body kind, shape  | a body that is sent on keeps its kind   |
 | any other                        | properties        | as text                                 |
 
 Without `amqp-body` a body is text if it is UTF-8 and its content type does not say otherwise.
@@ -41,7 +41,7 @@ USER_HEADERS: Final = ("JMSXUserID", "user-id")
 ID_HEADER: Final = "amqp-message-id"
 BODY_HEADER: Final = "amqp-body"
 
-# Said by another field of the neutral form.
+# Headers that do not become properties: other fields of the neutral form hold them.
 CONSUMED: Final = (
     "destination",
     "message_group",
@@ -73,7 +73,7 @@ TIME_DIGITS_MAX: Final = 15  # the year 33658
 
 
 def read_headers(headers: dict[str, str], neutral: Neutral) -> None:
-    """Fill in what the headers say; whose fields the message has itself are the caller's."""
+    """Fill in what the headers say; the caller has set the fields that the message itself has."""
     left = dict(headers)
     kind = left.get("content-type", "text/plain")
     neutral.body_kind = "text" if _is_text_type(kind) and _is_utf8(neutral.body) else "data"
@@ -100,9 +100,10 @@ def read_headers(headers: dict[str, str], neutral: Neutral) -> None:
 def headers_of(
     neutral: Neutral, destination: str, group_header: str | None
 ) -> list[tuple[str, str]]:
-    """Return the headers that the broker itself has to write; each name once.
+    """Return the headers that the broker itself writes; each name once.
 
-    The group travels under the queue's own header, or under both names STOMP clients look for.
+    The group is written under the queue's own header. If the queue has none, it is written under
+    both names that STOMP clients look for.
     """
     headers = {"destination": destination}
     for name, field in NEUTRAL_FIELDS.items():
@@ -124,7 +125,10 @@ def headers_of(
 
 
 def property_headers(neutral: Neutral, taken: set[str]) -> list[tuple[str, str]]:
-    """Return the application's own properties that have a text and whose names are free."""
+    """Return the application's properties as headers.
+
+    Left out: values that have no text form, and names that are `taken`.
+    """
     found = []
     for name, value in neutral.properties.items():
         text = _as_text(value)

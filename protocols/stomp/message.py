@@ -1,17 +1,17 @@
 # Compiled by mypyc: see setup.py.
 """StompMessage: a SEND as the broker keeps it.
 
-The headers of a message are a block that it shares with others like it. A MESSAGE is that block
-with a few lines before it (`message_frame`). A store gets the block as it is, so keeping a message
-costs one packing of a few numbers.
+The headers of a message are a block. Messages with the same headers share one block. A MESSAGE
+frame is that block with a few lines before it (`message_frame`). The store gets the block as it
+is, so storing a message only costs the packing of a few numbers.
 
-A connection that sends with the same headers again and again makes one block of them: a queue of a
-million like messages has one. A block is kept as ready lines. It is decoded only when somebody
-looks (a selector, another protocol).
+A connection that repeats its headers makes one block of them: a queue of a million such messages
+holds one block. A block is kept as lines that are ready to send. The block is decoded only if
+somebody needs a header (a selector, another protocol).
 
-Two kinds of lines are left out on the way in. Some belong to one transport hop (receipt,
-transaction, content-length, subscription, ack, ...). The others name the broker's own findings
-(redelivered, JMSXGroupFirstForConsumer, JMSXUserID): no sender may forge them.
+Two kinds of lines are left out when a message comes in. Some lines belong to one transport hop
+(receipt, transaction, content-length, subscription, ack, ...). The others state what only the
+broker can know (redelivered, JMSXGroupFirstForConsumer, JMSXUserID): no sender may forge them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from covey.protocols.stomp.mapping import (
 )
 from covey.protocols.stomp.versions import Version
 
-# Belong to one hop, or are ours to say.
+# Headers that belong to one hop, or that only the broker may write.
 NOT_KEPT = frozenset(
     (
         "receipt",
@@ -58,7 +58,7 @@ NOT_KEPT = frozenset(
 )
 
 DEAD_HEADERS: Final = frozenset((DEAD_REASON, *ORIGIN_HEADERS.values()))
-STORED_BLOCKS_MAX: Final = 4096  # distinct blocks read back that are remembered
+STORED_BLOCKS_MAX: Final = 4096  # distinct blocks that were read from a store and are remembered
 _stored_blocks: dict[bytes, Block] = {}
 
 _BACKSLASH: Final = 92  # a number: looking for bytes in bytes costs CPython an exception
@@ -67,18 +67,21 @@ V1_1: Final = Version.V1_1
 
 
 class Block:
-    """Header lines that many messages share, written for each version when first asked for."""
+    """Header lines that many messages share.
+
+    The lines are in STOMP 1.2's form. Those of 1.1 and 1.0 are written when first asked for.
+    """
 
     __slots__ = ("_dead", "_v1_0", "_v1_1", "decoded", "user", "v1_2")
 
     def __init__(self, v1_2: bytes, user: str = "") -> None:
-        self.v1_2 = v1_2  # each line with an LF before it
-        self.user = user  # who sent it, for other protocols' readers
+        self.v1_2 = v1_2  # each line has an LF before it
+        self.user = user  # who sent the messages, for readers of other protocols
         self._dead: tuple[str, Block] | None = None
         is_plain = _BACKSLASH not in v1_2
         self._v1_0: bytes | None = v1_2 if is_plain else None
         self._v1_1: bytes | None = v1_2 if is_plain else None
-        self.decoded: dict[str, str] | None = None  # once somebody has asked for `headers`
+        self.decoded: dict[str, str] | None = None  # filled by the first call of `headers`
 
     def headers(self) -> dict[str, str]:
         """Return the headers decoded."""
@@ -87,7 +90,7 @@ class Block:
         return self.decoded
 
     def lines(self, version: Version) -> bytes:
-        """Return the lines as a client of that version reads them."""
+        """Return the lines in the form of a STOMP version."""
         if version is V1_2:
             return self.v1_2
         if version is V1_1:
@@ -99,10 +102,13 @@ class Block:
         return self._v1_0
 
     def dead(self, reason: str) -> Block:
-        """Return the block of messages that died for a reason, the same for all of them."""
+        """Return this block with the reason for which its messages are dead-lettered.
+
+        The last result is kept, so messages that die for the same reason share one block.
+        """
         if self._dead is None or self._dead[0] != reason:
             lines = self.v1_2
-            if DEAD_REASON in self.headers():  # it has died before
+            if DEAD_REASON in self.headers():  # it was a dead letter before
                 kept = [pair for pair in self.headers().items() if pair[0] not in DEAD_HEADERS]
                 lines = header_lines(kept, V1_2)
             lines += header_lines([(DEAD_REASON, reason)], V1_2)
@@ -118,18 +124,18 @@ class Block:
 def make_block(
     headers: Iterable[tuple[str, str]], added: Iterable[tuple[str, str]] = (), user: str = ""
 ) -> Block:
-    """Write the headers that travel with the message, and those the broker adds."""
+    """Make a block of the headers that travel with a message and those that the broker adds."""
     kept = [pair for pair in headers if pair[0] not in NOT_KEPT]
     return Block(header_lines([*kept, *added], V1_2), user)
 
 
 def stamped(block: Block, name: str, wall_ms: int) -> Block:
-    """Return the block with the time of receipt, which no two messages share."""
+    """Return a block with the time of receipt added; it serves one message, as times differ."""
     return Block(block.v1_2 + header_lines([(name, str(wall_ms))], V1_2), block.user)
 
 
 def stored_block(lines: bytes, user: str) -> Block:
-    """Return the block of these lines, one for all messages of a backlog that repeat it."""
+    """Return the block of these lines; messages that are read from a store share it, too."""
     block = _stored_blocks.get(lines)
     if block is None or block.user != user:
         if len(_stored_blocks) >= STORED_BLOCKS_MAX:
@@ -139,8 +145,9 @@ def stored_block(lines: bytes, user: str) -> Block:
     return block
 
 
-# What a store keeps before the id, the group, the user and the header lines: format, persistent,
-# priority, expiry, time of receipt, group sequence, and the lengths of the first three.
+# A stored head begins with these numbers: format, persistent, priority, expiry, time of receipt,
+# group sequence, and the lengths of id, group and user. Then follow the id, the group, the user and
+# the header lines.
 _OWN: Final = Struct(">B?BqqqIII")
 _FORMAT: Final = 2
 _FORMAT_MARK: Final = bytes((_FORMAT,))
@@ -165,9 +172,9 @@ class StompMessage(Message):
         super().__init__(len(body))
         self.block = block
         self.body = body
-        self.id_prefix = b""  # of the connection, for ids the broker makes; needs no escape
+        self.id_prefix = b""  # the connection's part of an id that the broker makes; never escaped
         self.id_number = 0
-        self.given_id = ""  # the client's own message-id
+        self.given_id = ""  # the message-id that the client gave
         self.timestamp_ms = 0
 
     def group_place(self) -> str:
@@ -176,7 +183,7 @@ class StompMessage(Message):
         return next((name for name in DEFAULT_HEADERS if headers.get(name)), super().group_place())
 
     def with_body(self, body: bytes) -> StompMessage:
-        """Return a message of which everything but the body is as here."""
+        """Return a copy with another body."""
         copy = StompMessage(self.block, body)
         copy.given_id = self.given_id
         copy.expires_ms = self.expires_ms
@@ -187,21 +194,21 @@ class StompMessage(Message):
         return copy
 
     def message_id(self) -> str:
-        """Return the client's own id, else the one the broker made."""
+        """Return the id that the client gave, else the one that the broker made."""
         return self.given_id or f"{self.id_prefix.decode()}{self.id_number}"
 
     def duplicate_id(self) -> str:
-        """Return the client's own id: those the broker makes are never repeated."""
+        """Return the id that the client gave: the broker never repeats its own ids."""
         return self.given_id
 
     def written_id(self, version: Version) -> bytes:
-        """Return the id as it stands on the wire."""
+        """Return the id as the version writes it on the wire."""
         if self.given_id:
             return escape(self.given_id, version)
         return b"%s%d" % (self.id_prefix, self.id_number)
 
     def lookup(self, name: str) -> Value:
-        """Return a header, or what JMS calls one by another name."""
+        """Return a header's value; JMS names (JMSPriority, ...) are understood, too."""
         headers = self.block.decoded
         value = (self.block.headers() if headers is None else headers).get(name)
         if value is not None:
@@ -226,7 +233,7 @@ class StompMessage(Message):
         return neutral
 
     def encode(self) -> tuple[bytes, bytes]:
-        """Return what the broker found out, packed, with the header lines as they are; the body."""
+        """Return what a store keeps: a head (packed numbers, then texts), and the body."""
         message_id = self.given_id.encode() or b"%s%d" % (self.id_prefix, self.id_number)
         group = self.group.encode()
         user = self.block.user.encode()
@@ -244,14 +251,14 @@ class StompMessage(Message):
         return b"".join((own, message_id, group, user, self.block.v1_2)), self.body
 
     def origin(self) -> Origin | None:
-        """Return where a dead letter comes from; None if it is none."""
+        """Return where a dead letter comes from; None if the message is not a dead letter."""
         headers = self.block.headers()
         if ORIGIN_HEADERS["queue"] not in headers:
             return None
         return origin_of({name: headers.get(own, "") for name, own in ORIGIN_HEADERS.items()})
 
     def as_dead_letter(self, reason: str, origin: Origin | None = None) -> StompMessage:
-        """Return a copy that never expires and says why it is where it is."""
+        """Return a copy that never expires and says why the message was dead-lettered."""
         block = self.block.dead(reason)
         copy = StompMessage(block if origin is None else block.from_origin(origin), self.body)
         copy.given_id = self.message_id()
@@ -265,7 +272,7 @@ class StompMessage(Message):
 
 
 def decode(head: bytes, body: bytes) -> StompMessage:
-    """Read a message back from a store; raises ValueError if it is none."""
+    """Read a message back from a store; raises ValueError if the head is no stored message."""
     if head[:1] != _FORMAT_MARK or len(head) < _OWN.size:
         raise ValueError(f"not a stored STOMP message of format {_FORMAT}: {head[:16].hex()}")
     own = _OWN.unpack_from(head)
@@ -284,7 +291,7 @@ def decode(head: bytes, body: bytes) -> StompMessage:
 
 
 def from_neutral(neutral: Neutral, destination: str, group_header: str | None) -> StompMessage:
-    """Make what a STOMP client reads of another protocol's message."""
+    """Translate another protocol's message into the one that a STOMP client reads."""
     own = headers_of(neutral, destination, group_header)
     given = property_headers(neutral, {name for name, _ in own})
     message = StompMessage(make_block(given, own), neutral.body)

@@ -3,25 +3,25 @@
 
 A MESSAGE has these lines, in this order:
 
-    subscription                  the subscription's; not if a 1.0 client gave it no id
+    subscription                  the subscription's id; not there if a 1.0 client gave none
     message-id
     ack                           1.2, if the client has to acknowledge the message
-    covey-message-id              the sender's, if another held message has the same (`ack`)
+    covey-message-id              the sender's id, if another held message has the same (`holding`)
     redelivered, its counter      only of a message that was delivered before
     JMSXGroupFirstForConsumer     only of the first message of a group
     the header of `include-seq`   only if the subscription asked for it
     expires                       only of a message that expires
     content-length
-    the message's own lines       a block that it shares with others like it (`message`)
+    the message's own lines       a block that messages with the same headers share (`message`)
 
-The broker's lines come first: of a repeated header the first counts.
+The broker's lines come first, because the first of repeated headers counts.
 
-Nearly every message takes one of two ready forms: STOMP 1.2, with an id that the broker made.
-Subscribers of a topic that ask for nothing special read the same bytes from the id on. These bytes
-are written once for all of them.
+Nearly every message is written by one of two ready forms. They are for STOMP 1.2 and an id that the
+broker made. Subscribers of a topic that ask for nothing special read the same bytes from the id on.
+These bytes are written once for all of these subscribers.
 
-A notice is a MESSAGE that tells a subscription something and is no message itself. Its destination
-and its message-id are empty.
+A notice is a MESSAGE frame that tells a client something about its subscription. It carries no
+message. Its destination and its message-id are empty.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from covey.protocols.stomp.versions import Version
 
 V1_2: Final = Version.V1_2
 
-# The two ready forms: subscription, id, [ack], lines that only some have, length, the message's own
-# lines, body.
+# The two ready forms: subscription, id, [ack], lines that only some messages have, length, the
+# message's own lines, body.
 TO_ACK: Final = b"%s%s%d\nack:%d%s\ncontent-length:%d%s\n\n%s\0\n"
 NOT_TO_ACK: Final = b"%s%s%d%s\ncontent-length:%d%s\n\n%s\0\n"
 FIRST_LINE: Final = b"\nJMSXGroupFirstForConsumer:true"
 
 
 class MessageFrames:
-    """How one subscription's MESSAGE frames are written."""
+    """Writes one subscription's MESSAGE frames."""
 
     __slots__ = ("_counter_name", "_is_older", "_seq_name", "_start", "_version", "shown_id")
 
@@ -53,8 +53,8 @@ class MessageFrames:
     ) -> None:
         """Write for a subscription.
 
-        `seq_name` and `counter_name` are the headers that say a message's number in its queue and
-        how often it was delivered before; "" if nobody asks for them.
+        `seq_name` is the header for a message's number in its queue. `counter_name` is the header
+        for the number of earlier deliveries. A name is "" if the header is not wanted.
         """
         self.shown_id = shown_id
         self._version = version
@@ -69,8 +69,9 @@ class MessageFrames:
     def write(self, entry: Entry, message: StompMessage, tag: int, held_id: str) -> bytes:
         """Write a message.
 
-        `tag` is the number that its ACK will name, 0 if it needs none. `held_id` is the id that
-        tells it from others that are held, "" if its own does; before STOMP 1.2 an ACK names it.
+        `tag` is the number that the message's ACK will name, 0 if no ACK is expected. `held_id` is
+        the id under which the client holds the message, "" if the message's own id will do. Before
+        STOMP 1.2 an ACK names the message by that id.
         """
         if entry.deliveries or message.expires_ms or self._seq_name:
             extra = self._extra_lines(entry, message)
@@ -85,7 +86,7 @@ class MessageFrames:
         return NOT_TO_ACK % (start, prefix, number, extra, len(body), lines, body)
 
     def write_fan(self, fan: Fan) -> bytes:
-        """Write messages of a topic as one piece; b"": each has to be written by itself."""
+        """Write a topic's messages as one piece; b"": each message must be written by itself."""
         if self._is_older or self._seq_name:
             return b""
         if fan.written or _share(fan):
@@ -99,7 +100,7 @@ class MessageFrames:
         return encode("MESSAGE", lines, b"", self._version)
 
     def _line_by_line(self, message: StompMessage, tag: int, held_id: str, extra: bytes) -> bytes:
-        """Write a message for an older version, or with the client's own id."""
+        """Write a message for an older version, or one whose id is not the broker's."""
         version = self._version
         own_id = message.written_id(version)
         lines = escape(held_id, version) if held_id else own_id
@@ -111,7 +112,7 @@ class MessageFrames:
         return b"%s%s%s" % (self._start, lines, _rest(message, extra, version))
 
     def _extra_lines(self, entry: Entry, message: StompMessage) -> bytes:
-        """Write what only some messages carry."""
+        """Write the lines that only some messages have."""
         lines = b""
         if entry.deliveries:
             lines += b"\nredelivered:true"
@@ -132,15 +133,15 @@ def from_id_on(message: StompMessage) -> bytes:
 
 
 def _rest(message: StompMessage, extra: bytes, version: Version) -> bytes:
-    """Write a MESSAGE from behind the lines that name it."""
+    """Write the part of a MESSAGE that follows the lines with its ids."""
     body = message.body
     lines = message.block.lines(version)
     return b"%s\ncontent-length:%d%s\n\n%s\0\n" % (extra, len(body), lines, body)
 
 
 def _share(fan: Fan) -> bool:
-    """Write each message from its id on; False: one of them is not STOMP's own, or expires."""
-    parts = [b""]  # so that a join puts the subscription's lines before each
+    """Write each message from its id on; False: a message is not a STOMP message, or expires."""
+    parts = [b""]  # the empty first part: a join puts the subscription's lines before each message
     for message in fan.messages:
         if not isinstance(message, StompMessage) or message.expires_ms:
             return False
@@ -150,5 +151,5 @@ def _share(fan: Fan) -> bool:
 
 
 def _header_name(name: str, version: Version) -> bytes:
-    """Write a header's name as the version can carry it."""
+    """Write a header's name with the escapes of the version."""
     return header_lines([(name, "")], version)[1:-1] if name else b""

@@ -1,12 +1,13 @@
 # Compiled by mypyc: see setup.py.
 """FrameParser: bytes in, STOMP frames out.
 
-Sans-IO: `feed` bytes, then take frames until `next_frame` says None, "more data, please".
+Sans-IO: `feed` bytes, then take frames until `next_frame` returns None, which means that more bytes
+are needed.
 
-A frame is read in one of three ways. The frame does not show which.
+A frame is read in one of three ways. The result is the same frame.
 
-- The short way (`next_head`) is for the usual frame: its lines end in LF, its head is in the
-  buffer, and its body is there, too, or of a known length.
+- The short way (`next_head`) is for the usual frame: its lines end in LF, its whole head is in the
+  buffer, and so is its body, unless content-length gives the body's length.
 - The long way (`line_parser`) is for every other frame. It knows all errors.
 - Rows of plain ACKs have a way of their own (`next_acks`).
 
@@ -14,9 +15,9 @@ A frame is read in one of three ways. The frame does not show which.
 times. So the heads of its SEND frames are remembered as they came, each with the plan that was made
 of it (`send_plan`). A repeated SEND costs one look-up instead of a parse.
 
-No two frames share their receipt or their message-id. These lines are taken out of a head before
-the look-up (`OwnLines`). If such a line cannot be taken out, the head is not kept. A producer whose
-heads never repeat gets no memory at all.
+The receipt and the message-id differ from frame to frame. These lines are taken out of a head
+before the look-up (`OwnLines`). If such a line cannot be taken out, the head is not remembered. For
+a producer whose heads never repeat, no heads are remembered at all.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ _V1_0: Final = Version.V1_0
 _LF: Final = 10
 _CR: Final = 13
 
-HEADS_MAX: Final = 1024  # remembered of one connection
-HEAD_LENGTH_MAX: Final = 512  # bytes of one: longer ones rarely come again as they are
+HEADS_MAX: Final = 1024  # heads that one connection remembers
+HEAD_LENGTH_MAX: Final = 512  # bytes of a head: longer heads are rarely repeated
 SEND_START: Final = b"SEND\n"
-# Lines that no two frames share.
+# The beginnings of lines that differ from frame to frame.
 RECEIPT_LINE: Final = b"\nreceipt:"
 ID_LINE: Final = b"\nmessage-id:"
 # As numbers: CPython looks for bytes in bytes by way of an exception, half a microsecond each.
@@ -60,7 +61,7 @@ _COLON: Final = 58
 
 
 class Head:
-    """What a head says: its command, its header lines, how long the body is."""
+    """A frame without its body: its command, its header lines, and how long the body is."""
 
     __slots__ = ("block", "body_length", "command", "plan")
 
@@ -72,14 +73,14 @@ class Head:
 
 
 class OwnLines:
-    """What a SEND says in lines that no two share: they were taken out of its head."""
+    """The lines of a SEND that no other SEND has: they were taken out of its head."""
 
     __slots__ = ("given_id", "receipt", "text")
 
     def __init__(self, receipt: bytes, given_id: bytes, text: bytes) -> None:
         self.receipt = receipt
         self.given_id = given_id
-        self.text = text  # the head with these lines, as it came
+        self.text = text  # the whole head as it came, these lines included
 
 
 NO_OWN_LINES: Final = OwnLines(b"", b"", b"")
@@ -92,7 +93,7 @@ class HeadCache:
 
     def __init__(self) -> None:
         self.known: dict[bytes, Head] = {}
-        self.hits = 0  # since the memory was last full
+        self.hits = 0  # since the cache was last full
         self.is_of_use = True
 
     def keep(self, text: bytes, head: Head) -> None:
@@ -110,9 +111,10 @@ class HeadCache:
 
 
 def cut_line(text: bytes, start: bytes) -> tuple[bytes, bytes]:
-    """Return the head of a SEND without the line that starts so, and that line's value.
+    """Return the head of a SEND without the line that begins with `start`, and that line's value.
 
-    It is b"" if there is none, or one that would have to be decoded: then the head stays whole.
+    The value is b"" if there is no such line, or if its value would have to be decoded. In both
+    cases the head is returned whole.
     """
     at = text.find(start)
     if at < 0 or not text.startswith(SEND_START):
@@ -128,13 +130,14 @@ def cut_line(text: bytes, start: bytes) -> tuple[bytes, bytes]:
     return shared, value
 
 
-# What the short way takes of a frame: its head (None: it cannot take it), its body, its own lines.
-# A tuple, which compiled code returns without making an object.
+# A frame that was read the short way: its head, its body, its own lines. The head is None if the
+# frame cannot be read that way. This is a tuple because compiled code returns one without making an
+# object.
 Taken = tuple[Head | None, bytes, OwnLines]
 
 
 class FrameParser:
-    """Cuts a stream of bytes into frames, the usual ones quickly."""
+    """Cuts a stream of bytes into frames; usual frames take a quick way."""
 
     __slots__ = ("_at", "_data", "_heads", "_lines", "_started", "_started_own")
 
@@ -144,7 +147,7 @@ class FrameParser:
         self._at = 0
         self._lines = LineParser(limits)
         self._heads = HeadCache()
-        self._started: Head | None = None  # it waits for its body
+        self._started: Head | None = None  # the head of a frame whose body is not complete
         self._started_own = NO_OWN_LINES
 
     @property
@@ -158,7 +161,7 @@ class FrameParser:
 
     @property
     def version(self) -> Version:
-        """What the peer speaks; 1.0 until a login says more."""
+        """The peer's version of STOMP; 1.0 until its login."""
         return self._lines.version
 
     @version.setter
@@ -167,23 +170,23 @@ class FrameParser:
 
     @property
     def buffered(self) -> int:
-        """Bytes held: those not looked at yet and those of the unfinished frame."""
+        """The number of bytes held: those not read yet and those of the unfinished frame."""
         return self._lines.length + len(self._data) - self._at
 
     def feed(self, data: bytes) -> None:
-        """Add bytes; take all frames out before the next call, or what is left is copied."""
+        """Add bytes; bytes of earlier calls that are still unread are copied."""
         self._data = self._data[self._at :] + data if self._at < len(self._data) else data
         self._at = 0
 
     def next_frame(self) -> Frame | None:
-        """Give the next frame, or None when more bytes are needed."""
+        """Return the next frame, or None if more bytes are needed."""
         head, body, own = self.next_head()
         return self.other_frame() if head is None else self.frame_of(head, body, own)
 
     def next_head(self) -> Taken:
-        """Take a frame the short way, if that will do: its head, its body and its own lines.
+        """Take a frame the short way, if possible: its head, its body and its own lines.
 
-        The line ends before it are eaten in any case.
+        The line ends before the frame are skipped in any case.
         """
         if self._lines.length:
             return self._started_head()
@@ -232,9 +235,9 @@ class FrameParser:
         return self._lines.bare_frame(head.command, body)
 
     def other_frame(self) -> Frame | None:
-        """Give a frame that cannot be had the short way, or None when more bytes are needed."""
+        """Return a frame that cannot be read the short way, or None if more bytes are needed."""
         if self._at == len(self._data) and not self._lines.length:
-            self._drop_read()  # most often: all that came is read
+            self._drop_read()  # the usual case: all bytes are read
             return None
         if self._started is not None:
             return None
@@ -244,12 +247,12 @@ class FrameParser:
         return frame
 
     def _drop_read(self) -> None:
-        """Let go of what was read: an idle connection should not hold its last chunk."""
+        """Free the bytes that were read: an idle connection should not keep its last chunk."""
         self._data = self._data[self._at :]
         self._at = 0
 
     def receipt_asked(self) -> str | None:
-        """Return the receipt that the unfinished frame asks for, if its line was read."""
+        """Return the receipt that the unfinished frame asks for; None if its line was not read."""
         head = self._started
         if head is None:
             return self._lines.receipt_asked()
@@ -257,7 +260,7 @@ class FrameParser:
         return own.decode() if own else Frame(head.command, head.block, b"").receipt(self.version)
 
     def next_acks(self) -> list[int]:
-        """Take the next frames as far as each is `ACK` with a number as its id and nothing else."""
+        """Take plain ACKs until another frame comes; plain: the only header is a numeric id."""
         found = self._row_of_acks()
         tag = self._next_ack()
         while tag:
@@ -266,7 +269,7 @@ class FrameParser:
         return found
 
     def _row_of_acks(self) -> list[int]:
-        """Take all whole frames that are here if they are nothing but plain ACKs, else none."""
+        """Take all complete frames of the buffer if all of them are plain ACKs, else none."""
         data = self._data
         at = self._at
         if self._lines.length or not data.startswith(_ACK_START, at):
@@ -284,7 +287,7 @@ class FrameParser:
         return list(map(int, numbers))
 
     def _next_ack(self) -> int:
-        """Take the next frame if it is a plain ACK; 0: it is not, or not all here."""
+        """Take the next frame if it is a plain ACK; 0: it is another frame, or not complete."""
         data = self._data
         at = self._at
         while data.startswith(b"\n", at):
@@ -302,7 +305,10 @@ class FrameParser:
         return int(digits)
 
     def _other_head(self, text: bytes) -> tuple[Head | None, OwnLines]:
-        """Read a head that has not come before, unless it differs by its own lines alone."""
+        """Find or read a head that is not in the cache as it is.
+
+        Without its own lines the head may be in the cache.
+        """
         if NUL in text:
             return None, NO_OWN_LINES
         if self._lines.version is _V1_0:
@@ -330,21 +336,21 @@ class FrameParser:
             try:
                 length = self._lines.announced_length(text, length_at)
             except ProtocolError:
-                return None  # the long way tells it, and what the frame wanted confirmed
+                return None  # the long way reports the error, and the receipt that was asked for
         head = Head(command, block, length)
         if command == "SEND":
             self._heads.keep(text, head)
         return head
 
     def _start(self, head: Head, own: OwnLines, start: int) -> None:
-        """Wait for the rest of a body whose head is read."""
+        """Begin to wait for the rest of a body whose head was read."""
         self._started = head
         self._started_own = own
         self._lines.begin_body(head.command, head.body_length, start - self._at)
         self._at = start
 
     def _started_head(self) -> Taken:
-        """Return the head that waited for its body, now that all of it is here."""
+        """Return the frame that waited for its body, if the body is complete now."""
         head = self._started
         if head is None:
             return None, b"", NO_OWN_LINES

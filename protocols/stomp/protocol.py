@@ -1,4 +1,4 @@
-"""STOMP's record for the registry of protocols."""
+"""STOMP's record in the registry of protocols, and how its virtual host is found."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from covey.protocols.stomp.versions import LOGIN_COMMANDS, Version, negotiate
 
 
 def engine_maker(broker: Broker, connector: ConnectorSettings, log: Log) -> MakeEngine:
-    """Return what makes the engines of a port."""
+    """Return the function that makes the engines of a port."""
     settings = connector.stomp
 
     def make_engine(peer: Peer, now: float) -> Engine:
@@ -39,10 +39,10 @@ def engine_maker(broker: Broker, connector: ConnectorSettings, log: Log) -> Make
 
 
 class StompOpening(Opening):
-    """What a peer sends up to the end of its first frame, which says which virtual host it wants.
+    """Reads a peer's bytes up to the end of its first frame, which names the virtual host.
 
-    The frame is read here and again by the engine, which does the login: nothing of it is taken
-    away. One that is longer than `login_frame_max`, or cannot be read, goes to the engine as it is.
+    The engine, which does the login, gets all these bytes and reads the frame again. A frame that
+    is longer than `login_frame_max`, or that cannot be read, goes to the engine as it is.
     """
 
     def __init__(self, settings: StompSettings) -> None:
@@ -51,7 +51,7 @@ class StompOpening(Opening):
         self._read = b""
 
     def receive(self, data: bytes) -> None:
-        """Take bytes until a frame ends, or there are too many of them."""
+        """Take bytes until a frame ends, or until there are too many bytes."""
         ends = b"\0" in data
         self._read += data
         if ends or len(self._read) > self._settings.login_frame_max:
@@ -59,16 +59,16 @@ class StompOpening(Opening):
             self.host = self._wanted()
 
     def hand_over(self, engine: Engine, now: float, *, is_refused: bool) -> None:
-        """Let the engine read it all again."""
+        """Give the engine all bytes that were read, unless the peer was refused."""
         if not is_refused:
             engine.receive(self._read, now)
 
     def packed(self) -> tuple[Login, bytes] | None:
-        """Return what was read: nothing is agreed on yet."""
+        """Return the bytes that were read; no login details are known yet."""
         return {}, self._read
 
     def unpack(self, login: Login, read: bytes) -> None:
-        """Have read it."""
+        """Take over the bytes that another opening has read."""
         self._read = read
 
     def _wanted(self) -> str | None:
@@ -80,14 +80,14 @@ class StompOpening(Opening):
                 return None
             headers = frame.headers(Version.V1_2)
         except ProtocolError:
-            return None  # the engine tells what is wrong
+            return None  # the engine will report what is wrong
         if negotiate(headers.get("accept-version")) is Version.V1_0:
-            return None  # that version has no such header
+            return None  # STOMP 1.0 has no `host` header
         return headers.get("host")
 
 
 def make_opening(users: Users, connector: ConnectorSettings, peer: Peer) -> Opening:
-    """Return what reads a peer until its virtual host is known."""
+    """Return the object that reads a peer's bytes until its virtual host is known."""
     return StompOpening(connector.stomp)
 
 

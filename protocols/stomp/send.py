@@ -1,9 +1,9 @@
 # Compiled by mypyc: see setup.py.
-"""Producer: what one client publishes. SEND is the verb on the hot path.
+"""Producer: publishes what one client sends. SEND is the frame on the hot path.
 
-A SEND whose head has come before goes by its plan. The lines of any other SEND are read first.
-Whatever is wrong with a SEND ends the connection with an ERROR that names its receipt. A SEND in a
-transaction is gathered there, and so is its receipt.
+A SEND whose head has come before already has a plan. For any other SEND, the lines are read and a
+plan is made first. Any error in a SEND ends the connection with an ERROR that names its receipt. In
+a transaction, a message and its receipt are kept until the COMMIT.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Producer:
     def __init__(
         self, engine: StompEngine, session: Session, receipts: Receipts, plans: Plans
     ) -> None:
-        """Send for a session; `plans` say what its header lines mean."""
+        """Publish for a session; `plans` work out what its header lines mean."""
         broker = engine.broker
         settings = engine.settings
         self.plans = plans
@@ -68,7 +68,7 @@ class Producer:
             self._engine.fail(error, own.receipt.decode() if own.receipt else plan.receipt)
 
     def send_new(self, frame: Frame, head: Head | None, own: OwnLines) -> None:
-        """Publish a message, and note what to do if its head comes again."""
+        """Publish a message, and keep its plan in case its head comes again."""
         try:
             plan = self.plans.read(frame.block if head is None else head.block)
             if head is not None:

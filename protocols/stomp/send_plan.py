@@ -1,16 +1,17 @@
 # Compiled by mypyc: see setup.py.
-"""SendPlan: everything a SEND's headers say, worked out once for all frames that repeat them.
+"""SendPlan: what a SEND's headers mean, worked out once for all frames that repeat them.
 
 A producer sends the same header lines thousands of times. `parser` remembers whole heads with
-their plan. `Plans` works one out for lines that are new.
+their plans. `Plans` works out the plan of lines that are new.
 
-Most lines of a SEND only travel with the message. A few lines steer it (destination, persistent,
-ttl): what these say together is worked out once and remembered under their bytes. A few lines
-belong to one message (receipt, message-id, its group): they are read each time, which costs little.
-So a SEND that is like no other, but goes where others went, needs no parse of its destination.
+Most lines of a SEND only travel with the message. A few lines steer the message (destination,
+persistent, ttl). What the steering lines say together is worked out once and remembered under
+their bytes. A few other lines belong to one message (receipt, message-id, its group): they are read
+each time, which costs little. So a SEND with new lines needs no parse of its destination if an
+earlier SEND had the same steering lines.
 
-That is the short way, for lines as nearly all clients write them: ASCII, no escapes, one colon
-each, no name twice, version 1.1 or later. Any other block is decoded as a whole.
+This short way is for lines as nearly all clients write them: ASCII, no escapes, one colon each, no
+name twice, version 1.1 or later. Any other block is decoded as a whole.
 
 Aliases that let clients of other brokers work unchanged: `expiration` (RabbitMQ: a time to live
 in milliseconds), `AMQ_SCHEDULED_DELAY` (ActiveMQ).
@@ -81,12 +82,12 @@ class SendPlan:
         self.group_sequence = 0
         self.answers_to: tuple[
             Destination, ...
-        ] = ()  # what a reply-to that had to be rewritten names
+        ] = ()  # the places in a reply-to that had to be rewritten
         self.is_plain = True
         self.is_direct = True
 
     def copy(self) -> SendPlan:
-        """Return a plan that starts as this one is."""
+        """Return a plan with the same contents, but without `answers_to`."""
         plan = SendPlan(self.targets, self.block)
         plan.transaction = self.transaction
         plan.is_persistent = self.is_persistent
@@ -105,14 +106,17 @@ class SendPlan:
         return plan
 
     def note_plainness(self) -> None:
-        """Note whether a message of this plan has nothing to `dress` it with, nor an answer."""
+        """Set `is_plain` (`dress` has nothing to set) and `is_direct` (no transaction, no receipt).
+
+        Call this after every change of the plan.
+        """
         self.is_direct = not self.transaction and self.receipt is None
         times = self.expires_ms or self.ttl_ms or self.delay_ms
         marks = self.is_persistent or self.given_id or self.group_sequence or self.retain
         self.is_plain = not (times or marks or self.priority != DEFAULT_PRIORITY)
 
     def dress(self, message: StompMessage, wall_ms: int) -> None:
-        """Set what a message of this plan has besides its group, if the plan is not plain."""
+        """Set everything but the group of a message; needed only if the plan is not plain."""
         message.persistent = self.is_persistent
         message.priority = self.priority
         message.group_sequence = self.group_sequence
@@ -133,9 +137,11 @@ def read_plan(
     own: frozenset[str] = frozenset(),
     user: str = "",
 ) -> SendPlan:
-    """Read the headers; `added` are the broker's own, which take the place of forged ones.
+    """Work out the plan of decoded headers.
 
-    `own` names headers that the broker writes later, message by message; `user` is who sends.
+    `added` are headers that the broker writes. They replace a client's headers of the same name,
+    which would be forged. `own` names headers that the broker writes later, message by message.
+    `user` is the sender.
     """
     ours = own.union([name for name, _ in added])
     kept = [(name, value) for name, value in headers.items() if name not in ours]
@@ -150,7 +156,7 @@ def read_plan(
     plan.expires_ms = read_time("expires", headers.get("expires"))
     ttl_ms = read_time("ttl", headers.get("ttl"))
     ttl_ms = ttl_ms or read_time("expiration", headers.get("expiration"))
-    plan.ttl_ms = 0 if "expires" in headers else ttl_ms  # `expires` wins, 0 (never) too
+    plan.ttl_ms = 0 if "expires" in headers else ttl_ms  # `expires` wins, even `expires:0` (never)
     plan.delay_ms = read_time("AMQ_SCHEDULED_DELAY", headers.get("AMQ_SCHEDULED_DELAY"))
     plan.priority = _priority(headers.get("priority"))
     plan.group = next((headers[name] for name in DEFAULT_HEADERS if headers.get(name)), "")
@@ -160,7 +166,7 @@ def read_plan(
 
 
 def _retain(value: str) -> int:
-    """Read the retain header: the manual's prose says `set`, its example `true`."""
+    """Read the retain header; `true` is `set`: the manual's text has one, its example the other."""
     meaning = RETAIN_WORDS.get(value.lower())
     if meaning is None:
         raise ProtocolError(f"SEND: retain:{value[:32]} is neither set nor remove")
@@ -194,13 +200,13 @@ def _priority(value: str | None) -> int:
     return min(int(value), PRIORITY_MAX)
 
 
-PLANS_MAX: Final = 1024  # remembered of one connection, and as many destinations
+PLANS_MAX: Final = 1024  # plans that one connection remembers, and as many destinations
 
-# What a line is for; one that is not in the table only travels with its message.
+# What a header line is for. A line whose name is not in `ROLES` only travels with its message.
 TRAVELS: Final = 0
-STEERS: Final = 1  # and travels
+STEERS: Final = 1  # it steers the message and travels with it
 STEERS_ONLY: Final = 2
-IS_OURS: Final = 3  # left out: it belongs to this hop, or is the broker's own to say
+IS_OURS: Final = 3  # left out: it belongs to this hop, or only the broker may write it
 
 ROLES: Final[dict[bytes, int]] = {
     **{name.encode(): IS_OURS for name in NOT_KEPT},
@@ -225,7 +231,7 @@ VERSION_1_2: Final = Version.V1_2
 
 
 class Plans:
-    """How one connection's SENDs are read."""
+    """Works out the plans of one connection's SENDs."""
 
     __slots__ = (
         "_own",
@@ -247,7 +253,7 @@ class Plans:
         added: list[tuple[str, str]],
         user: str,
     ) -> None:
-        """Read for a user who has logged in; `added` are lines that say on each message who."""
+        """Work for a user who has logged in; `added` are headers that name the sender."""
         self.names = names
         self.settings = settings
         self.version = version
@@ -263,7 +269,7 @@ class Plans:
         return len(self._steered)
 
     def read(self, block: bytes) -> SendPlan:
-        """Say what to do with a SEND of these lines; raises BrokerError if they make no sense."""
+        """Return the plan of a SEND with these lines; raises BrokerError if they make no sense."""
         lines = block.split(b"\n")
         is_usual = (
             block.isascii()
@@ -276,7 +282,7 @@ class Plans:
         return self._read_all(block) if plan is None else plan
 
     def _read_lines(self, lines: list[bytes]) -> SendPlan | None:
-        """Read lines the short way; None: they are not as usual after all."""
+        """Read lines the short way; None: they must be decoded as a whole."""
         values: dict[bytes, bytes] = {}
         steering: list[bytes] = []
         kept: list[bytes] = [b""]
@@ -295,7 +301,7 @@ class Plans:
             return None
         plan = self._steered_by(b"\n".join(steering))
         if plan.answers_to:
-            return None  # its reply-to line is not the sender's own
+            return None  # the reply-to line is rewritten, so the sender's line must not be kept
         return self._complete(plan, b"\n".join(kept), values)
 
     def _steered_by(self, lines: bytes) -> SendPlan:
@@ -308,7 +314,7 @@ class Plans:
         return plan
 
     def _complete(self, steered: SendPlan, kept: bytes, values: dict[bytes, bytes]) -> SendPlan:
-        """Add what only this message says to what its steering lines say."""
+        """Make a message's plan: a copy of its steering lines' plan, and the lines of its own."""
         plan = steered.copy()
         added = header_lines(self.added, VERSION_1_2) if self.added else b""
         plan.block = Block(kept + added, self._user)
@@ -334,7 +340,7 @@ class Plans:
         return plan
 
     def _read_all(self, block: bytes) -> SendPlan:
-        """Decode every line, whatever it is."""
+        """Decode all lines and work out their plan."""
         headers = parse_block(block, self.version)
         check("SEND", headers, self.version)
         added = list(self.added)

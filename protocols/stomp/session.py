@@ -1,17 +1,18 @@
 # Compiled by mypyc: see setup.py.
-"""StompSession: what one client has once it has logged in, and the receipts that it is owed.
+"""StompSession: what a client has after its login, and the RECEIPTs that it will get.
 
-Before its login a client has nothing: `StompEngine.session` is None then. Verbs after the login are
-given the session.
+Before its login a client has no session: `StompEngine.session` is None. The functions of all later
+frames get the session.
 
 A RECEIPT leaves when the store has everything that this client did up to its frame. RECEIPTs leave
 in the order of the frames. They do not wait for what other clients do. The RECEIPT of a frame in a
-transaction waits there for the COMMIT. It leaves just before the COMMIT's own, and never after an
-ABORT.
+transaction waits for the COMMIT. It leaves just before the RECEIPT of the COMMIT. After an ABORT it
+never leaves.
 
 RECEIPTs of neighbouring SENDs wait as one list and leave as one piece. A RECEIPT counts as pending
-until the shell has taken it: a peer that asks and never reads must not fill the outbox. A RECEIPT
-that waits in a transaction does not count, or the COMMIT could not be read.
+until the shell has taken it: a peer that asks for RECEIPTs and never reads must not fill the
+outbox. A RECEIPT that waits in a transaction does not count: otherwise too many of them would stop
+reading, and the COMMIT would never be read.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from covey.protocols.stomp.consumer import StompConsumer
     from covey.protocols.stomp.engine import StompEngine
 
-ENDED_MAX: Final = 1000  # ids of a connection: what a client ends may have ended by itself
-USUAL: Final = b"RECEIPT\nreceipt-id:%s\n\n\0\n"  # of an id that needs no escapes
+ENDED_MAX: Final = 1000  # subscriptions that ended by themselves, remembered for an UNSUBSCRIBE
+USUAL: Final = b"RECEIPT\nreceipt-id:%s\n\n\0\n"  # for an id that needs no escapes
 
 
 class StompSession:
@@ -69,19 +70,19 @@ class StompSession:
         added = user_headers(settings, identity.principals)
         plans = Plans(self.names, settings, version, added, identity.name)
         self.producer = Producer(engine, core, self.receipts, plans)
-        self.readers = 0  # of topics, to which messages of other protocols came
+        self.readers = 0  # consumers of topics that have translated other protocols' messages
         self.is_leaving = False  # DISCONNECT came: nothing more is read
-        self.ended: dict[str, None] = {}  # subscriptions that ended by themselves, the last ones
+        self.ended: dict[str, None] = {}  # the last subscriptions that ended by themselves
 
     def when_safe(self, call: Callable[[], None]) -> None:
-        """Call back when everything this client did so far is safe."""
+        """Make a call when everything that this client did so far is safe."""
         self.engine.broker.promises.after(self.core, call)
 
     def end_subscription(self, consumer: StompConsumer) -> None:
-        """End a subscription that came to its end by itself; its UNSUBSCRIBE may still come."""
+        """End a subscription that is done without an UNSUBSCRIBE; the client may still send one."""
         name = consumer.asked.id
         late = list(consumer.unsettled.values())
-        if late:  # of a group that was taken from it: what the client says of them is late
+        if late:  # their group was taken from the client, so an ACK of them is late
             self.holding.run_out(consumer, late)
         after = None if late else self.holding.forgetting(name)
         broker = self.engine.broker
@@ -91,7 +92,7 @@ class StompSession:
             del self.ended[next(iter(self.ended))]
 
     def has_ended(self, name: str) -> bool:
-        """Return True if a subscription of that name has ended by itself, and no other began."""
+        """Return True if the last subscription of that name ended by itself."""
         return name in self.ended and name not in self.core.subscriptions
 
 
@@ -110,31 +111,34 @@ class Receipts:
     )
 
     def __init__(self, engine: StompEngine, core: Session, version: Version) -> None:
-        """Start with none asked for."""
+        """Start without any RECEIPT."""
         self._engine = engine
         self._core = core
         self._version = version
-        self.pending = 0  # asked for and not on their way yet
-        self.pending_max = engine.settings.receipts_max  # from here on nothing more is read
-        self._written = 0  # of those, how many lie in the outbox
-        self._gathered: list[bytes] = []  # those that `_send_gathered` is to send
+        self.pending = 0  # RECEIPTs that were asked for and that the shell has not taken yet
+        self.pending_max = engine.settings.receipts_max  # from this number on, reading stops
+        self._written = 0  # pending RECEIPTs that are in the outbox
+        self._gathered: list[bytes] = []  # RECEIPTs that `_send_gathered` will send
         self._send_gathered: Callable[[], None] | None = None
 
     def answer(self, plan: SendPlan, receipt: bytes) -> bytes:
-        """Write the RECEIPT that a SEND asks for in a line of its own or in its plan, or b""."""
+        """Write the RECEIPT that a SEND asks for; b"" if it asks for none.
+
+        The SEND names its receipt in a line that was taken out (`receipt`), or else in its plan.
+        """
         if receipt:
             return USUAL % receipt
         return b"" if plan.receipt is None else self.written(plan.receipt)
 
     def written(self, receipt: str, *, is_late: bool = False) -> bytes:
-        """Write a RECEIPT, of an ACK that settled nothing since it was late if that is so."""
+        """Write a RECEIPT; `is_late`: it answers an ACK or NACK that came too late."""
         headers = [("receipt-id", receipt)]
         if is_late:
             headers.append(("covey-late", "true"))
         return encode("RECEIPT", headers, b"", self._version)
 
     def owe(self, frame: bytes) -> None:
-        """Send a RECEIPT when everything this client did so far is safe."""
+        """Send a RECEIPT when everything that this client did so far is safe."""
         promises = self._engine.broker.promises
         if promises.claim_behind(self._core, self._send_gathered):
             self._gathered.append(frame)
@@ -145,7 +149,7 @@ class Receipts:
             promises.after(self._core, self._send_gathered)
 
     def sender(self, frames: list[bytes]) -> Callable[[], None]:
-        """Return what sends RECEIPTs; more may be added to them until then."""
+        """Return the call that sends RECEIPTs; until it is made, `frames` may grow."""
         self.pending += len(frames)
 
         def send() -> None:
@@ -156,6 +160,6 @@ class Receipts:
         return send
 
     def taken(self) -> None:
-        """Hear that everything in the outbox is on its way."""
+        """Called when the shell has taken everything from the outbox."""
         self.pending -= self._written
         self._written = 0

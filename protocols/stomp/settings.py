@@ -1,7 +1,7 @@
 """A connector's STOMP settings, as the engine uses them: syntax, limits, added headers, buffers.
 
-`Names` is what one client calls its destinations, and what everybody else calls them. A temporary
-name belongs to its connection: `/temp-queue/example` of connection 23 is
+`Names` translates between one client's names of destinations and those that all others use. A
+temporary name belongs to its connection: `/temp-queue/example` of connection 23 is
 `/queue/temp.default.23.example` to others (the Apollo STOMP manual, Temporary Destinations).
 """
 
@@ -19,7 +19,7 @@ from covey.protocols.stomp.line_parser import Limits
 
 ROUTING_TYPES: Final = ("ANYCAST", "MULTICAST")  # Artemis' words for a queue and a topic
 
-# What all outboxes together may hold before each gets less: 100 connections get the most.
+# Bytes that all outboxes share. Up to 100 connections, each may have the full size.
 BUFFER_TOTAL: Final = 64 * 1024 * 1024
 
 
@@ -51,7 +51,7 @@ def make_syntax(settings: StompSettings, broker: Broker) -> Syntax:
 
 
 def login_limits(settings: StompSettings) -> Limits:
-    """Return what a stranger may send."""
+    """Return the limits of a client that has not logged in."""
     has_fewer = settings.login_headers_max < settings.max_headers
     return Limits(
         header_length_max=settings.max_header_length,
@@ -64,7 +64,7 @@ def login_limits(settings: StompSettings) -> Limits:
 
 
 def full_limits(settings: StompSettings) -> Limits:
-    """Return what a client that has logged in may send."""
+    """Return the limits of a client that has logged in."""
     return Limits(
         header_length_max=settings.max_header_length,
         headers_max=settings.max_headers,
@@ -86,13 +86,13 @@ def user_headers(settings: StompSettings, principals: Iterable[Principal]) -> li
 
 
 def own_headers(settings: StompSettings) -> frozenset[str]:
-    """Return the names of headers that say the broker's own findings: no sender may forge them."""
+    """Return the names of headers that only the broker may write: no sender may forge them."""
     found = (settings.add_timestamp_header, settings.add_redeliveries_header)
     return frozenset([name for name in found if name is not None])
 
 
 def typed_name(headers: dict[str, str], settings: StompSettings) -> str:
-    """Return the destination header; one without a prefix gets it from Artemis' type header."""
+    """Return the destination; if it has no prefix, Artemis' type header gives it one."""
     text = headers["destination"]
     kind = headers.get("destination-type") or headers.get("subscription-type")
     if kind is None or text.startswith("/") or "://" in text:
@@ -103,7 +103,7 @@ def typed_name(headers: dict[str, str], settings: StompSettings) -> str:
 
 
 def buffer_size(settings: StompSettings, connections: int) -> int:
-    """Return how much may wait for one client: less for each when there are many."""
+    """Return how many bytes may wait for one client: the more connections, the fewer."""
     if settings.buffer_size is not None:
         return settings.buffer_size
     share = BUFFER_TOTAL // max(1, connections)
@@ -111,7 +111,7 @@ def buffer_size(settings: StompSettings, connections: int) -> int:
 
 
 class Names:
-    """How the texts of a connection that has logged in are read."""
+    """Reads and writes the names of destinations for one connection that has logged in."""
 
     def __init__(self, settings: StompSettings, broker: Broker, connection_id: str) -> None:
         self.syntax = make_syntax(settings, broker)
@@ -125,7 +125,10 @@ class Names:
         return tuple([self._real(place) if place.is_temporary else place for place in found])
 
     def own_places(self, text: str) -> tuple[Destination, ...]:
-        """Return what a reply-to names that begins with a destination of this connection's own."""
+        """Return the places that a reply-to names, if it begins with a temporary destination.
+
+        Any other reply-to needs no translation: the result is empty.
+        """
         if not text.startswith(self._temporary_prefixes):
             return ()
         try:

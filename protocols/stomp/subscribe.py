@@ -1,7 +1,7 @@
 """Subscribe: what the headers of a SUBSCRIBE ask for.
 
-The Apollo STOMP manual's own headers, and the names under which clients of ActiveMQ, Artemis and
-RabbitMQ ask for the same:
+The left column has the headers of the Apollo STOMP manual. The right column has the headers by
+which clients of ActiveMQ, Artemis and RabbitMQ ask for the same:
 
     credit:count,size,auto   activemq.prefetchSize, prefetch-count, consumer-window-size
     persistent:true and id   durable:true, activemq.subscriptionName, durable-subscription-name
@@ -36,20 +36,20 @@ class AckMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """The two windows, and whether an ACK raises them by itself."""
+    """The window's count and bytes, and whether an ACK raises them by itself."""
 
     count: int
     size: int
     is_raised_by_ack: bool = True
-    is_explicit: bool = False  # given by the `credit` header: held in auto mode, too
+    is_explicit: bool = False  # there is a `credit` header: it also holds in auto mode
 
 
 @dataclass(frozen=True, slots=True)
 class SubscribeHeaders:
-    """A SUBSCRIBE, read."""
+    """The decoded headers of a SUBSCRIBE."""
 
-    id: str  # of the subscription in this connection
-    shown_id: str  # as MESSAGE frames name it; "" if a 1.0 client gave none
+    id: str  # the subscription's name in this connection
+    shown_id: str  # the name in MESSAGE frames; "" if a 1.0 client gave none
     destination: str
     ack: AckMode
     credit: Credit
@@ -62,15 +62,15 @@ class SubscribeHeaders:
     wants_revoked: bool
     include_seq: str
     from_seq: int | None
-    trim_to: int  # a browser is done with everything up to here; 0: with nothing
+    trim_to: int  # a browser is done with all messages up to this number; 0: with none
     priority: int
     weight: int
-    deadline_s: float  # how long a message may be held; below 0: as the queue says
-    group: str  # the one group it wants, or the next free one; "": any
+    deadline_s: float  # how long a message may be held; below 0: the queue's setting
+    group: str  # the only group that it wants, or `NEXT` for the next free one; "": any
 
     @property
     def is_look(self) -> bool:
-        """It reads no message, and only hears what `browser:end` says."""
+        """True if the client wants no message, only the figures that come with `browser:end`."""
         return self.is_browser and self.browse_ends and self.from_seq == -1
 
 
@@ -83,7 +83,7 @@ def read(
     selector_length_max: int = 4096,
     selector_depth_max: int = 64,
 ) -> SubscribeHeaders:
-    """Read the headers; raises ProtocolError or RefusedError that names the header."""
+    """Read the headers; raises a ProtocolError or RefusedError that names the bad header."""
     destination = headers["destination"]
     shown_id = headers.get("id", "")
     ack = headers.get("ack", "auto")
@@ -149,7 +149,7 @@ def _aliased_credit(headers: dict[str, str], default: Credit) -> Credit:
         return Credit(max(1, _number("activemq.prefetchSize", prefetch, least=0)), 0)
     prefetch = headers.get("prefetch-count")
     if prefetch is not None:
-        # RabbitMQ's 0 is no limit.
+        # For RabbitMQ 0 means no limit.
         return Credit(_number("prefetch-count", prefetch, least=0) or UNLIMITED, 0)
     window = headers.get("consumer-window-size")
     if window is None:

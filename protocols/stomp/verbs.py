@@ -1,9 +1,9 @@
 """Verbs: what each client frame but SEND does.
 
-One function a verb. It is called with the session, the frame and the frame's decoded headers, after
-`versions.check` found the required headers. CONNECT is called with the engine: there is no session
-yet. Any BrokerError raised here ends the connection with an ERROR. A RECEIPT is sent when what the
-frame asked for is done and safe.
+There is one function a verb. Its parameters are the session, the frame and the frame's decoded
+headers; `versions.check` has found the required headers. The function of CONNECT gets the engine,
+because there is no session yet. Any BrokerError raised here ends the connection with an ERROR. A
+RECEIPT is sent when what the frame asked for is done and safe.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from covey.protocols.stomp.engine import StompEngine
 
 Headers = dict[str, str]
-WAIT_HEADER: Final = "covey-wait-ms"  # of CONNECT: rather an ERROR than a longer wait for room
+WAIT_HEADER: Final = "covey-wait-ms"  # of CONNECT: an ERROR ends a longer wait for room
 
 
 def on_connect(engine: StompEngine, frame: Frame, headers: Headers) -> None:
@@ -72,7 +72,8 @@ def on_connect(engine: StompEngine, frame: Frame, headers: Headers) -> None:
         tolerance=settings.heartbeat_tolerance,
     )
     patience_s = _patience(headers.get(WAIT_HEADER, ""))
-    # Nothing may be refused from here on: a session that the engine does not have is never dropped.
+    # Nothing may be refused from here on: the engine does not have the session yet, so nobody would
+    # drop it.
     core = broker.open(broker.host_named(host), identity, engine.now, engine)
     core.patience_s = patience_s
     core.client_id = headers.get("client-id", "")
@@ -95,7 +96,7 @@ def _log_in(engine: StompEngine, headers: Headers) -> Identity:
 
 
 def _patience(wait_ms: str) -> float:
-    """Return for how many seconds a client lets a message wait for room; 0: for ever."""
+    """Return for how many seconds a client's message may wait for room; 0: for ever."""
     if not wait_ms:
         return 0.0
     if not (wait_ms.isascii() and wait_ms.isdigit() and len(wait_ms) < 10):
@@ -183,12 +184,15 @@ def on_subscribe(session: StompSession, frame: Frame, headers: Headers) -> None:
 def _opener(
     session: StompSession, subscription: Subscription, asked: SubscribeHeaders
 ) -> Callable[[], None]:
-    """Return what lets messages flow: after the receipt, which may wait for earlier ones."""
+    """Return the call that starts deliveries.
+
+    It is made after the RECEIPT, which may have to wait for earlier RECEIPTs.
+    """
     engine = session.engine
 
     def open_window() -> None:
         if session.core.subscriptions.get(asked.id) is not subscription:
-            return  # it has ended meanwhile
+            return  # the subscription has ended meanwhile
         window = subscription.window
         window.is_paused = engine.is_paused
         window.reconsider()
@@ -221,7 +225,7 @@ def _make_subscription(
 def _durable(
     session: StompSession, asked: SubscribeHeaders, places: tuple[Destination, ...]
 ) -> Destination:
-    """Create, re-attach to, or change a durable subscription; return what to read from."""
+    """Create, re-attach to, or change a durable subscription; return its destination."""
     name = session.names.syntax.durable(asked.durable_name)
     engine = session.engine
     broker = engine.broker
@@ -233,7 +237,7 @@ def _durable(
 
 
 def on_unsubscribe(session: StompSession, frame: Frame, headers: Headers) -> None:
-    """End a subscription; with persistent:true destroy the durable one of that name."""
+    """End a subscription; with persistent:true, delete the durable subscription of that name."""
     engine = session.engine
     core = session.core
     name = headers.get("id") or headers.get("destination", "")
@@ -268,7 +272,7 @@ def on_begin(session: StompSession, frame: Frame, headers: Headers) -> None:
 
 
 def on_commit(session: StompSession, frame: Frame, headers: Headers) -> None:
-    """Carry a transaction out; then all that was asked for in it is confirmed, and this last."""
+    """Commit a transaction; then send the RECEIPTs of its frames, and the COMMIT's last."""
     name = headers["transaction"]
     engine = session.engine
     transactions = engine.broker.transactions
@@ -297,7 +301,7 @@ def on_abort(session: StompSession, frame: Frame, headers: Headers) -> None:
 
 
 def on_disconnect(session: StompSession, frame: Frame, headers: Headers) -> None:
-    """Say good-bye; the RECEIPT leaves after everything sent before is safe."""
+    """Close the connection; the RECEIPT leaves when everything that came before is safe."""
     engine = session.engine
     receipt = headers.get("receipt")
     if receipt is None:
@@ -314,7 +318,7 @@ def on_disconnect(session: StompSession, frame: Frame, headers: Headers) -> None
 
 
 def _receipt_after(session: StompSession, headers: Headers) -> None:
-    """Answer once all this client did is safe: receipts leave in the order of their frames."""
+    """Send the RECEIPT when all that this client did is safe, in the order of the frames."""
     receipt = headers.get("receipt")
     if receipt is not None:
         session.when_safe(session.receipts.sender([session.receipts.written(receipt)]))

@@ -4,11 +4,11 @@
 Rules of this file:
 - Everything is data; the two functions only look things up. No bytes, no state.
 - `COMMANDS` says which client frame needs which headers, one column per version. A frame that
-  is not in a version's column is unknown there (NACK came with 1.1).
-- A requirement is a tuple of choices, any one of which will do: in 1.0 an UNSUBSCRIBE may name
+  is not in a version's column is unknown to that version (NACK came with 1.1).
+- A requirement is a tuple of headers, of which one must be there: in 1.0 an UNSUBSCRIBE may name
   its subscription by id or by destination.
-- Only presence is checked, and that it is not empty: a nameless transaction would be none at all.
-  Whether a value makes sense is for the code that uses it.
+- A required header must be there and must not be empty: an empty name of a transaction would mean
+  no transaction. The code that uses a value checks whether it makes sense.
 
 Source: "Client Frames" and "Protocol Negotiation" of the STOMP 1.1 and 1.2 specifications, the
 frame list of STOMP 1.0.
@@ -31,7 +31,7 @@ class Version(IntEnum):
 
     @property
     def text(self) -> str:
-        """The version as it stands on the wire."""
+        """The version as it is written on the wire."""
         return f"1.{self.value}"
 
 
@@ -75,7 +75,7 @@ _TABLE: dict[str, tuple[Requirements | None, Requirements | None, Requirements |
 
 
 def _column(version: Version) -> dict[str, Requirements]:
-    """Give one version's column of the table, without the commands it lacks."""
+    """Return one version's column of the table, without the commands that it lacks."""
     column: dict[str, Requirements] = {}
     for command, cells in _TABLE.items():
         needed = cells[version]
@@ -84,17 +84,17 @@ def _column(version: Version) -> dict[str, Requirements]:
     return column
 
 
-# By version. Tuples, because hashing an enum member for a dict costs more than the check.
+# Indexed by version. A tuple, because hashing an enum member for a dict costs more than the check.
 COMMANDS: tuple[dict[str, Requirements], ...] = tuple(_column(version) for version in Version)
 
 CLIENT_COMMANDS = frozenset(_TABLE)
 
-# These need no transaction, but may name one.
+# Frames that may name a transaction, but need not.
 _TRANSACTED = frozenset({"SEND", "ACK", "NACK"})
 
 
 def negotiate(accept_version: str | None) -> Version | None:
-    """Pick the highest common version; no header means 1.0, None means there is none."""
+    """Return the highest common version, None if there is none; no header (None) means 1.0."""
     if accept_version is None:
         return Version.V1_0
     offered = [BY_TEXT.get(text.strip()) for text in accept_version.split(",")]
@@ -104,8 +104,8 @@ def negotiate(accept_version: str | None) -> Version | None:
 def check(command: str, headers: Mapping[str, str], version: Version) -> None:
     """Refuse a client frame that the version does not know, or that lacks a header.
 
-    A broker that admits 1.1 and 1.2 clients without `host` does not call this for their login:
-    by then `negotiate` has already seen the only other header that is asked for.
+    A broker may admit 1.1 and 1.2 clients without `host`. So this is not called for login frames:
+    `negotiate` has already read `accept-version`, the only other header that they need.
     """
     needed = COMMANDS[version].get(command)
     if needed is None:
