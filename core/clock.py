@@ -1,9 +1,9 @@
 # Compiled by mypyc: see setup.py.
 """Clock: the time of the current turn, the same for everybody who works in it.
 
-The core never looks at a clock. The broker is told the time with every batch of events and
-writes it here; hosts, topics and feeds read it. `now` is monotonic seconds, `wall_ms` the time of
-day in milliseconds since the epoch, which only expiry and logs follow.
+The core never looks at a clock. The broker is told the time with every batch of events and writes
+the time here. Hosts, topics and feeds read the time from here. `now` is monotonic seconds.
+`wall_ms` is the time of day in milliseconds since the epoch. Only expiry and logs follow `wall_ms`.
 """
 
 from __future__ import annotations

@@ -4,14 +4,14 @@
     ├── ProtocolError    the peer broke the wire protocol: its connection ends
     ├── RefusedError     the broker says no: a limit, a permission, a missing or wrong name
     └── StoreError       the disk failed us: nothing that depends on it may be promised
-        ├── StoreBusyError   not just now: there is no room, or somebody else is at it
+        ├── StoreBusyError   not now, maybe later: there is no room, or another process uses it
         └── OwnedError       another broker of the cluster serves this virtual host
 
 Each error carries a sentence for people and a stable `code` for machines. A protocol front end
 maps codes to its own words in one table (a STOMP ERROR header, an AMQP condition) and never
-reads the sentence. A sentence shows a client's text by `quoted`, not as Python would spell it:
-people would search for what is not there. Programming errors are plain `assert`s and do not live
-here.
+reads the sentence. A sentence shows a client's text by `quoted`. Python's own spelling would add
+escapes that the client never wrote, and people would search for those in vain. Programming errors
+are plain `assert`s and do not live here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ QUOTED_MAX = 80  # characters of a client's text that a sentence repeats, lest i
 
 
 def quoted(text: str, most: int = QUOTED_MAX) -> str:
-    """Show the beginning of what a client wrote, as it stands; what cannot be printed is %XX."""
+    """Show the beginning of a client's text unchanged; characters that cannot print become %XX."""
     shown = [char if char.isprintable() else percent(char) for char in text[:most]]
     return f"'{''.join(shown)}'"
 
@@ -36,7 +36,7 @@ class BrokerError(Exception):
     code = "internal-error"
 
     def __init__(self, text: str, code: str | None = None) -> None:
-        """Keep the sentence; `code` overrides the class's own."""
+        """Keep the sentence; `code`, if given, replaces the code of the class."""
         super().__init__(text)
         self.text = text
         if code is not None:
@@ -54,7 +54,8 @@ class RefusedError(BrokerError):
 
     Codes in use: invalid (a value makes no sense), not-found, exists, denied (permission or
     password), limit (a documented maximum), full (a queue's quota), conflict (in use),
-    unavailable (a virtual host that nobody serves now), moved (it is served elsewhere now).
+    unavailable (a virtual host that nobody serves now), moved (another process serves the virtual
+    host now).
     """
 
     code = "refused"
@@ -67,7 +68,7 @@ class StoreError(BrokerError):
 
 
 class StoreBusyError(StoreError):
-    """The store cannot write just now, and may later: the same is tried again."""
+    """The store cannot write now, but may later: the same write is tried again."""
 
 
 class OwnedError(StoreError):

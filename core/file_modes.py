@@ -1,14 +1,15 @@
-"""File modes: what the broker keeps is its own user's alone, whoever made the directory.
+"""File modes: only the broker's own user may use its files, whoever made the directory.
 
-At each start the directory gets mode 0700 and our files in it 0600, so that one made by hand, by a
-package or out of a backup is closed, too. Other files in it are left alone.
+At each start the directory gets mode 0700 and our files in it get mode 0600. So a directory that
+was made by hand, by a package or out of a backup is closed, too. Other files in it are left alone.
 
-What cannot be closed is told: another user owns it, or it has the sticky bit and so is everybody's
-on purpose. It is open if somebody else can read or change a message:
+Some paths cannot be closed: another user owns them, or they have the sticky bit and are shared on
+purpose. `exposures` reports the open ones. A path is open if somebody else can read or change a
+message:
 
-- a file with a bit for its group or for others, in a directory that lets them in;
-- a directory that they may write to: they could put another file in a file's place. Where the
-  sticky bit is set they could not, and who may only read a directory learns names and no more.
+- a file with a bit for its group or for others, in a directory that they may enter;
+- a directory that they may write to: they could replace a file by another one. The sticky bit
+  prevents that. Whoever may only read a directory learns names and no more.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ from typing import Final
 NOT_OWNER: Final = 0o077
 OWNER_ONLY: Final = 0o700
 MAY_ENTER: Final = stat.S_IXGRP | stat.S_IXOTH
-CLASSES: Final = ((3, "its group {group}"), (0, "everybody"))  # where their three bits are
+CLASSES: Final = ((3, "its group {group}"), (0, "everybody"))  # with the shift of their three bits
 VERBS: Final = ((stat.S_IROTH, "read"), (stat.S_IWOTH, "write"))
 
 
 def close_to_others(directory: Path, files: Iterable[Path]) -> None:
     """Take from group and others what they may do to a directory and to our files in it."""
     for path in (directory, *files):
-        with suppress(OSError):  # another user's, or just gone: `exposures` looks at what is left
+        with suppress(OSError):  # another user's, or just deleted: `exposures` reports the rest
             mode = stat.S_IMODE(path.stat().st_mode)
             if mode & NOT_OWNER and not mode & stat.S_ISVTX:
                 path.chmod(mode & ~NOT_OWNER)
 
 
 def exposures(directory: Path, files: Iterable[Path]) -> list[str]:
-    """Tell what of it is open, and to whom."""
+    """Return a sentence for each path that is open to others, with who may do what."""
     found: list[str] = []
     place = directory.stat()
     if not place.st_mode & stat.S_ISVTX:
@@ -52,7 +53,7 @@ def exposures(directory: Path, files: Iterable[Path]) -> list[str]:
 
 @contextmanager
 def private_files() -> Iterator[None]:
-    """Make files for their owner alone inside; of the whole process, so only while it starts."""
+    """Make every new file private inside the block; the umask is the process's: at start only."""
     before = os.umask(NOT_OWNER)
     try:
         yield

@@ -1,12 +1,12 @@
 # Compiled by mypyc: see setup.py.
 """Session: what one connection owns in the core, and what ends with it.
 
-Subscriptions, unsettled deliveries (through their consumers), open transactions, temporary
-destinations. `Broker.drop` returns all of it to its place when the connection goes.
+A session owns subscriptions, unsettled deliveries (through their consumers), open transactions and
+temporary destinations. `Broker.drop` returns all of them when the connection ends.
 
-A session is blocked while one of its messages waits for room. It is working while a job of its own
-is under way whose result its next frame may see (`core.jobs`). In both cases its protocol must not
-hand in further work (`must_wait`). Its `Client` is told when the protocol may go on.
+A session is blocked while one of its messages waits for room. A session is working while one of its
+jobs is under way whose result its next frame may see (`core.jobs`). In both cases its protocol must
+not hand in further work (`must_wait`). The session tells its `Client` when the protocol may go on.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ if TYPE_CHECKING:
     from covey.core.security.users import Identity
 
 
-TEMPORARY_MAX: Final = 1024  # more only if all of them are there
+TEMPORARY_MAX: Final = 1024  # temporary destinations remembered; more only if all still exist
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Client(ABC):
     """The connection behind a session: what the core asks of its protocol.
 
-    Both may be called from inside the core: they take a note, and never call back into it.
+    The core may call both methods in the middle of its work. So they only take a note and never
+    call back into the core.
     """
 
     @abstractmethod
@@ -55,14 +56,14 @@ class Session:
         run: str = "",
         client: Client | None = None,
     ) -> None:
-        """Begin with nothing; `run` tells apart starts of a broker, which count from 1 again.
+        """Begin with nothing; `run` names this start of the broker: each start numbers from 1.
 
-        A session without a client lasts for one request, which nobody can end from outside.
+        A session without a client lasts for one request. Nobody can end it from outside.
         """
         self.id = number
         self.client = client
         self.run = run
-        self.own_id = f"{number}-{run}" if run else str(number)  # never another connection's
+        self.own_id = f"{number}-{run}" if run else str(number)  # unique over restarts
         self.host = host
         self.identity = identity
         self.protocol = ""
@@ -71,27 +72,27 @@ class Session:
         self.connected_at = 0.0
         self.subscriptions: dict[str, Subscription] = {}
         self.transactions: dict[str, Transaction] = {}
-        self.transactions_max = 0  # open at a time; 0: its protocol counts them itself
+        self.transactions_max = 0  # open at a time; 0: the protocol itself limits them
         self.temporary: set[Destination] = set()
-        self.temporary_max = TEMPORARY_MAX  # of them, before those that are gone are forgotten
-        self.sendable: set[Destination] = set()  # what it was found to be allowed to send to
+        self.temporary_max = TEMPORARY_MAX  # beyond it, `temporary` forgets deleted destinations
+        self.sendable: set[Destination] = set()  # where it is known to have permission to send
         self.blocked = 0  # pieces of work waiting for room
-        self.blocked_on = ""  # what for, in words for people
+        self.blocked_on = ""  # what that work waits for, in words for people
         self.blocked_since = 0.0
-        self.is_block_told = False  # to the audit, since it waits for long
-        self.blocks = 0  # how often it had to wait
+        self.is_block_told = False  # True: the audit has heard of this long wait
+        self.blocks = 0  # how often the session had to wait
         self.working = 0  # jobs of its own that its next frame waits for
         self.patience_s = 0.0  # how long a message may wait before the connection ends; 0: for ever
-        self.paused_since = 0.0  # its peer does not read; 0: it does
-        self.is_slow = False  # and has been told of
+        self.paused_since = 0.0  # when its peer stopped reading; 0: the peer reads
+        self.is_slow = False  # True: the audit has heard that the peer does not read
         self.sent = 0
-        self.ticket = 0  # of the commit that the last of its changes goes with
+        self.ticket = 0  # of the commit that includes the session's latest change
         self.is_answered_in_order = True  # False: an answer waits for nothing of earlier turns
         self.is_gone = False
 
     @property
     def is_blocked(self) -> bool:
-        """Return True if one of its messages waits for room."""
+        """Return True if one of the session's messages waits for room."""
         return self.blocked > 0
 
     @property
@@ -104,13 +105,13 @@ class Session:
         self.working += 1
 
     def end_work(self) -> None:
-        """Note that it is over; the last one lets the protocol go on."""
+        """Note that such a job is over; the end of the last one lets the protocol go on."""
         self.working -= 1
         if self.working == 0 and self.client is not None:
             self.client.resume()
 
     def block(self, why: str, now: float) -> None:
-        """Note that a piece of work waits."""
+        """Note that a piece of work waits for room."""
         if self.blocked == 0:
             self.blocks += 1
             self.blocked_since = now
@@ -118,7 +119,7 @@ class Session:
         self.blocked_on = why
 
     def unblock(self) -> None:
-        """Note that it was done; the last one lets the protocol go on."""
+        """Note that a piece of work waits no longer; the last one lets the protocol go on."""
         self.blocked -= 1
         if self.blocked == 0:
             self.blocked_on = ""
