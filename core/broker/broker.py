@@ -9,14 +9,14 @@
     run                     at the end of every batch of events: deliver what can be delivered
     go_on                   once a turn of the event loop: a portion of the jobs, and `run`
 
-Nothing here waits. Work that finds no room waits and is done later, in order; the session is
-blocked meanwhile and its protocol stops reading. `now` is a monotonic time in seconds; only
-expiry follows the wall clock, through the clock's offset.
+No call here blocks. Work that finds no room is put aside and done later, in order. Meanwhile its
+session is blocked, and the session's protocol stops reading. `now` is a monotonic time in seconds.
+Only expiry follows the wall clock, through the clock's offset.
 
-`Claims` know who has a name that only one reader at a time may have. A client may come back before
-the broker has noticed that its old connection is dead. Then the new one takes the old one's place:
-whoever claims a name ends the one that has it, unless that one keeps it. The protocol chooses the
-name. It must say whose it is (host, user, client), or strangers could end each other.
+`Claims` know who holds a name that only one reader at a time may have. A client may come back
+before the broker has noticed that its old connection is dead. Then the new connection takes the
+name: it ends the reader that holds the name, unless that reader keeps it. The protocol chooses the
+name. The name must say whose it is (host, user, client), or strangers could end each other.
 """
 
 from __future__ import annotations
@@ -64,49 +64,52 @@ Name = tuple[str, ...]
 
 
 class Claims:
-    """Who has which name."""
+    """Who holds which name."""
 
     def __init__(self) -> None:
         self._held: dict[Name, Callable[[], None]] = {}
-        self._kept: set[Name] = set()  # those that nobody may take over
+        self._kept: set[Name] = set()  # names that nobody may take over
 
     def __len__(self) -> int:
         return len(self._held)
 
     def evict(self, name: Name) -> None:
-        """End whoever has the name."""
+        """End the reader that holds the name, if there is one."""
         assert name not in self._kept, f"{name} is kept: ask first"
         lost = self._held.pop(name, None)
         if lost is not None:
             lost()
 
     def is_kept(self, name: Name) -> bool:
-        """Say whether somebody has the name and keeps it."""
+        """Return True if somebody holds the name and nobody may take it over."""
         return name in self._kept
 
     def hold(self, name: Name, lost: Callable[[], None], *, is_kept: bool = False) -> None:
-        """Have a free name; `lost` is called when another claims it."""
+        """Hold a free name; `lost` is called when another reader claims the name."""
         assert name not in self._held, f"{name} is taken: evict first"
         self._held[name] = lost
         if is_kept:
             self._kept.add(name)
 
     def release(self, name: Name, lost: Callable[[], None]) -> None:
-        """Give a name back, unless another has it by now."""
+        """Give a name back, unless another reader holds it by now."""
         if self._held.get(name) == lost:
             del self._held[name]
             self._kept.discard(name)
 
 
 class Keeper(JobKeeper):
-    """Whose changes a portion of a job has made, and who does the next."""
+    """What jobs ask of the broker: that answers wait for their changes, and another turn."""
 
     def __init__(self, commits: Commits, wake: Callable[[], None]) -> None:
         self._commits = commits
         self._wake = wake
 
     def claim(self, session: Session, *, is_over: bool) -> None:
-        """Let the session's answers wait for this turn's changes, and for those before."""
+        """Make the session's answers wait for this turn's changes; if over, for earlier ones, too.
+
+        Called for each portion of a job that the session asked for.
+        """
         if is_over:
             self._commits.follow()
         self._commits.promises.claim(session)
@@ -132,15 +135,15 @@ class Broker:
     ) -> None:
         """Put the core together for one virtual host, and bring back what its store holds.
 
-        `decoders` read a stored message back, one for each `Message.kind`; `audit` hears of
-        denials, failed logins, slow consumers and groups in trouble; `wake` asks the server for
-        another `go_on` soon; `stopwatch` runs within a turn and bounds portions of jobs. `shared`
-        is what it has in common with other brokers of the process. `space` is the id of its virtual
-        host, the first one if it is not given.
+        `decoders` read a stored message back, one for each `Message.kind`. `audit` hears of
+        denials, failed logins, slow consumers and groups in trouble. `wake` asks the server for
+        another `go_on` soon. `stopwatch` tells the time within a turn and bounds portions of jobs.
+        `shared` is what the brokers of the process have in common. `space` is the id of the virtual
+        host; without it, the first virtual host is meant.
         """
         self.wake: Callable[[], None] = wake or _nothing
-        self.look_sooner: Callable[[], None] = _nothing  # something is due before the next tick
-        self._looks_at = 0.0  # when the next tick is to come
+        self.look_sooner: Callable[[], None] = _nothing  # called if the next tick is too late
+        self._looks_at = 0.0  # when the next tick is planned
         self.settings = settings
         self.limits = settings.broker
         self.shared = shared or Shared(settings, audit, stopwatch)
@@ -164,9 +167,9 @@ class Broker:
         self.claims = Claims()
         self.traces = Traces(self.clock)
         self.blocks_gone = 0  # how often producers that are gone had to wait
-        self.internal_errors = 0  # exceptions that nobody foresaw; whoever catches one logs it
+        self.internal_errors = 0  # unexpected exceptions; whoever catches one logs it
         self.instance = "covey"  # names this run in message ids; the server makes it unique
-        self.run_mark = ""  # and this in names of temporary destinations
+        self.run_mark = ""  # names this run in names of temporary destinations
         policies = Policies(settings)
         is_durable = self.commits.is_durable
         ledger = self.commits.ledger if is_durable else None
@@ -179,12 +182,12 @@ class Broker:
 
     @property
     def damages(self) -> list[str]:
-        """Return what of the store was found damaged or missing, with its place."""
+        """Return the damaged or missing parts of the store, each with its place."""
         pager = self.commits.pager
         return [*self.commits.store.damages, *(pager.damages if pager is not None else [])]
 
     def allow(self, limits: BrokerSettings) -> None:
-        """Let other limits hold from now on."""
+        """Apply other limits from now on."""
         self.limits = limits
         self.turn_lengths.slow_s = limits.slow_turn_ms / 1000
         self.jobs.allow(limits.work_portion, limits.work_portion_ms, limits.session_work_max)
@@ -192,7 +195,7 @@ class Broker:
     # Connections.
 
     def host_named(self, name: str | None) -> VirtualHost:
-        """Return the virtual host if a client that asks for this name means it."""
+        """Return the virtual host if this is one of its host names, or None: no name was asked."""
         if name is None or name.lower() in self.host.host_names:
             return self.host
         raise RefusedError(f"no virtual host has the host name {name}", "not-found")
@@ -200,7 +203,7 @@ class Broker:
     def open(
         self, host: VirtualHost, identity: Identity, now: float, client: Client | None = None
     ) -> Session:
-        """Let a connection in that has logged in; its protocol's side of it is the client."""
+        """Open a session for a connection that has logged in; `client` is its protocol's side."""
         shared = self.shared
         check_connection(shared.sessions.values(), identity, self.limits)
         self.turn(now)
@@ -210,7 +213,7 @@ class Broker:
         return session
 
     def drop(self, session: Session, now: float) -> None:
-        """Let a connection go: what it held returns to its place."""
+        """End a connection's session; the messages that it held return to their places."""
         if session.is_gone:
             return
         session.is_gone = True
@@ -220,11 +223,14 @@ class Broker:
         self.shared.sessions.pop(session.id, None)
         self.publishing.waiting_work.forget(session)
         for subscription in session.subscriptions.values():
-            subscription.window.is_paused = True  # it gets nothing more, whatever is under way
+            subscription.window.is_paused = True  # no more deliveries, whatever jobs still run
         self._end_jobs(session, lambda: self.jobs.begin(Disconnect(session)))
 
     def _end_jobs(self, session: Session, then: Callable[[], None]) -> None:
-        """Stop what a session that is gone has asked for, but for what always ends once begun."""
+        """Stop the jobs of a session that has ended, then call `then`.
+
+        A job that must not be stopped (`outlives_session`) is waited for.
+        """
         for job in self.jobs.of(session):
             if job.outlives_session:
                 job.then(lambda: self._end_jobs(session, then))
@@ -246,7 +252,7 @@ class Broker:
     ) -> Subscribe:
         """Let a session read from these destinations under the subscription's name.
 
-        The job is over when it reads from all of them.
+        The job is over when the session reads from all of them.
         """
         self.turn(now)
         subscription.verb = Verb.BROWSE if is_browser else Verb.CONSUME
@@ -273,10 +279,10 @@ class Broker:
         selector: Selector | None,
         now: float,
     ) -> Durable:
-        """Make a durable subscription, or change what an existing one hears, for everybody."""
+        """Make a durable subscription, or change the topics and selector of an existing one."""
         self.turn(now)
         durable = make_durable(session, name, topics, selector, self.limits.id)
-        self.commits.follow()  # somebody else may have just made it
+        self.commits.follow()  # another session may have made it, in a batch not yet on disk
         return durable
 
     def renew_durable(
@@ -289,7 +295,7 @@ class Broker:
         *,
         not_from: str,
     ) -> Durable:
-        """Return a durable subscription that hears just this; another of its name ends before."""
+        """Return a durable subscription to exactly this; one of that name that differs is ended."""
         self.turn(now)
         durable = renew_durable(session, name, topics, selector, self.limits.id, not_from)
         self.commits.follow()
@@ -305,9 +311,9 @@ class Broker:
         is_waited_for: bool = False,
         after: Steps | None = None,
     ) -> Unsubscribe:
-        """End a subscription; what it held returns. The job is over when all of it has.
+        """End a subscription and return the messages that it held; the job does so in portions.
 
-        `after` are steps of the protocol's own, done last.
+        `after` are steps of the protocol's own. They are done last.
         """
         subscription = session.subscriptions.pop(name, None)
         if subscription is None:
@@ -317,8 +323,8 @@ class Broker:
             if isinstance(job, Subscribe) and job.subscription is subscription:
                 self.jobs.stop(job)
             elif isinstance(job, Acceptance):
-                self.jobs.complete(job)  # what was accepted does not come again
-        self.publishing.fan_out(now)  # it hears what was published before
+                self.jobs.complete(job)  # a message that was accepted must not be returned
+        self.publishing.fan_out(now)  # the subscription gets what was published before its end
         if subscription.feed is not None:
             self.host.fan_outs.catch_up(subscription.feed, now)
         leave = Unsubscribe(subscription, counted=counted, after=after)
@@ -335,7 +341,7 @@ class Broker:
     def check_readable(
         self, session: Session, destinations: tuple[Destination, ...], verb: Verb
     ) -> None:
-        """Raise RefusedError if one of them may not be read by this user or this connection."""
+        """Raise RefusedError if this user or this connection may not read one of them."""
         check_reading(session, destinations, verb, self.limits.id)
 
     # Time.
@@ -357,7 +363,7 @@ class Broker:
     def run(self, now: float, session: Session | None = None) -> None:
         """Deliver what can be delivered, and hand the turn's changes to the store.
 
-        The session, if it was its turn, is the one that has made them.
+        `session` is the session that made these changes, if the turn was one session's.
         """
         if session is not None and self.promises.is_unclaimed:
             self.promises.claim(session)
@@ -374,13 +380,13 @@ class Broker:
             self._looks_at = self.turns.soonest
             self.look_sooner()
         self.turns.soonest = NEVER
-        # What a client did may be what a job that rests has waited for.
+        # A job may rest until a client does something. This turn may have been that.
         if is_more or (self.jobs.is_any and (session is not None or self.jobs.is_busy)):
             self.wake()
         self.turn_lengths.end()
 
     def _bury_rests(self) -> None:
-        """Send the rest of groups after their messages that have died."""
+        """Dead-letter the rest of each group whose message has died, if its queue wants that."""
         dying, self.turns.dying = self.turns.dying, []
         for queue, group, reason in dying:
             rest = Group(queue, group, is_seized=True)
@@ -388,14 +394,14 @@ class Broker:
             self.jobs.begin(Bury(rest, None, count, reason))
 
     def _end_finished(self) -> None:
-        """Tell consumers that took one group that it is done; each ends its subscription."""
+        """Tell consumers of a single group that the group is done; each ends its subscription."""
         finished, self.turns.finished = self.turns.finished, []
         for consumer, group in finished:
             if not consumer.is_gone:
                 consumer.group_done(group)
 
     def go_on(self, now: float) -> None:
-        """Do a portion of the jobs, and what follows from it; called once a turn of the loop."""
+        """Do a portion of the jobs, then `run`; called once a turn of the event loop."""
         self.begin_turn(now, "deliveries")
         if self.jobs.is_any:
             self.jobs.run()

@@ -1,8 +1,8 @@
 """Cluster: what a broker that shares a database with others knows of them, and can ask of them.
 
 Whoever shows the cluster or steers it comes through here: `$management`, HTTP, the doorman. The
-server has the one that is real. Nothing here waits: what is known is at most some seconds old, and
-what is asked for is done soon, by whoever has to do it.
+class is abstract; the server has the implementation. Nothing here waits. What is known is at most
+some seconds old. What is asked for is done soon, by the broker that has to do it.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from collections import Counter
 from covey.core.errors import RefusedError
 from covey.core.storage.cluster import ClusterView, NodeRow, SpaceRow
 
-STALE_S = 5.0  # a look at the database that is older cannot be acted upon
+STALE_S = 5.0  # what was read from the database longer ago is too old to act upon
 
 
 class Cluster(ABC):
     """The brokers that share a database, as one of them sees them."""
 
     def __init__(self, node: str) -> None:
-        """Begin with no look at the others; `node` is this broker's name."""
+        """Begin without knowing the others; `node` is this broker's name."""
         self.node = node
-        self.takeovers: Counter[str] = Counter()  # virtual hosts taken, by what was before
-        self.fenced = 0  # virtual hosts that another has taken from this one
-        self.forwarded = 0  # connections that are passed on now
+        self.takeovers: Counter[str] = Counter()  # virtual hosts taken over, by what was before
+        self.fenced = 0  # virtual hosts that another broker has taken from this one
+        self.forwarded = 0  # connections that are passed on to other brokers now
         self.reconnects = 0  # to the database
 
     @abstractmethod
@@ -33,18 +33,18 @@ class Cluster(ABC):
 
     @abstractmethod
     def age_s(self, now: float) -> float:
-        """Return how old that is."""
+        """Return how old the knowledge of the cluster is."""
 
     @abstractmethod
     def ask_move(self, space: str, node: str) -> None:
-        """Have a virtual host moved soon."""
+        """Ask for a virtual host to be moved soon."""
 
     @abstractmethod
     def ask_drain(self, node: str, *, is_draining: bool) -> None:
-        """Have a broker give all it has away, or let it have some again."""
+        """Ask a broker to give away all its virtual hosts, or allow it to have some again."""
 
     def move(self, space: str, node: str, now: float) -> SpaceRow:
-        """Have a broker serve a virtual host; raises RefusedError if it could not."""
+        """Have a broker serve a virtual host; raises RefusedError if that broker could not."""
         view = self._fresh(now)
         row = view.space(space)
         if row is None:
@@ -60,7 +60,7 @@ class Cluster(ABC):
         return row
 
     def drain(self, node: str, now: float, *, is_draining: bool) -> NodeRow:
-        """Have a broker give away what it has; raises RefusedError if nobody could take it."""
+        """Start or end the draining of a broker; raises RefusedError if no other can take over."""
         view = self._fresh(now)
         row = _alive(view, node)
         others = [one.node for one in view.nodes if one.node != node and not one.is_draining]
@@ -73,7 +73,7 @@ class Cluster(ABC):
         return row
 
     def whereabouts(self, space: str, now: float) -> str:
-        """Say who serves a virtual host, for somebody who looks for it here."""
+        """Return a sentence on who serves a virtual host, for a client that asked this broker."""
         row = self.view(now).space(space)
         if row is None or row.owner is None:
             return f"virtual host {space} is served by nobody now"

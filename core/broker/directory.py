@@ -1,12 +1,12 @@
 """Directory: which broker of this process serves which virtual host.
 
 A client names a virtual host by one of its host names, or by none: then it means the first one. The
-configuration says which virtual host that is (`space_named`); the directory knows whose it is. One
-that nobody serves here is refused as unavailable: its store failed, or another broker of the
-cluster has it.
+configuration says which virtual host that is (`space_named`). The directory knows which broker
+serves it. A virtual host that no broker of this process serves is refused as unavailable: its store
+failed, or another broker of the cluster has it.
 
-A broker of a cluster may serve none at all. It has a *lobby*: a broker without a store, which tells
-of the cluster (host name `$cluster`) and says no to whoever cannot be served.
+A process of a cluster may serve no virtual host at all. It has a *lobby*: a broker without a store,
+which shows the cluster (host name `$cluster`) and refuses clients that cannot be served.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Directory:
         self.shared = shared
         self.brokers: dict[str, Broker] = {}  # by the id of the virtual host
         self.is_sole = True  # False: other processes serve virtual hosts, too
-        self.lobby: Broker | None = None  # of a cluster's broker
-        self.internal_errors = 0  # exceptions of which no broker can be blamed
+        self.lobby: Broker | None = None  # in a cluster only
+        self.internal_errors = 0  # unexpected exceptions that belong to no broker
         self._names: Mapping[str, str] = {}
         self.adopt(settings)
 
@@ -42,7 +42,7 @@ class Directory:
         return directory
 
     def adopt(self, settings: Settings) -> None:
-        """Let other settings hold."""
+        """Use other settings from now on."""
         self.settings = settings
         self._names = {
             name.lower(): entry.id for entry in settings.virtual_hosts for name in entry.host_names
@@ -50,22 +50,22 @@ class Directory:
 
     @property
     def virtual_hosts(self) -> tuple[VirtualHostSettings, ...]:
-        """Return all of them, wherever they are served."""
+        """Return all virtual hosts, wherever they are served."""
         return self.settings.virtual_hosts
 
     @property
     def hosts(self) -> list[VirtualHost]:
-        """Return those that are served here."""
+        """Return the virtual hosts that are served here."""
         return [broker.host for broker in self.brokers.values()]
 
     @property
     def queues(self) -> list[Queue]:
-        """Return their queues, and those behind durable subscriptions."""
+        """Return the queues of those virtual hosts, with those of durable subscriptions."""
         return [queue for host in self.hosts for queue in host.all_queues()]
 
     @property
     def alarms(self) -> dict[str, str]:
-        """Return what producers wait for, whoever they are, by cause; "" if nobody has to."""
+        """Return what all producers have to wait for, by cause; "" if there is nothing."""
         found: dict[str, str] = {}
         for broker in self.brokers.values():
             for cause, reason in broker.commits.overload.alarms.items():
@@ -74,12 +74,12 @@ class Directory:
 
     @property
     def failures(self) -> int:
-        """Return how many exceptions nobody foresaw."""
+        """Return the count of unexpected exceptions."""
         return self.internal_errors + sum(one.internal_errors for one in self.brokers.values())
 
     @property
     def damages(self) -> list[str]:
-        """Return what of the stores was found damaged or missing, with its place."""
+        """Return the damaged or missing parts of the stores, each with its place."""
         return [place for broker in self.brokers.values() for place in broker.damages]
 
     @property
@@ -92,7 +92,7 @@ class Directory:
 
     @property
     def has_any_broker(self) -> bool:
-        """Return True if there is one that can say a word."""
+        """Return True if there is a broker, or at least a lobby, that can answer a client."""
         return bool(self.brokers) or self.lobby is not None
 
     def space_named(self, name: str | None) -> str:
@@ -118,7 +118,7 @@ class Directory:
         return broker
 
     def absence(self, space: str) -> RefusedError:
-        """Make the answer to who wants a virtual host that is not served here."""
+        """Make the refusal for a client that wants a virtual host that is not served here."""
         cluster = self.shared.cluster
         if cluster is None:
             return RefusedError(f"virtual host {space} is not served now", "unavailable")

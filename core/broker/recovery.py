@@ -1,9 +1,9 @@
-"""Recovery: what a restart does. Store to hosts, queues, durable subscriptions, numbers.
+"""Recovery: what a restart does. It makes hosts, queues and subscriptions from the store's rows.
 
-Messages come back without their bodies, which are read when a consumer is near
-(`core.storage.paging`); so a restart costs one walk over the small rows. Group ownership does not
-come back: every group is free. Rows of a virtual host that the configuration no longer has stay as
-they are, on disk.
+Messages come back without their bodies. A body is read when a consumer is about to get the message
+(`core.storage.paging`). So a restart costs one walk over the small rows. Group ownership does not
+come back: every group is free. Rows of a virtual host that the configuration no longer has stay on
+disk as they are.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ GROUP_OPTIONS: Final = frozenset(GroupSettings.model_fields)
 
 
 def recover(hosts: list[VirtualHost], commits: Commits) -> int:
-    """Bring back what the store holds; return how many messages that were."""
-    # A collection would walk the growing backlog again and again, and find nothing.
+    """Bring back what the store holds; return the number of messages."""
+    # The garbage collector would walk the growing backlog again and again, and find nothing.
     was_collecting = gc.isenabled()
     gc.disable()
     try:
@@ -68,7 +68,8 @@ def _recover_queues(
         host = known.get(record.host)
         if host is not None and record.is_live:
             queue = queues[record.number] = _recover_queue(host, record)
-            # Numbers are left out at a restart, not messages: only what was noted was dropped.
+            # A restart skips some sequence numbers, but no messages. So the gap does not count as
+            # dropped: only what the record says was dropped.
             queue.dropped_to = queue.storage_state.dropped_to = record.dropped_to
     return queues
 
@@ -80,7 +81,7 @@ def _recover_queue(host: VirtualHost, record: QueueRecord) -> Queue:
         return host.queue(record.name)
     try:
         settings = _settings(record.settings)
-    except (ValueError, AttributeError) as error:  # not JSON, no table, or no such value
+    except (ValueError, AttributeError) as error:  # not JSON, not a table, or an unknown value
         raise StoreError(
             f"queue {record.name}: its stored settings cannot be read: {error}"
         ) from error
@@ -89,7 +90,7 @@ def _recover_queue(host: VirtualHost, record: QueueRecord) -> Queue:
 
 
 def _settings(text: str) -> QueueSettings:
-    """Read a stored policy; an option that an earlier version had and this has not is left out."""
+    """Read a stored policy, without the options that this version no longer has."""
     stored = {name: value for name, value in json.loads(text).items() if name in QUEUE_OPTIONS}
     groups = stored.get("groups", {})
     stored["groups"] = {name: value for name, value in groups.items() if name in GROUP_OPTIONS}
@@ -122,7 +123,7 @@ def _recover_durable(host: VirtualHost, record: DurableRecord) -> None:
 
 
 def _recover_messages(queues: dict[int, Queue], commits: Commits, others: dict[int, int]) -> int:
-    """Bring messages back; count those of `others` than these queues by the store's numbers."""
+    """Bring messages back; count in `others` those of unknown queues, by the store's numbers."""
     count = 0
     for record in commits.store.messages():
         queue = queues.get(record.queue)
@@ -148,7 +149,11 @@ def _recover_ids(queues: dict[int, Queue], commits: Commits, others: dict[int, i
 
 
 def _leave(known: set[int], commits: Commits, others: dict[int, int]) -> None:
-    """Let what is of queues whose row was lost stay on the disk, and be no other queue's."""
+    """Leave rows of unknown queues on disk, and never give the numbers of those queues to others.
+
+    A queue is unknown if its row was lost, or if its virtual host is not configured any more. A
+    lost row is reported as damage.
+    """
     for number, count in others.items():
         commits.ledger.leave(number)
         if number not in known and len(commits.store.damages) < DAMAGES_MAX:

@@ -1,16 +1,16 @@
-"""Rounds: what is looked at every few seconds, whatever happens meanwhile.
+"""Rounds: what is checked every few seconds, whatever happens meanwhile.
 
-Looked at are queues and topics that are empty and unused, traces that nobody asks for any more,
-clients that do not read, and producers that have to wait. Memory is looked at whenever the server
+A round checks queues and topics that are empty and unused, traces that nobody asks for any more,
+clients that do not read, and producers that have to wait. Memory is checked whenever the server
 has measured it.
 
 A producer waits while one of its messages finds no room (`core.session`). Most such waits are over
-in a moment and only counted. One that lasts is told to the audit once, with its reason. The
-connection's record shows it all the time (`blocked_on`).
+in a moment and are only counted. A wait that lasts is told to the audit once, with its reason. The
+connection's record shows every wait (`blocked_on`).
 
-A client is slow while its outbox has been full for `slow_consumer_s`. It was sent more than it
-reads, and nobody else gets what it holds. It is told to the audit once each time, shown in the
-connection's record (`unread_s`), and cut off if `slow_consumer_kill` says so.
+A client is slow once its outbox has been full for `slow_consumer_s`. The client was sent more than
+it reads, and nobody else gets the messages that it holds. A slow client is told to the audit once
+each time, shown in the connection's record (`unread_s`), and cut off if `slow_consumer_kill` is on.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from covey.core.broker.broker import Broker
 
 
-TOLD_AFTER_S: Final = 1.0  # a shorter wait is the flow control at work and no news
+TOLD_AFTER_S: Final = 1.0  # a shorter wait is normal flow control
 
 
 def look_for_blocked(sessions: Iterable[Session], audit: Audit, now: float) -> None:
-    """Tell of producers that have been waiting for a while."""
+    """Tell the audit of producers that have been waiting for a while."""
     for session in sessions:
         waited_s = now - session.blocked_since
         if session.is_blocked and not session.is_block_told and waited_s >= TOLD_AFTER_S:
@@ -43,7 +43,7 @@ def look_for_blocked(sessions: Iterable[Session], audit: Audit, now: float) -> N
 def look_for_slow(
     sessions: Iterable[Session], limits: BrokerSettings, audit: Audit, now: float
 ) -> None:
-    """Tell of clients that do not read, and cut them off if that is wanted."""
+    """Tell the audit of clients that do not read, and cut them off if the settings say so."""
     if not limits.slow_consumer_s:
         return
     for session in sessions:
@@ -56,11 +56,11 @@ def look_for_slow(
             session.kick(f"slow consumer: it has not read for {waited_s:.0f} s")
 
 
-EVERY_S: Final = 5.0  # short against the shortest patience that a setting may ask for
+EVERY_S: Final = 5.0  # much less than the shortest wait that a setting allows
 
 
 class Rounds:
-    """When somebody last looked around."""
+    """Makes the rounds of one broker."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -68,7 +68,7 @@ class Rounds:
         self._used = 0  # bytes of memory, when they were last counted
 
     def make(self, now: float) -> None:
-        """Look around, unless it was done a moment ago."""
+        """Make a round, unless the last one was less than EVERY_S ago."""
         if now - self._last < EVERY_S:
             return
         self._last = now
@@ -80,7 +80,7 @@ class Rounds:
         look_for_blocked(sessions, broker.audit, now)
 
     def weigh(self, used: int) -> None:
-        """Hear how many bytes of memory the process uses, and let producers wait if need be."""
+        """Called when the process's memory was measured: make producers wait if it is too much."""
         self._used = used
         broker = self._broker
         limits = broker.limits
@@ -89,5 +89,5 @@ class Rounds:
         broker.commits.overload.weigh(used, allowed if is_any else 0)
 
     def weigh_again(self) -> None:
-        """Judge what was last counted by the limits that hold now."""
+        """Compare the last measurement with the limits again: they may have changed."""
         self.weigh(self._used)

@@ -3,10 +3,10 @@
 
 A broker serves one virtual host, with a store of its own. A process may have several of them. They
 share the clock, the users, and every limit that bounds the process: connections, bodies in memory,
-bytes on their way to the disk. So a limit holds however many virtual hosts there are, and a user's
-failed logins count wherever they were tried.
+bytes on their way to the disk. So a limit holds however many virtual hosts there are. A user's
+failed logins are counted together, whichever virtual host they were for.
 
-A broker that is made without a `Shared` has one of its own.
+A broker that is made without a `Shared` makes its own.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Shared:
         audit: Audit | None = None,
         stopwatch: Callable[[], float] | None = None,
     ) -> None:
-        """Begin with no broker; `stopwatch` runs within a turn."""
+        """Begin with no broker; `stopwatch` tells the time within a turn."""
         self.file_settings = settings  # without what is set at run time (management.overlay)
         self.audit = audit or Unheard()
         self.stopwatch = stopwatch
@@ -77,7 +77,7 @@ class Shared:
         )
 
     def part_with(self, broker: Broker) -> None:
-        """Count nothing of a broker that has ended."""
+        """Take a broker that has ended out of all counts."""
         self.brokers.remove(broker)
         for number in broker.sessions:
             self.sessions.pop(number, None)

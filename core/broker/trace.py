@@ -1,13 +1,14 @@
-"""Trace: the latest events of a queue, kept for a while because somebody looks on.
+"""Trace: the latest events of a queue, kept for a while because somebody watches the queue.
 
-Nobody switches a trace on or off: asking for events starts it, and it ends by itself when nobody
-has asked for some time. A queue that is not traced tells nobody, or only the event log, and pays
-nothing for this. A traced queue's events go to the trace and through it to that log.
+Nobody switches a trace on or off. The first request for events starts the trace. The trace ends by
+itself when nobody has asked for some time. A queue that is not traced reports to nobody, or to the
+event log alone, so tracing costs it nothing. A traced queue reports to the trace, and the trace
+passes each event on to the event log.
 
-Events of a trace count 1, 2, ... Whoever asks names the last event it has seen, and gets the next
-ones. How many were pushed out of the ring before they were asked for is told, too. A trace outlives
-its queue, so that the deletion can be seen. A queue that is made anew under the name is traced from
-the next question on.
+Events of a trace are numbered 1, 2, ... Each request names the last event that the client has seen,
+and gets the next ones. The answer also tells how many events were pushed out of the ring before
+they were asked for. A trace outlives its queue, so that the deletion can be seen. If a new queue
+gets the same name, the trace follows the new queue from the next request on.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from covey.core.host.virtual_host import VirtualHost
 from covey.core.naming.destination import DURABLE_PREFIX
 from covey.core.queue.queue import Queue
 
-EVENTS_PER_ANSWER: Final = 1000  # so that no answer takes a whole turn of the loop
+EVENTS_PER_ANSWER: Final = 1000  # so that no answer takes too much of a turn
 
 # Number, time of day in ms, kind, sequence number, group, consumer.
 Event = tuple[int, int, int, int, str, int]
@@ -34,11 +35,11 @@ Event = tuple[int, int, int, int, str, int]
 
 @dataclass(frozen=True, slots=True)
 class TracePage:
-    """What a trace tells at a time."""
+    """One answer of a trace."""
 
     events: list[Event]
-    last: int  # the number to ask behind next
-    missed: int  # events that were pushed out before they could be told
+    last: int  # the event number to name in the next request
+    missed: int  # events that were pushed out of the ring before they were asked for
 
 
 class Trace(QueueEvents):
@@ -56,20 +57,20 @@ class Trace(QueueEvents):
     def record(self, kind: int, group: str, consumer: int, seq: int) -> None:
         """Keep an event, and pass it on."""
         self.last += 1
-        # A queue's own time is that of its last turn, long past if a message has just woken it.
+        # The queue's own time is that of its last pump, which may be long ago.
         self._ring.append((self.last, self._clock.wall_ms, kind, seq, group, consumer))
         if self._log is not None:
             self._log.record(kind, group, consumer, seq)
 
     def arrive(self, kind: int, group: str, seq: int, size: int, persistent: bool) -> None:
-        """Keep that a message came, and pass all of it on."""
+        """Keep the arrival of a message, and pass it on with its size and persistence."""
         self.last += 1
         self._ring.append((self.last, self._clock.wall_ms, kind, seq, group, 0))
         if self._log is not None:
             self._log.arrive(kind, group, seq, size, persistent)
 
     def watch(self, state: DispatchState) -> None:
-        """Stand between a queue and its event log, unless it does so already."""
+        """Stand between a queue and its event log, unless the trace does so already."""
         if state.events is not self:
             self.stop()
             self._log = state.events
@@ -77,16 +78,16 @@ class Trace(QueueEvents):
             self._state = state
 
     def resume(self) -> None:
-        """Stand there again: the queue was given another event log."""
+        """Called when the queue was given another event log: stand between them again."""
         self.watch(self._state)
 
     def stop(self) -> None:
-        """Leave the queue to its event log alone."""
+        """Let the queue report to its event log directly again."""
         if self._state.events is self:
             self._state.report_to(self._log)
 
     def after(self, number: int) -> TracePage:
-        """Tell the first events behind this one; all there are if it is none of this trace."""
+        """Return the first events after this number; all that are kept if the trace has no such."""
         gone = self.last - len(self._ring)
         if number == 0 or number > self.last:
             number = gone
@@ -105,7 +106,7 @@ class Traces:
     def ask(
         self, host: VirtualHost, name: str, after: int, limits: BrokerSettings, now: float
     ) -> TracePage:
-        """Tell a queue's events behind number `after`; the first question starts the trace."""
+        """Return a queue's events after number `after`; the first request starts the trace."""
         key = (host.id, name)
         queue = _find(host, name)
         trace = self._traces.get(key)
@@ -128,7 +129,7 @@ class Traces:
             trace.resume()
 
     def sweep(self, idle_s: float, now: float) -> None:
-        """End the traces that nobody has asked for."""
+        """End the traces that nobody has asked for for `idle_s` seconds."""
         for key, trace in list(self._traces.items()):
             if now - trace.asked_at >= idle_s:
                 trace.stop()
@@ -136,7 +137,7 @@ class Traces:
 
 
 def _find(host: VirtualHost, name: str) -> Queue | None:
-    """Return a queue, or that of a durable subscription, which is called `dsub:NAME`."""
+    """Return a queue by name; `dsub:NAME` is the queue of a durable subscription."""
     durable = host.durables.get(name.removeprefix(DURABLE_PREFIX))
     if durable is not None and durable.queue.name == name and name not in host.queues:
         return durable.queue

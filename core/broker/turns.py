@@ -1,16 +1,16 @@
 # Compiled by mypyc: see setup.py.
 """Turns: what the core does at the end of every batch of events, and when time alone has passed.
 
-Queues to which something happened are *dirty* and are pumped once, however much it was. One whose
-budget ends before its work does gets another turn, after the others had theirs. Room that a pump
-has made lets in the work that waited, which may make further queues dirty. Last of all the turn's
-changes go to the store, as one batch.
+Queues to which something happened are *dirty*. Each dirty queue is pumped once, however much
+happened to it. A queue that uses up its budget before its work is done gets another turn, after the
+others had theirs. A pump may make room. Then work that waited for room is done, which may make
+further queues dirty. Last of all the turn's changes go to the store, as one batch.
 
-Queues with a deadline (an expiry, a delay, a redelivery) are *timed*: they are looked at when time
-has passed, and forgotten when they have none any more.
+Queues with a deadline (an expiry, a delay, a redelivery) are *timed*. Timed queues are checked when
+time has passed. A queue without a deadline is no longer timed.
 
-`Turns` is the owner of all queues (`core.queue.owner`): it marks them dirty, and passes on what
-they ask of the store and of the ways in.
+`Turns` is the owner of all queues (`core.queue.owner`). It marks queues dirty, and passes their
+requests on to the store and to `core.publishing`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from covey.core.queue.timers import Waiting
 from covey.core.storage.commits import Commits
 
 NEVER: Final = 1e18
-PUMPING_S: Final = 0.01  # of one turn: the queues that are left have theirs in the next
+PUMPING_S: Final = 0.01  # of pumping in one turn; queues that are left have the next turn
 
 
 class Turns(QueueOwner):
@@ -44,13 +44,13 @@ class Turns(QueueOwner):
         super().__init__(shared.audit)
         self._pager = commits.pager
         self._dirty: deque[Queue] = deque()  # the one that has waited longest is first
-        self._opened: list[Window] = []  # those that have more consumers to tell
-        self._stopwatch = shared.stopwatch  # runs within a turn
+        self._opened: list[Window] = []  # windows with credit that not all consumers know of yet
+        self._stopwatch = shared.stopwatch  # tells the time within a turn
         self._timed: set[Queue] = set()
-        self.soonest = NEVER  # when the first of those that were pumped lately is due
+        self.soonest = NEVER  # the earliest deadline of the queues pumped since the last `run`
         self._hosts = hosts
-        self.dying: list[tuple[Queue, str, str]] = []  # groups whose rest follows a dead message
-        self.finished: list[tuple[Consumer, str]] = []  # whose one group is empty
+        self.dying: list[tuple[Queue, str, str]] = []  # groups to dead-letter after one message
+        self.finished: list[tuple[Consumer, str]] = []  # consumers whose only group is empty
         self._clock = shared.clock
         self._commits = commits
         self._publishing = publishing
@@ -71,12 +71,15 @@ class Turns(QueueOwner):
         )
 
     def run(self, budget: int) -> bool:
-        """Deliver what can be delivered and hand the changes over; True: there is more to do."""
+        """Deliver what can be delivered, and hand the changes to the store.
+
+        Return True if there is more to do.
+        """
         now = self._clock.now
         if self._commits.is_suspended(now):
             if self._commits.is_due:
                 self._commits.flush(now)
-            return False  # the queues stay dirty, and are looked at with the next tick
+            return False  # the queues stay dirty until the next tick
         unfinished: list[Queue] = []
         waiting_work = self._publishing.waiting_work
         deadline = 0.0 if self._stopwatch is None else self._stopwatch() + PUMPING_S
@@ -97,9 +100,9 @@ class Turns(QueueOwner):
         return bool(unfinished or self._dirty or self._opened)
 
     def _pump(self, budget: int, unfinished: list[Queue], deadline: float) -> bool:
-        """Pump the queues that something happened to; those that need more turns are listed.
+        """Pump the dirty queues; add to `unfinished` those that need another turn.
 
-        Return False if the time for it is over: what is left is dirty in the next turn, too.
+        Return False if the deadline has passed. The queues that are left stay dirty.
         """
         now = self._clock.now
         wall_ms = self._clock.wall_ms
@@ -125,7 +128,7 @@ class Turns(QueueOwner):
         return True
 
     def mark_due(self, latest: float) -> float:
-        """Mark the queues whose time has come; return when the next one's comes, or `latest`."""
+        """Mark the queues whose deadline has come; return the next deadline, `latest` at most."""
         now = self._clock.now
         wall_ms = self._clock.wall_ms
         deadline = latest
@@ -154,13 +157,13 @@ class Turns(QueueOwner):
         self._commits.retried(queue, entry)
 
     def dead_letter(self, queue: Queue, entry: Entry, reason: str) -> None:
-        """Put a dead message into its dead-letter queue; nothing if its own queue has ended."""
+        """Put a dead message into its dead-letter queue; do nothing if its own queue has ended."""
         host = next((host for host in self._hosts if host.has(queue)), None)
         if host is not None:
             self._publishing.dead_letter(host, queue, entry, reason)
 
     def rest_dies(self, queue: Queue, group: str, reason: str) -> None:
-        """Take a note: the broker begins the work between dispatches."""
+        """Note that the rest of a group is to die; the broker begins that work after the pumps."""
         self.dying.append((queue, group, reason))
 
     def parked(self, queue: Queue, group: str, record: ParkRecord) -> None:
@@ -170,7 +173,7 @@ class Turns(QueueOwner):
             host.queue_factory.parked.keep(queue.name, group, record)
 
     def freed(self, queue: Queue) -> None:
-        """Try the work that waits for room in the queue, between dispatches."""
+        """Have the work that waits for room in the queue tried again after the pumps."""
         self._publishing.waiting_work.free(queue)
 
     def let_in(self, queue: Queue, waiting: Waiting) -> None:
@@ -182,11 +185,11 @@ class Turns(QueueOwner):
         self._publishing.arrivals.put(queue, message)
 
     def group_done(self, consumer: Consumer, group: str) -> None:
-        """Take a note: the broker ends the subscription between dispatches."""
+        """Note that a consumer's only group is done; its subscription ends after the pumps."""
         self.finished.append((consumer, group))
 
     def opened(self, window: Window) -> None:
-        """Let a window tell the next of its consumers after this pump."""
+        """Let a window tell the next of its consumers of its credit, after this pump."""
         self._opened.append(window)
 
     def given_up(self, queue: Queue, waiting: Waiting) -> None:
