@@ -1,18 +1,18 @@
 """archive: a queue or a topic as partitioned Parquet, each message exactly once.
 
-    DIR/messages      queue=.../day=.../*.parquet; read it with Spark, which passes over files of
-                      batches that were not finished (`_spark_metadata` says which count)
-    DIR/checkpoint    how far it is: call the job again with the same DIR and it goes on there
-    DIR/totals.json   what is there, by queue: only new files are counted
-    DIR/archive.html
+    DIR/messages      queue=.../day=.../*.parquet; read it with Spark, which ignores files of
+                      batches that were not finished (`_spark_metadata` lists the valid files)
+    DIR/checkpoint    how far the job is: call it again with the same DIR and it goes on there
+    DIR/totals.json   the figures of each queue so far, so that only new files need counting
+    DIR/archive.html  the report
 
-`--format delta` (or another that the session knows) and `--table NAME` write a table instead, which
-other programs read right while the job runs.
+`--format delta` (or another format that the session knows) and `--table NAME` write a table
+instead. Other programs can read such a table correctly while the job runs.
 
-A queue is only looked at, unless `--trim` gives up what is safely archived. A topic keeps nothing.
-So the job makes a durable subscription `archive.TOPIC` the first time, which gathers what is sent
-from then on. The job trims that subscription. `day` is the message's own time, or the time of
-archiving.
+The job only browses a queue, unless `--trim` removes the messages that are safely archived. A topic
+keeps no messages. So the job's first call makes a durable subscription `archive.TOPIC`, which
+gathers what is sent from then on. The job trims that subscription. `day` is the day of the
+message's own time, or of its archiving if it has none.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from covey.pipeline.places import Place, put_text, url_of
 from covey.pipeline.report import Report, bars
 
 TOPIC: Final = "/topic/"
-BATCH_ROWS: Final = 200_000  # one batch's files and replay stay of a size that is quickly done
+BATCH_ROWS: Final = 200_000  # so that a batch is written, or repeated, quickly
 QUEUES_SHOWN: Final = 50
 PARQUET: Final = "parquet"
 TOTALS: Final = "totals.json"
@@ -55,7 +55,7 @@ LOOK_EVERY_S: Final = 1
 
 
 def check(options: Namespace) -> None:
-    """Read the address and the options, and see whether the broker lets us in."""
+    """Check the address and the options, and log in to the broker once."""
     address = parse_address("--input", options.input)
     if not address.destination:
         raise PipelineError("--input: name the queue or topic behind the address")
@@ -69,11 +69,11 @@ def check(options: Namespace) -> None:
     with connected(source.places, "--input", address.destination) as client:
         if not address.destination.startswith(TOPIC):
             for queue in source.subscribe:
-                client.figures(queue)  # it is one queue, and we may look at it
+                client.figures(queue)  # fails unless this is one queue that we may browse
 
 
 def run(task: Task) -> int:
-    """Archive what is there, or what comes."""
+    """Archive the messages that are there, or all that come."""
     out: Place = task.options.out
     address = parse_address("--input", task.options.input)
     given = given_options(task.options.option)
@@ -98,7 +98,7 @@ def run(task: Task) -> int:
 def source_options(
     address: Address, given: dict[str, str], *, trims: bool, rows: int
 ) -> dict[str, str]:
-    """Return how to read a place: a topic by the durable subscription that gathers it."""
+    """Return the options to read a queue, or the durable subscription that gathers a topic."""
     options = address.options() | {
         "startingOffsets": "earliest",
         "maxOffsetsPerTrigger": str(rows),
@@ -114,15 +114,15 @@ def source_options(
 
 @contextmanager
 def alone(out: Place) -> Iterator[None]:
-    """Let one job at a time work in a directory: two would write one checkpoint.
+    """Let only one job at a time work in a directory: two would write the same checkpoint.
 
-    Elsewhere than on this machine there is no lock; Spark then fails the second one's batches.
+    A directory on another file system has no lock. There Spark fails the second job's batches.
     """
     if not isinstance(out, Path):
         yield
         return
     out.mkdir(parents=True, exist_ok=True)
-    with (out / ".lock").open("w") as lock:  # its end frees it, however it comes
+    with (out / ".lock").open("w") as lock:  # the system frees the lock when the process ends
         try:
             flock(lock, LOCK_EX | LOCK_NB)
         except BlockingIOError:
@@ -140,15 +140,15 @@ def given_options(texts: Iterable[str]) -> dict[str, str]:
 
 
 def gather(topic: str, options: ReadOptions) -> None:
-    """Let the durable subscription that is read hear a topic from now on; made if not there."""
+    """Subscribe to a topic durably, so that its messages are gathered from now on."""
     name = options.subscribe[0].removeprefix("/dsub/")
     with connected(options.places, "--input", topic) as client:
-        # Without credit: it is there to be made, not to be read.
+        # Without credit: this only creates the subscription and reads nothing.
         client.subscribe(topic, [("durable-subscription-name", name), ("credit", "0,0")])
 
 
 def start(task: Task, options: dict[str, str]) -> StreamingQuery:
-    """Start the stream: up to what is there now, or on and on."""
+    """Start the stream: up to the messages that are there now, or without an end."""
     out, every_s = task.options.out, task.options.every
     rows = task.spark.readStream.format("covey").options(**options).load()
     dated = rows.withColumn("day", F.to_date(F.coalesce("ts", F.current_timestamp())))
@@ -167,7 +167,7 @@ def start(task: Task, options: dict[str, str]) -> StreamingQuery:
 
 
 def _wait(query: StreamingQuery) -> None:
-    """Wait for the end, or for a signal to make one: an interrupted call of Java would not do."""
+    """Wait until the query ends, or stop it on a signal; never interrupt a call into Java."""
     is_asked = Event()
 
     def ask(number: int, frame: FrameType | None) -> None:
@@ -179,7 +179,7 @@ def _wait(query: StreamingQuery) -> None:
             if is_asked.is_set():
                 query.stop()
     except PySparkException:
-        if not is_asked.is_set():  # else the signal reached Spark's own processes as well
+        if not is_asked.is_set():  # else Spark's processes got the signal, too
             raise
     finally:
         for number, handler in before.items():
@@ -187,7 +187,7 @@ def _wait(query: StreamingQuery) -> None:
 
 
 def archived(spark: SparkSession, out: Place) -> DataFrame:
-    """Return everything that was ever archived into a directory."""
+    """Return all messages that were ever archived into a directory."""
     place = out / "messages"
     if isinstance(place, Path):
         place.mkdir(parents=True, exist_ok=True)
@@ -200,7 +200,7 @@ def _schema() -> str:
 
 
 def count_new(task: Task) -> tuple[int, int]:
-    """Count what is new since the last call; return that and all there is."""
+    """Count the messages since the last call; return that number and the total."""
     out = task.options.out
     file = out / TOTALS
     known: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
@@ -217,10 +217,10 @@ def count_new(task: Task) -> tuple[int, int]:
 
 
 def new_rows(task: Task, known: dict[str, Any]) -> tuple[DataFrame | None, dict[str, Any]]:
-    """Return the rows that were not counted yet, and what to remember of them.
+    """Return the rows that were not counted yet, and what the next call must know.
 
-    Of plain Parquet those are the files of batches since then, as Spark's own list of them says. Of
-    a table those are the rows above the last number of each queue.
+    In plain Parquet these are the files of newer batches, as listed in Spark's metadata. In a table
+    these are the rows above the last known sequence number of each queue.
     """
     spark, out, options = task.spark, task.options.out, task.options
     if options.table or options.format != PARQUET or not isinstance(out, Path):
@@ -242,11 +242,11 @@ def new_rows(task: Task, known: dict[str, Any]) -> tuple[DataFrame | None, dict[
 
 
 def finished_files(messages: Path, after: int) -> tuple[list[str], int]:
-    """Return the files of batches after one, as Spark has noted them, and the last batch.
+    """Return the files of all batches after a given one, from Spark's notes, and the last batch.
 
-    Spark puts the notes of ten batches together in one, which repeats all before. The note of each
-    batch stays for a while besides. Where it is gone, the batch is told by what that note has and
-    the one before it has not.
+    Spark writes a note for each batch. Every ten batches it writes a compact note, which repeats
+    all notes before. The single notes are deleted a while later. Where they are gone, the new files
+    are those that the compact note lists and the compact note before it does not.
     """
     notes = {
         (int(note.name.removesuffix(".compact")), note.name.endswith(".compact")): note
@@ -278,7 +278,7 @@ def _paths(note: Path) -> list[str]:
 
 
 def summed(rows: DataFrame) -> DataFrame:
-    """Return figures of rows by queue."""
+    """Return the figures of each queue in these rows."""
     return rows.groupBy("queue").agg(
         F.count("*").alias("messages"),
         F.sum(F.length("value")).alias("size"),
@@ -289,7 +289,7 @@ def summed(rows: DataFrame) -> DataFrame:
 
 
 def added(known: dict[str, Any] | None, row: Row) -> dict[str, Any]:
-    """Return a queue's figures with those of new rows."""
+    """Return a queue's known figures with those of new rows added."""
     if known is None:
         return {name: row[name] for name in FIGURES}
     return {
@@ -302,7 +302,7 @@ def added(known: dict[str, Any] | None, row: Row) -> dict[str, Any]:
 
 
 def show(queues: dict[str, dict[str, Any]], total: int, out: Place, target: str) -> None:
-    """Write the page."""
+    """Write the report."""
     found = sorted(queues.items(), key=lambda item: (-item[1]["messages"], item[0]))
     page = Report("Archive")
     page.lead(f"{total:,} messages in {target}")
@@ -319,7 +319,7 @@ def show(queues: dict[str, dict[str, Any]], total: int, out: Place, target: str)
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add how long to go on, and what to leave behind."""
+    """Add the options of this job."""
     parser.add_argument(
         "--format", default=PARQUET, metavar="F", help="as in delta, where the session knows it"
     )

@@ -1,15 +1,16 @@
 """audit: was every promise kept? Exit code 0 if so, 1 if not.
 
-    figures     one pass over the log: its runs, what is missing, which runs go on with one store
+    figures     one pass over the log: its runs, missing events, which runs continue the same store
     judging     each group's events come together in one task, in their order (`audit_judge`)
-    violations  a table with all that was found; the page shows the first with their evidence
+    violations  a table of all violations; the page shows the first ones with their evidence
 
-Spark sorts, and spills what memory has no room for. So a task needs the same memory for a group of
-any length. What is about a whole queue goes to every task, for each of its groups must know it.
-Messages without a group promise nothing about each other: they are spread over `PLAIN_PARTS`.
+Spark sorts the events, and spills to disk what does not fit into memory. So a task needs the same
+memory for a group of any length. Events of a whole queue go to every task, because each of the
+queue's groups must know them. The broker promises no order between messages without a group. So
+they are spread over `PLAIN_PARTS`.
 
 With `--state` only new files are read, and the state is kept for the next call. With `--follow` the
-job goes on like this until it is interrupted, or until the first violation if asked so.
+job repeats that until it is interrupted, or until the first violation if an option says so.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ from covey.pipeline.places import place_of, put_text, url_of
 from covey.pipeline.spark import parallelism
 
 SHARES_PER_CORE: Final = 4
-EVENTS_PER_SHARE: Final = 20_000_000  # more shares are more copies of what every one must know
+EVENTS_PER_SHARE: Final = 20_000_000  # not less: each share gets a copy of all queue events
 PLAIN_PARTS: Final = 64  # more than a machine has cores, few enough to be cheap
 FIRST_SLOT: Final = -(1 << 63)
 LEFT_OUT: Final = (EventKind.REVOKE, EventKind.START)
@@ -79,18 +80,18 @@ TABLE: Final = ("violation", "run", "queue", "group_id", "eid", "seq", "consumer
 
 
 class Audited(NamedTuple):
-    """What an audit has found."""
+    """The result of an audit."""
 
     figures: LogFigures
     histories: list[History]
-    found: DataFrame  # violations, what cannot be judged, and states, in no order
+    found: DataFrame  # violations, unjudged cases and saved states, in no order
     queue_rows: DataFrame
 
 
 def audited(
     spark: SparkSession, events: DataFrame, state: State | None = None, kept: str = ""
 ) -> Audited:
-    """Judge events; those of a state are judged already."""
+    """Judge events; a state holds the result of earlier events."""
     known = state or State()
     figures = known.merged(figures_of(events))
     histories = histories_of(figures, known.numbers)
@@ -128,7 +129,7 @@ def _judge(book: Book, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordB
 
 
 def shares_of(spark: SparkSession, figures: LogFigures) -> int:
-    """Return into how many tasks the groups are dealt out."""
+    """Return the number of tasks among which the groups are divided."""
     events = sum(figures.kinds.values())
     return max(SHARES_PER_CORE * parallelism(spark), -(-events // EVENTS_PER_SHARE))
 
@@ -136,7 +137,7 @@ def shares_of(spark: SparkSession, figures: LogFigures) -> int:
 def _is_about_queue(bucketed: list[str]) -> Column:
     is_about = kind_is(*QUEUE_KINDS) & ~kind_is(EventKind.START)
     is_about |= kind_is(EventKind.RECOVER) & (F.col("seq") == 0)
-    # One group's end frees its bucket, and with it others.
+    # When one group ends, its bucket becomes free, and with it the bucket's other groups.
     frees_bucket = kind_is(EventKind.GROUP_CLOSE, EventKind.SPILL)
     return is_about | frees_bucket & F.col("name").isin(bucketed)
 
@@ -153,13 +154,13 @@ def _columns() -> list[Column | str]:
 
 
 def _dealt(group_rows: DataFrame, queue_rows: DataFrame, shares: int) -> DataFrame:
-    """Return the rows with the task that gets them."""
+    """Add to each row the number of the task that gets it."""
     is_plain = F.col("group_id") == ""
     part = F.when(is_plain, F.pmod("seq", F.lit(PLAIN_PARTS))).otherwise(0).cast("int")
     parted = group_rows.withColumn("part", part).withColumn("slot", _slot())
     mine = parted.withColumn("share", F.pmod("slot", F.lit(shares)).cast("int"))
     every = F.explode(F.sequence(F.lit(0), F.lit(shares - 1))).alias("share")
-    # The text of such an event stands elsewhere: these rows are sorted by their position alone.
+    # Their text moves to another column, so that these rows are sorted by their position alone.
     for_all = (
         queue_rows.withColumn("state", F.col("group_id"))
         .withColumn("group_id", F.lit(""))
@@ -183,7 +184,7 @@ def _saved_rows(saved: DataFrame, shares: int) -> DataFrame:
 
 
 def run(task: Task) -> int:
-    """Audit a log: 0 if all promises were kept, 1 if not."""
+    """Audit a log; return 0 if all promises were kept, 1 if not."""
     if task.options.follow:
         return follow(task)
     if task.options.state:
@@ -194,7 +195,7 @@ def run(task: Task) -> int:
 
 
 def advance(task: Task, *, is_quiet: bool = False) -> int:
-    """Audit what is new in a log, and keep the state."""
+    """Audit the new events of a log, and save the state."""
     options = task.options
     place = place_of(options.state)
     state = audit_state.load(place)
@@ -225,7 +226,7 @@ def advance(task: Task, *, is_quiet: bool = False) -> int:
 
 
 def new_events(spark: SparkSession, options: Namespace, state: State) -> DataFrame | None:
-    """Return the events that a state does not know; None if there are none."""
+    """Return the events that no earlier call has read; None if there are none."""
     period = period_of(options)
     if options.table:
         events = state.unread(period.cut(read_table(spark, options.table)))
@@ -281,7 +282,7 @@ def conclude(
 
 
 def input_of(options: Namespace) -> str:
-    """Return what was audited, for people."""
+    """Return a name of the audited log, for people."""
     return f"table {options.table}" if options.table else str(options.input)
 
 
@@ -296,7 +297,7 @@ def gap_rows(spark: SparkSession, figures: LogFigures) -> DataFrame:
 
 
 def with_evidence(spark: SparkSession, violations: DataFrame, shown: list[Proven]) -> DataFrame:
-    """Return the table with the evidence of those that were looked up."""
+    """Return the violations, with the evidence of those that are shown."""
     keys = ["violation", "run", "queue", "group_id", "eid", "seq", "consumer"]
     rows = {proven[:7]: (*proven[:7], proven.evidence) for proven in shown if proven.evidence}
     schema = (
@@ -310,7 +311,7 @@ def with_evidence(spark: SparkSession, violations: DataFrame, shown: list[Proven
 
 
 def follow(task: Task) -> int:
-    """Audit what is new, again and again; tell of each violation at once."""
+    """Audit the new events again and again; report each violation at once."""
     options = task.options
     code = 0
     for number in count(1):
@@ -325,7 +326,7 @@ def follow(task: Task) -> int:
 
 
 def _tell_metrics(task: Task, code: int) -> None:
-    """Write what a Prometheus node exporter's text collector reads."""
+    """Write a file for the text collector of a Prometheus node exporter."""
     state = audit_state.load(place_of(task.options.state))
     events = sum(run.events for run in state.figures.runs)
     ended = max((run.ended for run in state.figures.runs), default=None)
@@ -342,7 +343,7 @@ def _tell_metrics(task: Task, code: int) -> None:
 
 
 def check(options: Namespace) -> None:
-    """Look at the input and the options before Spark is started."""
+    """Check the input and the options before Spark is started."""
     check_input(options)
     if options.follow < 0:
         raise PipelineError(f"--follow {options.follow}: seconds above 0 are meant")
@@ -353,7 +354,7 @@ def check(options: Namespace) -> None:
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add which part of the log, and whether to go on."""
+    """Add the options of this job."""
     add_log_options(parser)
     parser.add_argument(
         "--state", default="", metavar="DIR", help="read new files only; keep here what is known"

@@ -1,8 +1,9 @@
 """Fold: one group's events in their order, judged by the broker's promises.
 
-`PROMISES` lists what was promised, by the name of the violation. A message that was passed by is
-one violation: `order` if it was seen again, else `lost`. Messages without a group promise no order,
-and any number of consumers may have them. All else holds for them, too.
+`PROMISES` lists what was promised, by the name of the violation. A message is passed by if a later
+message of its group is delivered before it. That is one violation: `order` if the message was seen
+again, else `lost`. Messages without a group have no promised order, and several consumers may hold
+them at the same time. All other promises apply to them, too.
 
     (none) --enqueue--> waiting --deliver--> held --ack, reject--> (none)
                           ^ |                |
@@ -10,23 +11,27 @@ and any number of consumers may have them. All else holds for them, too.
                           +-- release, fail -+
 
 A consumer may settle a message in a transaction. The message then stays with that transaction until
-its end, also when the consumer leaves. A message set aside is waiting, but later ones may go first:
-no selector admitted it.
+its end, even if the consumer leaves. A message that no selector admits is set aside: it waits, but
+later messages may go first.
 
-A consumer may hold a message beyond its deadline. Then the message is taken from it, and fails.
-What that consumer says of the message later is an event of its own, which changes nothing.
+A consumer may hold a message beyond its deadline. Then the broker takes the message back, and the
+delivery counts as failed. If that consumer settles the message later, the log has an event of its
+own kind for it, which changes nothing.
 
-Only messages that are waiting or held are kept. Any other message is finished if its number is one
-that the log has seen enqueued. A number below the first one enqueued is from before the log began,
-unless all that was on the queue is known (`Surroundings.begins_known`): then it never was.
+A fold keeps only messages that are waiting or held. Any other message is finished if its number is
+in the range that the log has seen enqueued. A message with a number below that range came before
+the log began. But if all messages on the queue at that time are known
+(`Surroundings.begins_known`), no such message existed.
 
-A fold goes on over restarts (`Mark`). What is persistent and not settled must be recovered. What
-was settled must not. Changes that the store had not heard of when the run ended are in doubt: they
-may be undone. A gap in the log, or a run that is not in it, accuses nobody: the fold begins anew
-behind it, and what it would have had to say is `unjudged`.
+A fold goes on over restarts (`Mark`). A message that is persistent and not settled must be
+recovered. A message that was settled must not. Changes that were not yet in the store when the run
+ended are in doubt: the restart may undo them. A gap in the log, or a run that is not in the log,
+accuses nobody. The fold begins anew behind it, and messages that were held or passed by are
+`unjudged`.
 
-A group stays with its owner where the strategy promises it. It may leave a living owner only for a
-cause that the log tells: any event of the group, or of its queue, that is not about one message.
+A group stays with its owner if the strategy promises that. It may leave an owner that is still
+there only for a cause in the log: any event of the group, or of its queue, that is not about one
+message.
 """
 
 from __future__ import annotations
@@ -71,7 +76,7 @@ from covey.pipeline.jobs.audit_rules import (
     Violation,
 )
 
-# What is saved of a fold besides its messages.
+# The attributes of a fold that are saved besides its messages.
 NUMBERS: Final = ("_first", "_last", "_owner", "_owned_since", "_run_began")
 FLAGS: Final = ("_is_whole", "_is_known", "_is_recovering", "_is_surprised")
 SETS: Final = ("kept", "early_done", "enlisted", "missing")
@@ -86,12 +91,12 @@ class Fold:
         self._queue = queue
         self._is_grouped = is_grouped
         self._states: dict[int, tuple[int, ...]] = {}
-        self._kept: set[int] = set()  # of these, those that survive a restart
+        self._kept: set[int] = set()  # the persistent ones among them
         self._holding: dict[int, int] = {}  # consumer: how many it holds
-        self._waiting: list[int] = []  # heap; those that do not wait any more die at the top
-        self._passed: dict[int, int] = {}  # messages passed by: the event that did
-        self._excused: set[tuple[int, int]] = set()  # (seq, consumer): wronged once already
-        self._early_done: set[int] = set()  # from before the log, and finished
+        self._waiting: list[int] = []  # heap; messages that wait no more are removed at its top
+        self._passed: dict[int, int] = {}  # message passed by: the delivery that overtook it
+        self._excused: set[tuple[int, int]] = set()  # (seq, consumer): its next settle is excused
+        self._early_done: set[int] = set()  # enqueued before the log began, finished since
         self._enlisted: set[int] = set()  # held by a transaction
         self._first = 0
         self._last = max(0, queue.first_known - 1)
@@ -101,18 +106,18 @@ class Fold:
         self._is_whole = queue.begins_whole
         self._is_known = queue.begins_known
         self._is_recovering = False
-        self._is_surprised = False  # by whatever is recovered and was not expected
-        self._missing: set[int] = set()  # not recovered yet, and must be
-        self._new_in_doubt: dict[int, int] = {}  # number: the event after which it was so
+        self._is_surprised = False  # whether an unexpected recovered message is a violation
+        self._missing: set[int] = set()  # must be recovered, and is not yet
+        self._new_in_doubt: dict[int, int] = {}  # number: the event that changed it
         self._done_in_doubt: dict[int, int] = {}
         self._doubt_from = queue.doubt_from
         self._run_began = 0
-        self._marks = 0  # those that were passed
+        self._marks = 0  # how many of the queue's marks are behind us
         self._next_mark = queue.marks[0].eid if queue.marks else NEVER
 
     @property
     def is_idle(self) -> bool:
-        """Return True if a fold that begins anew would know as much."""
+        """Return True if nothing of this fold needs to be saved."""
         is_settled = not (self._states or self._passed or self._missing or self._early_done)
         return is_settled and not (self._new_in_doubt or self._done_in_doubt)
 
@@ -142,10 +147,10 @@ class Fold:
         elif kind in MESSAGE_KINDS:
             self._remove(eid, kind, seq)
         if kind not in EXCUSES_NOTHING:
-            self._owner = 0  # whatever it is, the group may have another owner next
+            self._owner = 0  # after such an event another owner is no violation
 
     def finish(self, before: int = NEVER) -> None:
-        """Judge what is left when the log ends, as far as it was so before an event."""
+        """Judge what is still open at the end of the log, if it was open before a given event."""
         self._pass_marks(before)
         if self._run_began < before:
             self._end_recovery()
@@ -181,7 +186,7 @@ class Fold:
         self._next_mark = marks[self._marks].eid if self._marks < len(marks) else NEVER
 
     def _restart(self, mark: Mark) -> None:
-        """Go on in another run: its consumers are others, and what is persistent is there."""
+        """Go on in the next run: its consumers are new, its messages are the recovered ones."""
         new = {seq for seq, eid in self._new_in_doubt.items() if eid > mark.doubt_before}
         done = {seq: eid for seq, eid in self._done_in_doubt.items() if eid > mark.doubt_before}
         self._missing = (self._kept & self._states.keys()) - new
@@ -197,7 +202,7 @@ class Fold:
         self._is_known = mark.is_recovered
 
     def _rebase(self, mark: Mark) -> None:
-        """Begin anew: what happened meanwhile is not known."""
+        """Begin anew, because events before the mark are not in the log."""
         why = "events are missing" if mark.what == GAP else "what came before is not in the log"
         for seq in self._passed:
             text = f"a later message of its group was delivered before it, then {why}"
@@ -214,7 +219,7 @@ class Fold:
             return
         self._begin_run(mark)
         if mark.what == UNKNOWN:
-            self._last = 0  # it may be another store, whose numbers are others
+            self._last = 0  # it may be another store with other numbers
         self._is_whole = self._is_known = mark.is_recovered
 
     def _begin_run(self, mark: Mark) -> None:
@@ -224,7 +229,7 @@ class Fold:
         self._done_in_doubt = {}
 
     def _end_recovery(self) -> None:
-        """Judge what a restart has not brought back."""
+        """Accuse the broker of messages that a restart should have recovered and has not."""
         if not self._is_recovering:
             return
         self._is_recovering = False
@@ -235,7 +240,7 @@ class Fold:
         self._missing = set()
 
     def _clear(self) -> None:
-        """Forget what was on the queue."""
+        """Forget all messages of the queue."""
         self._states.clear()
         self._kept.clear()
         self._holding.clear()
@@ -283,12 +288,12 @@ class Fold:
     def _set_aside(self, seq: int) -> None:
         state = self._states.get(seq)
         if state is None:
-            self._next_aside = seq  # a queue steps over a message before it reports its coming
+            self._next_aside = seq  # a queue may report ASIDE before the message's ENQUEUE
         elif state == IS_WAITING:
             self._states[seq] = IS_ASIDE
 
     def _assign(self, eid: int, consumer: int) -> None:
-        """Note a group's owner, and judge whether it may be another than before."""
+        """Note a group's owner; if the owner is another than before, judge whether it may be."""
         queue = self._queue
         owner = self._owner
         if (
@@ -323,7 +328,7 @@ class Fold:
             self._holding[consumer] = self._holding.get(consumer, 0) + 1
 
     def _unexpected(self, eid: int, consumer: int, seq: int) -> tuple[int, ...]:
-        """Judge the delivery of a message that is not here."""
+        """Judge the delivery of a message that is neither waiting nor held."""
         if self._is_known and (seq > self._last or (not self._first or seq < self._first)):
             given_before = seq < self._queue.first_known
             kind = DUPLICATE if given_before else PHANTOM
@@ -337,7 +342,7 @@ class Fold:
 
     def _check_holders(self, eid: int, consumer: int, seq: int) -> None:
         if consumer in self._holding:
-            return  # if that is wrong, it was so when the second holder came in
+            return  # if two hold the group, the second holder was accused when it came
         others = list(self._holding)
         if others:
             text = f"consumer {others[0]} still held {self._holding[others[0]]} of its group"
@@ -392,15 +397,15 @@ class Fold:
         self._accuse(ZOMBIE, eid, seq, consumer, "the consumer did not hold it")
 
     def _run_out(self, eid: int, consumer: int, seq: int) -> None:
-        """Judge that a message was taken from a consumer; that it failed is told next."""
+        """Judge that a message was taken from a consumer; its FAIL event comes next."""
         if consumer not in self._states.get(seq, (consumer,)):
             self._accuse(ZOMBIE, eid, seq, consumer, "it was taken from one who did not hold it")
 
     def _remove(self, eid: int, kind: int, seq: int) -> None:
-        """Take a message that expired, was dropped or was dead-lettered."""
+        """Remove a message that expired, was dropped or was dead-lettered."""
         holders = self._states.get(seq)
         if holders is None:
-            return  # a rejected one is dead-lettered next
+            return  # a rejected message was removed before it was dead-lettered
         if holders and holders[0]:
             if kind != DEAD_LETTER:
                 self._accuse(LOST, eid, seq, holders[0], "it was dropped while it was held")
@@ -413,7 +418,7 @@ class Fold:
         self._forget_message(seq)
 
     def _doubt(self, eid: int, seq: int) -> None:
-        """Note that a restart may bring back a message, for its end may not be in the store."""
+        """Note that a restart may bring a message back, because its end may not be in the store."""
         if eid > self._doubt_from and seq in self._kept:
             self._done_in_doubt[seq] = eid
 
@@ -441,7 +446,7 @@ class Fold:
     # Between two calls of an audit.
 
     def saved(self) -> dict[str, object]:
-        """Return what a later fold of the group must know, as JSON has it."""
+        """Return what a later fold of the group must know, in types that JSON has."""
         return {
             "states": [[seq, *holders] for seq, holders in self._states.items()],
             "kept": sorted(self._kept),
@@ -458,7 +463,7 @@ class Fold:
         }
 
     def load(self, saved: dict[str, Any]) -> None:
-        """Go on where another fold of the group was."""
+        """Go on from the saved state of an earlier fold of the group."""
         self._states = {seq: tuple(holders) for seq, *holders in saved["states"]}
         self._passed = dict(saved["passed"])
         self._new_in_doubt = dict(saved["new_in_doubt"])

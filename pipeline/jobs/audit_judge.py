@@ -1,12 +1,12 @@
-"""Judge: the groups of one task, one after the other, and what is wrong with them.
+"""Judge: judges the groups of one task, one after the other.
 
-Spark brings the events of a group together, in their order, and spills what memory has no room for
-(`audit`). A task reads them in pieces of some hundred thousand rows. So one group may be as long as
-it likes: a group that is longer than a piece goes through its `Fold` piece by piece.
+Spark brings the events of a group together, in their order, and spills to disk what does not fit
+into memory (`audit`). A task reads them in pieces of some hundred thousand rows. A group may have
+any length: one that is longer than a piece goes through its `Fold` piece by piece.
 
-Of the groups that fit, a sieve lets go of those that are plainly innocent (`audit_sieve`). Each of
-the others goes through a `Fold` (`audit_fold`), event by event. Each task first gets what is about
-whole queues (`audit_story`), since every group must know it.
+Among the groups that fit into a piece, a sieve drops those that are plainly innocent
+(`audit_sieve`). Each of the others goes through a `Fold` (`audit_fold`), event by event. Each task
+first gets the events of whole queues (`audit_story`), since every group must know them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from covey.pipeline.jobs.audit_rules import Violation
 from covey.pipeline.jobs.audit_sieve import QUEUE_PART, Key, Piece
 from covey.pipeline.jobs.audit_story import Story
 
-PIECE_ROWS: Final = 200_000  # judged at a time: some 100 MB of a task's memory
-STATE_KIND: Final = -1  # no event: what an earlier audit knew of the group
-SAVED: Final = "(state)"  # no violation: what a later audit must know of the group
+PIECE_ROWS: Final = 200_000  # judged at a time; they take some 100 MB of a task's memory
+STATE_KIND: Final = -1  # not an event: the state that an earlier audit has saved of the group
+SAVED: Final = "(state)"  # not a violation: the state that a later audit must know of the group
 UNJUDGED: Final = "cannot-be-judged"
 
-# What a task gets, sorted by all of it up to the position.
+# The columns of a task's rows, which are sorted by all columns up to the position.
 ROWS_SCHEMA: Final = (
     "slot long, history int, name string, group_id string, part int, pos long,"
     " kind int, consumer long, seq long, persistent boolean, state string"
@@ -66,10 +66,10 @@ FOUND_ARROW: Final = pa.schema(
 
 @dataclass(frozen=True)
 class Book:
-    """What every task is told by the driver."""
+    """What the driver tells every task."""
 
     histories: list[History]
-    is_incremental: bool = False  # later calls go on: keep what they must know
+    is_incremental: bool = False  # later calls go on: save the groups' states
     settled: dict[int, int] = field(default_factory=dict)
     """By history: the position before which all that must follow is in the log by now."""
     known: dict[str, int] = field(default_factory=dict)  # by queue: numbers given before
@@ -86,7 +86,7 @@ class Judge:
         self._rest: pa.Table | None = None
 
     def take(self, table: pa.Table, *, is_last: bool) -> None:
-        """Judge all groups that are whole in what came; keep the rest for the next piece."""
+        """Judge all groups that are complete in this piece; keep the rest for the next piece."""
         if self._rest is not None:
             table = pa.concat_tables([self._rest, table])
             self._rest = None
@@ -109,7 +109,7 @@ class Judge:
             self._judge(piece, groups[0], groups[-1] + 1)
 
     def _keep_last(self, piece: Piece, number: int) -> None:
-        """Keep the last group, which may go on in the next piece; begin to judge a long one."""
+        """Keep the last group, which may go on in the next piece; a long one is judged so far."""
         begin, end = piece.starts[number], piece.ends[number]
         rows = piece.table.slice(begin, end - begin)
         if rows.num_rows < PIECE_ROWS:
@@ -121,7 +121,7 @@ class Judge:
         self._open = (key, fold)
 
     def _tell(self, rows: pa.Table) -> None:
-        """Hear what is about whole queues."""
+        """Take the events of whole queues."""
         names = ("history", "name", "state", "pos", "kind", "consumer", "seq")
         columns = [rows[name].to_pylist() for name in names]
         for history, name, text, pos, kind, consumer, seq in zip(*columns, strict=True):
@@ -152,7 +152,7 @@ class Judge:
                 fold.take(pos, kind, consumer, seq, bool(persistent))
 
     def _take_out(self, key: Key, fold: Fold) -> None:
-        """Keep what a fold has found so far here, and not there: a group may be long."""
+        """Move what a fold has found so far to `found`, so that a long group's fold stays small."""
         for violation in fold.violations:
             self._add(key, violation)
         for violation in fold.unjudged:
@@ -177,7 +177,7 @@ class Judge:
         self.found.append((kind, run, queue, key.group, eid, seq, consumer, detail, key.part))
 
     def _judge(self, piece: Piece, first: int, end: int) -> None:
-        """Judge groups that are whole."""
+        """Judge groups that are complete."""
         for number in piece.suspects(first, end, self._story):
             key = piece.key(number)
             fold = self._fold(key)
@@ -186,14 +186,14 @@ class Judge:
 
     @property
     def rest(self) -> pa.Table | None:
-        """Return rows that wait for the next piece; none, but a table, if a long group does."""
+        """Return the rows kept for the next piece; an empty table if a long group's fold waits."""
         if self._rest is None and self._open is not None:
             return ROWS_ARROW.empty_table()
         rest, self._rest = self._rest, None
         return rest
 
     def results(self) -> pa.RecordBatch | None:
-        """Return what was found since it was last asked for."""
+        """Return what was found since the last call."""
         if not self.found:
             return None
         columns = zip(*self.found, strict=True)
@@ -206,7 +206,7 @@ class Judge:
 
 
 def judge_rows(batches: Iterable[pa.RecordBatch], book: Book) -> Iterator[pa.RecordBatch]:
-    """Judge the sorted rows of one task; give what was found, as it is found."""
+    """Judge the sorted rows of one task; yield what is found, as soon as it is found."""
     judge = Judge(book)
     waiting: list[pa.RecordBatch] = []
     rows = 0

@@ -1,7 +1,7 @@
 """The page of an audit: the verdict, what it rests on, and each violation with its evidence.
 
-Evidence are the events of a violation's group around it. They are looked up in the log for the
-violations that are shown, once these are known: no task has to keep them.
+The evidence of a violation is the events of its group around it. It is looked up in the log after
+the audit, for the shown violations only. So no task has to keep evidence.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SHOWN_MAX: Final = 100
 PICTURES_MAX: Final = 10
 UNJUDGED_SHOWN: Final = 20
 EVIDENCE_EACH_SIDE: Final = 3  # events of the group before and after
-EVIDENCE_WITHIN: Final = 20_000  # events of the run, in which they are looked for
+EVIDENCE_WITHIN: Final = 20_000  # how far from the violation to look, in events of the run
 SETTLING: Final = (EventKind.ACK, EventKind.RELEASE, EventKind.FAIL, EventKind.REJECT)
 RUNS_SHOWN: Final = 50
 
@@ -75,7 +75,7 @@ def proven_of(events: DataFrame, rows: Sequence[Row]) -> list[Proven]:
 
 
 def _around(events: DataFrame, wanted: list[tuple[int, str, str, str, int, int]]) -> DataFrame:
-    # Told as ranges of ids, so that Spark reads the row groups around them and no others.
+    # Asked for by ranges of ids, so that Spark reads only the row groups that hold them.
     ranges = [
         (F.col("run") == run) & F.col("eid").between(eid - EVIDENCE_WITHIN, eid + EVIDENCE_WITHIN)
         for _, run, _, _, eid, _ in wanted
@@ -97,7 +97,7 @@ def _around(events: DataFrame, wanted: list[tuple[int, str, str, str, int, int]]
 
 
 def sentence_of(runs: Sequence[Run], counts: dict[str, int]) -> str:
-    """Say in one line what came of it."""
+    """Return the verdict in one line."""
     judged = f"{sum(run.events for run in runs):,} events of {len(runs)} run{'s' * (len(runs) > 1)}"
     if not counts:
         return f"audit: {judged}: every promise was kept"
@@ -106,7 +106,7 @@ def sentence_of(runs: Sequence[Run], counts: dict[str, int]) -> str:
 
 
 def notes_of(figures: LogFigures, histories: Iterable[History], unjudged: int) -> list[str]:
-    """Say how far the log could be judged."""
+    """Return notes on how far the log could be judged."""
     notes = []
     late = [run.run for run in figures.runs if run.first_eid > 1]
     if late:
@@ -248,8 +248,8 @@ def draw(report: Report, proven: Proven) -> None:
 def held_spans(events: list[Event]) -> list[Span]:
     """Return who held which message from which event to which.
 
-    A message whose delivery is not among the events is not drawn: since when it was held is not
-    known.
+    A message whose delivery is not among the events is left out: nobody knows since when it was
+    held.
     """
     since: dict[tuple[int, int], int] = {}
     spans = []

@@ -1,8 +1,8 @@
 """Rules: what the broker promises, the kinds of events that matter for it, and a queue's own story.
 
-`PROMISES` lists what was promised, by the name of the violation. `Surroundings` are what the folds
-of a queue's groups (`audit_fold`) must know of the queue: who came and left, when it was deleted,
-where the log has gaps, and where another run of the broker went on with the store.
+`PROMISES` lists what was promised, by the name of the violation. `Surroundings` hold what the folds
+of a queue's groups (`audit_fold`) must know of the queue: which consumers joined and left, when it
+was deleted, where the log has gaps, and where another run of the broker went on with the store.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ QUEUE_KINDS: Final = tuple(
 STICKY: Final = ("simple", "lru", "hash-buckets", "consistent-hash")
 """The strategies that promise an owner its groups, as a queue's POLICY names them."""
 
-# A consumer may refuse a message, and then it goes to another.
+# After these kinds the group must still have its owner. The kinds taken out end a delivery without
+# success: after them the message may go to another consumer, and its group with it.
 EXCUSES_NOTHING: Final = frozenset((*MESSAGE_KINDS, ASSIGN, REVOKE, LATE)) - {
     RELEASE,
     FAIL,
@@ -78,7 +79,7 @@ SETTLES: Final = frozenset({ACK, REJECT, FAIL, RELEASE})
 
 NEVER: Final = 1 << 62  # an event id beyond all others
 
-# The state of a message nobody holds; a held one has its holders, who are positive numbers.
+# The states of a message that nobody holds. A held one has its holders' numbers, all above 0.
 IS_WAITING: Final[tuple[int, ...]] = ()
 IS_ASIDE: Final[tuple[int, ...]] = (0,)
 
@@ -96,36 +97,36 @@ class Violation(NamedTuple):
 class Mark(NamedTuple):
     """A place in the order of events where all groups of a queue change at once."""
 
-    eid: int  # the last event before it
+    eid: int  # the last event before the mark
     what: str
-    doubt_from: int = NEVER  # of the run that begins: what comes later may be in doubt
-    is_recovered: bool = True  # the run has told what was on the queue
-    doubt_before: int = 0  # of the run that ended: what came later is in doubt
+    doubt_from: int = NEVER  # of the run that begins: later changes may be in doubt
+    is_recovered: bool = True  # the run has logged which messages were on the queue
+    doubt_before: int = 0  # of the run that ended: later changes are in doubt
 
 
-DELETED: Final = "deleted"  # the queue went away with all it held
+DELETED: Final = "deleted"  # the queue was deleted with all its messages
 GAP: Final = "gap"  # events are missing
 RESTART: Final = "restart"  # another run goes on with the store
-UNKNOWN: Final = "unknown"  # another run, of which it is not known what came before
+UNKNOWN: Final = "unknown"  # another run; nobody knows what happened before it
 CUT: Final = "cut"  # another run goes on, but the end of the one before is missing
 
 
 class Surroundings:
-    """What the folds of a queue must know of it."""
+    """What the folds of a queue's groups must know of the queue."""
 
     def __init__(self, *, begins_whole: bool, begins_known: bool = False) -> None:
         self.begins_whole = begins_whole  # the log has the run's first event
-        self.begins_known = begins_known  # and what was on the queue then
+        self.begins_known = begins_known  # and tells which messages were on the queue then
         self.doubt_from = NEVER  # of the first run
         self.knows_joins = False  # every consumer's JOIN is in the log
-        self.first_known = 0  # above all numbers given before the log, if that is known
-        self.changes: dict[int, list[tuple[int, bool]]] = {}  # consumer: (event id, is there)
+        self.first_known = 0  # above all numbers given before the log; 0 if unknown
+        self.changes: dict[int, list[tuple[int, bool]]] = {}  # consumer: (event id, has joined)
         self.marks: list[Mark] = []  # in their order
         self.stirs: list[int] = []  # events that may move any group
         self.is_sticky = False  # the strategy promises groups to their owners
 
     def is_gone(self, consumer: int, eid: int) -> bool:
-        """Say whether the consumer had left when the event happened."""
+        """Return True if the consumer had left when the event happened."""
         changes = self.changes.get(consumer)
         if changes is None:
             return False
@@ -133,12 +134,12 @@ class Surroundings:
         return before > 0 and not changes[before - 1][1]
 
     def is_stranger(self, consumer: int, eid: int, since: int) -> bool:
-        """Say whether the consumer had never joined when the event happened, since a restart."""
+        """Return True if the consumer had not joined between the restart and the event."""
         if not self.knows_joins:
             return False
         changes = self.changes.get(consumer, [])
         return not any(since < at < eid for at, _ in changes)
 
     def was_stirred(self, since: int, eid: int) -> bool:
-        """Say whether something happened between two events that may move any group."""
+        """Return True if between two events something happened that may move any group."""
         return bisect_right(self.stirs, since) < bisect_left(self.stirs, eid)

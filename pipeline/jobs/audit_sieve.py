@@ -1,14 +1,15 @@
-"""Sieve: which of many groups are plainly innocent, by arithmetic on whole columns.
+"""Sieve: finds the groups that are plainly innocent, by arithmetic on whole columns.
 
 A group passes the sieve if all of this is true:
-- its messages were enqueued, delivered and acknowledged, each of it at most once;
-- this was done by a consumer that has joined and never left, in the order of their numbers;
-- the consumer changed only while nothing was unsettled, and its owner never;
-- nothing of it was unsettled where another run went on, or events are missing.
+- each of its messages was enqueued, delivered and acknowledged, each at most once;
+- deliveries were in the order of the messages' numbers;
+- its consumers had joined, and never left;
+- the consumer changed only while nothing was unsettled, and the owner never changed;
+- nothing was unsettled where another run went on with the store, or where events are missing.
 
-Whatever else happened (a release, an expiry, a selector) may be right as well, but it takes a
-`Fold` (`audit_fold`) to say so. So a group that passes is innocent, and one that does not is only
-suspect. A Fold costs 2 us an event, the sieve a tenth of that.
+Other events (a release, an expiry, a selector) may be right as well, but only a `Fold`
+(`audit_fold`) can tell. So a group that passes is innocent, and one that does not is only suspect.
+A Fold costs 2 us an event, the sieve a tenth of that.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from covey.pipeline.jobs.audit_story import Story
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
-QUEUE_PART: Final = -1  # of what is about a whole queue
+QUEUE_PART: Final = -1  # the part number of events of a whole queue
 KEY_NAMES: Final = ("history", "name", "group_id", "part")
 
 
 class Key(NamedTuple):
-    """A group, or the part of a queue's messages without one."""
+    """A group, or one part of a queue's messages without a group."""
 
     history: int
     name: str
@@ -52,7 +53,7 @@ class Sorted:
 
 
 def suspects(events: Sorted, is_grouped: Flags, is_doubtful: Flags) -> Flags:
-    """Say for each group whether it needs a judge; doubtful events alone make it so."""
+    """Return for each group whether a fold must judge it; one doubtful event is enough."""
     is_bad = np.zeros(len(is_grouped), bool)
     is_bad[events.group[is_doubtful]] = True
     is_bad[_lives_that_differ(events)] = True
@@ -65,8 +66,8 @@ def suspects(events: Sorted, is_grouped: Flags, is_doubtful: Flags) -> Flags:
 
 
 def _lives_that_differ(events: Sorted) -> Numbers:
-    """Return groups of messages whose life is not enqueue, deliver, ack, or its beginning."""
-    by_message = np.lexsort((events.seq, events.group))  # stable: ids keep their order
+    """Return groups with a message whose events are not (a beginning of) enqueue, deliver, ack."""
+    by_message = np.lexsort((events.seq, events.group))  # stable: events keep their order
     group, seq = events.group[by_message], events.seq[by_message]
     kind, consumer = events.kind[by_message], events.consumer[by_message]
     is_same = np.zeros(len(group), bool)
@@ -83,7 +84,7 @@ def _lives_that_differ(events: Sorted) -> Numbers:
 
 
 def _numbers_not_rising(events: Sorted) -> Numbers:
-    """Return groups that got a smaller number after a larger one."""
+    """Return groups in which a message got a smaller number than the one before it."""
     is_enqueue = events.kind == ENQUEUE
     group, seq = events.group[is_enqueue], events.seq[is_enqueue]
     found: Numbers = group[1:][(group[1:] == group[:-1]) & (seq[1:] <= seq[:-1])]
@@ -108,7 +109,7 @@ def _out_of_turn(events: Sorted, groups: int) -> Numbers:
 def _shared(events: Sorted) -> Numbers:
     """Return groups that went to another consumer while something was unsettled."""
     step = np.where(events.is_delivery, 1, np.where(events.kind == ACK, -1, 0))
-    unsettled = np.cumsum(step) - step  # before each event, counted over all groups
+    unsettled = np.cumsum(step) - step  # before each event, summed over all groups
     at = np.flatnonzero(events.is_delivery)
     group, consumer = events.group[at], events.consumer[at]
     of_earlier_groups = unsettled[np.searchsorted(events.group, group)]
@@ -138,7 +139,7 @@ class Piece:
         self.ends = [*self.starts[1:], count]
 
     def key(self, number: int) -> Key:
-        """Return whose the n-th group is."""
+        """Return the key of the n-th group."""
         at = self.starts[number]
         return Key(*(self.table[name][at].as_py() for name in KEY_NAMES))
 
@@ -147,7 +148,7 @@ class Piece:
         return self.table.slice(self.starts[number], self.ends[number] - self.starts[number])
 
     def suspects(self, first: int, end: int, story: Callable[[int, str], Story]) -> Iterator[int]:
-        """Yield the numbers of the groups, of a range of them, that a fold must look at."""
+        """Yield the numbers of those groups in a range that a fold must judge."""
         begin, stop = self.starts[first], self.ends[end - 1]
         table = self.table.slice(begin, stop - begin)
         lengths = np.diff([*self.starts[first:end], stop])
@@ -175,7 +176,7 @@ class Piece:
 
 
 def _doubtful(events: Sorted, pos: Numbers, stories: list[Story]) -> Flags:
-    """Say which events a queue's end, a consumer that left or never came makes us look at."""
+    """Mark events whose queue was deleted, or whose consumer left or never joined."""
     is_doubtful = np.zeros(len(pos), bool)
     places: dict[int, int] = {}
     number_of = [places.setdefault(id(story), len(places)) for story in stories]

@@ -1,12 +1,12 @@
 """State: what an audit keeps for the next one, so that each file of a log is read once.
 
-    STATE/state.json      the runs as far as they were read, what they said of themselves, and
-                          the highest number of each queue
+    STATE/state.json      the runs as far as they were read, what each said at its start, and the
+                          highest number of each queue
     STATE/groups-N/       one row for each group that has something unsettled
-    STATE/queues-N/       who is on each queue, and its policy
+    STATE/queues-N/       the consumers of each queue, and its policy
 
-The state is as large as the backlog, not as the log. `state.json` is written last and names the
-other two, so an audit that was killed leaves the state before it.
+The size of the state is that of the backlog, not that of the log. `state.json` is written last and
+names the other two, so an audit that was killed leaves the earlier state as it was.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class State:
     number: int = 0
     figures: LogFigures = field(default_factory=lambda: LogFigures([], [], 0, {}, [], {}, {}))
     numbers: Numbers = field(default_factory=lambda: Numbers({}, {}))
-    given: dict[str, int] = field(default_factory=dict)  # by host/queue: numbers are below it
+    given: dict[str, int] = field(default_factory=dict)  # by host/queue: above all numbers so far
 
     def ends(self) -> dict[str, int]:
         """Return the last event that was read of each run."""
@@ -72,7 +72,7 @@ class State:
         return events.where(F.col("eid") > known)
 
     def merged(self, new: LogFigures) -> LogFigures:
-        """Return what is known with what is new."""
+        """Return the known figures with the new ones added."""
         runs = {run.run: run for run in self.figures.runs}
         gaps = list(new.gaps)
         for run in new.runs:
@@ -102,7 +102,7 @@ class State:
         )
 
     def text(self) -> str:
-        """Return it as JSON."""
+        """Return the state as JSON."""
         known = self.figures
         return json.dumps(
             {
@@ -150,7 +150,7 @@ def load(place: Place) -> State:
 def save(
     place: Place, state: State, groups: DataFrame, queues: DataFrame, given: dict[str, int]
 ) -> None:
-    """Keep the next state, and then let go of the one before."""
+    """Write the next state, then delete the one before."""
     state.number += 1
     groups.write.mode("overwrite").parquet(url_of(place / f"groups-{state.number}"))
     queues.write.mode("overwrite").parquet(url_of(place / f"queues-{state.number}"))
@@ -166,16 +166,17 @@ def groups_of(spark: SparkSession, place: Place, state: State) -> DataFrame:
 
 
 def queues_of(spark: SparkSession, place: Place, state: State) -> DataFrame:
-    """Return who was on the queues."""
+    """Return the consumers and policies of the queues."""
     if not state.number:
         return spark.createDataFrame([], QUEUES)
     return spark.read.schema(QUEUES).parquet(url_of(place / f"queues-{state.number}"))
 
 
 def still_there(queue_rows: DataFrame) -> DataFrame:
-    """Return of what is about whole queues that which the next audit must know.
+    """Return those events of whole queues that the next audit must know.
 
-    Consumers that have not left, and each policy. Of those that have left, the last call knew.
+    These are the JOINs of consumers that have not left, and each policy. This call has judged
+    already what concerns consumers that have left.
     """
     here = queue_rows.where(F.col("kind").isin(*map(int, (*PRESENT, EventKind.LEAVE))))
     run = F.shiftright("pos", RUN_BITS)
@@ -201,7 +202,8 @@ def still_there(queue_rows: DataFrame) -> DataFrame:
 def settled(histories: list[History], state: State) -> dict[int, int]:
     """Return for each history the position up to which the last call had read.
 
-    What was pending then, and still is, will not come any more: one call is the time it gets.
+    An event that was awaited at that time and is still missing counts as never coming: it had the
+    time until the next call.
     """
     ends = state.ends()
     return {

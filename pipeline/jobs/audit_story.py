@@ -1,4 +1,4 @@
-"""Story: what happened to a whole queue, as the folds of its groups must know it."""
+"""Story: the events of a whole queue, gathered for the folds of its groups."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IN_DOUBT_MAX: Final = 100_000  # events at the end of a log that a later restart
 
 
 class Story:
-    """What happened to a whole queue, until its `Surroundings` are asked for."""
+    """Gathers the events of a whole queue, until its `Surroundings` are asked for."""
 
     def __init__(self, history: History, given: int, *, goes_on: bool = False) -> None:
         self.history = history
@@ -46,18 +46,18 @@ class Story:
 
     @property
     def is_simple(self) -> bool:
-        """Return True if nothing happened to all groups at once."""
+        """Return True if there is no event that changes all groups at once."""
         history = self.history
         is_one = len(history.chapters) == 1 and not self._goes_on
         return is_one and not history.gaps and not self.has_deletes
 
     @property
     def kept_from(self) -> int:
-        """Return behind which position a later audit may have to know of what happened."""
+        """Return the position behind which a later audit may need the events again."""
         return self._doubt_from(self.history.chapters[-1]) if self._goes_on else NEVER
 
     def take(self, pos: int, kind: int, text: str, consumer: int, seq: int) -> None:
-        """Hear of the next event of the queue."""
+        """Take the next event of the queue."""
         around = self._surroundings
         if kind == EventKind.JOIN or kind == EventKind.LEAVE:
             is_there = kind == EventKind.JOIN
@@ -81,7 +81,7 @@ class Story:
 
     @property
     def surroundings(self) -> Surroundings:
-        """Return what folds must know; no event may come any more."""
+        """Return what folds must know; call it only after the last event."""
         around = self._surroundings
         if not self._is_done:
             self._is_done = True
@@ -99,7 +99,7 @@ class Story:
 
     @property
     def is_sticky(self) -> bool:
-        """Return True if all of the time a group was promised to its owner."""
+        """Return True if the strategy promised groups to their owners all of the time."""
         is_promised = bool(self._policies) and self._policies <= set(STICKY)
         return is_promised and not self._has_special
 
@@ -121,7 +121,7 @@ class Story:
             yield Mark(chapter.base, what, doubt_from, is_recovered, before.doubt_from)
 
     def _doubt_from(self, chapter: Chapter) -> int:
-        """Return behind which position the store may not have heard of what happened."""
+        """Return the position behind which changes may not have reached the store."""
         if chapter.doubt_from >= 0:
             return chapter.doubt_from
         return chapter.base + chapter.last_eid - IN_DOUBT_MAX if self._goes_on else NEVER

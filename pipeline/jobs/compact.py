@@ -2,10 +2,10 @@
 
     covey-pipeline compact --input events [--size 256M] [--keep-days 90]
 
-Small files of one run and hour become one of about `--size`, each in a task of Spark's. They stay
-for an hour beside it (`--grace-minutes`), for who reads them at that time, and the next call
-removes them. `--keep-days` removes what is older. Call it once an hour, or once a day: a call that
-finds nothing to do does nothing.
+Small files of one run and hour become one file of about `--size`. Each merge is a Spark task. The
+small files stay beside the new one for an hour (`--grace-minutes`), because somebody may be reading
+them. A later call removes them. `--keep-days` removes older files. Call the job once an hour or
+once a day. A call that finds nothing to do does nothing.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def rules_of(options: Namespace) -> Rules:
 
 
 def check(options: Namespace) -> None:
-    """See whether there is a log, and whether the options mean something."""
+    """Check that there is a log, and that the options are valid."""
     rules_of(options)
     if not options.input:
         raise PipelineError("--input: name the event log")
@@ -88,7 +88,7 @@ def run(task: Task) -> int:
 
 
 def merge_all(spark: SparkSession, place: str, work: Housekeeping) -> int:
-    """Let each merge be a task; return how many files there are now in place of the small ones."""
+    """Run each merge as a Spark task; return how many new files replace the small ones."""
     if not work.merges:
         return 0
     rows = [([one.file.path for one in files],) for files in work.merges]
@@ -107,7 +107,7 @@ def _merge(place: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordB
 
 
 def remove(system: fs.FileSystem, work: Housekeeping, unfinished: list[str]) -> None:
-    """Delete what is replaced, outdated or was never finished."""
+    """Delete files that are replaced, outdated or were never finished."""
     gone = [one.file.path for one in (*work.replaced, *work.outdated)]
     for path in (*gone, *unfinished):
         system.delete_file(path)
@@ -124,7 +124,7 @@ def sentence_of(work: Housekeeping, merged: int, *, is_dry: bool) -> str:
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add how the log is kept."""
+    """Add the options of this job."""
     parser.add_argument("--size", default=SIZE, help=f"of a new file, about (default {SIZE})")
     parser.add_argument("--keep-days", type=float, default=0, metavar="N", help="remove older ones")
     parser.add_argument(

@@ -5,8 +5,8 @@ number of consumers x speed (`plan_rehearsal`).
 
 The recommendation of a queue ranks its policies by their mean over all scenarios: order losses
 first (there must be none), then the time until all was done, then the 95th percentile of the wait,
-then groups moved. Figures within `NOISE` of the best count as equal. So a policy does not win by a
-hair and cost a thousand moved groups.
+then groups moved. Figures within `NOISE` of the best count as equal. So no policy wins by a tiny
+difference in time if it moves a thousand groups more.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from covey.pipeline.places import url_of
 from covey.pipeline.report import Report, compared
 
 NOISE: Final = 0.05
-NOISE_S: Final = 0.01  # and no difference below this is felt by anybody
+NOISE_S: Final = 0.01  # nor does a smaller difference count: nobody feels it
 PANELS: Final = {
     "makespan_s": "all done, s",
     "wait_p95_s": "wait p95, s",
@@ -78,7 +78,7 @@ REASONS: Final = {
     "entries_max": "entries to remember:",
 }
 UNGROUPED_SHOWN: Final = 10
-QUEUES_MAX: Final = 200  # a report nobody reads; name the queues that matter instead
+QUEUES_MAX: Final = 200  # nobody reads a longer report; an option names the queues that matter
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Standing:
 
 
 def standings(rows: list[dict[str, Any]]) -> list[Standing]:
-    """Rank the policies of one queue, the best first; equal ones stay in their order."""
+    """Rank the policies of one queue, the best first; equal policies keep their order."""
     found = []
     for policy in dict.fromkeys(row["policy"] for row in rows):
         mine = [row for row in rows if row["policy"] == policy]
@@ -113,7 +113,7 @@ def standings(rows: list[dict[str, Any]]) -> list[Standing]:
 
 
 def _steps(value: float, best: float) -> int:
-    """Say how many steps of noise a value is above the best."""
+    """Return by how many steps of noise a value is above the best."""
     return int((value - best) / max(best * NOISE, NOISE_S))
 
 
@@ -159,7 +159,7 @@ def run(task: Task) -> int:
         sentence = f"plan: no policy is needed where no message has a group: {_listed(ungrouped)}"
         report.text(sentence)
         task.progress.answer(sentence)
-    text = "\n".join(dict.fromkeys(toml))  # two hosts may have a queue of one name
+    text = "\n".join(dict.fromkeys(toml))  # two hosts may have a queue of the same name
     report.heading("Configuration")
     report.code(text)
     report.write(options.out, "plan")
@@ -168,9 +168,9 @@ def run(task: Task) -> int:
 
 
 def queues_of(events: DataFrame) -> tuple[dict[str, int], list[str], list[str]]:
-    """Return the queues to which groups came, with how many messages.
+    """Return the queues that got messages with groups, each with the number of its messages.
 
-    Then the names of those to which none came, and of those that nobody consumed.
+    Also return the names of queues that got no groups, and of queues that had no consumer.
     """
     counted = (
         events.where(kind_is(EventKind.ENQUEUE, EventKind.DELIVER))
@@ -195,7 +195,7 @@ def _listed(queues: list[str]) -> str:
 
 
 def arrivals_of(events: DataFrame) -> DataFrame:
-    """Return what arrived at each queue, in an order that runs do not mix up."""
+    """Return what arrived at each queue, in an order that holds across runs."""
     arrived = with_service(messages(events)).where("enqueued is not null")
     return arrived.select(
         "queue",
@@ -237,7 +237,7 @@ def _show(report: Report, queue: str, ranking: list[Standing], rows: list[dict[s
 def _show_scenario(
     report: Report, rows: list[dict[str, Any]], consumers: int, speed: float
 ) -> None:
-    """Show what can be compared: all policies, under the same load."""
+    """Show all policies under the same load, so that they can be compared."""
     best = standings(rows)[0].policy
     times = "as recorded" if speed == 1 else f"{speed:g} times as fast"
     report.text(f"With {consumers} consumers, arrivals {times}: best is {best}.")
@@ -249,7 +249,7 @@ def _show_scenario(
 
 
 def reason_of(ranking: list[Standing]) -> str:
-    """Say why the first is recommended: by what the next one is worse."""
+    """Say why the first policy is recommended: in which figure the next one is worse."""
     best = ranking[0]
     if len(ranking) == 1:
         return f"{best.policy} is the only policy that was tried."
@@ -289,7 +289,7 @@ def _policies(text: str) -> list[Policy]:
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add what to try."""
+    """Add the options of this job."""
     add_log_options(parser)
     parser.add_argument(
         "--policies",

@@ -1,22 +1,23 @@
 """Rehearsal: recorded arrivals, played by every core through every scenario.
 
 A scenario is a policy, a number of consumers and a speed. A `SimulatedQueue` plays it with the
-broker's own strategies. A window of a queue's arrivals and a slice of the scenarios are one Spark
-task. A queue has as many slices as its part of all messages asks for, so that every core is busy to
-the end. Arrivals are sorted once a window and go to their tasks in pieces.
+broker's own strategies. One Spark task plays one slice of the scenarios with one window of a
+queue's arrivals. The more messages a queue has, the more slices it gets, so that every core is busy
+to the end. Arrivals are sorted once for each window and go to their tasks in pieces.
 
-A queue of very many messages is played in windows of time, each of about `WINDOW_MESSAGES`, of
-which `WINDOWS_MAX` are taken, spread over the whole time. So a task holds so many messages and no
-more. A scenario's result is the mean over its windows. How much they differ is told: `wait_error_s`
-is the standard error of the wait's 95th percentile.
+A queue of very many messages is cut into windows of time, each of about `WINDOW_MESSAGES`. At most
+`WINDOWS_MAX` of them are played, spread over the whole time. That limits how many messages a task
+holds. A scenario's result is the mean over its windows. The result also tells how much the windows
+differ: `wait_error_s` is the standard error of the wait's 95th percentile.
 
-A policy is a group strategy with its one size, as text, as an object and as configuration:
+A policy is a group strategy with its one size. It can be read from text, made into a strategy
+object, and written as configuration:
 
     shared   simple   lru:1024   hash-buckets:1024   consistent-hash:100
 
-The number is the strategy's size as the registry has it (`covey.groups.registry`): the cache's
-size, the number of buckets or the points on the ring. Left out, it is the configuration's default.
-Names are checked by the configuration itself.
+The number is the strategy's size as `covey.groups.registry` defines it: the cache's size, the
+number of buckets or the points on the ring. Without a number, it is the configuration's default.
+The configuration itself checks the names.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from covey.pipeline.spark import parallelism
 
 
 def default_policies() -> str:
-    """Return every strategy, at each of the sizes it is worth comparing at."""
+    """Return every strategy, with each of its sizes that are worth comparing."""
     return ",".join(
         f"{entry.name}:{size}" if size else entry.name
         for entry in STRATEGIES.values()
@@ -59,7 +60,7 @@ class Policy:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `strategy` or `strategy:size`; raises PipelineError if there is none such."""
+        """Read `strategy` or `strategy:size`; raises PipelineError if there is no such policy."""
         name, _, size = text.strip().partition(":")
         try:
             plain = GroupSettings.model_validate({"strategy": name})
@@ -83,27 +84,27 @@ class Policy:
         return make(self.settings.strategy, **self.settings.strategy_options())
 
     def toml(self, queue: str) -> str:
-        """Write the policy for a queue as a file of the broker has it, good for all its hosts."""
+        """Return the policy of a queue as text for the broker's configuration, for all hosts."""
         name = queue.rpartition(HOST_MARK)[2].replace("\\", "\\\\").replace('"', '\\"')
         lines = ["[[queue]]", f'id = "{name}"', "[queue.groups]"]
         lines.append(f'strategy = "{self.settings.strategy}"')
         if self.settings.needs_header:
-            # The log does not know the header. A wrong one would take the groups away, and without
-            # one this strategy is refused, which says so.
+            # The log does not tell the name of the group header. A wrong name disables groups.
+            # Without a name the broker refuses this strategy, and its error says what is missing.
             lines.append('# header = "message_group"  # needed: the one that your producers send')
         lines += [f"{key} = {value}" for key, value in self._size().items()]
         return "\n".join(lines) + "\n"
 
     def _size(self) -> dict[str, int]:
-        """Return the name and the value of its size; nothing if it has none."""
+        """Return the name and the value of the strategy's size; empty if it has no size."""
         option = STRATEGIES[self.settings.strategy].size
         return {option.name: getattr(self.settings, option.name)} if option else {}
 
 
-TASKS_PER_CORE: Final = 4  # scenarios are not alike, and a core that is done early takes another
+TASKS_PER_CORE: Final = 4  # scenarios differ in length; a core that is done takes another task
 
 WINDOW_MESSAGES: Final = 500_000  # some 100 MB in a task
-WINDOWS_MAX: Final = 8  # of a queue: more say the same
+WINDOWS_MAX: Final = 8  # of a queue; more would not change the result
 DEALT_SCHEMA: Final = "share int, piece int, packed binary"
 DEALT_ARROW: Final = pa.schema(
     [("share", pa.int32()), ("piece", pa.int32()), ("packed", pa.binary())]
@@ -167,7 +168,7 @@ class Part(NamedTuple):
 
 
 def parts_of(arrivals: DataFrame, queues: dict[str, int]) -> list[Part]:
-    """Cut long queues into windows of time, and choose some of them."""
+    """Cut the arrivals of long queues into windows of time, and choose some of them."""
     long = [queue for queue, count in queues.items() if count > WINDOW_MESSAGES]
     found = [Part(queue, 0, -inf, inf, queues[queue]) for queue in queues if queue not in long]
     for queue in long:
@@ -186,7 +187,7 @@ def parts_of(arrivals: DataFrame, queues: dict[str, int]) -> list[Part]:
 
 
 def slices_of(parts: list[Part], scenarios: int, tasks: int) -> list[Slice]:
-    """Cut all work into about so many tasks, each window by its messages."""
+    """Cut all work into about `tasks` slices; a window with more messages gets more of them."""
     total = sum(one.messages for one in parts)
     found = []
     for one in parts:
@@ -250,7 +251,7 @@ def _mean(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def deal_queue(batches: Iterator[pa.RecordBatch], slices: list[Slice]) -> Iterator[pa.RecordBatch]:
-    """Yield one window's arrivals, which is all that comes, packed for each of its slices."""
+    """Yield the arrivals of one window, packed once for each of its slices."""
     for piece, batch in enumerate(batch for batch in batches if batch.num_rows):
         whose = (batch.column("queue")[0].as_py(), batch.column("window")[0].as_py())
         packed = pack(pa.Table.from_batches([batch.select(["at", "service", "group_id"])]))
@@ -274,7 +275,7 @@ def unpack(packed: bytes) -> pa.Table:
 
 
 def _dealt_row(share: int, piece: int, packed: bytes) -> pa.RecordBatch:
-    """Return a packed table as the row that Spark moves to its share."""
+    """Return a packed table as one row, which Spark moves to the task of its share."""
     numbers = [pa.array([number], pa.int32()) for number in (share, piece)]
     columns = [*numbers, pa.array([packed], pa.binary())]
     return pa.RecordBatch.from_arrays(columns, schema=DEALT_ARROW)

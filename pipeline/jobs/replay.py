@@ -1,22 +1,22 @@
-"""replay: sends recorded traffic to a broker, as it came or faster.
+"""replay: sends recorded traffic to a broker, at the recorded speed or faster.
 
-The record is an archive (`covey-pipeline archive`), with its bodies and headers, or an event log.
-An event log knows when messages came and of which group, but not what was in them: those get a body
-of zeros. Ids are the recorded ones, so a queue with a `duplicate_window` recognises a second replay
-and drops it.
+The record is an archive (`covey-pipeline archive`), with bodies and headers, or an event log. An
+event log tells when messages came and of which group, but not their content. Such messages get a
+body of zeros. Ids are the recorded ones, so a queue with a `duplicate_window` recognises a second
+replay and drops it.
 
-Each sender is a task. It has whole groups, so that the order of a group is kept. It has them in the
-order of their times, and sends each message when its time has come. A message without a time goes
-at once. The sender tells how late it was at worst: a broker that takes less than was recorded holds
-it up, and that is a finding.
+Each sender is a task. It gets whole groups, so that the order of a group is kept. It gets the
+messages in the order of their times, and sends each one when its time has come. A message without a
+time goes at once. Each sender reports its greatest delay: a broker that is slower than the recorded
+one holds the sender up, and the report should show that.
 
-Queues of another virtual host than the first are `host/name` in an event log. A connection speaks
-to one host, so a sender has a connection for each. All hosts are tried before anything is sent. The
-log knows hosts by their ids, and a login names a host name. `--host` says which is which, where
-they are not the same.
+In an event log, queues of virtual hosts other than the first are named `host/name`. A connection
+belongs to one virtual host, so a sender has one connection for each. The job logs in to all hosts
+before it sends anything. The log knows hosts by their ids, but a login needs a host name. `--host`
+gives the name of an id where the two differ.
 
-Nothing can be sent to a durable subscription. What was recorded of one is left out, unless `--to`
-names a destination.
+Nothing can be sent to a durable subscription. Messages recorded from one are left out, unless
+`--to` names a destination.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from covey.pipeline.places import place_of
 from covey.pipeline.report import Report
 from covey.pipeline.spark import parallelism
 
-SLICE_ROWS: Final = 500  # sent at once by a sender that is late
+SLICE_ROWS: Final = 500  # how many a late sender sends at once
 RECORDED: Final = "the recorded queues"
 
 Times = npt.NDArray[np.float64]
@@ -70,7 +70,7 @@ Times = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """When the first message came, and how many times faster it all goes now; 0: no waiting."""
+    """When the first message came, and how many times faster to send; 0 means without waiting."""
 
     first_at: float
     speed: float
@@ -78,7 +78,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """How to send, and where the messages of each recorded virtual host go; "" is the first."""
+    """How to send, and where each recorded host's messages go; "" is the first virtual host."""
 
     options: WriteOptions
     places: dict[str, tuple[Place, ...]]
@@ -104,7 +104,7 @@ class Sender:
         self._open.close()
 
     def send(self, batch: pa.RecordBatch) -> None:
-        """Post rows, those of each host in their order."""
+        """Post rows; the rows of one host keep their order."""
         hosts = batch.column("host")
         for host in pc.unique(hosts).to_pylist():
             rows = batch.filter(pc.equal(hosts, host))
@@ -124,7 +124,7 @@ class Sender:
 def send_paced(
     target: Target, pace: Pace, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Send a partition's rows when their times come; give one row that says how it went."""
+    """Send a partition's rows when their times come; yield one row with the result."""
     rows, late_s = 0, 0.0
     with Sender(target) as sender:
         begun_at = time.time()
@@ -156,7 +156,7 @@ def _send_batch(sender: Sender, pace: Pace, batch: pa.RecordBatch, begun_at: flo
 
 
 def due_times(at: Times, pace: Pace, begun_at: float) -> Times:
-    """Return when each message goes; the times of a partition ascend, unknown ones first."""
+    """Return when to send each message; recorded times ascend, messages without one come first."""
     if not pace.speed:
         return np.full(len(at), begun_at)
     known = np.nan_to_num(at, nan=pace.first_at)
@@ -167,12 +167,12 @@ def due_times(at: Times, pace: Pace, begun_at: float) -> Times:
 COLUMNS: Final = ["at", "place", "host", "queue", "group_id", "message_id", "value", "headers"]
 DONE: Final = "rows long, seconds double, late_s double"
 
-# As an event log and an archive name the queue of one.
+# How an event log and an archive name the queue of a durable subscription.
 IS_DURABLE: Final = f"(startswith(queue, '{DURABLE_PREFIX}') or startswith(queue, '/dsub/'))"
 
 
 def check(options: Namespace) -> None:
-    """Look at the record and the options, and see whether the broker lets us in."""
+    """Check the record and the options, and log in to the broker once."""
     if options.table or not is_archive(options.input):
         check_input(options)
     if not 0 <= options.speed < inf:
@@ -232,7 +232,7 @@ def run(task: Task) -> int:
 def send_all(
     spark: SparkSession, record: DataFrame, target: Target, options: Namespace
 ) -> list[Row]:
-    """Send each message in its time; return how it went for each sender."""
+    """Send each message in its time; return the result of each sender."""
     first_at = record.agg(F.min("at")).first()
     pace = Pace((first_at and first_at[0]) or 0.0, options.speed)
     cores = parallelism(spark)
@@ -246,7 +246,7 @@ def send_all(
 
 
 def arrivals(spark: SparkSession, options: Namespace) -> DataFrame:
-    """Return what came in, one row a message; `place` settles equal times."""
+    """Return the recorded messages, one row each; `place` orders those with equal times."""
     if not options.table and is_archive(options.input):
         return (
             period_of(options)
@@ -275,7 +275,7 @@ def arrivals(spark: SparkSession, options: Namespace) -> DataFrame:
 def places_of(
     write: WriteOptions, hosts: Iterable[str], names: dict[str, str]
 ) -> dict[str, tuple[Place, ...]]:
-    """Return where each recorded host's messages go, after a login to each; "" is the first."""
+    """Log in to each host; return where each recorded host's messages go; "" is the first."""
     found = {"": write.places}
     for host in sorted(set(hosts) - {""}):
         name = names.get(host, host)
@@ -292,7 +292,7 @@ def places_of(
 
 
 def is_archive(place: str) -> bool:
-    """Say whether `covey-pipeline archive` has written there."""
+    """Return True if `covey-pipeline archive` has written there."""
     return not is_remote(place) and (local(place) / "messages").is_dir()
 
 
@@ -314,7 +314,7 @@ def _report(options: Namespace, sentence: str, done: list[Row]) -> None:
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add where to, how fast, and by how many."""
+    """Add the options of this job."""
     add_log_options(parser)
     parser.add_argument(
         "--to",

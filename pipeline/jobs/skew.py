@@ -1,16 +1,16 @@
-"""skew: which groups are hot, who carries them, and who waits for it.
+"""skew: which groups are hot, which consumers carry them, and who waits because of that.
 
 | figure      | what it says                                                                    |
 |-------------|---------------------------------------------------------------------------------|
 | share       | a group's part of its queue's messages                                          |
-| Gini        | 0: all alike, towards 1: one has everything; of groups and of consumers         |
+| Gini        | 0: all are equal, near 1: one has everything; for groups and for consumers      |
 | Zipf        | the slope s of messages ~ rank^-s over the groups, with the fit's R2            |
-| wait        | from enqueue to first delivery, also over a restart; of what was delivered      |
+| wait        | from enqueue to first delivery, also over a restart; of delivered messages      |
 | waiting     | messages that were not delivered when the log ended                             |
 | behind      | the part of the wait behind an earlier message of the same group                |
-| blocked     | how long a group had to drain or was parked                                     |
+| blocked     | how long a group was draining or parked                                         |
 
-`behind` grows with hot groups, the rest of the wait with too few or too busy consumers.
+Hot groups make `behind` grow. Too few or too busy consumers make the rest of the wait grow.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ from covey.pipeline.places import url_of
 from covey.pipeline.report import BARS_MAX, Report, Span, bars, holdings, ranked
 
 GROUPS_SHOWN: Final = 20
-GROUPS_FOLLOWED: Final = 10  # of which it is drawn who held them when
+GROUPS_FOLLOWED: Final = 10  # groups in the picture of who held them when
 SPANS_SHOWN: Final = 1000  # changes of hands in one picture
 QUEUES_SHOWN: Final = 20
-RANKS_FITTED: Final = 10_000  # the tail of single messages beyond says nothing about the slope
-FIT_MIN: Final = 3  # fewer groups than this lie on any line
+RANKS_FITTED: Final = 10_000  # beyond it groups have few messages and say nothing about the slope
+FIT_MIN: Final = 3  # a line through fewer groups means nothing
 
 BLOCKS: Final = (EventKind.DRAIN_START, EventKind.PARK)
 UNBLOCKS: Final = (EventKind.DRAIN_END, EventKind.UNPARK)
 
 
 def group_table(served: DataFrame, events: DataFrame) -> DataFrame:
-    """Return one row for each group: how much, how long it waited, and why."""
+    """Return one row for each group: its messages, how long they waited, and why."""
     earlier = F.max("delivered").over(
         Window.partitionBy("origin", "queue", "group_id")
         .orderBy("seq")
         .rowsBetween(Window.unboundedPreceding, -1)
     )
-    # `greatest` and `least` pass over nulls, so what is unknown must stay so by itself.
+    # `greatest` and `least` ignore nulls, so an unknown time must be kept null explicitly.
     wait = F.col("delivered") - F.col("enqueued")
     behind = F.when(earlier.isNotNull(), F.least("delivered", earlier) - F.col("enqueued"))
-    # Messages without a group are behind nobody: they need no order, which would be one task's.
+    # A message without a group is behind no other. So they are not sorted, which one task would do.
     is_ordered = (F.col("group_id") != "") & F.col("delivered").isNotNull()
     ordered = served.where(is_ordered).withColumn("behind", _not_negative(behind))
     others = served.where(~is_ordered).withColumn("behind", F.lit(None).cast("double"))
@@ -95,7 +95,7 @@ def group_table(served: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _not_negative(seconds: Column) -> Column:
-    """Return a time that a clock which was set back cannot make negative."""
+    """Return the seconds, but 0 if they are negative because a clock was set back."""
     return F.when(seconds < 0, 0.0).otherwise(seconds)
 
 
@@ -124,7 +124,7 @@ def consumer_table(served: DataFrame) -> DataFrame:
 
 
 def spans_of(served: DataFrame, queue: str, groups: list[str]) -> list[Span]:
-    """Return who had each of these groups from when to when, in seconds from the first on."""
+    """Return who held each of these groups from when to when, in seconds since the first event."""
     by_time = Window.partitionBy("origin", "group_id").orderBy("delivered", "seq")
     who = F.struct("run", "consumer")
     is_other = F.coalesce(F.lag(who).over(by_time) != who, F.lit(True))
@@ -148,7 +148,7 @@ def spans_of(served: DataFrame, queue: str, groups: list[str]) -> list[Span]:
 
 
 def consumer_names(rows: Sequence[Row]) -> dict[tuple[str, int], int | str]:
-    """Name the consumers of each run; those of two runs are two, whatever their numbers."""
+    """Name the consumers of each run; the same number in two runs means two consumers."""
     runs = list(dict.fromkeys(row.run for row in rows))
     if len(runs) < 2:
         return {(row.run, row.consumer): row.consumer for row in rows}
@@ -175,7 +175,7 @@ def load_of(loads: Sequence[int]) -> str:
 
 
 def spread_of(counts: Sequence[int]) -> str:
-    """Say how unevenly messages are spread over groups, as far as so many groups can tell."""
+    """Say how unevenly messages are spread over groups, if there are enough groups to tell."""
     if len(counts) < 2:
         return f"groups: {len(counts) or 'none'}"
     spread = f"groups: Gini {gini(counts):.2f}"
@@ -249,7 +249,7 @@ TERMS: Final = {
 
 
 def lesson_of(queue: Row, hot: list[Row], consumers: list[Row]) -> str:
-    """Say what follows from a queue's figures, for people who decide about it."""
+    """Return advice that follows from a queue's figures, for people who decide about it."""
     total = queue.work_s or 0.0
     if not hot:
         return "No message has a group: any consumer may take any of them."
@@ -329,7 +329,7 @@ def _row(row: Row) -> tuple[str | int | float | None, ...]:
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add which part of the log: all figures are always measured."""
+    """Add which part of the log to read; all figures are always measured."""
     add_log_options(parser)
 
 
