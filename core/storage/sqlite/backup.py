@@ -1,22 +1,24 @@
 """Backup: copies of the stores of a data directory, made beside a broker that uses them.
 
-A backup is what a power loss at one moment would leave of each store, and a restore is a start
-after it. The broker takes no part, so nobody waits for a backup. Of each virtual host, in order:
+A backup holds what a power loss at one moment would leave of each store, and starting from a
+restored backup is like a start after that power loss. The broker takes no part, so nobody waits for
+a backup. For each virtual host, in order:
 
-1. The last batch that was confirmed is looked up: all up to it has to be in the copy.
-2. A transaction that only reads pins the tables as they are.
-3. The journal is read. It is newer than the tables then, as after any crash. It must go on without
-   a gap where the tables end, up to the confirmed batch at least; else a segment was used again
-   meanwhile, and all is tried once more. What comes behind the first gap came after the beginning.
-4. The pinned tables are copied by SQLite, a few pages at a time.
+1. Look up the last confirmed batch: every batch up to it has to be in the copy.
+2. Pin the tables as they are, by a transaction that only reads.
+3. Read the journal. It is newer than the tables, as after any crash. It must continue without a gap
+   where the tables end, at least up to the confirmed batch. Otherwise a segment was used again
+   meanwhile, and the store is pinned anew. Batches behind the first gap came after the backup
+   began, and are left out.
+4. Have SQLite copy the pinned tables, a few pages at a time.
 
     DIR/backup.json           what the backup has, length and digest of each file; written last
     DIR/<virtual host>/       covey.db and journal-*, named as in the data directory
 
-All of it is made in `DIR.partial` and renamed when it is on the disk. A kill leaves that name,
-which no restore takes, and the next backup removes it. A restore does the same in `DATA.partial`.
-A directory that is a mount point cannot be renamed: there it is `DIR/partial`, and all that is in
-it moves up at the end, the list of files last.
+Everything is made in `DIR.partial`, which is renamed when it is on the disk. A kill leaves a
+directory of that name: no restore accepts it, and the next backup removes it. A restore works the
+same way in `DATA.partial`. A directory that is a mount point cannot be renamed. There the files are
+made in `DIR/partial` and moved up at the end, the list of files last.
 """
 
 from __future__ import annotations
@@ -43,9 +45,9 @@ MANIFEST: Final = "backup.json"
 PARTIAL: Final = ".partial"
 FORMAT: Final = 1
 TRIES: Final = 50
-PAGES: Final = 256  # copied at a time: a mebibyte, and nobody's commit waits for more
+PAGES: Final = 256  # copied at a time: a mebibyte, and no commit waits for more
 PIECE: Final = 1 << 20
-FIRST_STEP_S: Final = 0.02  # before it is tried again; then longer
+FIRST_STEP_S: Final = 0.02  # the first wait before another try; later waits are longer
 
 Tell = Callable[[str, int, int], None]  # a virtual host's directory, pages done, of how many
 Wait = Callable[[float], None]  # seconds
@@ -78,18 +80,18 @@ class Pinned(NamedTuple):
 
     tables: sqlite3.Connection
     journal: dict[str, bytes]  # content by file
-    batch: int  # the last one that is in it
+    batch: int  # the last batch that it has
 
 
 def back_up(data: Path, target: Path, made: BackupOrigin, tell: Tell, wait: Wait) -> Manifest:
     """Copy all stores of a data directory to a new directory; return what the backup has.
 
-    `made` is kept with it: which version made it, and when.
+    `made` is kept in the backup: which version made it, and when.
     """
     stores = _stores(data)
     _refuse_used(target, "a backup is never written over another: name a directory that is new")
     partial = _begun(target)
-    # All are pinned before any is copied: what moved between them is as little as can be.
+    # All are pinned before any is copied, so that their moments are as close as possible.
     pinned = {store: _pin(store, wait) for store in stores}
     try:
         hosts = {
@@ -107,7 +109,7 @@ def back_up(data: Path, target: Path, made: BackupOrigin, tell: Tell, wait: Wait
 
 
 def restore(source: Path, data: Path) -> Manifest:
-    """Make a data directory of a backup; return what the backup has. There must be none yet."""
+    """Make a new data directory from a backup; return what the backup has."""
     manifest = _manifest(source)
     _refuse_used(data, "a restore never writes over data: move it away, or name another directory")
     partial = _begun(data)
@@ -126,7 +128,7 @@ def restore(source: Path, data: Path) -> Manifest:
 
 
 def _stores(data: Path) -> list[Path]:
-    """Find the stores of a data directory, one of each virtual host."""
+    """Return the stores of a data directory, one for each virtual host."""
     if not data.is_dir():
         raise StoreError(f"there is no data directory {data}")
     if any((data / name).exists() for name in (FILE, MOVED, MOVING)):
@@ -159,7 +161,7 @@ def _try_to_pin(store: Path, confirmed: int) -> Pinned | None:
         tables = sqlite3.connect(uri, uri=True, isolation_level=None)
         tables.execute(f"pragma busy_timeout = {BUSY_MS}")
         tables.execute("begin")
-        folded = read_folded(tables)  # from now on it sees this moment
+        folded = read_folded(tables)  # this first read pins the tables
     except sqlite3.Error as error:
         raise StoreError(f"{path} cannot be read: {error}") from error
     last, journal = folded, {}
@@ -167,7 +169,7 @@ def _try_to_pin(store: Path, confirmed: int) -> Pinned | None:
         try:
             content = segment.read_bytes()
         except FileNotFoundError:
-            continue  # it got another name: what it held is in the tables, or there is a gap
+            continue  # it was used again: its batches are in the tables, or there is a gap
         end = 0
         for batch in Scan(content, mark).batches:
             if batch.number > last + 1:
@@ -207,7 +209,7 @@ def _copy(name: str, pinned: Pinned, target: Path, tell: Tell) -> Copied:
 
 
 def _refuse_used(place: Path, rule: str) -> None:
-    passed = (PARTIAL[1:], "lost+found")  # what a kill, or the file system, has left
+    passed = (PARTIAL[1:], "lost+found")  # left by a kill, or by the file system
     if place.exists() and (
         not place.is_dir() or any(each.name not in passed for each in place.iterdir())
     ):
@@ -215,7 +217,7 @@ def _refuse_used(place: Path, rule: str) -> None:
 
 
 def _begun(place: Path) -> Path:
-    """Make the directory to work in, in place of one that a kill has left."""
+    """Make the directory to work in; one that a kill has left is removed."""
     place = place.absolute()
     is_mounted = place.is_mount()
     partial = place / PARTIAL[1:] if is_mounted else place.with_name(place.name + PARTIAL)
@@ -225,7 +227,7 @@ def _begun(place: Path) -> Path:
 
 
 def _finish(partial: Path, place: Path) -> None:
-    """Give all that was written its name, once it is on the disk."""
+    """Flush all files to the disk, then give them their final names."""
     for path in (*partial.rglob("*"), partial):
         _sync(path)
     place = place.absolute()
@@ -274,7 +276,7 @@ def _copy_file(source: Path, target: Path) -> list[int | str]:
 
 
 def _sync(path: Path) -> None:
-    """Have a file, or a directory's names, on the disk."""
+    """Flush a file, or the names in a directory, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

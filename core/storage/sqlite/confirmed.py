@@ -1,14 +1,15 @@
 """Confirmed: up to which batch the store has promised something, kept apart from the database.
 
-Every batch has a running number, which is in the journal (`core.storage.sqlite.journal`). What is
-missing between two batches is known by their numbers. But the journal alone cannot tell a last
-batch that a crash tore, of which nothing was promised, from one that was confirmed and damaged or
-cut off later. So the last batches are noted here when they are safe, each with how many messages it
-brought. A start compares the two: what is noted and not in the journal is missing.
+Every batch has a running number, which is in the journal (`core.storage.sqlite.journal`). A gap in
+the numbers shows that batches are missing. But the end of the journal is ambiguous. Its last batch
+may have been torn by a crash, before anything was promised. Or it was confirmed, and was damaged or
+cut off later. So the last batches are noted here once they are safe, each with how many messages it
+brought. A start compares the two: a batch that is noted here and not in the journal is missing.
 
-A note goes into a file that is mapped into memory: no call of the system, no wait. It outlives the
-process at once, and a power loss some seconds later, or after the next checkpoint. It is made when
-the batch is on the disk, so it never promises too much: after a power loss it may know less.
+A note goes into a file that is mapped into memory: no system call, no wait. A note survives the end
+of the process at once. It survives a power loss after some seconds, or after the next checkpoint. A
+note is made when its batch is on the disk. So a note never claims too much, but a power loss may
+lose the newest notes.
 
     slot `number % SLOTS`: number, messages, checksum
 
@@ -36,21 +37,22 @@ class Confirmed:
     """The last batches that were promised to be safe."""
 
     def __init__(self, directory: Path) -> None:
-        """Read what the last run has noted; a store that has no such file has noted nothing."""
+        """Read the notes of the last run; without the file there are none."""
         self.path = directory / CONFIRMED_FILE
-        self.batches: dict[int, int] = {}  # how many messages each brought, by the last run
+        self.batches: dict[int, int] = {}  # messages of each batch that the last run noted
         self._map: mmap.mmap | None = None
         with suppress(FileNotFoundError):
             self._read(self.path.read_bytes())
         self.newest = max(self.batches, default=0)
 
     def open(self) -> None:
-        """Have room for notes; on a disk that has none for them there are none."""
+        """Make or open the file for notes; if that fails, nothing is noted."""
         try:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
             try:
                 if os.fstat(descriptor).st_size != SIZE:
-                    # Written, not only made long: a page without a place on the disk would end us.
+                    # Write all bytes: a mapped page without a block on the disk may kill the
+                    # process.
                     os.ftruncate(descriptor, 0)
                     os.pwrite(descriptor, bytes(SIZE), 0)
                 self._map = mmap.mmap(descriptor, SIZE)
@@ -60,7 +62,7 @@ class Confirmed:
             self._map = None
 
     def note(self, number: int, messages: int) -> None:
-        """Note a batch that is on the disk; one that has no number of its own is none."""
+        """Note a batch that is on the disk; a number that was noted before is ignored."""
         if self._map is not None and number > self.newest:
             self.newest = number
             at = number % SLOTS * SLOT.size
@@ -68,7 +70,7 @@ class Confirmed:
             self._map[at : at + SLOT.size] = SLOT.pack(number, messages, crc32(note))
 
     def sync(self) -> None:
-        """Have the notes on the disk; they are evidence only, and nobody's message."""
+        """Flush the notes to the disk; an error is ignored, since no message depends on them."""
         if self._map is not None:
             with suppress(OSError):
                 self._map.flush()
@@ -80,9 +82,9 @@ class Confirmed:
             self._map = None
 
     def told(self, first: int, last: int) -> str:
-        """Say that batches cannot be found, and how many messages came with them.
+        """Return a text: which batches cannot be found, and how many messages came with them.
 
-        Nobody's name is in it.
+        No name of a queue or a user is in it.
         """
         lost = [count for number, count in self.batches.items() if first <= number <= last]
         least = "" if len(lost) == last - first + 1 else "at least "

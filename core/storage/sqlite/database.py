@@ -6,18 +6,18 @@
     confirmed    up to which batch something was promised (`core.storage.sqlite.confirmed`)
     scratch.db   bodies of non-persistent messages that memory has no room for; dropped at start
 
-All of it is the broker's own user's alone (`file_modes`); where that cannot be, the start is
-refused unless it is allowed.
+Only the broker's own user may use these files (`file_modes`). Where that cannot be arranged, the
+start is refused, unless `allow_open_files` is set.
 
-Opening it brings it in order: a damaged file is salvaged, what the last run left in its journal is
-folded into the tables, what was promised and is not there is told. So everything that survives is
-in the tables once it is open. A file that is gone, or empty,
-beside others of its store is not made anew: the start is refused. Whatever is wrong beyond that is
-a StoreError that names the file.
+Opening a database brings it in order. A damaged file is salvaged. What the last run left in its
+journal is folded into the tables. What was promised and is missing is reported. So everything that
+survives is in the tables once the database is open. If the database file is gone or empty, and
+other files of its store are there, no new one is made: the start is refused. Any other trouble is a
+StoreError that names the file.
 
 DirectoryLock: one broker per data directory.
 
-An advisory lock that the system drops when the process ends, however it ends; so there is no
+It is an advisory lock. The system drops it when the process ends, however it ends, so there is no
 stale lock to clean up after a kill. The file holds the owner's process id, for people.
 """
 
@@ -73,7 +73,7 @@ class DirectoryLock:
             raise StoreError(
                 f"data directory {directory} is in use by another broker (process {owner})"
             ) from error
-        with suppress(OSError):  # a full disk takes no number, but the lock is ours
+        with suppress(OSError):  # a full disk may take no process id, but the lock is ours
             os.ftruncate(self._descriptor, 0)
             os.write(self._descriptor, f"{os.getpid()}\n".encode("ascii"))
 
@@ -85,11 +85,11 @@ class DirectoryLock:
 FILE: Final = "covey.db"
 SCRATCH_FILE: Final = "scratch.db"
 CACHE_KIB: Final = 16 * 1024  # pages kept in memory: the right edges of the trees, and room to sort
-BUSY_MS: Final = 2000  # patience with a person who looks into the file
+BUSY_MS: Final = 2000  # how long to wait for a person who looks into the file
 LOG_BYTES: Final = 64 * 1024 * 1024
 """What is left of a write-ahead log that had to grow: behind a commit of that size, or beside a
 reader, such as a backup, that kept it from being used again."""
-JOURNAL_SHARE: Final = 4  # a small disk gets a small journal: a quarter of what is free
+JOURNAL_SHARE: Final = 4  # a small disk gets a small journal: at most a quarter of what is free
 START_ROWS: Final = 4096  # messages brought into the tables by one transaction of a start
 START_BYTES: Final = 1024 * 1024
 OURS: Final = re.compile(
@@ -111,14 +111,14 @@ class Database:
     ) -> None:
         """Make the directory if there is none, lock it, and open what is in it."""
         self.file = directory / FILE
-        self.damages: list[str] = []  # texts, with their places
-        self.losses: list[str] = []  # those of them that nobody's name is in
-        self._is_upgraded = False  # from a format that had its journal in a table
+        self.damages: list[str] = []  # texts that say what is damaged, and where
+        self.losses: list[str] = []  # what was confirmed and is missing; no name is in these texts
+        self._is_upgraded = False  # the file was of a format that had its journal in a table
         make_directory(directory)
         self._lock = DirectoryLock(directory)
         self._journal_size = _journal_size(directory, journal_size)
         self.journal = Journal(directory, self._journal_size)
-        self.exposed: list[str] = []  # what others may read or change
+        self.exposed: list[str] = []  # what other users may read or change
         try:
             if not allow_open_files:
                 close_to_others(directory, _ours(directory))
@@ -134,7 +134,7 @@ class Database:
             raise StoreError(f"{self.file} cannot be opened: {error}{_way_on(error)}") from error
 
     def release(self) -> None:
-        """Let others use the directory; the connection is its writer's to close."""
+        """Let other brokers use the directory; the engine closes the connection."""
         self._lock.release()
 
     def _open(self, scratch: Path, factory: type[sqlite3.Connection]) -> sqlite3.Connection:
@@ -175,10 +175,10 @@ class Database:
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
                 raise
-            return [str(error)]  # a file that was cut short does not even say what is in it
+            return [str(error)]  # the file was cut short: not even its tables can be listed
 
     def _replay(self, connection: sqlite3.Connection) -> list[str]:
-        """Fold what the last run left in its journal; return the damage that is in the way."""
+        """Fold what the last run left in its journal; return the damage that prevents it."""
         try:
             had_rows = fold_rows(connection, self.damages)
             self._is_upgraded = self._is_upgraded or had_rows
@@ -212,7 +212,7 @@ class Database:
         return []
 
     def _tell_missing(self, replay: Replay) -> None:
-        """Tell what was promised and is not there."""
+        """Report what was promised and is missing."""
         losses = replay.losses()
         kept = replay.set_damaged_aside()
         self.losses += losses
@@ -220,7 +220,7 @@ class Database:
 
 
 def fold_all(connection: sqlite3.Connection, journal: Journal) -> Iterator[int]:
-    """Bring everything into the tables; yield the last batch of each segment that is done."""
+    """Fold the whole journal; yield the number of the last batch of each segment that is done."""
     fold = journal.next_fold(START_ROWS, START_BYTES, everything=True)
     while fold is not None:
         carry_out(connection, fold.statements)
@@ -233,7 +233,7 @@ def fold_all(connection: sqlite3.Connection, journal: Journal) -> Iterator[int]:
 
 
 def _journal_size(directory: Path, wanted: int) -> int:
-    """Return the journal's size: as wanted, but no more than its share of what is free."""
+    """Return the journal's size: as wanted, but at most its share of the disk's free space."""
     try:
         disk = os.statvfs(directory)
     except OSError:
@@ -242,9 +242,9 @@ def _journal_size(directory: Path, wanted: int) -> int:
 
 
 def _way_on(error: Exception) -> str:
-    """Say what helps when nothing can be read of the file."""
+    """Return advice for a file of which nothing can be read, "" for any other error."""
     if not isinstance(error, sqlite3.DatabaseError) or isinstance(error, sqlite3.OperationalError):
-        return ""  # it is locked, or not there: the next start may find it otherwise
+        return ""  # the file is locked, or not there: the next start may succeed
     return (
         "; nothing in it can be read: restore a backup (docs/durability.md), or move the directory"
         " away and begin with an empty one"
@@ -262,10 +262,10 @@ def _connect(path: Path, factory: type[sqlite3.Connection]) -> sqlite3.Connectio
 def _tune(connection: sqlite3.Connection) -> None:
     connection.execute(f"pragma cache_size = -{CACHE_KIB}")
     connection.execute(f"pragma journal_size_limit = {LOG_BYTES}")
-    # Else a large batch needs a file in the system's directory for such, which may be read-only or
-    # full. What is kept is the pages that one statement changes, some megabytes at most.
+    # Else a large batch needs a file in the system's temporary directory, which may be read-only or
+    # full. Memory holds the pages that one statement changes, some megabytes at most.
     connection.execute("pragma temp_store = memory")
-    # Some systems write zeros over whatever is deleted: a fifth of all that would be written.
+    # On some systems SQLite overwrites deleted data with zeros: a fifth of all bytes written.
     connection.execute("pragma secure_delete = off")
 
 
@@ -279,7 +279,7 @@ def _attach_scratch(connection: sqlite3.Connection, scratch: Path) -> None:
 
 
 def _check_writable(path: Path) -> None:
-    """Refuse what SQLite would open to read only, and fail on at the first message."""
+    """Raise StoreError for a file that SQLite would open read-only, to fail at the first write."""
     for suffix in ("", "-wal", "-shm"):
         part = path.with_name(path.name + suffix)
         if part.exists() and not os.access(part, os.R_OK | os.W_OK):
@@ -287,12 +287,12 @@ def _check_writable(path: Path) -> None:
 
 
 def _ours(directory: Path) -> list[Path]:
-    """List the files that a broker has made there; the others are not ours to touch."""
+    """List the files that a broker has made there; other files must not be touched."""
     return [path for path in directory.iterdir() if OURS.fullmatch(path.name)]
 
 
 def too_open(directory: Path, exposed: list[str]) -> StoreError:
-    """Make the error that says what is open, and what to do."""
+    """Return the error that says what is open to others, and what to do."""
     return StoreError(
         f"data directory {directory} is open to others, and the broker may not change that:"
         f" {'; '.join(exposed)}. Make it the broker's own user's, or let path name a directory"
@@ -301,7 +301,7 @@ def too_open(directory: Path, exposed: list[str]) -> StoreError:
 
 
 def make_directory(directory: Path) -> None:
-    """Make the directory, its owner's alone, and make sure that a power loss leaves its name."""
+    """Make the directory, for its owner alone; its name survives a power loss."""
     try:
         missing = [each for each in (directory, *directory.parents) if not each.exists()]
         directory.mkdir(OWNER_ONLY, parents=True, exist_ok=True)

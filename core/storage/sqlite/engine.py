@@ -6,18 +6,18 @@
 | a damaged page is in the way   | final; the next start salvages what can be read             |
 | anything else, fsync above all | final                                                       |
 
-A commit is one write to the journal. The tables are told later, by steps between two commits. Their
-log is not flushed by each step: what it may lose is in the journal still, until a checkpoint has
-brought all of it to its place. Checkpoints are made here, not by SQLite after a step: it would
-ignore their errors, and commits would wait.
+A commit is one write to the journal. The tables are changed later, in steps between two commits. A
+step does not flush the tables' write-ahead log. What the log may lose is still in the journal,
+until a checkpoint has brought the whole log into the database file. Checkpoints are made here, and
+not by SQLite after a step: SQLite would ignore their errors, and commits would wait for them.
 
-`Disk` says whether there is room for more, before there is none. Acknowledgements need room as
-well: they are written before anything becomes free. So producers are held back while there still
-is some, and what remains is the consumers'. What is free:
+`Disk` says that room is short before there is none left. Acknowledgements need room as well: they
+are written before their messages' room becomes free. So producers are held back while some room is
+left, and the consumers have the rest. How many bytes are free:
 
     what the file system says
-    - what is in the write-ahead log alone: at the next checkpoint it needs a place in the file, too
-    + pages of the file that hold nothing any more: it does not shrink, they are used again
+    - what is in the write-ahead log alone: the next checkpoint writes it to the file, too
+    + empty pages of the file: the file does not shrink, but they are used again
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from covey.core.storage.sqlite.statements import Statement, carry_out, spillings
 from covey.core.storage.store import BodyRecord
 from covey.core.storage.writer import Engine
 
-CHECKPOINT_BYTES: Final = 8 * 1024 * 1024  # of WAL: less syncs too often, more takes room
-LOG_RESTART: Final = 4  # checkpoints' worth that the log may grow to
-LOOK_BYTES: Final = 1024 * 1024  # written between two looks at the disk
-COMMIT_BYTES: Final = 512  # what a commit adds beside bodies
-ROW_BYTES: Final = 256  # and for each row: a purge writes no bodies, but changes all their pages
+CHECKPOINT_BYTES: Final = 8 * 1024 * 1024  # of WAL: fewer would sync too often, more take room
+LOG_RESTART: Final = 4  # times `CHECKPOINT_BYTES`: the log is restarted when it is larger
+LOOK_BYTES: Final = 1024 * 1024  # written between two checks of the disk
+COMMIT_BYTES: Final = 512  # that a commit adds beside bodies
+ROW_BYTES: Final = 256  # counted for each changed row: a purge writes no bodies, but many pages
 
 
 class Disk:
@@ -56,7 +56,7 @@ class Disk:
 
     def __init__(self, path: Path, free_min: Callable[[int], int]) -> None:
         self._path = path
-        self._free_min = free_min  # of a disk of that many bytes
+        self._free_min = free_min  # the bytes to keep free, by the size of the disk
 
     def shortage(self, connection: sqlite3.Connection, logged: int) -> str:
         """Say what is short, "" if nothing is; `logged` bytes are in the log alone."""
@@ -78,12 +78,12 @@ def _reusable(connection: sqlite3.Connection) -> int:
         (pages,) = connection.execute("pragma freelist_count").fetchone()
         (page_size,) = connection.execute("pragma page_size").fetchone()
     except sqlite3.Error:
-        return 0  # whoever writes next will say what is wrong
+        return 0  # the next write will report the error
     return int(pages) * int(page_size)
 
 
 class Checkpoint:
-    """One checkpoint, on a thread and a connection of its own: commits go on meanwhile."""
+    """One checkpoint, on a thread and a connection of its own, so that commits do not wait."""
 
     def __init__(self, path: Path, confirmed: Confirmed, folded: int) -> None:
         """Begin; the tables know everything up to batch `folded`."""
@@ -113,10 +113,11 @@ class Checkpoint:
 
 
 def bring_home(connection: sqlite3.Connection, path: Path) -> None:
-    """Bring what is in the log to its place; what a reader keeps there is on the disk, too.
+    """Bring the log into the database file; flush what a reader keeps in the log.
 
-    Beside a reader, such as a backup, a checkpoint leaves frames in the log and does not flush it.
-    Nobody else would, and their segments of the journal are about to be used again.
+    While there is a reader, such as a backup, a checkpoint leaves frames in the log and does not
+    flush the log. Nothing else would flush it, and the journal's segments that hold the same
+    changes are about to be used again.
     """
     _, logged, done = connection.execute("pragma wal_checkpoint(passive)").fetchone()
     if done < logged:
@@ -141,13 +142,13 @@ class SqliteEngine(Engine):
         self._short = ""
         self._folded = self._journal.number  # batch up to which the tables know everything
         self._unsynced = 0  # bytes written to the tables since the last checkpoint
-        self._unseen = 0  # bytes written at all since the disk was looked at
-        self._unfolded = 0  # and since the last step of a fold
-        self._rows = self._connection.total_changes  # changed until now
+        self._unseen = 0  # bytes written anywhere since the last check of the disk
+        self._unfolded = 0  # bytes written to the journal since the last step of a fold
+        self._rows = self._connection.total_changes  # rows changed until now
         self._checkpoint: Checkpoint | None = None
 
     def commit(self, changes: Changes) -> None:
-        """Append a batch to the journal; what is promised then is noted."""
+        """Append a batch to the journal, and note it as confirmed."""
         spillings_of = spillings(changes)
         if spillings_of:
             self._carry_out(spillings_of)
@@ -159,7 +160,7 @@ class SqliteEngine(Engine):
                 self.finish()
             raise
         if is_written:
-            # Before anybody hears of it: what is promised is noted.
+            # The note is made before any receipt is sent.
             self._confirmed.note(self._journal.number, len(changes.arrivals))
         written = changes.size + COMMIT_BYTES
         self._unfolded += written
@@ -174,12 +175,12 @@ class SqliteEngine(Engine):
             return found
         wanted = self._journal.places_in_tables(places)
         bodies = [_under(body, wanted) for body in self._read_tables(list(wanted))]
-        return bodies + found  # those of the journal last: they are the newest
+        return bodies + found  # the journal's come last: they are the newest
 
     def tidy(self) -> bool:
-        """Fold a little of the journal if it is nearly full; see to checkpoints."""
+        """Fold a little of the journal if it is nearly full; begin and end checkpoints."""
         self._end_checkpoint()
-        size = max(FOLD_BYTES, 2 * self._unfolded)  # faster than it fills
+        size = max(FOLD_BYTES, 2 * self._unfolded)  # fold faster than the journal fills
         rows = max(FOLD_ROWS, size // ROW_BYTES // 4)
         fold = self._journal.next_fold(rows, size)
         if fold is not None:
@@ -189,16 +190,16 @@ class SqliteEngine(Engine):
         return self._journal.is_full
 
     def shortage(self) -> str:
-        """Say what is short on the disk, as it was last looked at."""
+        """Return what was short on the disk when it was last checked."""
         return self._short
 
     def look(self) -> None:
-        """Look at the disk."""
+        """Check the disk's free space."""
         self._unseen = 0
         self._short = self._disk.shortage(self._connection, self._unsynced)
 
     def make_room(self) -> None:
-        """Let what was settled leave the tables, and what is in the log go to its place."""
+        """Delete settled messages from the tables, and bring the log into the database file."""
         self.finish()
         self.look()
 
@@ -207,7 +208,7 @@ class SqliteEngine(Engine):
         self._end_checkpoint(wait=True)
         self._journal.remove_unused()
         try:
-            # One segment after the other: each gives back its room before the next one needs some.
+            # A checkpoint after each segment: its room is free before the next one needs some.
             for number in fold_all(self._connection, self._journal):
                 self._checkpoint_now(number)
             self._checkpoint_now(self._journal.number)
@@ -231,7 +232,7 @@ class SqliteEngine(Engine):
         written = fold.size + COMMIT_BYTES + (self._rows - rows) * ROW_BYTES
         self._unsynced += written
         self._unseen += written
-        # Short of room the log is emptied early: its own space is all there may be left.
+        # When room is short the log is emptied early: its space may be all that is left.
         is_due = self._unsynced >= (LOOK_BYTES if self._short else CHECKPOINT_BYTES)
         if is_due or len(self._journal.folded) > 1:
             self._begin_checkpoint()
@@ -249,7 +250,7 @@ class SqliteEngine(Engine):
             self._checkpoint = Checkpoint(self._database.file, self._confirmed, self._folded)
 
     def _end_checkpoint(self, *, wait: bool = False) -> None:
-        """Let segments be used again once the tables that know them are on the disk."""
+        """Free the segments whose changes a finished checkpoint has brought to the disk."""
         checkpoint = self._checkpoint
         if checkpoint is None or not (wait or checkpoint.is_done()):
             return
@@ -263,7 +264,7 @@ class SqliteEngine(Engine):
             raise StoreError(f"checkpoint failed: {checkpoint.error}")
 
     def _restart_log(self) -> None:
-        """Let a log that has grown beside its checkpoints begin anew: little of it is left."""
+        """Restart a log that has grown too large; little of it is left to checkpoint."""
         log = self._database.file.with_name(self._database.file.name + "-wal")
         try:
             if log.stat().st_size > LOG_RESTART * CHECKPOINT_BYTES:
@@ -280,7 +281,7 @@ class SqliteEngine(Engine):
             raise self._failed(error) from error
 
     def _failed(self, error: sqlite3.Error) -> StoreError:
-        """Take back what a failed transaction did; return what the error means."""
+        """Roll a failed transaction back; return what the error means for the store."""
         if self._connection.in_transaction:
             self._connection.execute("rollback")
         if is_damage(error):
@@ -293,7 +294,7 @@ class SqliteEngine(Engine):
         except sqlite3.Error as error:
             if not is_damage(error):
                 raise _meaning(error) from error
-        # Some page of the file is damaged: the others' bodies need not suffer for it.
+        # Some page of the file is damaged. Read each body by itself: the others may be sound.
         self._ask_for_check()
         bodies: list[BodyRecord] = []
         for place in places:
@@ -305,16 +306,16 @@ class SqliteEngine(Engine):
         return bodies
 
     def _ask_for_check(self) -> None:
-        """Have the next start look at the whole file."""
+        """Have the next start check the whole file."""
         path = self._database.file
         try:
             path.with_name(path.name + CHECK).touch()
         except OSError:
-            pass  # a disk that takes no empty file has louder troubles
+            pass  # a disk that takes no empty file has worse troubles, which are reported
 
 
 def _under(body: BodyRecord, wanted: dict[int, int]) -> BodyRecord:
-    """Return a body under the place that it was asked for by."""
+    """Return a body with the place that it was asked for by."""
     place = wanted[place_of(body.queue, body.seq)]
     return body._replace(queue=place >> SEQ_BITS, seq=place & SEQ_MASK)
 

@@ -1,11 +1,11 @@
-"""Evidence: what the files of a store say about it before SQLite opens any of them.
+"""Evidence: what the files of a store tell before SQLite opens any of them.
 
-SQLite makes a database that is gone anew, and takes a write-ahead log for what it can read of it.
-Both may be right, and both may lose what was promised; so the files are asked first.
+SQLite makes a new database where one is missing, and uses as much of a write-ahead log as it can
+read. Either may be right, and either may lose what was promised. So the files are examined first.
 
-What the log loses is in the journal still. But if a checkpoint had brought more into the database
-than can be read of the log, the log is left out, and kept under another name: what is left of it
-would put old pages over newer ones.
+What a damaged log has lost is still in the journal. But a checkpoint may have brought more of the
+log into the database than can now be read of the log. Then the log is left out and kept under
+another name: the rest of it would put old pages over newer ones.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SHARED_MEMORY: Final = "-shm"
 
 
 def refuse_vanished(path: Path, scratch: Path, confirmed: Confirmed) -> None:
-    """Raise StoreError if the database is gone, or empty, and others of its files are there."""
+    """Raise StoreError if the database is gone or empty, but other files of its store are there."""
     is_there = path.exists()
     if is_there and path.stat().st_size:
         return
@@ -48,7 +48,7 @@ def refuse_vanished(path: Path, scratch: Path, confirmed: Confirmed) -> None:
 
 
 def set_aside(path: Path) -> str:
-    """Leave a log out that would put old pages over newer ones; say where it is kept, "" if not."""
+    """Rename a log that would put old pages over newer ones; say its new name, "" if none was."""
     log = beside(path, LOG)
     if not log.exists() or not log.stat().st_size:
         return ""
@@ -62,7 +62,7 @@ def set_aside(path: Path) -> str:
 
 
 def _folded(path: Path, how: str) -> int:
-    """Return up to which batch the tables know everything, opened so that nothing changes."""
+    """Return up to which batch the tables know everything; the database is opened read-only."""
     uri = f"{path.absolute().as_uri()}?{how}"
     try:
         with closing(sqlite3.connect(uri, uri=True)) as connection:

@@ -1,23 +1,23 @@
 # Compiled by mypyc: see setup.py.
-"""Journal: what was committed, before it is worth a place in the tables.
+"""Journal: the batches that were committed last, before their messages are put into the tables.
 
 Most messages are settled milliseconds after they came. So a commit appends *one* batch to a file
-(`core.storage.sqlite.segments`), whatever is in it. Messages that are settled before their segment
-is old never see the tables. When the journal is nearly full, the oldest segment is *folded*: what
-is alive in it goes to the tables, a little at a time, between two commits. Rules:
+(`core.storage.sqlite.segments`), whatever is in it. A message that is settled before its segment is
+folded is never written to the tables. When the journal is nearly full, the oldest segment is
+*folded*: its living messages go to the tables, a little at a time, between two commits. Rules:
 
 - A segment is folded as if it were one batch: first queues are emptied, then its living messages
-  come, then moves, retry counts, ids and definitions. The last step also writes up to which batch
-  the tables know everything (`FOLDED`).
-- A step may be repeated after a crash, so a message that is there is replaced. For the same reason
-  a replay deletes from the tables whatever its batches settled.
-- A segment is used again only when the tables are on the disk (a checkpoint): their own log is
-  flushed by nothing else, and whatever it loses is still here.
-- What is settled and in the tables (`gone`) leaves them with the next step.
-- A message that was moved is still under its old place until its segment is folded (`moved`). No
+  are inserted, then moves, retry counts, ids and definitions follow. The last step also writes up
+  to which batch the tables know everything (`FOLDED`).
+- A step may be repeated after a crash, so a message that is already in the tables is replaced. For
+  the same reason a replay deletes from the tables whatever its batches settled.
+- A segment is used again only when a checkpoint has brought the tables to the disk. Nothing else
+  flushes the tables' own log, and what that log loses must still be in the journal.
+- A settled message that is in the tables (`gone`) is deleted there by the next step.
+- A message that was moved is still at its old place until its segment is folded (`moved`). No
   message is moved twice.
-- Batches are numbered, for ever, without a gap. So what is missing is known by its number, in the
-  middle of a segment and between two (`core.storage.sqlite.confirmed` knows the last number).
+- Batches are numbered for ever, without a gap. So a missing batch is known by its number, within a
+  segment and between two (`core.storage.sqlite.confirmed` knows the last number).
 """
 
 from __future__ import annotations
@@ -69,47 +69,47 @@ from covey.core.storage.store import BodyRecord
 
 SEGMENTS: Final = 8  # that the journal's size is divided into
 SEGMENT_MIN: Final = 4096
-IN_USE_MAX: Final = SEGMENTS - 2  # then the oldest is folded; the others wait for a checkpoint
-FOLD_ROWS: Final = 256  # messages put into the tables by one step, or fewer of so many bytes
-FOLD_BYTES: Final = 256 * 1024
-GONE_MAX: Final = 256  # and taken out of them; a backlog's readers wait meanwhile
+IN_USE_MAX: Final = SEGMENTS - 2  # then the oldest is folded; two more may wait for a checkpoint
+FOLD_ROWS: Final = 256  # messages put into the tables by one step
+FOLD_BYTES: Final = 256 * 1024  # the same in bytes, whichever is reached first
+GONE_MAX: Final = 256  # messages deleted from the tables by one step: reads of bodies wait for it
 
 
 class Fold:
-    """One step: what the tables are told, and of what."""
+    """One step of a fold: its statements, and which messages they are about."""
 
     __slots__ = ("gone", "is_last", "places", "segment", "size", "statements")
 
     def __init__(self) -> None:
         self.segment: Segment | None = None
-        self.places: list[int] = []  # of its messages
-        self.gone = 0
-        self.size = 0  # bytes of its messages
-        self.is_last = False  # its segment is done
+        self.places: list[int] = []  # of the messages that are inserted
+        self.gone = 0  # how many of `Journal.gone` are deleted
+        self.size = 0  # bytes of the messages that are inserted
+        self.is_last = False  # the segment is done after this step
         self.statements: list[Statement] = []
 
 
 class Journal:
-    """The segments in use, the next one, and what the tables do not know yet."""
+    """The segments in use, the next segment, and what the tables do not know yet."""
 
     def __init__(self, directory: Path, size: int) -> None:
-        """Begin with no segment; they are of an eighth of the size each."""
+        """Begin with no segment; each segment has an eighth of the journal's size."""
         self.directory = directory
         self.segment_size = max(SEGMENT_MIN, size // SEGMENTS)
         self.number = 0  # of the last batch
         self.segments: deque[Segment] = deque()  # oldest first; the last one is being written
-        self.folded: deque[Segment] = deque()  # in the tables, which are not on the disk yet
+        self.folded: deque[Segment] = deque()  # folded, and waiting for a checkpoint
         self.free: list[Segment] = []  # to be used again
-        self.next: Segment | None = None  # made ready
+        self.next: Segment | None = None  # made ready in advance
         self.index = 0  # of the newest segment
-        self.gone: list[int] = []  # settled and in the tables still
+        self.gone: list[int] = []  # places of settled messages that are still in the tables
         self.moved: dict[int, int] = {}  # old places by new ones
         self.is_replaying = False
 
     # Batches.
 
     def commit(self, changes: Changes) -> bool:
-        """Write a batch; return False if there is nothing in it that is to survive."""
+        """Write a batch; return False if nothing in it is to survive a restart."""
         arrivals, deletions = changes.arrivals, changes.deletions
         has_rest = changes.names_rows or changes.is_lasting
         if not (arrivals or deletions or has_rest):
@@ -130,7 +130,7 @@ class Journal:
         return True
 
     def _count(self, segment: Segment, changes: Changes, offsets: dict[int, int]) -> None:
-        """Keep in mind what a batch of a segment changed."""
+        """Note in memory what a batch of this segment changed."""
         if changes.emptied:
             self._drop(changes.emptied)
         segment.waiting.update(offsets)
@@ -156,7 +156,7 @@ class Journal:
         self.gone.append(place)
 
     def _drop(self, queues: set[int]) -> None:
-        """Leave out what is of queues that are emptied."""
+        """Forget the messages of queues that are emptied."""
         for segment in self.segments:
             segment.waiting = without(queues, segment.waiting)
         self.gone = [place for place in self.gone if place >> SEQ_BITS not in queues]
@@ -165,7 +165,7 @@ class Journal:
     # Bodies.
 
     def bodies(self, places: list[int]) -> list[BodyRecord]:
-        """Return those of the bodies asked for that are here."""
+        """Return those of the wanted bodies that are in the journal."""
         found: list[BodyRecord] = []
         for place in places:
             known_as = self.moved.get(place, place)
@@ -177,7 +177,7 @@ class Journal:
         return found
 
     def places_in_tables(self, places: list[int]) -> dict[int, int]:
-        """Return under which place the tables have what is asked for: the place wanted, by it."""
+        """Map the place that each wanted message has in the tables to the place it was asked by."""
         return {self.moved.get(place, place): place for place in places}
 
     # Folds.
@@ -188,7 +188,7 @@ class Journal:
         return len(self.segments) >= IN_USE_MAX
 
     def next_fold(self, rows: int, size: int, *, everything: bool = False) -> Fold | None:
-        """Return the next step, of at most so many messages and bytes; None if none is due.
+        """Return the next step of a fold, of about `rows` and `size` at most; None if none is due.
 
         `everything` folds the segment that is being written, too.
         """
@@ -203,7 +203,7 @@ class Journal:
         return fold
 
     def written(self, fold: Fold) -> None:
-        """Hear that the tables know what a step told them."""
+        """Called when the statements of a step were carried out."""
         del self.gone[: fold.gone]
         segment = fold.segment
         if segment is None:
@@ -232,7 +232,7 @@ class Journal:
         fold.places = list(living)
         fold.is_last = len(living) == left
         if fold.is_last:
-            fold.gone = len(self.gone)  # before anything is moved to a place that is gone
+            fold.gone = len(self.gone)  # delete all: a message may be moved to one of these places
         _delete(statements, self.gone[: fold.gone])
         fill_tables(statements, living)
         if fold.is_last:
@@ -244,13 +244,13 @@ class Journal:
     # Files.
 
     def prepare(self) -> None:
-        """Make the next segment ready, once it is near."""
+        """Make the next segment ready once the current one is half full."""
         if self.next is None and self.segments:
             if self.segments[len(self.segments) - 1].end * 2 > self.segment_size:
                 self.next = self._new_segment()
 
     def release(self, number: int) -> None:
-        """Hear that the tables are on the disk, up to a batch; what they know is not needed."""
+        """Called when the tables up to a batch are on the disk: free the segments up to there."""
         while self.folded and self.folded[0].last <= number:
             segment = self.folded.popleft()
             if len(self.free) < SEGMENTS // 2:
@@ -292,7 +292,7 @@ class Journal:
         return segment
 
     def _new_segment(self) -> Segment:
-        """Return an empty segment whose name a power loss leaves."""
+        """Return an empty segment whose name survives a power loss."""
         path, mark = new_name(self.directory, self.index + 1)
         try:
             if self.free:
@@ -311,7 +311,7 @@ class Journal:
     # A restart.
 
     def recall(self, segment: Segment, batches: Iterable[Written]) -> None:
-        """Count the batches that a restart finds in a segment; ValueError if one makes no sense."""
+        """Note the batches that a restart finds in a segment; ValueError if one is malformed."""
         self.is_replaying = True
         self.segments.append(segment)
         for batch in batches:
@@ -356,7 +356,7 @@ def _delete(found: list[Statement], places: list[int]) -> None:
 
 
 def fill_tables(found: list[Statement], arrivals: dict[int, Arrival]) -> None:
-    """Add what inserts messages."""
+    """Add the statements that insert messages."""
     messages: list[int | str | bytes | None] = []
     bodies: list[int | str | bytes | None] = []
     for place, arrival in arrivals.items():

@@ -2,7 +2,7 @@
 
 Up to format 8 a commit wrote one row of a table: arrivals packed into one blob, settled places into
 another, and a checksum of both. Row 0 said up to which batch the tables knew everything. A row
-whose checksum is wrong is told, with what it held.
+whose checksum is wrong is reported, with what it held.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from covey.core.storage.store import DAMAGES_MAX
 HAS_ROWS: Final = "select count(*) from sqlite_master where type = 'table' and name = 'journal'"
 NAMES: Final = "select number, name from queues"
 MARK_ROW: Final = 0
-# As blobs: a damaged row may say that they are something else.
+# Read as blobs: in a damaged row they may have another type.
 ROWS: Final = """
     select number, cast(arrivals as blob), cast(deletions as blob), crc from journal order by number
 """
@@ -38,9 +38,9 @@ DROP: Final = "drop table journal"
 
 
 def fold_rows(connection: sqlite3.Connection, damages: list[str]) -> bool:
-    """Bring the rows into the tables, and leave no such table; return False if there was none.
+    """Bring the journal's rows into the tables and drop the journal; False if there was none.
 
-    What cannot be read is noted.
+    Rows that cannot be read are noted in `damages`.
     """
     (count,) = connection.execute(HAS_ROWS).fetchone()
     if not count:
@@ -75,7 +75,10 @@ def fold_rows(connection: sqlite3.Connection, damages: list[str]) -> bool:
 
 
 def _held(blob: bytes, names: dict[int, str]) -> str:
-    """Say what a damaged row held, as far as it can be read: what no queue has is no message."""
+    """Say what a damaged row held, as far as it can be read.
+
+    A place whose queue is unknown is taken for damage, not for a message.
+    """
     seqs: dict[int, list[int]] = {}
     at = 0
     while at + RECORD.size <= len(blob):

@@ -2,18 +2,19 @@
 
     data/<virtual host>/covey.db     and the other files of its store (`database`)
 
-The name of the directory is the id of the virtual host, percent-encoded where a path could not have
-it. There was one store for all virtual hosts once, `data/covey.db`. `move_in` gives each virtual
-host its own. It tells what it moved, and a kill at any time leaves the old store or the new ones:
+The name of the directory is the id of the virtual host; characters that a path cannot have are
+percent-encoded. Earlier releases had one store for all virtual hosts, `data/covey.db`. `move_in`
+gives each virtual host its own store. It returns what it moved. A kill at any time leaves either
+the old store or the new ones:
 
-1. The old store is opened once, as a broker would: what is damaged is salvaged, the journal is
-   folded into the tables.
-2. With rows of one virtual host alone, its file is renamed into its place. That is all.
-3. With rows of several, each gets a copy in `data/moving/` with its own rows. When all copies are
-   on the disk, the old file is renamed away: from then on the copies count. They are renamed into
-   their places; the next start goes on with that if this one cannot.
+1. The old store is opened once, as a broker would: damage is salvaged, and the journal is folded
+   into the tables.
+2. If it has rows of only one virtual host, its file is renamed into its place. That is all.
+3. If it has rows of several, each virtual host gets a copy in `data/moving/` with its own rows.
+   When all copies are on the disk, the old file is renamed: from then on the copies count. They are
+   renamed into their places. If this start is killed before that, the next start does it.
 
-A store that is at its place is never overwritten.
+A store that is already in its place is never overwritten.
 """
 
 from __future__ import annotations
@@ -44,16 +45,16 @@ from covey.core.storage.sqlite.store import SqliteStore
 
 MOVING: Final = "moving"
 MOVED: Final = "covey.db.moved"
-# Names that the data directory has, or had, for itself.
+# Names that the data directory uses for itself, or has used.
 RESERVED: Final = frozenset((MOVING, MOVED, LOCK_FILE, FILE, SCRATCH_FILE, CONFIRMED_FILE))
 PLAIN: Final = frozenset(string.ascii_letters + string.digits + " -_.+=@,~")
 NAME_MAX: Final = 255  # bytes of a file's name on the usual systems
-# Of the tables with one row for each message or id: the column that has its place.
+# The tables with one row for each message or id, and the column that has its place.
 PLACED: Final = {"messages": "id", "bodies": "id", "ids": "place"}
 
 
 def directory_of(path: str, space: str) -> Path:
-    """Return where a virtual host's store is; raises StoreError if no file can be called so."""
+    """Return the directory of a virtual host's store; raises StoreError if its name is too long."""
     name = "".join([char if char in PLAIN else percent(char) for char in space])
     if name.startswith(".") or name in RESERVED:
         name = percent(name[0]) + name[1:]
@@ -65,7 +66,8 @@ def directory_of(path: str, space: str) -> Path:
 def close_root(settings: StoreSettings) -> list[str]:
     """Make the data directory and close it to others; return what stays open.
 
-    Raises StoreError if others could put another store into a store's place, unless it is allowed.
+    Raises StoreError if other users could put their own files in a store's place, unless
+    `allow_open_files` is set.
     """
     data = Path(settings.path)
     make_directory(data)
@@ -80,7 +82,8 @@ def close_root(settings: StoreSettings) -> list[str]:
 def move_in(settings: StoreSettings, first: str) -> list[str]:
     """Give each virtual host its own store, if there is one store for all; return what was done.
 
-    `first` is the virtual host that gets an empty store. Raises StoreError if it cannot be done.
+    `first` is the virtual host that gets a store in which nothing names a virtual host. Raises
+    StoreError if it cannot be done.
     """
     data = Path(settings.path)
     try:
@@ -95,7 +98,7 @@ def move_in(settings: StoreSettings, first: str) -> list[str]:
 
 
 def _move(settings: StoreSettings, data: Path, first: str) -> list[str]:
-    shutil.rmtree(data / MOVING, ignore_errors=True)  # of a start that did not come to its end
+    shutil.rmtree(data / MOVING, ignore_errors=True)  # left by a start that was killed
     store = SqliteStore(settings, lambda call: None)
     notes = list(store.damages)
     try:
@@ -113,7 +116,7 @@ def _move(settings: StoreSettings, data: Path, first: str) -> list[str]:
 
 
 class _Lock(DirectoryLock):
-    """The right to use the data directory, for a `with`."""
+    """The right to use the data directory, to be closed at the end of a `with`."""
 
     def close(self) -> None:
         self.release()
@@ -122,7 +125,7 @@ class _Lock(DirectoryLock):
 def _divide(
     settings: StoreSettings, data: Path, spaces: list[str], known: dict[int, str], orphans: set[int]
 ) -> str:
-    """Move the store of these virtual hosts; return what was done."""
+    """Move or divide the store of these virtual hosts; return what was done."""
     if segment_files(data):
         raise StoreError(f"{data}: there is no room to bring the journal into {FILE}; make some")
     with closing(sqlite3.connect(data / FILE)) as connection:
@@ -137,7 +140,7 @@ def _divide(
     for space in spaces:
         others = {number for number, host in known.items() if host != space}
         if space != spaces[0]:
-            others |= orphans  # what is nobody's stays with one of them
+            others |= orphans  # messages of unknown queues stay with one virtual host alone
         _copy(data, data / MOVING / directory_of(settings.path, space).name, space, others)
     _sync(data / MOVING)
     os.rename(data / FILE, data / MOVED)
@@ -156,7 +159,7 @@ def _rename(data: Path, target: Path) -> str:
 
 
 def _copy(data: Path, target: Path, space: str, others: set[int]) -> None:
-    """Make a copy that has the rows of one virtual host."""
+    """Make a copy with the rows of one virtual host; `others` are the queues to leave out."""
     with private_files():
         target.mkdir(mode=0o700, parents=True)
         shutil.copyfile(data / FILE, target / FILE)
@@ -176,7 +179,7 @@ def _copy(data: Path, target: Path, space: str, others: set[int]) -> None:
 
 
 def _finish(data: Path) -> str:
-    """Put the copies into their places; the old file has been given up."""
+    """Rename the copies into their places; the old file does not count any more."""
     moved = []
     copies = (data / MOVING).iterdir() if (data / MOVING).is_dir() else ()
     for copy in sorted(copies):
@@ -193,14 +196,14 @@ def _finish(data: Path) -> str:
 
 
 def _clear(data: Path) -> None:
-    """Remove what belonged to the old store and says nothing any more."""
+    """Remove files of the old store that mean nothing any more."""
     for name in (CONFIRMED_FILE, SCRATCH_FILE):
         (data / name).unlink(missing_ok=True)
     _sync(data)
 
 
 def _sync(path: Path) -> None:
-    """Have a file, or a directory's names, on the disk."""
+    """Flush a file, or the names in a directory, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,15 +1,15 @@
 # Compiled by mypyc: see setup.py.
 """Reader: what the SQLite store gives back: a restart's records, and pages of bodies.
 
-A page is read as *one* row: SQLite joins the heads and bodies into one blob and their lengths
-into one text. Fetching them row by row would give the interpreter lock away at each, and beside
-a busy event loop a page of 256 would take 256 switch intervals. (A blob cast to text and back is
-left as it is, byte for byte: the SQLite manual, CAST expressions.)
+A page is read as *one* row: SQLite joins the heads and bodies into one blob and their lengths into
+one text. Fetching row by row would release the interpreter lock for each row, and beside a busy
+event loop a page of 256 would take 256 switch intervals. (A blob cast to text and back stays the
+same, byte for byte: the SQLite manual, CAST expressions.)
 
-Every row is checked against its checksum, since SQLite has none of its own. A damaged one is
-reported with its place and is not handed out; it stays on the disk for whoever repairs it. A row
-that is damaged may say anything, its own length included, and then all that were joined behind it
-are wrong: so a page that is not what it should be is read again, each body by itself.
+Every row is checked against its checksum, since SQLite has none of its own. A damaged row is
+reported with its place and is not handed out. It stays on the disk for whoever repairs it. A
+damaged row may have any content, even a wrong length. Then all bodies that were joined behind it
+are wrong, too. So a page that fails a check is read again, each body by itself.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from covey.core.storage.store import (
     QueueRecord,
 )
 
-# Texts come as blobs: damaged ones may be no texts.
+# Texts are read as blobs: a damaged one may not be valid text.
 QUEUES: Final = """
     select number, cast(host as blob), cast(kind as blob), cast(name as blob),
         cast(settings as blob), cast(next_seq as integer), is_live, cast(dropped_to as integer), crc
@@ -72,7 +72,7 @@ PAGE: Final = (
     )
 """
 )
-# Places without a gap, such as a browser reads: a walk instead of a search for each.
+# For places without a gap, such as a browser reads: one walk instead of a search for each place.
 RANGE: Final = (
     JOINED
     + """
@@ -86,7 +86,7 @@ RANGE: Final = (
 
 
 def check_schema(connection: sqlite3.Connection) -> None:
-    """Raise sqlite3.Error if the tables are not what they are called: the first page is damaged."""
+    """Raise sqlite3.Error if the tables lack what the queries need: the first page is damaged."""
     for query in (QUEUES, DURABLES, RECORDS, "delete from messages where id in (1, 2)"):
         connection.execute(f"explain {query}")
     for query in (MESSAGES, IDS, RANGE):
@@ -151,7 +151,7 @@ def read_messages(connection: sqlite3.Connection, damages: list[str]) -> Iterato
         try:
             is_sound = crc is None or crc == message_sum(group, size, expires_ms, priority, due_ms)
             name = group.decode()
-        except (TypeError, ValueError, struct.error):  # not even of the right sort
+        except (TypeError, ValueError, struct.error):  # not even of the right type
             is_sound = False
         if is_sound:
             yield MessageRecord(queue, seq, name, deliveries, size, priority, expires_ms, due_ms)
@@ -192,7 +192,7 @@ def _read(connection: sqlite3.Connection, places: list[int]) -> list[BodyRecord]
 
 
 def _cut(fields: list[str], content: bytes) -> list[BodyRecord]:
-    """Take a page apart; raises ValueError or IndexError if it is not what it should be."""
+    """Cut a page into bodies; raises ValueError or IndexError if a check fails."""
     bodies: list[BodyRecord] = []
     start = 0
     for at in range(0, len(fields), FIELDS):
@@ -219,7 +219,7 @@ def _is_run(places: list[int]) -> bool:
 
 
 def _texts(*columns: bytes) -> list[str]:
-    """Read texts; one that cannot be read will not have the checksum it had."""
+    """Decode texts; one that cannot be decoded will fail its checksum."""
     return [column.decode("utf-8", "replace") for column in columns]
 
 

@@ -1,12 +1,12 @@
 """Replay: what a start finds in the journal's files, and what is missing there.
 
-Batches are numbered without a gap. So whatever was confirmed and cannot be found is known by its
-numbers: behind what the tables know, between two batches, and up to the last number that was noted
-as confirmed (`core.storage.sqlite.confirmed`). A last batch that was cut and not confirmed is no
-loss: a crash tore it, and nobody was promised anything.
+Batches are numbered without a gap. So a confirmed batch that is missing is known by its number:
+after the last batch that the tables know, between two batches, or up to the last number that was
+noted as confirmed (`core.storage.sqlite.confirmed`). A last batch that is torn and was not
+confirmed is no loss: a crash tore it, and nobody was promised anything.
 
-If a whole segment is not there, the start is refused, for its file may be found again. Who goes on
-without it removes the notes of what was confirmed. A segment that is damaged is kept beside the
+If a whole segment is missing, the start is refused, since its file may be found again. To go on
+without it, an operator removes the file of confirmed batches. A damaged segment is kept beside the
 others under another name.
 """
 
@@ -31,7 +31,7 @@ class Replay:
     ) -> None:
         """Read all segments; the tables know everything up to batch `folded`.
 
-        `is_new` says that the store had no such files so far, so none can be gone.
+        `is_new` says that the store has never had segments, so none can be missing.
         """
         self.journal = Journal(directory, size)
         self.journal.number = folded
@@ -39,7 +39,7 @@ class Replay:
         self.damaged: list[Segment] = []
         self._confirmed = confirmed
         self._folded = folded
-        self._last = folded  # batch that was found
+        self._last = folded  # the last batch that was found
         files = segment_files(directory)
         if not files and not is_new and confirmed.newest > folded:
             raise self._vanished(f"all segments of the journal in {directory} are gone")
@@ -59,10 +59,10 @@ class Replay:
             self.journal.number = confirmed.newest
 
     def _take(self, segment: Segment, before: Segment | None) -> None:
-        """Take a segment in; `before` is the file before it, even if no batch is left in that one.
+        """Add a segment to the journal; `before` is the file before it, even without any batch.
 
-        Batches that are missing at a segment's start were in the file before it. If that file is
-        there, it is damaged. If there is no file of that number, it has vanished.
+        Batches that are missing before a segment's first batch were in the file before it. If that
+        file is there, it is damaged. If there is no file with that index, it has vanished.
         """
         scan = Scan(segment.content(), segment.mark)
         fresh = [batch for batch in scan.batches if batch.number > self._folded]
@@ -86,11 +86,14 @@ class Replay:
         )
 
     def losses(self) -> list[str]:
-        """Say what is missing, without any names."""
+        """Return texts that say what is missing, without any names."""
         return [self._confirmed.told(first, last) for first, last in self.gaps]
 
     def set_damaged_aside(self) -> list[str]:
-        """Keep damaged segments for whoever repairs them; return where. All is folded by then."""
+        """Rename damaged segments, for whoever repairs them; return the new names as texts.
+
+        Called when all that can be read of them has been folded.
+        """
         kept = []
         for segment in dict.fromkeys(self.damaged):
             if segment.path.exists():

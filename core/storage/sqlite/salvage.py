@@ -1,17 +1,17 @@
-"""Salvage: a damaged database becomes a sound one with everything that can still be read.
+"""Salvage: a damaged database is replaced by a sound one with everything that can still be read.
 
-SQLite refuses to go on at the first damaged page, and to write beside one would spread the damage.
-So all rows that can be read are copied into a new file, queue by queue; what lies on a damaged
-page is reported with its place. The damaged file stays beside the new one, for whoever repairs it:
+SQLite stops at the first damaged page, and writing to such a file would spread the damage. So all
+rows that can be read are copied into a new file, queue by queue. What lies on a damaged page is
+reported with its place. The damaged file stays beside the new one, for whoever repairs it:
 
     covey.db.salvaging   being filled; worth nothing until it is complete
     covey.db.salvaged    complete: from now on it is the store, whatever happens
     covey.db.damaged-1   the old file (and its -wal), never touched again
-    covey.db.check       left behind by a broker that met damage: look at everything at start
+    covey.db.check       left behind by a broker that met damage: the next start checks everything
 
-Each step is one rename or link, so a crash between two of them loses nothing: an unfinished copy
-is made again, a complete one is put in place at the next start. The first page of a file says
-what is in it; if that one is damaged nothing can be read, and the start is refused.
+Each step is one rename or link, so a crash between two of them loses nothing. The next start makes
+an unfinished copy again, and puts a complete copy in place. The first page of a file says what is
+in the file. If that page is damaged nothing can be read, and the start is refused.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ SALVAGED: Final = ".salvaged"
 DAMAGED: Final = ".damaged-"
 CHECK: Final = ".check"
 
-KEY_MAX: Final = 2**63 - 1  # of SQLite's row numbers
-ROWS_PER_COMMIT: Final = 10_000  # a copy is made again after a crash: only memory counts
+KEY_MAX: Final = 2**63 - 1  # the largest row number of SQLite
+ROWS_PER_COMMIT: Final = 10_000  # only to limit memory: after a crash the whole copy is made again
 KEYS: Final = {"queues": "number", "ids": "place", "messages": "id", "journal": "number"}
 SMALL: Final = {
     "durables": "durable subscriptions",
@@ -44,11 +44,11 @@ Row = tuple[int | str | bytes, ...]
 
 
 def finish_salvage(path: Path) -> None:
-    """Put a complete copy in place, if the last start was ended before it could."""
+    """Put a complete copy in place, if the last start ended before it did that."""
     beside(path, SALVAGING).unlink(missing_ok=True)
     salvaged = beside(path, SALVAGED)
     if salvaged.exists():
-        # The old file's log would be taken for the new one's.
+        # SQLite would take the old file's log for the new file's.
         for suffix in ("-wal", "-shm"):
             beside(path, suffix).unlink(missing_ok=True)
         salvaged.replace(path)
@@ -65,7 +65,7 @@ def salvage(path: Path, found: list[str]) -> list[str]:
     source = sqlite3.connect(path, isolation_level=None)
     target = sqlite3.connect(copy, isolation_level=None)
     try:
-        source.execute("pragma writable_schema = on")  # else nothing of a file that was cut short
+        source.execute("pragma writable_schema = on")  # else a file cut short cannot be read at all
         source.execute("pragma cell_size_check = on")  # else a torn page may be read as rows
         _check_ours(source, found)
         create(target)
@@ -96,7 +96,7 @@ class _Copy:
     def run(self) -> list[str]:
         """Copy everything; return what could not be read."""
         if _columns(self.source, "journal"):
-            self.target.execute(JOURNAL)  # of an earlier format: the start that follows folds it
+            self.target.execute(JOURNAL)  # of an earlier format; this start folds it later
         self.target.execute("begin")
         for table, what in SMALL.items():
             self._copy_small(table, what)
@@ -115,7 +115,7 @@ class _Copy:
         return self.lost
 
     def _copy_small(self, table: str, what: str) -> None:
-        """Copy a table that has no number for a key, as far as it can be read."""
+        """Copy a table whose key is not a number, as far as it can be read."""
         columns = _columns(self.source, table)
         if not columns:
             return  # an older format had no such table
@@ -140,7 +140,7 @@ class _Copy:
         return True
 
     def _report_gap(self) -> None:
-        """Tell of messages whose bodies are lost, all that follow each other in one line."""
+        """Report messages whose bodies are lost: one line for all that follow each other."""
         gap, self._gap = self._gap, []
         if len(gap) == 1:
             self.lost.append(f"{self._words(gap[0])} cannot be read")
@@ -151,12 +151,12 @@ class _Copy:
 
     def _insert(self, table: str, columns: list[str], row: Row) -> None:
         marks = ",".join("?" * len(columns))
-        # A torn row may repeat a key or lack a value: it is not taken, and not worth the others.
+        # A torn row may repeat a key or lack a value. Such a row is left out; the others go on.
         names = ",".join(columns)
         self.target.execute(f"insert or ignore into {table} ({names}) values ({marks})", row)
 
     def _rows(self, table: str, columns: list[str]) -> Iterator[Row]:
-        """Walk a table by its key, over the gaps that damaged pages make."""
+        """Walk a table by its key, and skip the gaps that damaged pages make."""
         if not columns:
             return  # an older format had no such table
         key = KEYS[table]
@@ -165,7 +165,7 @@ class _Copy:
         while True:
             try:
                 for row in self.source.execute(query, (last,)):
-                    if row[0] > last:  # a torn page may lead back
+                    if row[0] > last:  # a torn page may lead back to smaller keys
                         last = int(row[0])
                         yield row
                 return
@@ -195,7 +195,7 @@ class _Copy:
 
 
 def _next_readable(source: sqlite3.Connection, table: str, key: str, last: int) -> int | None:
-    """Return the first key beyond the one after `last` that can be reached; None if none can."""
+    """Return the first key behind the damage after `last` that can be read; None if none can."""
     query = f"select {key} from {table} where {key} > ? order by {key} limit 1"
     step = 1
     while not _reaches(source, query, last + step):
@@ -219,7 +219,7 @@ def _reaches(source: sqlite3.Connection, query: str, key: int) -> bool:
         row = source.execute(query, (key,)).fetchone()
     except sqlite3.DatabaseError:
         return False
-    return row is None or row[0] > key  # a torn page may lead back
+    return row is None or row[0] > key  # a torn page may lead back to smaller keys
 
 
 def _check_ours(source: sqlite3.Connection, found: list[str]) -> None:
@@ -234,7 +234,7 @@ def _columns(connection: sqlite3.Connection, table: str) -> list[str]:
 
 
 def kept_name(path: Path) -> Path:
-    """Return a name under which a damaged file, or its log, can stay."""
+    """Return an unused name for a damaged file, or its log."""
     number = 1
     while (kept := beside(path, f"{DAMAGED}{number}")).exists() or beside(kept, "-wal").exists():
         number += 1
@@ -242,7 +242,7 @@ def kept_name(path: Path) -> Path:
 
 
 def _keep(path: Path) -> Path:
-    """Give the damaged file, and its log, a name under which it stays."""
+    """Link the damaged file, and its log, to a name under which they are kept."""
     kept = kept_name(path)
     for suffix in ("", "-wal"):
         part = beside(path, suffix)
@@ -252,12 +252,12 @@ def _keep(path: Path) -> Path:
 
 
 def beside(path: Path, suffix: str) -> Path:
-    """Return the name of a file that belongs to another."""
+    """Return the path of a file's companion: its name with a suffix."""
     return path.with_name(path.name + suffix)
 
 
 def sync(directory: Path) -> None:
-    """Make sure that a power loss leaves the names in a directory."""
+    """Flush a directory, so that the names in it survive a power loss."""
     descriptor = os.open(directory, os.O_RDONLY)
     os.fsync(descriptor)
     os.close(descriptor)

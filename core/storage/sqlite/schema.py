@@ -8,11 +8,11 @@
     bodies     head and body as the protocol encoded them, with a checksum
     marks      up to which batch of the journal the tables know everything
 
-SQLite finds a damaged page by its structure, not by what the rows on it say. So every row that a
-restart reads has a checksum of what it was made with (`row_sum`): all but its key and what is
-counted in it. It is null in rows that were made before format 7, which are believed.
+SQLite finds a damaged page by its structure, not by the content of its rows. So every row that a
+restart reads has a checksum (`row_sum`) of all its columns but the key and the counts that change.
+The checksum is null in rows from before format 7; such rows are taken to be sound.
 
-`durables.destinations` is JSON: a list, or a map where a subscription has more to it (no-local).
+`durables.destinations` is JSON: a list, or a map if the subscription has a `not_from` (no-local).
 
 `messages.id` is a place (`core.storage.packing`): places of a queue are neighbours in order, so no
 further index is needed.
@@ -20,7 +20,7 @@ further index is needed.
 `FORMAT` is SQLite's `user_version`. A newer format is refused, an older one is upgraded step by
 step in one transaction; every format of a release stays in `UPGRADES` for ever.
 
-Failure: what an error of SQLite means: damage, something that passes, or the end.
+`is_damage` and `is_passing` say what an error of SQLite means. Any other error is final.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CHECK_ALL_BYTES: Final = 256 * 1024 * 1024
 """Up to this size the whole file is checked at start; beyond it the check of a page read back
 must do for bodies, since reading gigabytes would keep the clients waiting."""
 
-# What a restart walks, and since which format there is such a table.
+# The tables that a restart walks, and since which format there is such a table.
 WALKED: Final = {"queues": 1, "durables": 1, "messages": 1, "records": 8, "marks": 9}
 
 MESSAGES: Final = 8  # columns of the two tables that a message has a row in
@@ -160,7 +160,7 @@ def prepare(connection: sqlite3.Connection, name: str, *, whole: bool) -> list[s
         raise StoreError(f"{name} is a database of another program")
     if found > FORMAT:
         raise StoreError(f"{name} has format {found}, this release knows formats up to {FORMAT}")
-    # Only now: this writes into the file, and what is not ours stays as it is.
+    # Not before the checks above: this writes to the file, and another program's must not change.
     connection.execute("pragma journal_mode = wal")
     connection.execute("pragma synchronous = normal")
     damages = _check(connection, found, whole=whole)
@@ -175,7 +175,7 @@ def _run(connection: sqlite3.Connection, script: str) -> None:
 
 
 def _check(connection: sqlite3.Connection, found: int, *, whole: bool) -> list[str]:
-    """Look for structural damage; the tables a restart walks are always looked at."""
+    """Look for structural damage; the tables that a restart walks are always checked."""
     pages = _number(connection, "pragma page_count")
     size = pages * _number(connection, "pragma page_size")
     whole = whole or size <= CHECK_ALL_BYTES
@@ -187,7 +187,7 @@ def _damages(connection: sqlite3.Connection, table: str) -> list[str]:
     """Return what is wrong with a table; nothing if all is well."""
     query = f"select * from pragma_quick_check{table}"
     try:
-        # Alone first: a row is lost when the step after it fails, as it may in a damaged file.
+        # Fetch one row first: in a damaged file the next step may fail, and this row would be lost.
         (first,) = connection.execute(f"{query} limit 1").fetchone()
     except sqlite3.DatabaseError as error:
         return [str(error)]
@@ -207,7 +207,7 @@ def _number(connection: sqlite3.Connection, query: str) -> int:
     return value
 
 
-PRIMARY: Final = 0xFF  # the lower byte of an SQLite code; the rest says which sort of it
+PRIMARY: Final = 0xFF  # mask of an error code's primary part; the higher bytes give the detail
 DAMAGE: Final = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB))
 PASSING: Final = frozenset((sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED))
 
@@ -219,6 +219,6 @@ def is_damage(error: Exception) -> bool:
 
 
 def is_passing(error: Exception) -> bool:
-    """Return True if the same may work later: there is no room, or somebody reads."""
+    """Return True if the same may work later: the disk is full, or the file is locked."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     return isinstance(code, int) and code & PRIMARY in PASSING

@@ -3,17 +3,19 @@
 
     journal-00000012-9f3c51d07a1be284    the twelfth segment, and the mark of its batches
 
-A segment is made long before it is written, and used again when nothing in it is needed: then a
-write changes no length and no list of blocks, and a flush flushes nothing but the batch. A batch is
-written and flushed by *one* call of the system (O_DSYNC), which lets go of the interpreter once.
+A segment is given its full length before batches are written to it, and is used again when nothing
+in it is needed. So a write changes neither the file's length nor its list of blocks, and a flush
+flushes nothing but the batch. A batch is written and flushed by *one* system call (O_DSYNC), which
+releases the interpreter lock once.
 
-A batch begins with its file's mark, its number and its lengths, each part under a checksum
-(`core.storage.packing`). A segment that is used again gets a new name and with it a new mark. So
-what is left of its former life is told from its new one, and what a client puts into a message is
-never taken for a batch: nobody knows the mark.
+A batch begins with its file's mark, its number and its lengths; header and parts have checksums
+(`core.storage.packing`). A segment that is used again gets a new name, and with it a new mark. So
+batches left from its earlier use are told apart from new ones. And nothing that a client puts into
+a message is taken for a batch: clients do not know the mark.
 
-A torn tail and damage are told apart by what follows. A batch is written when the one before it is
-safe. So a place that is no batch is the end if nothing follows, and damage if a batch does.
+A torn end and damage are told apart by what follows. A batch is written only when the one before it
+is safe. So a place that has no whole batch is the end if nothing follows, and damage if a batch
+follows.
 """
 
 from __future__ import annotations
@@ -30,14 +32,14 @@ from covey.core.storage.packing import CHECKSUM, HEADER, HEADER_SIZE, checksum
 
 NAME: Final = re.compile(r"journal-(\d{8,})-([0-9a-f]{16})")
 MARK_SIZE: Final = 8
-GROWTH: Final = 256 * 1024  # bytes that a new segment begins with; it doubles
+GROWTH: Final = 256 * 1024  # bytes that a new segment begins with; its length doubles
 ZEROS: Final = bytes(256 * 1024)
 READ_SIZE: Final = 4096  # most messages are read by one call
 NO_ROOM: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 class Written(NamedTuple):
-    """A batch that was found: its number, its messages, where its parts begin, and the parts."""
+    """A batch that was found: its number, how many messages, where its parts begin, the parts."""
 
     number: int
     messages: int
@@ -49,7 +51,7 @@ class Written(NamedTuple):
 
 
 class Segment:
-    """One file of the journal, and what of it is not in the tables yet."""
+    """One file of the journal, and which of its changes are not in the tables yet."""
 
     __slots__ = (
         "_flushed",
@@ -73,10 +75,10 @@ class Segment:
         self._plain = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._flushed = os.open(path, os.O_WRONLY | os.O_DSYNC | os.O_CLOEXEC)
         self.allocated = os.fstat(self._plain).st_size
-        self.end = 0  # of the last batch
-        self.last = 0  # its number
+        self.end = 0  # where the last batch ends
+        self.last = 0  # the number of the last batch
         self.waiting: dict[int, int] = {}  # offsets of living messages, by place
-        self.rest = Changes()  # what its batches changed besides messages, as one
+        self.rest = Changes()  # what all its batches changed besides arrivals and settlements
         self.is_begun = False  # a fold of it has begun
 
     def write(self, batch: bytes, number: int, size_max: int) -> None:
@@ -106,7 +108,7 @@ class Segment:
         return os.pread(self._plain, self.allocated, 0) if self.allocated else b""
 
     def rename(self, path: Path, index: int, mark: bytes) -> None:
-        """Begin another life under another name."""
+        """Use the file again, empty and under another name."""
         os.rename(self.path, path)
         self.path = path
         self.index = index
@@ -117,7 +119,7 @@ class Segment:
         self.is_begun = False
 
     def shorten(self, size: int) -> None:
-        """Give back what a large batch has made it grow by."""
+        """Cut off what the file grew by for a large batch."""
         if self.allocated > size:
             os.ftruncate(self._plain, size)
             self.allocated = size
@@ -128,9 +130,9 @@ class Segment:
         os.close(self._plain)
 
     def _grow(self, end: int, size_max: int) -> None:
-        """Fill the file with zeros, so that a batch finds its blocks.
+        """Fill the file with zeros, so that a batch finds its blocks allocated.
 
-        On a full disk it grows as far as it can; a batch that needs more finds no room itself.
+        On a full disk the file grows as far as it can; a batch that needs more fails by itself.
         """
         size = max(end, min(size_max, max(GROWTH, 2 * self.allocated)))
         try:
@@ -171,7 +173,7 @@ class Scan:
         """Look through a segment's content."""
         self.batches: list[Written] = []
         self.damages: list[tuple[int, int]] = []  # the batches around each gap
-        self.torn: tuple[int, int] | None = None  # number and messages of a last one that is cut
+        self.torn: tuple[int, int] | None = None  # number and messages of a last batch that is torn
         at = 0
         while True:
             batch = _batch_at(content, at, mark)
@@ -207,7 +209,7 @@ def _header_at(content: bytes, at: int, mark: bytes) -> Header | None:
 
 
 def _batch_at(content: bytes, at: int, mark: bytes) -> Written | None:
-    """Return the batch at a place, None if none is there that is whole."""
+    """Return the batch at a place, None if no whole batch is there."""
     header = _header_at(content, at, mark)
     if header is None:
         return None

@@ -1,8 +1,8 @@
 # Compiled by mypyc: see setup.py.
-"""Statements: what SQLite is told for the changes of a batch.
+"""Statements: the SQL for the changes of a batch.
 
-Beside a busy event loop each statement costs the store's thread a wait for the interpreter. So
-there are few of them, each for many rows, and rows are given as the statements take them.
+Beside a busy event loop each statement costs the store's thread a wait for the interpreter lock. So
+there are few statements, each for many rows, and values are kept in the form that SQLite takes.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ REMOVE: Final = "delete from records where host = ? and kind = ? and key = ?"
 
 
 def emptyings(changes: Changes) -> list[Statement]:
-    """Return what empties queues: before anything that came to them since."""
+    """Return what empties queues; carried out before messages that came later are inserted."""
     return [
         (text, (place_of(queue, 0), place_of(queue, SEQ_MASK)))
         for queue in changes.emptied
@@ -76,7 +76,7 @@ def emptyings(changes: Changes) -> list[Statement]:
 
 
 def renumberings(changes: Changes) -> list[Statement]:
-    """Return what changes rows of messages: before any of them is deleted."""
+    """Return what changes the rows of messages: moves and retry counts."""
     found: list[Statement] = []
     if changes.moves:
         moves = json.dumps(changes.moves)
@@ -87,7 +87,7 @@ def renumberings(changes: Changes) -> list[Statement]:
 
 
 def spillings(changes: Changes) -> list[Statement]:
-    """Return what the scratch file is told."""
+    """Return the statements for the scratch file."""
     found: list[Statement] = [
         (EMPTY_SPILLED, (place_of(queue, 0), place_of(queue, SEQ_MASK)))
         for queue in changes.emptied
@@ -100,7 +100,7 @@ def spillings(changes: Changes) -> list[Statement]:
 
 
 def others(changes: Changes) -> list[Statement]:
-    """Return what is about no message: after all the rest."""
+    """Return what changes no message: ids, definitions, drops; carried out last."""
     found: list[Statement] = []
     for queue, below in changes.forgotten.items():
         found.append((FORGET_IDS, (place_of(queue, 0), place_of(queue, below) - 1)))
@@ -113,7 +113,7 @@ def others(changes: Changes) -> list[Statement]:
 
 
 def definition(record: Definition) -> Statement:
-    """Return what makes a definition true."""
+    """Return the statement that carries out a definition."""
     if isinstance(record, QueueRecord):
         return DEFINE, _queue_row(record)
     if isinstance(record, Reserve):
@@ -147,7 +147,7 @@ def _durable_row(record: DurableRecord) -> tuple[Parameter, ...]:
 
 
 def carry_out(connection: sqlite3.Connection, statements: list[Statement]) -> None:
-    """Make statements one transaction; a single one is that by itself."""
+    """Carry out statements as one transaction; a single statement is one by itself."""
     execute = connection.execute
     if len(statements) == 1:
         execute(*statements[0])
@@ -159,7 +159,7 @@ def carry_out(connection: sqlite3.Connection, statements: list[Statement]) -> No
 
 
 def insert(found: list[Statement], table: str, columns: int, values: Sequence[Parameter]) -> None:
-    """Add the statements that insert rows, as few as possible and of few lengths."""
+    """Add the statements that insert rows: as few as possible, and of few different lengths."""
     left = len(values) // columns
     start = 0
     while left:

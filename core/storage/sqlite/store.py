@@ -78,7 +78,7 @@ class SqliteStore(ThreadedStore):
         return read_ids(self._connection)
 
     def allow(self, settings: StoreSettings) -> None:
-        """Let other limits hold from now on; the disk is looked at at once."""
+        """Apply new limits; the disk is checked at once."""
         self._settings = settings
         super().allow(settings)
 
