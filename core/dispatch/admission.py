@@ -12,8 +12,8 @@ refuses the group's head. Then the head is lent:
 - Ownership does not change, the gate holds, and the next head is judged afresh.
 
 A head that no view admits is set aside until the set of views changes. The Apollo, ActiveMQ and
-Qpid brokers all step over such a message. With `selector_order = "strict"` the head holds its group
-instead, and the group says why it waits. A long backlog that nobody wants is set aside in portions,
+Qpid brokers all step over such a message. With `selector_order = "strict"` the head blocks its
+group instead, and `why` says so. A long backlog that nobody wants is set aside in portions,
 so that one group does not hold up the event loop.
 
 `Exclusions` keep a message from the consumer that refused it, while another may get it. AMQP 1.0
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from covey.core.dispatch.membership import Membership
 
 
-ASIDE_PORTION: Final = 250  # of one group at a time: about a millisecond
+ASIDE_PORTION: Final = 250  # entries of one group set aside at a time: about a millisecond
 
 
 class Admission:
@@ -58,8 +58,8 @@ class Admission:
     def admits(self, view: View, entry: Entry) -> bool:
         """Return True if a view's members may take the entry.
 
-        An entry that an exclusive consumer matches is for the most preferred such consumer
-        alone; what its selector refuses falls to the others.
+        If the selectors of exclusive consumers match an entry, only the most preferred of these
+        consumers may take it. Entries that none of them matches fall to the others.
         """
         if not view.matches(entry):
             return False
@@ -75,9 +75,9 @@ class Admission:
         return any(view.members and self.admits(view, head) for view in self.state.views)
 
     def find_head(self, lane: Lane) -> Entry | None:
-        """Return the lane's head, setting aside what nobody may take.
+        """Return the lane's head; set aside what nobody may take.
 
-        After a portion of it the lane is left as it is, to be looked at again in the next pump.
+        After `ASIDE_PORTION` entries the rest is left to the next pump.
         """
         state = self.state
         head = lane.find_head(state.index)
@@ -106,7 +106,7 @@ class Admission:
         lane.aside.add(head.seq)
 
     def target_of(self, lane: Lane, head: Entry) -> Consumer | None:
-        """Return who alone may take the head: the owner, or whom the strategy lends it to."""
+        """Return the only consumer that may take the head: the owner, or who it is lent to."""
         owner = lane.owner
         if owner is not None and owner.view is not None and self.admits(owner.view, head):
             return owner
@@ -117,7 +117,7 @@ class Admission:
         skip = [
             consumer.id
             for consumer in state.consumers.values()
-            # One without a view has left and is only waited for.
+            # A consumer without a view is absent, or has claimed one group and takes no other.
             if consumer.view is None or consumer.view in refusing or consumer.is_overdue
         ]
         named = state.strategy.owner(lane.name, frozenset(skip))
@@ -126,7 +126,7 @@ class Admission:
         return lane.holder if owner is not None and self._may_go_on(lane.holder, head) else None
 
     def _may_go_on(self, holder: Consumer | None, head: Entry) -> bool:
-        """Return True if one that was lent what it holds of a group may take the next, too."""
+        """Return True if a consumer that was lent messages of a group may take the next, too."""
         if holder is None or holder.view is None or holder.is_retiring or holder.is_overdue:
             return False
         return self.admits(holder.view, head)
@@ -138,11 +138,11 @@ class Admission:
                 self.state.list_free(view, head.seq)
 
 
-SPARED: Final = 64  # numbers of messages that are gone which are not worth a walk
+SPARED: Final = 64  # the numbers of so few gone messages are not worth a walk
 
 
 class Exclusions:
-    """Who of one queue must not get what."""
+    """Which consumers of one queue must not get which messages."""
 
     __slots__ = ("dispatch", "membership", "state")
 
@@ -152,7 +152,7 @@ class Exclusions:
         self.dispatch = dispatch
 
     def refuse(self, consumer: Consumer, entry: Entry) -> bool:
-        """Keep an acquired entry from its consumer; False if the queue has no room for that."""
+        """Keep an entry from the consumer that has refused it; False if that cannot be done."""
         if consumer.group_asked:
             return False  # it takes all of its group, or nothing
         if consumer.view is None:
@@ -177,7 +177,7 @@ class Exclusions:
         return view.refused
 
     def _is_alone(self, view: View) -> bool:
-        """Return True if a view can become its only member's own."""
+        """Return True if a view has one member only and can become this member's own."""
         return view is not self.state.default_view and len(view.members) == 1
 
     def _move(self, consumer: Consumer, shared: View) -> View:

@@ -2,14 +2,14 @@
 """Browsing: copies for consumers that only look. A browser owns nothing and keeps a number.
 
 A browser sees every message of the queue in order, while it has credit. It sees acquired messages
-too, unless it says otherwise. It looks before anything new is handed out. At the end the browser is
-told so once, or it waits for more. Nothing has to be repaired when entries vanish under a browser,
-and a browser never holds anything up.
+too, unless it says otherwise. It looks before anything new is handed out. At the end of the queue
+the browser is told so once, or it waits for more. Nothing has to be repaired when entries vanish
+under a browser, and a browser never holds anything up.
 
 Bodies that are out of memory are read for the browser alone, a page ahead of its cursor
-(`ReadAhead`). They are gone once it has seen them. They never enter the queue's memory and put
-nothing out of it. So a look at a long backlog costs the queue's other readers nothing, and a
-message needs no bookkeeping.
+(`ReadAhead`). They are dropped once the browser has seen them. They do not count as the queue's
+memory, so no other body has to leave it. So a look at a long backlog costs the queue's other
+readers nothing, and a message needs no bookkeeping.
 
 What was read ahead may be outdated when the browser gets there. Messages that vanished are passed
 over. A message that was in memory when its page was read, and is not any more, is asked for again.
@@ -44,7 +44,7 @@ class ReadAhead:
         self._found.append((seq, message))
 
     def take(self, seq: int) -> Message | None:
-        """Return a message, None if it has to be read; those before it are not needed any more."""
+        """Return a message, None if it has to be read; drop the messages before it."""
         found = self._found
         while found:
             at, message = found[0]
@@ -60,7 +60,7 @@ class ReadAhead:
 
 
 def browse(state: DispatchState, browser: Consumer) -> None:
-    """Copy on to a browser while it has credit and the state's budget lasts."""
+    """Copy the next messages to a browser while it has credit and the state's budget lasts."""
     index = state.index
     while state.budget > 0:
         if not browser.is_willing():
@@ -87,7 +87,7 @@ def browse(state: DispatchState, browser: Consumer) -> None:
             if not browser.sees_acquired:
                 continue
         elif 0 < message.expires_ms <= state.wall_ms:
-            continue  # its second will take it; dropping it here could free its group too late
+            continue  # the expiry timer drops it; a drop here could free its group too late
         if browser.selector is None or browser.selector.matches(message.lookup):
             _show(browser, entry, message)
 
@@ -109,7 +109,7 @@ def _show(browser: Consumer, entry: Entry, message: Message) -> None:
     if entry.message is not None:
         browser.deliver(entry)
         return
-    entry.message = message  # lent: it stays out of the queue's memory, whatever happens
+    entry.message = message  # for this call only: it must not stay in the queue's memory
     try:
         browser.deliver(entry)
     finally:

@@ -3,18 +3,18 @@
 
 A consumer may name its group, or ask for the next free one (`NEXT`). While it has the group, the
 group is its own under every strategy: `core.dispatch.placement` asks here before it asks the
-strategy. The strategy does not know such a consumer and is told nothing of the claim. So after it
-the group belongs to whom it belonged before. The gate holds as ever: what others have of the group
-they settle first.
+strategy. The strategy does not know such a consumer and is told nothing of the claim. So after the
+claim the group belongs to its earlier owner again. The gate holds as ever: others first settle
+what they hold of the group.
 
-    named   the group is claimed as long as the consumer is there, through empty times, too. Others
-            that name the same group wait in line, in the order in which they came
+    named   the group is claimed as long as the consumer is there, also while it has no message.
+            Others that name the same group wait in line, in the order in which they came
     next    the consumer is in line for a free group, as any other, but takes only one. It is done
-            when the group has no message left, settled ones aside. Then it gets nothing more, and
-            its subscription ends
+            when all messages of the group are settled. Then it gets nothing more, and its
+            subscription ends
 
-A consumer that held a message for too long loses its group. When it is heard again it is the last
-in line for the group it named, or takes the next free one.
+A consumer that held a message for too long loses its group. When it settles something again, it is
+the last in line for the group it named, or takes the next free one.
 
 `taken` has the claimed groups. A queue without claims pays a look at this empty table when it asks
 for an owner, and nothing for each message.
@@ -37,11 +37,11 @@ class GroupClaims:
 
     def __init__(self) -> None:
         self.taken: dict[str, Consumer] = {}
-        self._lines: dict[str, list[Consumer]] = {}  # behind those who have a group they named
-        self.done: list[tuple[Consumer, str]] = []  # to be told so, and of which group
+        self._lines: dict[str, list[Consumer]] = {}  # who waits for a claimed group, by its name
+        self.done: list[tuple[Consumer, str]] = []  # who must be told that which group is done
 
     def ask(self, consumer: Consumer) -> bool:
-        """Let a consumer have the group it names; False: it is in line for it."""
+        """Let a consumer have the group it names; False: the consumer waits in line for it."""
         name = consumer.group_asked
         if name in self.taken:
             self._lines.setdefault(name, []).append(consumer)
@@ -55,7 +55,7 @@ class GroupClaims:
         consumer.group = name
 
     def give_up(self, consumer: Consumer) -> None:
-        """End a consumer's claim, or its place in line; whoever is next in line has the group."""
+        """End a consumer's claim, or its place in line; the next in line gets the group."""
         name = consumer.group
         line = self._lines.get(name or consumer.group_asked)
         if not name:
@@ -70,7 +70,7 @@ class GroupClaims:
             del self._lines[name or consumer.group_asked]
 
     def emptied(self, consumer: Consumer) -> None:
-        """Hear that a consumer's group has no message left."""
+        """Called when a consumer's group has no message left."""
         if consumer.group_asked == NEXT:
             self.done.append((consumer, consumer.group))
             consumer.is_barred = True  # it gets nothing more
@@ -79,12 +79,12 @@ class GroupClaims:
             self.give_up(consumer)
 
     def line(self, name: str) -> int:
-        """Return how many wait for a group that another one has claimed."""
+        """Return how many consumers wait for a group that another has claimed."""
         return len(self._lines.get(name, ()))
 
 
 def check_claim(queue: str, consumer: Consumer, *, has_groups: bool, length_max: int) -> None:
-    """Raise RefusedError if what a consumer asks for besides its one group does not go with it."""
+    """Raise RefusedError if a consumer cannot claim its group, or asks for more than that."""
     if not has_groups:
         raise RefusedError(
             f"queue {queue} has no groups: it has priorities or a last-value key", "invalid"

@@ -10,8 +10,8 @@ So the messages that a busy consumer has prefetched do not run out while it work
     heap         of one queue: when to look at which consumer again
 
 A consumer is in the heap once, while it holds something. Its place says when to look, not what is
-due: settlements move the clocks on, and cost nothing here. When its time has come, the real time is
-worked out, and the consumer waits again if that lies ahead.
+due: settlements move the clocks on, and cost nothing here. When that time has come, the real
+deadline is worked out. If it lies ahead, the consumer goes back into the heap.
 
 Nothing is kept for consumers without a deadline. What becomes of a consumer whose time is over is
 the business of `core.dispatch.membership` and `core.queue.redelivery`.
@@ -25,8 +25,8 @@ from typing import Final
 from covey.core.model.consumer import Consumer
 from covey.core.model.entry import Entry
 
-SETTLED_SPARED: Final = 64  # clocks of settled messages that are not worth a walk
-GONE_SPARED: Final = 64  # places of consumers that have left which are not worth a walk
+SETTLED_SPARED: Final = 64  # the clocks of so few settled messages are not worth a walk
+GONE_SPARED: Final = 64  # the places of so few consumers that have left are not worth a walk
 
 
 class Deadlines:
@@ -39,7 +39,7 @@ class Deadlines:
         self._gone = 0  # places of consumers that have left
 
     def left(self, consumer: Consumer) -> None:
-        """Hear that a consumer has gone: its place would keep it in memory until its time."""
+        """Called when a consumer has left: its place would keep it in memory until its time."""
         self._gone += consumer.is_timed
         if self._gone > GONE_SPARED and self._gone * 2 > len(self._heap):
             self._heap = [place for place in self._heap if not place[2].is_gone]
@@ -58,13 +58,13 @@ class Deadlines:
             self._look_at(consumer, now + consumer.deadline_s)
 
     def restart(self, consumer: Consumer, now: float) -> None:
-        """Start the clocks of all that a consumer holds anew."""
+        """Start the clocks of all messages that a consumer holds again."""
         consumer.clock_from = now
         if consumer.deadline_s and consumer.unsettled and not consumer.is_timed:
             self._look_at(consumer, now + consumer.deadline_s)
 
     def take_due(self, now: float) -> Consumer | None:
-        """Return a consumer that holds a message for too long, each once; None: no more."""
+        """Return the next consumer that has held a message for too long, None if there is none."""
         heap = self._heap
         while heap and heap[0][0] <= now:
             consumer = heappop(heap)[2]
@@ -103,7 +103,7 @@ class Deadlines:
         return self._heap[0][0] if self._heap else 0.0
 
     def _ends(self, consumer: Consumer, entry: Entry) -> float:
-        # One without a clock came back out of a transaction: that was a settlement, too.
+        # An entry without a clock came back from a transaction. That set `clock_from`, too.
         return max(consumer.clocks.get(entry.seq, 0.0), consumer.clock_from) + consumer.deadline_s
 
     def _look_at(self, consumer: Consumer, due: float) -> None:

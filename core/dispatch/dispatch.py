@@ -1,18 +1,19 @@
 # Compiled by mypyc: see setup.py.
 """Dispatch: of all messages that some willing consumer may take now, the oldest goes first.
 
-A priority queue, which has no groups, asks for the priority before the age.
+A priority queue has no groups. There the priority counts before the age.
 
-That one rule gives queue order to a single consumer, gives out the oldest free group first, and
-keeps groups from holding each other up. A step costs O(log n), whatever the backlog and however
-many groups are blocked. The candidates are:
+"The oldest goes first" gives queue order to a single consumer, gives out the oldest free group
+first, and keeps groups from holding each other up. A step costs O(log n), whatever the backlog and
+however many groups are blocked. The candidates are:
 
 - the top of `hot`: heads that are bound to a willing consumer;
 - for each view with a willing member, the top of its open lanes and of its ungrouped entries.
 
 The pump ends only when `hot` is empty and no view has both a candidate and a willing consumer.
 This end condition is the proof that nobody is left waiting. The pump's work is counted against a
-budget, so that one call never holds the event loop for long. True means: call again next turn.
+budget, so that one call never holds the event loop for long. If `pump` returns True, it must be
+called again next turn.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Dispatch:
         self.state = state
         self.placement = placement
         self.membership = membership
-        self.expire = expire  # drops an entry that has just run out
+        self.expire = expire  # drops an entry that has expired; True if it did
         self.place = 0  # places in the lines are numbered per queue
         self.turn = 0  # counts assignments, for "longest without one"
         self.ungrouped = Ungrouped(state, placement.admission)
@@ -68,10 +69,11 @@ class Dispatch:
         self.state.show_best(consumer)
 
     def admit(self, consumer: Consumer) -> None:
-        """Give a new consumer its places, be its window open or not.
+        """Give a new consumer its places, whether its window is open or not.
 
-        It loses them again when there is a message that it cannot take. So of the many queues that
-        a wide subscription reads, those without a message have nothing to do when it opens.
+        It loses its places when there is a message that it cannot take. A wide subscription reads
+        many queues with one window. When the window opens, queues without a message have nothing
+        to do.
         """
         if consumer.view is not None:
             self._give_places(consumer.view, consumer)
@@ -82,7 +84,7 @@ class Dispatch:
             if consumer.places[0] == 0:
                 self._join_lane_line(view, consumer)
             if consumer.places[1] == 0 and not consumer.group_asked:
-                # One that comes back must not catch up on all it missed.
+                # A consumer that comes back must not catch up on all that it missed.
                 if self.state.rules.is_round_robin:
                     consumer.served = max(consumer.served, view.ungrouped_line.floor)
                 self.place += 1
@@ -94,7 +96,7 @@ class Dispatch:
             self._join_lane_line(consumer.view, consumer)
 
     def pump(self, budget: int, *, is_paused: bool = False) -> bool:
-        """Deliver what can be delivered, only to browsers if paused; True: the budget ended it."""
+        """Deliver what can be delivered, if paused only to browsers; True: there is more to do."""
         state = self.state
         state.budget = budget
         if is_paused:
@@ -129,9 +131,10 @@ class Dispatch:
         return state.budget <= 0 or bool(state.stale)
 
     def _show_first(self) -> None:
-        """Let browsers look before anything goes: what is settled as it is sent they never would.
+        """Let browsers look before anything is delivered.
 
-        All of them together have half of the budget, so that a long look holds nobody up.
+        A message that is settled as it is sent would be gone before they saw it. All browsers
+        together have half of the budget, so that a long look holds nobody up.
         """
         state = self.state
         left = state.budget
@@ -156,7 +159,7 @@ class Dispatch:
     def _ask_stale(self) -> None:
         state = self.state
         stale = state.stale
-        spared = state.budget // 2  # setting aside what no selector admits leaves the others half
+        spared = state.budget // 2  # half of the budget is for setting aside, half for the rest
         for _ in range(min(len(stale), STALE_PORTION)):
             self.membership.ask_again(stale.popleft())
             if state.budget <= spared:
@@ -245,7 +248,7 @@ class Dispatch:
         self._hand_over(entry, consumer)
 
     def _take_open(self, view: View, entry: Entry, consumer: Consumer) -> None:
-        """Give a lane nobody owns, and its head, to a consumer."""
+        """Give a consumer the head of an open lane, and the lane if nobody owns it."""
         lane = entry.lane
         state = self.state
         if consumer.group_asked:
@@ -270,7 +273,7 @@ class Dispatch:
         self._deliver_head(entry, consumer)  # lent: the owner's selector refuses it
 
     def _claim(self, entry: Entry, consumer: Consumer) -> None:
-        """Give a group that is free to a consumer that wants no other until it is done."""
+        """Give a free group to a consumer that asked for one group alone."""
         lane = entry.lane
         self.state.claims.take(lane.name, consumer)
         consumer.places = [0, 0]
@@ -285,7 +288,7 @@ class Dispatch:
         message = entry.message
         assert message is not None
         if state.hot and state.hot[0] == entry.seq:
-            heappop(state.hot)  # its place is void now; most often it is on top
+            heappop(state.hot)  # the head's place is void now; most often it is on top
         lane.pop(entry)
         lane.unsettled += 1
         lane.holder = consumer
@@ -301,18 +304,18 @@ class Dispatch:
         if message.group_sequence < 0 and state.strategy.acts_on_close:
             self.close(lane)
         self._hand_over(entry, consumer)
-        # One that is settled as it is sent may have been its lane's last: then that is gone.
+        # A message settled as it is sent may have been its lane's last: then the lane is gone.
         if lane.count or state.lanes.get(lane.name) is lane:
             self.placement.advance(lane, consumer)
 
     def close(self, lane: Lane) -> None:
-        """End the group's ownership; it moves once its unsettled messages are settled."""
+        """End the group's ownership; the group moves once its messages out are settled."""
         state = self.state
         owner = lane.owner
         state.record(EventKind.GROUP_CLOSE, lane.name, 0 if owner is None else owner.id, 0)
         state.strategy.closed(lane.name)
         if owner is not None and owner.is_retiring and not owner.group:
-            self.placement.bind(lane, None)  # it keeps its groups, but not one that was closed
+            self.placement.bind(lane, None)  # a retiring owner keeps groups, but not closed ones
         self.placement.ask(lane)
         if owner is not None:
             self.reline(owner)
@@ -340,7 +343,8 @@ class Dispatch:
     def _best_owner(self, view: View) -> Consumer | None:
         """Return whose turn it is to get a group that nobody owns.
 
-        A consumer that got groups back which it had owned before has more than its place says.
+        A consumer may have got back groups that it owned before. Then it has more groups than its
+        place in line says, and gets a new place.
         """
         line = view.lane_line
         consumer = line.best()

@@ -4,8 +4,8 @@
     owner    whom the group belongs to, as the strategy said
     holder   who has its unsettled messages
     target   who may take the present head
-    They differ exactly while the lane drains (owner changed, holder not done yet) or is lent
-    (the owner's selector refuses the head).
+    The three differ only while the lane drains (the owner has changed, the holder is not done
+    yet) or is lent (the owner's selector refuses the head).
 
 | where    | meaning                                                    | listed in              |
 |----------|------------------------------------------------------------|------------------------|
@@ -19,9 +19,9 @@ The gate, the one rule that keeps a group whole: a message may go to consumer c 
 has no unsettled message or c is the one that holds them.
 
 The FIFO is threaded through the entries: a deque for each group would cost 600 bytes. Returned
-messages go into `back`, a heap that is made only when needed. The head is the smaller one of both,
-so a returned message is always at its sequence position. Only `core.dispatch.placement` moves a
-lane between places.
+messages go into `back`, a heap that is made only when needed. The head is the first of the FIFO or
+of `back`, whichever has the smaller number. So a returned message is always at its sequence
+position. Only `core.dispatch.placement` moves a lane between places.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ DRAINING: Final = 3
 HELD: Final = 4
 
 WHERE_NAMES: Final = ("idle", "open", "ready", "draining", "held")
-PARKED: Final = "parked"  # why a lane waits that was set aside
-SEIZED: Final = 1e18  # held until this time: an operator's command works on it
+PARKED: Final = "parked"  # the reason (`why`) of a lane that is parked
+SEIZED: Final = 1e18  # `hold_until` of a lane that an operator's command works on
 
 
 class Lane:
-    """The messages of one group, or all without one of one level (`is_grouped` False)."""
+    """The messages of one group; if `is_grouped` is False, of one level without groups."""
 
     __slots__ = (
         "aside",
@@ -118,11 +118,11 @@ class Lane:
         heappush(self.back, entry.seq)
 
     def put_all_back(self, numbers: list[int]) -> None:
-        """Put many back where their numbers say."""
-        self.back = sorted(numbers if self.back is None else numbers + self.back)  # is a heap, too
+        """Put many returned entries where their numbers say."""
+        self.back = sorted(numbers if self.back is None else numbers + self.back)  # sorted: a heap
 
     def find_head(self, index: Index) -> Entry | None:
-        """Return the smallest pending entry, dropping dead places on the way."""
+        """Return the oldest entry that waits; drop those before it that no longer do."""
         entry = self.first
         while entry is not None and entry.state > STORING:
             following = entry.next
@@ -140,7 +140,7 @@ class Lane:
         return returned if entry is None or returned.seq < entry.seq else entry
 
     def pop(self, entry: Entry) -> None:
-        """Take the head out of the line; its state is the caller's to set."""
+        """Take the head out of the lane; the caller sets the head's state."""
         if entry is self.first:
             self.first = entry.next
             entry.next = None
@@ -155,7 +155,7 @@ class Lane:
         self.back = None
 
     def first_living(self) -> Entry | None:
-        """Return the first of the line that is not gone, dropping dead places before it."""
+        """Return the first entry of the FIFO that waits; drop those before it that do not."""
         entry = self.first
         while entry is not None and entry.state > STORING:
             self.pop(entry)

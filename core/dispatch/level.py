@@ -1,16 +1,16 @@
 # Compiled by mypyc: see setup.py.
-"""Level: the messages without a group of one priority, as one view goes through them.
+"""Level: one view's way through the messages that have no group and the same priority.
 
 In each view an ordinary queue has one level. A priority queue has one for each of its priorities,
-the highest first. A message is taken from the first level that has one. Within a level the order is
-that of the sequence numbers, for returned messages too.
+the highest first. The next message comes from the first level that has one. Within a level the
+order is that of the sequence numbers, for returned messages too.
 
     todo    entries this view has not looked at yet, in order
-    unread  the number from which on the index has entries that come behind those in `todo`;
-            NOTHING if all are there. After a change of views everything is to be looked at anew,
-            and a backlog may be long: it is read a page at a time, as far as somebody wants it
-    cursor  the highest number looked at; never moves back (a returned message below it goes
-            into `back`, which is tested again, so nothing is skipped and nothing seen twice)
+    unread  where to read on in the index: entries from this number on are not in `todo` yet.
+            NOTHING if all are there. After a change of views every entry is looked at again.
+            A backlog may be long, so the index is read a page at a time, as far as needed
+    cursor  the highest number looked at. It never moves back: a returned message below it goes
+            into `back`, which is tested again. So nothing is skipped and nothing seen twice
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from covey.core.model.entry import GONE, PENDING, Entry
 if TYPE_CHECKING:
     from covey.core.dispatch.index import Index
 
-NOTHING: Final = -1  # of the index is unread
-MIDDLE: Final = 5  # AMQP 0-10, which Qpid's priorities follow, shares out 0..9 around it
+NOTHING: Final = -1  # the value of `unread` when the whole index has been read
+MIDDLE: Final = 5  # levels lie around this priority, as in AMQP 0-10, which Qpid follows
 
 
 class Level:
@@ -41,7 +41,7 @@ class Level:
         self.unread = NOTHING
 
     def is_waiting(self) -> bool:
-        """Return True if the next one could go but for its body, or has yet to be found."""
+        """Return True if the next entry lacks only its body, or is yet to be found."""
         if not self.todo:
             return self.unread != NOTHING
         return self.todo[0].state == PENDING
@@ -56,7 +56,7 @@ class Level:
         return len(entries)
 
     def first_usable(self) -> Entry | None:
-        """Return the next one if it can go and nothing came back; nobody may have a selector."""
+        """Return the next entry if it can go and none came back; for queues without selectors."""
         if self.back or not self.todo:
             return None
         first = self.todo[0]
@@ -73,17 +73,17 @@ class Level:
         return None
 
     def trim(self) -> None:
-        """Drop gone entries from `todo`; any other may still be looked at, or come back."""
+        """Drop gone entries from `todo`; any other entry may still be needed."""
         self.todo = deque([entry for entry in self.todo if entry.state != GONE])
 
     def trim_back(self, index: Index) -> None:
-        """Drop doubles and what is not pending from `back`."""
+        """Drop from `back` the doubles and the entries that are not pending."""
         found = (index.get(seq) for seq in set(self.back))
         self.back = [entry.seq for entry in found if entry is not None and entry.state == PENDING]
         heapify(self.back)
 
     def restart(self, unread: int) -> None:
-        """Look at all entries from a number on anew: the set of views changed."""
+        """Look again at all entries from a number on: the set of views has changed."""
         self.todo = deque()
         self.unread = unread
         self.cursor = 0
@@ -94,8 +94,8 @@ class Level:
 def rank_of(priority: int, levels: int) -> int:
     """Return which of so many levels a priority of 0..9 belongs to; 0 is the highest.
 
-    With fewer levels than priorities the ones in the middle are told apart, and those further
-    out share the first and the last level.
+    With fewer levels than priorities, each priority in the middle has its own level. The
+    priorities further out share the first and the last level.
     """
     lowest = MIDDLE - (levels + 1) // 2
     return levels - 1 - min(max(priority - lowest, 0), levels - 1)

@@ -9,8 +9,8 @@ The order of steps in `leave` matters, and nothing is dispatched in between:
 4. Each touched lane is resolved.
 
 A consumer that held a message for too long (`core.dispatch.deadlines`) is suspended. For the
-strategy it has left, so its groups go elsewhere as each of them drains. It is still there, with
-what else it holds. It joins the strategy again as soon as it settles something.
+strategy it has left, so its groups go elsewhere as each of them drains. The consumer stays
+connected and keeps what else it holds. It joins the strategy again when it settles something.
 
 A new distinct selector costs O(backlog): every view looks at the ungrouped entries again, and every
 lane is asked again. That work goes through `stale` and the pump's budget in portions.
@@ -23,9 +23,9 @@ that time the consumer is gone.
 `Start` decides whether a queue hands out anything yet. The first consumer of an idle queue would
 get every group before the others have come. So the dispatch waits for a number of consumers, or for
 a time after the first one, whichever is first (ActiveMQ's `consumersBeforeDispatchStarts` and
-`timeBeforeDispatchStarts`, see its message groups page). Once begun it goes on when consumers
-leave. It waits again after the last one has left. Browsers count as consumers. Absent consumers,
-whose return is waited for, do not.
+`timeBeforeDispatchStarts`, see its message groups page). Once begun, the dispatch goes on when
+consumers leave. It waits again after the last one has left. Browsers count as consumers. Absent
+consumers, whose return is waited for, do not.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Membership:
         self.absent_until: dict[int, float] = {}
 
     def join(self, consumer: Consumer) -> None:
-        """Take a consumer in: its view, the strategy, then the lanes this may move."""
+        """Take a consumer in: into its view, into the strategy; then ask lanes that may move."""
         state = self.state
         if not consumer.group_asked:
             self._enter_view(consumer)
@@ -74,7 +74,7 @@ class Membership:
             self._replace(before, consumer)
 
     def leave(self, consumer: Consumer) -> list[Entry]:
-        """Let a consumer go; return its unsettled entries, which are the caller's to put back."""
+        """Let a consumer go; return its unsettled entries, which the caller puts back."""
         state = self.state
         consumer.is_gone = consumer.is_barred = True
         state.deadlines.left(consumer)
@@ -91,10 +91,10 @@ class Membership:
         return returned
 
     def settling_lanes(self, consumer: Consumer, touched: dict[Lane, None]) -> Iterator[int]:
-        """Resolve what the leaver owned or held, once its entries are back in their lanes."""
+        """Resolve the lanes a leaver owned or held, once its entries are back in them."""
         placement = self.placement
         for lane in touched:
-            # Only a lane that really held its messages is drained now.
+            # Only lanes of which the leaver held messages can have drained now.
             if lane.unsettled == 0:
                 lane.holder = None
                 if lane.owner is consumer and self.state.strategy.drained(lane.name):
@@ -110,7 +110,7 @@ class Membership:
                 placement.resolve(lane)
             yield 1
         if self.state.has_selectors:
-            self.ask_all()  # a lane draining towards the leaver, or lent to it, is in no list
+            self.ask_all()  # lanes that drain towards the leaver or were lent to it, too
 
     def retire(self, consumer: Consumer) -> None:
         """Give the consumer no new groups; what it owns stays until it is empty."""
@@ -122,7 +122,7 @@ class Membership:
             self.state.strategy.left(consumer.id)
         consumer.places = [0, 0]
         if consumer.is_exclusive:
-            self.views_changed()  # what it will not take any more falls to the others
+            self.views_changed()  # what it no longer takes falls to the others
         self.ask_all()
 
     def suspend(self, consumer: Consumer) -> None:
@@ -137,7 +137,7 @@ class Membership:
         if consumer.is_exclusive:
             self.views_changed()  # what only it could take falls to the others
         elif state.has_selectors:
-            self.ask_all()  # a lane that was lent to it is in no list
+            self.ask_all()  # a lane that was lent to it is not in `lanes`
         else:
             state.stale.extend(consumer.lanes)
 
@@ -166,7 +166,7 @@ class Membership:
                     pass
 
     def follow(self, rules: GroupRules) -> None:
-        """Go by other rules: what held a group may hold it no more."""
+        """Use other rules; a group that was held by the old ones may be free now."""
         state = self.state
         before = state.rules
         state.rules = rules
@@ -177,14 +177,14 @@ class Membership:
         if rules.group_rate != before.group_rate:
             state.forget_paces()
         if rules.is_selector_strict != before.is_selector_strict:
-            self.views_changed()  # what was set aside holds its group, or the other way round
+            self.views_changed()  # what was set aside blocks its group now, or the other way round
         elif rules != before:
             self.ask_all()
 
     def ask_all(self) -> None:
-        """Have every lane asked again, a portion per turn; first those that wait for it already.
+        """Have every lane asked again, a portion per turn; lanes that wait already come first.
 
-        To begin anew each time would never come to the last ones while consumers come and go.
+        If each call began anew, the last lanes would never be asked while consumers come and go.
         """
         stale = self.state.stale
         waiting = set(stale)
@@ -193,16 +193,16 @@ class Membership:
     def ask_again(self, lane: Lane) -> None:
         """Ask one lane's strategy again and put the lane in its place."""
         if self.state.lanes.get(lane.name) is lane:
-            if lane.owner is not None:  # else it is asked once there is a head to give out
+            if lane.owner is not None:  # else `resolve` asks, if there is a head
                 self.placement.ask(lane)
             self.placement.resolve(lane)
 
     def stop_seeking(self, consumer: Consumer) -> None:
-        """Let a consumer that has its one group be in line for no other."""
+        """Take a consumer that has its one group out of the line for others."""
         self._leave_view(consumer)
 
     def _claim(self, consumer: Consumer) -> None:
-        """Give a consumer the group it names, or let it be in line: for that, or for a free one."""
+        """Give a consumer the group it names, or put it in line for that group or a free one."""
         if consumer.group_asked == NEXT:
             self._enter_view(consumer)
         elif self.state.claims.ask(consumer):
@@ -215,7 +215,7 @@ class Membership:
                     self.placement.resolve(lane)
 
     def _unclaim(self, consumer: Consumer) -> None:
-        """Take its group from a consumer; its lane is the caller's to ask again."""
+        """End a consumer's claim; the caller has the group's lane asked again."""
         self.state.claims.give_up(consumer)
         self._leave_view(consumer)
 
@@ -286,7 +286,7 @@ class Membership:
         view.members.remove(consumer)
         if view.members:
             return
-        view.lane_line.heap.clear()  # all places are void, and would keep those who had them
+        view.lane_line.heap.clear()  # all places are void, and would keep their consumers alive
         view.ungrouped_line.heap.clear()
         if view is not self.state.default_view:
             self.state.views.remove(view)
@@ -304,7 +304,7 @@ class Membership:
         return None
 
     def views_changed(self) -> None:
-        """Show everything to everybody again: what was tested was tested for other views."""
+        """Show every entry to every view again: earlier tests were made for other views."""
         state = self.state
         state.has_selectors = len(state.views) > 1
         state.is_unread = state.index.count > 0
@@ -314,7 +314,7 @@ class Membership:
         for view in state.views:
             view.restart_all(0 if state.is_unread else NOTHING)
             view.free.clear()
-        state.hot.clear()  # each lane is listed again when it is asked: nothing goes by old views
+        state.hot.clear()  # each lane is listed again, by the new views, when it is asked
         for consumer in state.consumers.values():
             consumer.ready.clear()
         for lane in list(state.lanes.values()):
@@ -358,7 +358,7 @@ class Start:
         self.deadline = 0.0  # when it begins at the latest; 0 = nobody has come yet
 
     def arm(self) -> None:
-        """Wait, if the policy says so; with somebody there, what has begun or waits stays so."""
+        """Begin if the policy has no wait; else wait, unless somebody is here already."""
         rules = self.state.rules
         if not (rules.consumers_before_dispatch or rules.time_before_dispatch_s):
             self.has_begun = True
@@ -367,12 +367,12 @@ class Start:
             self.deadline = 0.0
 
     def joined(self) -> None:
-        """Called when somebody came: the time runs from the first one."""
+        """Called when somebody has joined: the time runs from the first one."""
         if not self.has_begun and not self.deadline:
             self.deadline = self.state.now + self.state.rules.time_before_dispatch_s
 
     def left(self) -> None:
-        """Called when somebody went."""
+        """Called when somebody has left."""
         if self._present() == 0:
             self.arm()
 
@@ -389,7 +389,7 @@ class Start:
 
 
 def _asks_for(consumer: Consumer) -> str:
-    """Say what of a consumer may move groups between others and itself."""
+    """Name what a consumer asks for that may move groups between it and others."""
     asked = "" if consumer.selector is None else "selector"
     if consumer.priority:
         asked += " priority"

@@ -3,15 +3,15 @@
 
 One function, `resolve`, decides where a lane stands. It is called whenever the head, the owner, the
 holder, a gate or the set of views has changed. `arrive` and `advance` are its common cases, written
-out. Nothing else moves a lane. One other function, `bind`, sets an owner. It alone reports assign
-and revoke, so they pair up.
+out. Nothing else moves a lane. `bind` sets a lane's owner, and `vanish` ends the ownership of an
+empty lane. Only these two report assign and revoke, so each assign has its revoke.
 
 Close, reset, rebalance, leave, a change of strategy and lending to another selector have no drain
 protocol of their own. They change the owner at once, and the gate (`core.dispatch.lane`) makes the
 lane wait until the old holder is done. Nothing else waits with it.
 
 Where selectors or exclusive consumers are in play, `core.dispatch.admission` says which head is
-next and who may take it. Else the owner may take it, or anybody if there is no owner.
+next and who may take it. Else the owner may take the head, or anybody if there is no owner.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ class Placement:
                 self.admission.list_open(head)
             elif where == OPEN:
                 state.list_free(state.default_view, head.seq)
-        # The place it had may be void now: whoever takes a lane out of READY must show the old
-        # target's next best, or the pump would never hear of it.
+        # The lane's place in `hot` may be void now, while the old target has more heads in its
+        # `ready`. The pump would never hear of them unless the oldest is moved to `hot` here.
         if was_target is not None:
             state.show_best(was_target)
 
     def arrive(self, lane: Lane, entry: Entry) -> None:
-        """Resolve a lane that had no head until this entry came: the common case by hand."""
+        """Resolve a lane that had no head until this entry came; the common case is written out."""
         state = self.state
         is_simple = lane.first is entry and lane.back is None
         if state.has_selectors or not is_simple or not self._is_free_to_go(lane, entry):
@@ -101,7 +101,7 @@ class Placement:
             heappush(state.hot, entry.seq)
 
     def advance(self, lane: Lane, consumer: Consumer) -> None:
-        """Resolve a lane whose head has just gone to a consumer: the common cases by hand."""
+        """Resolve a lane whose head has just gone out; the common cases are written out."""
         state = self.state
         if state.has_selectors or lane.back is not None or lane.owner is not consumer:
             self.resolve(lane)
@@ -137,7 +137,7 @@ class Placement:
         asked = state.consumers.get(named) if named else None
         if asked is not owner:
             self.bind(lane, asked)
-            # Whoever remembered owners does not know that one who claimed it had it meanwhile.
+            # A strategy that remembers owners does not know that a claimant had the group since.
             lane.is_fresh = state.binds_by_rule or lane.name in state.introduced
 
     def bind(self, lane: Lane, consumer: Consumer | None) -> None:
@@ -193,7 +193,7 @@ class Placement:
     def _decide(self, lane: Lane, head: Entry) -> int:
         state = self.state
         if lane.owner is None:
-            self.ask(lane)  # before the gates: a parked lane has an owner too
+            self.ask(lane)  # first of all: a lane that is held has an owner, too
         owner = lane.owner
         lane.target = None
         if not self._is_free_to_go(lane, head) or (owner is not None and owner.is_gone):
@@ -246,7 +246,7 @@ class Placement:
         was = lane.where
         lane.where = where
         if where < DRAINING and was < DRAINING:
-            return  # the common case: it was not blocked and is not
+            return  # the common case: the lane was not blocked, and is not now
         if where >= DRAINING:
             if was < DRAINING:
                 lane.blocked_since = self.state.now
@@ -282,11 +282,11 @@ class Placement:
                 state.claims.emptied(owner)
         if lane.is_parked and lane.name in state.parked:
             if state.wants_drained:
-                state.strategy.drained(lane.name)  # the last one out ran out as it came back
-            return  # an operator's word: what comes next waits, too
+                state.strategy.drained(lane.name)  # its last delivery came back expired
+            return  # parked by command: the group's next messages wait, too
         if lane.paced_until:
             state.keep_pace(lane)
         if state.unread:
-            state.unread.pop(lane, None)  # without consumers nobody else would let go of it
+            state.unread.pop(lane, None)  # without consumers nothing else would drop it
         if state.lanes.pop(lane.name, None) is not None and state.wants_presence:
             state.strategy.vanished(lane.name)

@@ -2,7 +2,7 @@
 """Rules: what a queue's policy says beside the strategy, in the units the dispatch works in.
 
 Settings are what a user writes (milliseconds, names, words); rules are what the hot path reads.
-They are taken over anew when a policy changes.
+The rules are made anew when a policy changes.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from covey.config.queues import QueueSettings
 class GroupRules:
     """The parts of a queue's group policy that are not the strategy's."""
 
-    unsettled_max: int = 0  # of one group at a time; 0 = as many as its owner has credit for
+    unsettled_max: int = 0  # messages of one group; 0 = as many as its owner has credit for
     park_after_failures: int = 0  # 0 = never
     drain_limit_s: float = 0.0  # report a drain that takes longer; 0 = never
     sticky_return_s: float = 0.0
     consumers_before_dispatch: int = 0
     time_before_dispatch_s: float = 0.0
     forget_idle_s: float = 0.0
-    rebalance_after_s: float = 0.0  # of itself, after a consumer has joined; 0 = never
+    rebalance_after_s: float = 0.0  # time from a consumer's join to a rebalance; 0 = never
     rebalance_rate: int = 100  # groups a second
     spill_after_s: float = 0.0  # a group leaves an owner that has no credit; 0 = never
     group_rate: float = 0.0  # messages of one group a second; 0 = no limit
-    counts_idle: bool = False  # a consumer's share has groups without messages in it
+    counts_idle: bool = False  # groups without messages count in a consumer's share
     delivery_deadline_s: float = 0.0  # longest time a consumer holds a message; 0 = no limit
-    ends_late_connections: bool = False  # whoever holds one for longer is disconnected
-    is_selector_strict: bool = False  # a head no selector admits blocks its group
+    ends_late_connections: bool = False  # disconnect a consumer that misses the deadline
+    is_selector_strict: bool = False  # a head that no selector admits blocks its group
     is_round_robin: bool = True
     tells_first: bool = True  # mark the first message of each ownership
 
@@ -60,7 +60,7 @@ def rules_of(settings: QueueSettings) -> GroupRules:
 
 
 def retry_delay(settings: QueueSettings, failures: int) -> float:
-    """Give the seconds a message waits after so many failures; 0 for none."""
+    """Return how many seconds a message waits after so many failures; 0 for none."""
     if not settings.redelivery_delay_ms:
         return 0.0
     grown = settings.redelivery_delay_ms * settings.redelivery_backoff ** (failures - 1)

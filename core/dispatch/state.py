@@ -2,16 +2,16 @@
 """DispatchState: what one queue's dispatch knows, shared by the classes of this room.
 
 `Placement` decides where a lane stands, `Membership` who is present, `Dispatch` who gets what next.
-They share the tables here, which hold data and no policy. Only this room writes them: others call
-the methods (a test holds that).
+They share the tables here, which hold data and no policy. Only this room writes the tables. Other
+rooms call the methods (a test checks that).
 
 Heaps hold sequence numbers and nothing else: number -> entry -> lane -> state. A place in a heap
 is valid only while the lane's head is that entry, and the lane still stands where the heap says.
 Other places are dropped when they reach the top. Doubles are harmless.
 
 The head of a READY lane is in one of two heaps: `hot`, from which the pump takes, or `ready` of its
-target. Each head starts in `hot`. If its target cannot take it, it is kept in `ready` until the
-target can. Of the heads that a willing consumer kept, the oldest is in `hot`.
+target. Each head starts in `hot`. If the target cannot take the head, the head is kept in `ready`
+until the target can. Of the heads kept for a willing consumer, the oldest is in `hot`.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from covey.core.model.consumer import Consumer
 from covey.core.model.entry import Entry
 from covey.groups.strategy import GroupStrategy
 
-VOID_SPARED: Final = 64  # void places in a heap that are not worth a rebuild
-PACES_SPARED: Final = 1024  # groups that are gone whose rates are not worth a walk
-BURST_S: Final = 0.1  # of a group's rate that may go at once: no timer for each of very many
-INTRODUCED_MAX: Final = 8192  # then all are forgotten, and some told twice: under 1 MB
+VOID_SPARED: Final = 64  # so few void places in a heap are not worth a rebuild
+PACES_SPARED: Final = 1024  # the rates of so few gone groups are not worth a walk
+BURST_S: Final = 0.1  # this much of a group's rate may go at once: saves a timer per message
+INTRODUCED_MAX: Final = 8192  # under 1 MB; then all are forgotten, and some are told twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,48 +66,49 @@ class DispatchState:
         self.has_deadlines = False  # some consumer has one, or had
         self.is_watched = False  # events or deadlines want to hear of each delivery
         self.now = 0.0
-        self.wall_ms = 0  # the time of day, which expiry is told in
+        self.wall_ms = 0  # milliseconds since the epoch, for expiry
         self.index = Index()
         self.lanes: dict[str, Lane] = {}
-        # Groups that were parked by command: they wait though empty.
+        # Groups that a command parked. They stay parked while they have no message.
         self.parked: dict[str, ParkRecord] = {}
         self.unread: dict[Lane, None] = {}  # lanes whose head has its body in the store
         self.ungrouped = Lane("", is_grouped=False)
-        self.levels = [self.ungrouped]  # a priority queue has one for each, highest first
+        self.levels = [self.ungrouped]  # a priority queue has a lane per priority, highest first
         self.default_view = View(None, 0)
         self.views: list[View] = [self.default_view]
         self.consumers: dict[int, Consumer] = {}
         self.browsers: list[Consumer] = []
-        self.hot: list[int] = []  # heads of READY lanes that are not kept by their target
+        self.hot: list[int] = []  # heads of READY lanes, except those in a target's `ready`
         self.stale: deque[Lane] = deque()  # lanes to ask the strategy about again
         self.has_selectors = False  # any view but the default one
         self.is_unread = False  # views have yet to find entries in the index (`level.unread`)
-        self.holds: list[tuple[float, int, Lane]] = []  # heap: lanes to look at again at a time
+        self.holds: list[tuple[float, int, Lane]] = []  # heap: when to look at which lane again
         self.hold_count = 0
         self.spills: list[tuple[float, int]] = []  # heap: heads that wait for their owner's credit
-        self.lightened: dict[Consumer, None] = {}  # have fewer groups than their place says
-        self.paces: dict[str, float] = {}  # of groups that are gone: when their next may go
-        self.paces_max = PACES_SPARED  # of them, before those that are over are dropped
+        self.lightened: dict[Consumer, None] = {}  # own fewer groups than their place in line says
+        self.paces: dict[str, float] = {}  # of gone groups: when the next message may go
+        self.paces_max = PACES_SPARED  # above so many, outdated ones are dropped
         self.budget = 0  # steps left in this pump
 
     def use(self, strategy: GroupStrategy) -> None:
-        """Go by a strategy; what it says of itself is read once, not once a message."""
+        """Use a strategy; its flags are read once here, not once a message."""
         self.strategy = strategy
         self.wants_presence = strategy.wants_presence
         self.wants_delivered = strategy.wants_delivered or self.rules.group_rate > 0
         self.wants_drained = strategy.wants_drained
         self.is_bounded = strategy.is_bounded
         self.binds_by_rule = strategy.binds_by_rule
-        # Whom a rule last gave a message of a group: it would not know that it has done so before.
+        # Who last got a message of a group, where the strategy goes by a rule. Such a strategy
+        # does not remember owners, so the same consumer would be told twice that it is new.
         self.introduced: dict[str, int] = {}
-        self.is_over_size = False  # its map had to grow beyond its size, and that was told
+        self.is_over_size = False  # the strategy's map outgrew its size, and that was reported
 
     def turn(self, now: float) -> None:
         """Take over the time of an event, monotonic seconds."""
         self.now = now
 
     def begin_pump(self, now: float, wall_ms: int) -> None:
-        """Take over the time of a pump: monotonic seconds, and milliseconds of the day."""
+        """Take over the time of a pump: monotonic seconds, and milliseconds since the epoch."""
         self.now = now
         self.wall_ms = wall_ms
 
@@ -154,7 +155,7 @@ class DispatchState:
             view.lower = [Level() for _ in self.levels[1:]]
 
     def show_best(self, consumer: Consumer) -> None:
-        """Show the oldest head that was kept for a consumer to the pump, if it can take one."""
+        """Move the oldest head in a consumer's `ready` to `hot`, if the consumer is willing."""
         ready = consumer.ready
         while ready and consumer.is_willing():
             seq = heappop(ready)
@@ -169,7 +170,7 @@ class DispatchState:
         free = view.free
         heappush(free, seq)
         if len(free) > 2 * len(self.lanes) + VOID_SPARED:
-            # A view without willing members never pops: keep what is still true.
+            # A view without willing members never pops: keep only the valid places.
             view.free = [seq for seq in set(free) if self._is_open(seq)]
             heapify(view.free)
 
@@ -189,7 +190,7 @@ class DispatchState:
         return None
 
     def has_run_out(self, entry: Entry) -> bool:
-        """Return True if the entry's time is over."""
+        """Return True if the entry has expired."""
         return 0 < entry.expires_ms <= self.wall_ms
 
     def hold(self, lane: Lane, until: float) -> None:
@@ -198,13 +199,13 @@ class DispatchState:
         heappush(self.holds, (until, self.hold_count, lane))
 
     def take_hold(self) -> Lane | None:
-        """Return a lane whose time to be looked at again has come, each once; None: no more."""
+        """Return the next lane that is due to be looked at again, None if there is none."""
         if self.holds and self.holds[0][0] <= self.now:
             return heappop(self.holds)[2]
         return None
 
     def delivered(self, lane: Lane) -> None:
-        """Hear that a message of a lane goes out, if the strategy or a rate wants to know."""
+        """Called when a message of a lane goes out, if the strategy or a rate wants to know."""
         if self.strategy.wants_delivered:
             self.strategy.delivered(lane.name)
         rate = self.rules.group_rate
@@ -220,7 +221,7 @@ class DispatchState:
             self.hold(lane, lane.paced_until)
 
     def keep_pace(self, lane: Lane) -> None:
-        """Remember the rate of a group that has no message any more, for as long as it counts."""
+        """Remember when a group without messages may send its next one, while that matters."""
         over = self.now - BURST_S
         if lane.paced_until > over:
             self.paces[lane.name] = lane.paced_until
@@ -230,12 +231,12 @@ class DispatchState:
             self.paces_max = max(PACES_SPARED, 2 * len(self.paces))
 
     def take_pace(self, lane: Lane) -> None:
-        """Let a lane that begins go on at the rate of the group that was there before."""
+        """Let a new lane go on at the rate at which its group's last lane ended."""
         lane.paced_until = self.paces.pop(lane.name, 0.0)
         self.pace(lane)
 
     def forget_paces(self) -> None:
-        """Begin anew: groups have another rate."""
+        """Forget what groups have used of their rate: the rate has changed."""
         self.wants_delivered = self.strategy.wants_delivered or self.rules.group_rate > 0
         self.paces.clear()
         for lane in self.lanes.values():
@@ -244,7 +245,7 @@ class DispatchState:
             lane.paced_until = 0.0
 
     def set_parked(self, group: str, record: ParkRecord | None) -> None:
-        """Note that a group was parked by command, or (None) let go on."""
+        """Note that a command parked a group, or (None) let the group go on."""
         if record is not None:
             self.parked[group] = record
         else:
@@ -259,24 +260,24 @@ class DispatchState:
         self.browsers.append(browser)
 
     def remove_browser(self, browser: Consumer) -> None:
-        """Let a browser look no more; it may have come to its end by itself."""
+        """Forget a browser; one that has seen the end is forgotten already."""
         if browser in self.browsers:
             self.browsers.remove(browser)
 
     def await_credit(self, seq: int) -> None:
-        """Look at a head again whose owner has no credit, when it has waited long enough."""
+        """Have a head looked at again after `spill_after_s`: its owner has no credit."""
         heappush(self.spills, (self.now + self.rules.spill_after_s, seq))
 
     def take_spill(self) -> int:
-        """Return the number of a head that has waited long enough, each once; 0: no more."""
+        """Return the number of the next head that has waited long enough, 0 if there is none."""
         if self.spills and self.spills[0][0] <= self.now:
             return heappop(self.spills)[1]
         return 0
 
     def spill(self, group: str, consumer: int) -> None:
-        """Give a group to another consumer, under a ring until it is empty."""
+        """Give a group to another consumer; with `consistent-hash` until the group is empty."""
         self.strategy.spill(group, consumer)
-        self.wants_presence = True  # the strategy has to hear of its end
+        self.wants_presence = True  # the strategy must hear when the group is empty
 
     def _keep_ready(self, consumer: Consumer, seq: int) -> None:
         ready = consumer.ready
@@ -284,10 +285,10 @@ class DispatchState:
         consumer.window.stall(consumer)
         if self.rules.spill_after_s:
             self.await_credit(seq)
-        # Any lane may be lent to it where selectors are in play, else only its own are here.
+        # With selectors any lane may be lent to the consumer, else only its own lanes are here.
         living = len(self.lanes) if self.has_selectors else len(consumer.lanes)
         if len(ready) > 2 * living + VOID_SPARED:
-            # A consumer without credit never pops: keep what is still true.
+            # A consumer without credit never pops: keep only the valid places.
             consumer.ready = [seq for seq in set(ready) if self._is_ready(consumer, seq)]
             heapify(consumer.ready)
 

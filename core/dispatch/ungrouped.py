@@ -18,7 +18,7 @@ from covey.core.dispatch.state import DispatchState
 from covey.core.dispatch.view import View
 from covey.core.model.entry import PENDING, STORING, Entry
 
-TRIM_MIN: Final = 64  # gone entries beyond the number of living ones that are not worth a walk
+TRIM_MIN: Final = 64  # so few gone entries more than living ones are not worth a walk
 
 
 class Ungrouped:
@@ -31,7 +31,7 @@ class Ungrouped:
         self.admission = admission
 
     def append(self, entry: Entry) -> None:
-        """Show a new entry to every view that somebody looks through."""
+        """Show a new entry to every view that has members."""
         rank = entry.lane.rank
         for view in self.state.views:
             if view.members:
@@ -41,7 +41,7 @@ class Ungrouped:
         self.trim()
 
     def trim(self) -> None:
-        """Let go of gone entries: a view without credit would keep every one for ever."""
+        """Drop gone entries: a view whose members have no credit would keep them for ever."""
         state = self.state
         for lane in state.levels:
             for view in state.views:
@@ -67,7 +67,7 @@ class Ungrouped:
         return self._best_lower(view) if entry is None and view.lower else entry
 
     def pop(self, view: View, entry: Entry) -> None:
-        """Take the entry `best` just returned out of the view's way."""
+        """Take the entry that `best` has just returned out of its level."""
         rank = entry.lane.rank
         level: Level = view.lower[rank - 1] if rank else view
         todo = level.todo
@@ -82,7 +82,7 @@ class Ungrouped:
         return 0 if level is view else view.lower.index(level) + 1
 
     def _best_lower(self, view: View) -> Entry | None:
-        """Return the next one of a priority queue whose highest level has none."""
+        """Return a priority queue's next entry from a lower level: the highest has none."""
         above: Level = view
         for level in view.lower:
             if above.is_waiting():

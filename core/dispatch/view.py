@@ -3,7 +3,7 @@
 
 Consumers that ask for the same share one view. So each message is tested once per distinct
 selector, not once per consumer. The default view (no selector, from the start) always exists.
-Without any other view not a single test is run. An exclusive consumer has a view of its own. So has
+While it is the only view, no message is tested. An exclusive consumer has a view of its own. So has
 a consumer that refused a message for itself alone (`core.dispatch.admission`).
 
     free   heap of sequence numbers: heads of OPEN lanes that this view admits
@@ -12,14 +12,14 @@ A view is itself the first level of the messages without a group (`core.dispatch
 priority queue has others, in `lower`.
 
 `Line` holds the willing consumers of one view, the best first. It is a heap whose places may be
-out of date. A consumer's place is valid only while `consumer.places[slot]` still names it and the
+out of date. A place is valid only while `consumer.places[slot]` has its number and the
 consumer belongs to this line's view. Other places are dropped when they reach the top. So a
 consumer that runs dry, changes its selector or leaves costs nothing until then.
 
 A view has two lines:
 
     lane_line       who gets a group that nobody owns: highest priority, fewest groups for its
-                    weight, longest without one
+                    weight, longest without a new one
     ungrouped_line  who gets a message without a group: highest priority, least served for its
                     weight
 """
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 LANES: Final = 0
 UNGROUPED: Final = 1
 
-VOID_SPARED: Final = 64  # void places that are not worth a rebuild
+VOID_SPARED: Final = 64  # so few void places are not worth a rebuild
 
 
 class Line:
@@ -62,8 +62,8 @@ class Line:
         consumer.places[self.slot] = place
         heappush(self.heap, (-consumer.priority, load, tie, place, consumer))
         if len(self.heap) > 2 * len(self.view.members) + VOID_SPARED:
-            # Void places with a high load would never reach the top, and no place does while there
-            # is nothing to hand out: those who have left would be kept for ever.
+            # A void place is dropped only at the top. One with a high load may never get there,
+            # and none does while there is nothing to hand out. It would keep its consumer alive.
             self.heap = [
                 top
                 for top in self.heap
@@ -86,7 +86,7 @@ class Line:
         return None
 
     def replace_best(self, load: float, tie: int, place: int) -> None:
-        """Move the consumer `best` just returned to where its new load puts it."""
+        """Move the consumer that `best` has just returned to the place of its new load."""
         top = self.heap[0]
         consumer = top[4]
         self.floor = top[1]
@@ -114,7 +114,7 @@ class View(Level):
         self.selector = selector
         self.from_seq = from_seq
         self.exclusive: Consumer | None = None
-        self.refused: set[int] | None = None  # what its one member must not get again
+        self.refused: set[int] | None = None  # numbers that its one member must not get again
         self.members: list[Consumer] = []
         self.free: list[int] = []
         self.lower: list[Level] = [Level() for _ in range(levels - 1)]
@@ -134,7 +134,7 @@ class View(Level):
         heappush(self.free, seq)
 
     def best_free(self, index: Index) -> Entry | None:
-        """Return the oldest head of an open lane, dropping places that no longer hold."""
+        """Return the oldest head of an open lane; drop places that are no longer valid."""
         free = self.free
         while free:
             entry = index.get(free[0])
@@ -146,7 +146,7 @@ class View(Level):
         return None
 
     def forget(self, seq: int, rank: int) -> None:
-        """Drop the places of an entry: old ones would be good again once it is back."""
+        """Drop the places of an entry: they would be valid again when the entry comes back."""
         self.free = [number for number in self.free if number != seq]
         heapify(self.free)
         level = self.level(rank)
@@ -158,11 +158,11 @@ class View(Level):
         return self.lower[rank - 1] if rank else self
 
     def levels(self) -> list[Level]:
-        """Return all of them, the highest first."""
+        """Return all levels, the highest first."""
         return [self, *self.lower]
 
     def restart_all(self, unread: int) -> None:
-        """Look at all ungrouped entries from a number on anew, each in its level."""
+        """Look again at all ungrouped entries from a number on, each in its level."""
         for level in self.levels():
             level.restart(unread)
 
