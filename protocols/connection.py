@@ -1,23 +1,25 @@
 """Connection: the one shell around every engine. All waiting for a peer happens here.
 
-No task belongs to a connection: the event loop calls. What comes is handed to the engine at once.
-What the engine has to say goes out in a turn, which its `wake` asks for: one joined write for all
-that was said since the last one. The event loop is the only lock; during a call the core sees a
+A connection has no task of its own: the event loop calls its methods. Bytes from the peer are
+handed to the engine at once. The engine asks for a turn by `wake`. In that turn, all output since
+the last turn is sent in one write. The event loop is the only lock: during a call the core sees a
 consistent world.
 
-Nobody is starved: one turn of the loop reads a buffer's worth of a connection, no more. A read that
-fills its buffer (`protocols.read_buffers`) stops reading, for libuv would go on 32 times otherwise.
+Nobody is starved: one turn of the loop reads at most one buffer of a connection. After a read that
+fills its buffer (`protocols.read_buffers`) reading stops for this turn. Otherwise libuv would read
+on, 32 times.
 
-How it ends:
-- The engine closes (an ERROR, a good-bye): what is left is sent, then the peer gets time to read
-  it. Closing at once would throw away what the peer has not taken yet.
-- The engine raises, in its own turn or in another peer's: that is logged and counted, and the
-  engine says so to its peer, in its protocol's words. If it fails at that, too, the connection is
+How a connection ends:
+- The engine closes (an ERROR, a good-bye): the rest of its output is sent, then the peer gets time
+  to read it. Closing at once would throw away what the peer has not taken yet.
+- The engine raises, in its own turn or in another peer's: the exception is logged and counted, and
+  the engine tells its peer in its protocol's words. If the engine raises again, the connection is
   cut off.
-- The peer goes: the engine gives everything back, at once unless answers wait for the store; what
-  is left is sent if the peer only stopped writing. A stream that breaks is a normal end.
-- The peer takes nothing for too long: whoever holds all connections calls `watch`, because no call
-  comes from a socket on which nothing happens.
+- The peer goes: the engine gives everything back. It does so at once, unless answers wait for the
+  store. If the peer only stopped writing, the rest of the output is sent. A stream that breaks is a
+  normal end.
+- The peer takes nothing for too long: the roster of connections calls `watch`, because the event
+  loop makes no call for a socket on which nothing happens.
 
 `Transport` is the seam between a connection and what carries its bytes. Three things carry bytes: a
 socket (asyncio's own transport, which fits as it is), TLS over one (`protocols.tls`) and a
@@ -25,7 +27,7 @@ WebSocket (`protocols.http.websocket_stream`). Each of them calls the connection
 `eof_received`, `pause_writing`, `resume_writing` and, once and last, `connection_lost`.
 
 Rule for all three: as long as a byte that was written waits for the peer, writing is paused. So a
-peer that does not read costs one batch of its engine's here, and one that waits in the engine.
+peer that does not read costs two batches of memory: one in the transport, one in its engine.
 """
 
 from __future__ import annotations
@@ -54,19 +56,19 @@ class Transport(Protocol):
         """Send bytes, or keep them until the peer takes them."""
 
     def write_eof(self) -> None:
-        """Send what is kept and then the end; the peer may go on talking."""
+        """Send what is kept and then end the outgoing side; the peer may go on sending."""
 
     def close(self) -> None:
-        """Send what is kept and end it."""
+        """Send what is kept, then end the transport."""
 
     def abort(self) -> None:
-        """End it at once."""
+        """End the transport at once."""
 
     def is_closing(self) -> bool:
-        """Return True if it is ended, or about to be."""
+        """Return True if the transport has ended or is about to."""
 
     def pause_reading(self) -> None:
-        """Hand in nothing more."""
+        """Hand no more bytes to the connection."""
 
     def resume_reading(self) -> None:
         """Go on after `pause_reading`."""
@@ -86,10 +88,10 @@ def _nowhere(connection: Connection, passed: Passed) -> bool:
 
 # How long a connection that has ended waits for its peer to take the last words and to close.
 CLOSE_GRACE_S = 2.0
-# What the store has just made visible is delivered in the turn after.
+# Wait before the end: answers that the store has just released go out in the next turn.
 TURN_S = 0.005
-# Bytes read and thrown away meanwhile, so that closing does not reset what the peer has yet to
-# read; one that goes on talking beyond it talks to a wall.
+# Bytes read and thrown away meanwhile. A socket that is closed with unread bytes sends a reset, and
+# the peer would lose our last words. Beyond this limit nothing more is read.
 DISCARD_MAX = 1024 * 1024
 
 
@@ -132,28 +134,28 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         """Wait for a transport; `buffers` may be shared, `ended` is called when all is over.
 
-        `replaced` hears which engine another one has followed. `pass_on` has another process serve
-        the peer, and returns False if none does.
+        `replaced` is called with the former engine when another engine takes its place. `pass_on`
+        lets another process serve the peer, and returns False if none does.
         """
         self.transport: Transport | None = None
         self.engine = engine
         self.log = log
         self.write_timeout_s = write_timeout_s  # 0: a peer may stop reading for ever
         self._buffers = buffers
-        self._place = 0  # among the buffers, of the one that is lent
+        self._place = 0  # which of the buffers is lent to the event loop
         self._ended = ended
         self._replaced = replaced or _nothing
         self._loop = asyncio.get_running_loop()
         self._alarm = Alarm(self._loop, self._turn)
         self._is_woken = False
         self._is_reading = True
-        self._is_blocked = False  # nothing may be written: the peer is slow, or has to wait
-        self._is_broken = False  # the engine has raised: only its last words are asked for
+        self._is_blocked = False  # write nothing: the peer is slow, or its answer is delayed
+        self._is_broken = False  # the engine has raised: only its last words are still sent
         self._is_deaf = False  # the peer's side has ended: nothing more will come
-        self._is_lingering = False  # all is said
+        self._is_lingering = False  # all is sent: the peer gets time to read and close
         self._is_lost = False
         self._unsent = 0  # bytes that wait for a slow peer
-        self._unsent_since = 0.0  # when the peer last took one
+        self._unsent_since = 0.0  # when the peer last took some of them
         self._discarded = 0
         engine.wake = self.wake
         if isinstance(engine, Doorman):
@@ -168,7 +170,7 @@ class Connection(asyncio.BufferedProtocol):
         self.wake()
 
     def wake(self) -> None:
-        """Have the engine looked at, once, when all that happens now has happened."""
+        """Ask for one turn of this connection, after the events that the loop handles now."""
         if not self._is_woken:
             self._is_woken = True
             self._loop.call_soon(self._turn)
@@ -193,20 +195,20 @@ class Connection(asyncio.BufferedProtocol):
             self.cut_off()
 
     def shut_down(self, reason: str) -> None:
-        """Have the engine take its leave."""
+        """Let the engine tell the peer that the broker ends the connection."""
         try:
             self.engine.shut_down(reason, time.monotonic())
         except Exception:  # as in `receive`
             self._break_off()
 
     def cut_off(self) -> None:
-        """End it now, whatever is left to say."""
+        """End the connection now, even if output is left."""
         self._lose()
         if self.transport is not None:
             self.transport.abort()
 
     def own_socket(self) -> socket.socket | None:
-        """Return the socket that carries the bytes, once more; None if it carries no plain ones."""
+        """Return a duplicate of the socket; None if it does not carry the bytes as they are."""
         asked = getattr(self.transport, "get_extra_info", None)  # TLS and WebSockets have none
         carried = None if asked is None else asked("socket")
         return None if carried is None else socket.socket(fileno=os.dup(carried.fileno()))
@@ -214,17 +216,17 @@ class Connection(asyncio.BufferedProtocol):
     # The transport's side.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Hear from the loop of a plain socket."""
+        """Called by the event loop when a plain socket is connected."""
         stream = cast(asyncio.Transport, transport)
-        stream.set_write_buffer_limits(high=0)  # the rule of `protocols.connection`
+        stream.set_write_buffer_limits(high=0)  # the rule for all transports, see above
         self.join(stream)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Lend a buffer: it is read before anybody else can use it."""
+        """Lend a shared buffer: its bytes are taken before another connection can use it."""
         return self._buffers.views[self._place]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take what the socket has given, and let others have their turn after a full buffer."""
+        """Take the bytes in the buffer; if it was full, let other connections have their turn."""
         view, began = self._buffers.views[self._place], time.monotonic()
         self.receive(view[:nbytes].tobytes())
         if nbytes < len(view):
@@ -251,7 +253,7 @@ class Connection(asyncio.BufferedProtocol):
             self._steer()
 
     def eof_received(self) -> bool:
-        """Let a peer that only stopped writing have the answers that wait for the store."""
+        """Called when the peer stops writing: answers that wait for the store are still sent."""
         if self._is_lingering:
             self._is_deaf = True
             self._close()
@@ -266,20 +268,20 @@ class Connection(asyncio.BufferedProtocol):
         return True
 
     def pause_writing(self) -> None:
-        """Let the engine keep what it has to say: the peer is slow."""
+        """Called when the peer is slow: the engine keeps its output."""
         assert self.transport is not None
         self._is_blocked = True
         self._unsent = self.transport.get_write_buffer_size()
         self._unsent_since = time.monotonic()
 
     def resume_writing(self) -> None:
-        """Go on: the peer has taken everything."""
+        """Called when the peer has taken everything: send again."""
         self._unsent = 0
         self._is_blocked = False
         self.wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End it: the transport is gone, why does not matter."""
+        """Called when the transport is gone: end the connection, whatever the reason."""
         self.transport = None
         self._is_deaf = True
         self._alarm.cancel()
@@ -289,7 +291,7 @@ class Connection(asyncio.BufferedProtocol):
     # Turns.
 
     def _turn(self) -> None:
-        """Let the engine do what is due, send what it has to say, and read on or not."""
+        """Let the engine do what is due, send its output, and start or stop reading."""
         self._is_woken = False
         if self.transport is None:
             return
@@ -327,12 +329,12 @@ class Connection(asyncio.BufferedProtocol):
         if data:
             transport.write(data)
             if engine.is_closed:
-                self.wake()  # for what it says after that, or to see that it was the last
+                self.wake()  # the next turn sends more output, or finds that there is none
         elif engine.is_closed:
             self._linger()
 
     def _steer(self) -> None:
-        """Read if the engine does, or while there is something to throw away."""
+        """Read if the engine wants to; after its end, read up to DISCARD_MAX to throw it away."""
         engine = self.engine
         wants = self._discarded <= DISCARD_MAX if engine.is_closed else engine.reading
         if wants is self._is_reading or self._is_deaf or self.transport is None:
@@ -346,7 +348,7 @@ class Connection(asyncio.BufferedProtocol):
     # The end.
 
     def _break_off(self) -> None:
-        """Log and count what the engine has raised, and let it say so to the peer, once."""
+        """Log and count the engine's exception; let the engine tell its peer, but only once."""
         was_broken, self._is_broken = self._is_broken, True
         self._note_failure()
         if was_broken:
@@ -354,7 +356,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         try:
             self.engine.break_off(time.monotonic())
-        except Exception:  # what it has found to say is still said
+        except Exception:  # output that the engine has prepared is still sent
             self._note_failure()
             self.engine.is_closed = True
         self.wake()
@@ -364,20 +366,20 @@ class Connection(asyncio.BufferedProtocol):
         self.engine.count_failure()
 
     def _done(self) -> None:
-        """Hear that no answer waits for the store any more."""
+        """Called when no answer waits for the store any more."""
         if self._is_deaf:
             self._alarm.call_instead(TURN_S, self._end)
         else:
             self._end()
 
     def _end(self) -> None:
-        """Let go of everything: nothing more will come."""
+        """Let the engine give everything back: the peer sends nothing more."""
         self._is_deaf = True
         self._lose()
         self.wake()
 
     def _linger(self) -> None:
-        """Let the peer read the last words before the socket goes."""
+        """Let the peer read the last words before the socket is closed."""
         self._is_lingering = True
         if self._is_deaf:
             self._close()
@@ -389,7 +391,7 @@ class Connection(asyncio.BufferedProtocol):
     def _say_the_end(self) -> None:
         if self.transport is not None and not self.transport.is_closing():
             self._alarm.call_instead(CLOSE_GRACE_S, self.cut_off)
-            with suppress(OSError):  # the peer has gone a moment ago
+            with suppress(OSError):  # the peer has just gone
                 self.transport.write_eof()
 
     def _close(self) -> None:

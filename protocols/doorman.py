@@ -5,10 +5,11 @@ of a connection is a doorman. It reads no more than it must (`Opening`): a STOMP
 an AMQP peer's login and its open. Then the engine of that virtual host takes its place, and gets
 all that was read.
 
-The doorman judges nothing. What makes no sense, what is too long and who is too late goes to the
-engine of the first virtual host, which says so as it always did: the limits and deadlines of a
-login are the engine's alone. Only a virtual host that nobody serves is refused here. In a cluster
-it is waited for a little: a broker that takes over from another needs a moment.
+The doorman judges nothing. The limits and deadlines of a login are the engine's alone. So a peer
+whose bytes make no sense, are too many or come too late is handed to the engine of the first
+virtual host, which refuses the peer as usual. Only a virtual host that nobody serves is refused
+here. In a cluster the doorman waits a little before that: a broker that takes over from another
+needs a moment.
 
 A virtual host may be served by another process (`protocols.passing`). Then the connection goes
 there, with all that the doorman has read and agreed on (`Passed`). The engine is made there.
@@ -60,8 +61,8 @@ class Opening(ABC):
     def __init__(self, timeout_s: float) -> None:
         """Wait for the peer; the engine's own deadline is `timeout_s` after the accept."""
         self.timeout_s = timeout_s
-        self.is_known = False  # no more need be read
-        self.host: str | None = None  # what the peer asks for; None: nothing, or it is not known
+        self.is_known = False  # True: the virtual host is known, no more need be read
+        self.host: str | None = None  # what the peer asks for; None: no host, or not known yet
 
     @abstractmethod
     def receive(self, data: bytes) -> None:
@@ -73,18 +74,18 @@ class Opening(ABC):
 
     @abstractmethod
     def hand_over(self, engine: Engine, now: float, *, is_refused: bool) -> None:
-        """Let an engine go on with what was read; if it is to refuse the peer, without an open."""
+        """Let an engine go on with what was read; without the open if it is to refuse the peer."""
 
     @abstractmethod
     def packed(self) -> tuple[Login, bytes] | None:
         """Return what was agreed on and what was read, for an opening in another process.
 
-        None: the peer is to be refused, which any engine does.
+        Return None if the peer is to be refused: any engine of this process can do that.
         """
 
     @abstractmethod
     def unpack(self, login: Login, read: bytes) -> None:
-        """Go on where an opening in another process was; raises RefusedError if that cannot be."""
+        """Continue an opening of another process; raises RefusedError if that is impossible."""
 
 
 class Doorman(Engine):
@@ -99,18 +100,18 @@ class Doorman(Engine):
         log: Log,
         now: float,
     ) -> None:
-        """Wait for the peer; `make` returns what makes the engines of a virtual host."""
+        """Wait for the peer; `make` returns the factory of a virtual host's engines."""
         super().__init__(peer.remote, log)
         self.opening = opening
         self.replace: Replace = _nobody  # set by the connection
-        self.pass_on: PassOn = _nowhere  # the same; False: no other process serves it
+        self.pass_on: PassOn = _nowhere  # set by the connection; False: no other process serves it
         self._directory = directory
         self._make = make
         self._peer = peer
         self._accepted_at = now
         self._successor: Engine | None = None
-        self._is_passed = False  # on its way to another process
-        self._space: str | None = None  # what is wanted, once it is known
+        self._is_passed = False  # the connection is on its way to another process
+        self._space: str | None = None  # the virtual host that is wanted, once it is known
         self._patience_ends = 0.0
 
     def receive(self, data: bytes, now: float) -> None:
@@ -119,14 +120,14 @@ class Doorman(Engine):
         if self.opening.is_known:
             self._open(now)
         else:
-            self.wake()  # the opening may have something to say
+            self.wake()  # the opening may have output
 
     def outgoing(self) -> bytes:
-        """Give what the opening has to say."""
+        """Return the output of the opening."""
         return self.opening.outgoing()
 
     def tick(self, now: float) -> float | None:
-        """Let the engine give up on who says nothing; look whether somebody serves by now."""
+        """Hand a peer that is too late to an engine; check if the virtual host is served by now."""
         if self._is_passed or not self._directory.has_any_broker:
             return None
         if self._space is not None:
@@ -138,7 +139,7 @@ class Doorman(Engine):
         return None
 
     def lost(self, now: float) -> None:
-        """Let go: nothing is held."""
+        """Called when the peer is gone; a doorman holds nothing in the core."""
         self.is_closed = True
 
     def shut_down(self, reason: str, now: float) -> None:
@@ -150,11 +151,11 @@ class Doorman(Engine):
         self._refuse(error, now)
 
     def break_off(self, now: float) -> None:
-        """Close: this doorman has raised."""
+        """Close the connection: this doorman has raised."""
         self.is_closed = True
 
     def kick(self, reason: str) -> None:
-        """Close: nobody in the core knows of it."""
+        """Close the connection; the core never calls this, since it has no session yet."""
         self.is_closed = True
 
     def count_failure(self) -> None:
@@ -165,23 +166,23 @@ class Doorman(Engine):
         try:
             space = self._directory.space_named(self.opening.host)
         except RefusedError:
-            # The engine of any refuses the name, once it knows who asks.
+            # The engine of any virtual host refuses the name, once the peer has logged in.
             space = self._any_space() if self._directory.has_any_broker else ""
         self._space = space
         self._patience_ends = now if self._directory.shared.cluster is None else now + WAIT_S
         if self._look(now) is not None:
             self.reading = False
-            self.wake()  # for the next look
+            self.wake()  # `tick` checks again
 
     def _look(self, now: float) -> float | None:
-        """Go on if somebody serves the virtual host; return when to look again, if at all."""
+        """Go on if somebody serves the virtual host; return when to check again, if at all."""
         space = self._space or ""
         if self._directory.is_served(space):
             self._hand_over(space, now)
         elif (packed := self.opening.packed()) is None:
             self._refuse_as_engine(now)
         elif self._pass_on(Passed(space, self._peer, now - self._accepted_at, *packed)):
-            self.wake()  # what the opening has said must be on its way first
+            self.wake()  # the output of the opening must be sent first
         elif now < self._patience_ends and not self._directory.is_elsewhere(space, now):
             return now + LOOK_EVERY_S
         else:
@@ -190,24 +191,24 @@ class Doorman(Engine):
         return None
 
     def _pass_on(self, passed: Passed) -> bool:
-        """Have another process serve the peer, if one does; nothing more is read here then."""
+        """Let another process serve the peer, if one does; then nothing more is read here."""
         self._is_passed = self.pass_on(passed)
         self.reading = not self._is_passed
         return self._is_passed
 
     def _refuse_as_engine(self, now: float) -> None:
-        """Have any engine find out what is wrong with the peer."""
+        """Hand the peer to any engine, which finds out what is wrong and refuses the peer."""
         if self._directory.has_any_broker:
             self._hand_over(self._any_space(), now)
         else:
             self._close()
 
     def _any_space(self) -> str:
-        """Return a virtual host that is served here; the first one if it is."""
+        """Return a virtual host that is served here; preferably the first one."""
         return self._directory.any_broker.host.id
 
     def _hand_over(self, space: str, now: float, *, is_refused: bool = False) -> Engine:
-        """Let the engine of a virtual host take this one's place."""
+        """Let the engine of a virtual host take the doorman's place."""
         engine = self._make(space)(self._peer, self._accepted_at)
         self._successor = engine
         self.replace(engine)
@@ -223,13 +224,13 @@ class Doorman(Engine):
         engine.refuse(error, now)
 
     def _close(self) -> None:
-        """End it without a word: no engine is here that has one."""
+        """Close the connection without an error message: there is no engine to write one."""
         self.is_closed = True
         self.wake()
 
 
 def _nobody(engine: Engine) -> None:
-    """Replace nothing: a doorman without a shell."""
+    """Replace nothing: this doorman has no shell."""
 
 
 def _nowhere(passed: Passed) -> bool:
@@ -238,5 +239,5 @@ def _nowhere(passed: Passed) -> bool:
 
 
 def not_served(space: str) -> RefusedError:
-    """Make the answer to who wants a virtual host that nobody serves."""
+    """Make the refusal for a client that wants a virtual host that nobody serves."""
     return RefusedError(f"virtual host {space} is not served now", "unavailable")

@@ -8,22 +8,24 @@ shell is the same for every protocol.
 The shell's side of the contract:
 
     receive(data, now)   bytes from the peer, as they came; call only while `reading`
-    outgoing()           bytes for the peer, all there are now; b"" if none. Of very many it gives
-                         a part, and wakes the shell for the next
+    outgoing()           bytes for the peer, all there are now; b"" if none. If there are very many,
+                         the engine returns a part and wakes the shell for the next part
     tick(now)            do what is due by time; returns the next deadline, or None
-    sign_of_life(now)    bytes came that a transport still keeps, as a WebSocket does with a part of
-                         a message
+    sign_of_life(now)    bytes came, but the transport still keeps them: a WebSocket does so with a
+                         part of a message
     lost(now)            the peer is gone: let go of everything
 
-The engine's side: it calls `wake` whenever there is something new to do for the shell (bytes to
-send, reading again, closed). It may be called many times; the shell looks once. After `is_closed`
-the shell sends what is left and ends the connection. An engine that raises is at fault, never its
-peer: the shell logs it and calls `count_failure` and `break_off`, and asks it for nothing more than
-its last words. What the engine raises while the broker delivers in another peer's turn it keeps
-(`failed`), so that the shell finds it in this peer's own turn: the other one is not to blame.
+The engine's side: the engine calls `wake` whenever there is something new to do for the shell
+(bytes to send, reading again, closed). However often the engine calls, the shell acts once. After
+`is_closed` the shell sends the rest of the output and ends the connection.
 
-Who a peer is, and what it did wrong, is told to the operator (`report`, `report_login`): a client's
-author is seldom the one who reads the broker's log.
+An exception is the engine's fault, never its peer's. The shell logs it, calls `count_failure` and
+`break_off`, and sends nothing more than the engine's last words. An engine may raise while the
+broker delivers in another peer's turn. The engine keeps that exception (`failed`), so that the
+shell finds it in this peer's own turn: the other peer is not to blame.
+
+The log tells the operator who a peer is and what it did wrong (`report_login`, `report`): a
+client's author is seldom the one who reads the broker's log.
 
 `Peer` is what is known of the other end of a connection before it says a word.
 """
@@ -44,7 +46,8 @@ from covey.core.session import Client, Session
 
 Log = structlog.typing.FilteringBoundLogger
 
-# Ends that the operator wanted, or that are in the log already (`core.events.audit`, an exception).
+# Ends of a connection that are not logged: the operator wanted them, or the log already tells of
+# them (`core.events.audit`, an exception).
 KNOWN_ENDS: Final = frozenset(
     {"denied", "throttled", "shutdown", "cancelled", "internal-error", "moved"}
 )
@@ -64,14 +67,14 @@ class Engine(Client):
 
     def __init__(self, remote: str = "", log: Log | None = None) -> None:
         self.remote = remote
-        self.log = log  # the port's: one bound to each peer would cost every idle one a kilobyte
+        self.log = log  # the port's: a log bound to each peer would cost a kilobyte a peer
         self.reading = True  # False: the shell must not read on (quota, receipts, outbox)
         self.is_closed = False
-        self.is_stranger = True  # until the peer has logged in; an address may have only so many
-        self.answer_delay_s = 0.0  # how long the shell keeps back what comes next: a failed login
+        self.is_stranger = True  # until the peer has logged in; strangers of an address are limited
+        self.answer_delay_s = 0.0  # how long the shell delays the next output, after a failed login
         self.close_delay_s = 0.0  # how long the shell lets the peer read before it closes
         self.wake: Callable[[], None] = _nobody
-        self.exception: Exception | None = None  # raised in another's turn, for the shell to find
+        self.exception: Exception | None = None  # raised in another peer's turn
 
     @abstractmethod
     def receive(self, data: bytes, now: float) -> None:
@@ -86,7 +89,7 @@ class Engine(Client):
         """Do what is due; return when to be called again."""
 
     def sign_of_life(self, now: float) -> None:
-        """Hear that the peer is alive, though nothing of what came can be had yet."""
+        """Called when bytes came that the transport cannot hand over yet: the peer is alive."""
 
     @abstractmethod
     def lost(self, now: float) -> None:
@@ -105,7 +108,7 @@ class Engine(Client):
         self.shut_down(FAILED, now)
 
     def failed(self, error: Exception) -> None:
-        """Keep what was raised while something was done for this peer, maybe in another's turn."""
+        """Keep an exception raised by work for this peer, maybe in another peer's turn."""
         if self.exception is None:
             self.exception = error
             self.wake()
@@ -115,7 +118,7 @@ class Engine(Client):
         """Count an exception that came out of this engine."""
 
     def resume(self) -> None:
-        """Have the shell call `tick`, which goes on reading."""
+        """Ask the shell for a `tick`, which starts reading again."""
         self.wake()
 
     def report(self, event: str, **fields: str | None) -> None:
@@ -138,12 +141,12 @@ class Engine(Client):
             )
 
     def report_end(self, error: BrokerError) -> None:
-        """Log why a connection is ended, unless that is known."""
+        """Log why a connection is ended, unless the log tells so already."""
         if error.code not in KNOWN_ENDS:
             self.report("connection_refused", code=error.code, cause=error.text)
 
     def when_done(self, call: Callable[[], None]) -> None:
-        """Call back when everything received so far is done and safe; at once if it is."""
+        """Call back when everything received so far is done and on disk; at once if it is now."""
         call()
 
 
@@ -159,7 +162,7 @@ class Peer:
 
     @property
     def remote(self) -> str:
-        """Name it for people."""
+        """Return the peer's address for people."""
         return f"{self.host}:{self.port}"
 
 
@@ -167,7 +170,7 @@ MakeEngine = Callable[[Peer, float], Engine]
 
 
 def is_loopback(address: str) -> bool:
-    """Return True if an address is this machine's own; one that is none at all is not."""
+    """Return True if this is a loopback address; False if it is no address at all."""
     try:
         return ipaddress.ip_address(address.split("%")[0]).is_loopback
     except ValueError:

@@ -1,16 +1,16 @@
 """Forward: connections between the brokers of a cluster, as bytes behind a PROXY v2 head.
 
-A broker that does not serve the virtual host of a connection copies its bytes to the one that does
-(`passing`, `relay`). It connects to that broker's `forward` port and says first whose connection it
-is:
+A broker that does not serve the virtual host of a connection copies the connection's bytes to the
+broker that does, the owner (`passing`, `relay`). It connects to the owner's `forward` port and
+first says whose connection this is:
 
     PROXY v2 head     the client's address, and in a field of its own (FORWARDED) the rest: the
                       port's id, the virtual host, what was agreed on with the client so far
     what was read     then all that the client says
 
-The field says who has logged in, so the port believes whoever reaches it. Therefore both sides show
-certificates of the cluster's own authority (`[cluster.tls]`), unless the port is one of this
-machine alone. A connection is never passed on twice: an owner that is none any more refuses it.
+The field says who has logged in, and the port believes it. Therefore both sides show certificates
+of the cluster's own authority (`[cluster.tls]`), unless the port listens on this machine alone. A
+connection is never passed on twice: a broker that has ceased to be the owner refuses it.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from covey.protocols.proxy_v2 import HEAD_SIZE, Source, field_of, rest_size, wri
 from covey.protocols.relay import Upstream
 from covey.protocols.tls import make_context
 
-FORWARDED: Final = 0xE1  # of the fields that are ours to choose (0xE0 to 0xEF)
+FORWARDED: Final = 0xE1  # one of the numbers for private fields (0xE0 to 0xEF)
 CONNECT_S: Final = 2.0  # for the owner to answer
 HEAD_S: Final = 5.0  # for a broker to say whose connection it is
 READ_MAX: Final = 1024 * 1024  # bytes that a doorman may have read
-HEADS_MAX: Final = 1000  # that are under way at a time
+HEADS_MAX: Final = 1000  # connections whose head is still being read
 
 Log = structlog.typing.FilteringBoundLogger
 
 
 def forward_head(connector: str, passed: Passed) -> bytes:
-    """Write what comes before a connection's bytes, and those that were read already."""
+    """Write the head of a forwarded connection, and the client's bytes that were read already."""
     told, _, read = pack(connector, passed).partition(b"\n")
     fields = json.dumps({"told": json.loads(told), "read": len(read)}).encode()
     source = Source(passed.peer.host, passed.peer.port)
@@ -52,9 +52,9 @@ def forward_head(connector: str, passed: Passed) -> bytes:
 
 
 def read_forward_head(data: bytes) -> tuple[str, Passed, bytes] | None:
-    """Read it, with the bytes that follow; None if it is not whole yet.
+    """Read such a head and the bytes that follow; return None if the head is not whole yet.
 
-    Raises ProtocolError if it makes no sense.
+    Raises ProtocolError if the head makes no sense.
     """
     if len(data) < HEAD_SIZE:
         return None
@@ -78,7 +78,7 @@ class ClusterOwners(Owners):
     """The other brokers of a cluster."""
 
     def __init__(self, cluster: Cluster, tls: TlsSettings | None) -> None:
-        """Know them; raises OSError if the certificates cannot be used."""
+        """Prepare to connect to them; raises OSError if the certificates cannot be used."""
         self._cluster = cluster
         self._context = None if tls is None else client_context(tls)
         self._upstreams: WeakSet[Upstream] = WeakSet()
@@ -89,7 +89,7 @@ class ClusterOwners(Owners):
         return sum(1 for each in self._upstreams if each.transport is not None)
 
     def is_elsewhere(self, space: str) -> bool:
-        """Say whether another broker serves a virtual host, and takes connections for it."""
+        """Return True if another broker serves a virtual host and takes connections for it."""
         owner = self._cluster.owner(space, time.monotonic())
         return owner is not None and bool(owner.address)
 
@@ -117,7 +117,7 @@ class ClusterOwners(Owners):
 
 
 class ForwardPort:
-    """Where other brokers pass connections on to this one."""
+    """The port where other brokers pass connections on to this one."""
 
     def __init__(self, address: str, tls: TlsSettings | None, adoption: Adoption, log: Log) -> None:
         """Be ready to listen; raises OSError if the certificates cannot be used."""
@@ -130,7 +130,7 @@ class ForwardPort:
         self._server: asyncio.Server | None = None
 
     async def listen(self) -> None:
-        """Take the port; raises OSError that names it if it cannot."""
+        """Take the port; raises OSError that names the port if that fails."""
         host, port = split_bind(self._address)
         loop = asyncio.get_running_loop()
         try:
@@ -147,7 +147,7 @@ class ForwardPort:
         self._log.info("listening", protocol="forward", address=self._address)
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._server is not None:
             self._server.close()
 
@@ -182,7 +182,7 @@ class HeadReader(asyncio.Protocol):
     def __init__(
         self, taken: Taken, refused: Callable[[HeadReader, str], None], heads: set[HeadReader]
     ) -> None:
-        """Wait; `heads` are all that wait."""
+        """Wait for the head; `heads` are all readers that still wait for theirs."""
         self.transport: asyncio.Transport | None = None
         self._taken = taken
         self._refused = refused
@@ -191,7 +191,7 @@ class HeadReader(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin: there is somebody, who has some time."""
+        """Called when a broker has connected: give it HEAD_S to send the head."""
         self.transport = cast(asyncio.Transport, transport)
         if len(self._heads) >= HEADS_MAX:
             self._refused(self, "too many heads are under way")
@@ -214,7 +214,7 @@ class HeadReader(asyncio.Protocol):
             self._taken(self, *found)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let go."""
+        """Called when the connection is gone."""
         self._done()
         self.transport = None
 
@@ -226,11 +226,11 @@ class HeadReader(asyncio.Protocol):
 
 
 def client_context(tls: TlsSettings) -> ssl.SSLContext:
-    """Return what a broker shows to another one, and whom it believes."""
+    """Return the TLS context with which a broker connects to another one."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.check_hostname = False  # the authority is the cluster's own: whom it signs is a broker
-    make_context(tls)  # names the file that cannot be used
+    context.check_hostname = False  # whoever the cluster's own authority signs is a broker
+    make_context(tls)  # raises an error that names a file which cannot be used
     context.load_cert_chain(tls.certificate, tls.key)
     context.load_verify_locations(tls.client_ca)
     return context

@@ -1,15 +1,16 @@
 """Listener: accepts connections on one port and joins each to a new engine.
 
-An accept that fails, fails alone: a peer that is gone before it is looked at, or a process out of
-files, must not end the broker. Who is over a limit is told so in the protocol's own words, but only
-a few at a time: a flood is not worth an answer, and gets none.
+A failed accept has no other effect: a peer that is gone at once, or a process out of files, must
+not end the broker. A peer over a limit is told so in the protocol's own words. Only a few are told
+at the same time: the rest of a flood is closed without an answer.
 
-With TLS the handshake comes first (`protocols.tls`). It has a time limit of its own and counts
-as a stranger, and the engine is made after it, since the peer's certificate may say who it is.
+With TLS the handshake comes first (`protocols.tls`). The handshake has a time limit of its own and
+counts as a stranger. The engine is made after the handshake, since the peer's certificate may say
+who the peer is.
 
 Behind a load balancer a head comes before everything else, and says who the peer is (`proxy_v2`).
 
-The event loop accepts in a task, but no task belongs to a connection.
+Accepting is a task of the event loop, but a connection has no task.
 """
 
 from __future__ import annotations
@@ -38,17 +39,17 @@ from covey.protocols.roster import Handshake, Roster, Strangers
 from covey.protocols.tls import Secured, certificate_name, handshake_failure, make_context
 
 BACKLOG = 65536  # connections that wait to be accepted; the system may allow fewer
-# Out of files or memory: trying again at once would only burn the time that closing needs.
+# Out of files or memory: trying again at once would take the time in which others could close.
 ACCEPT_PAUSE_S = 0.1
 # Peers over a limit that are told so at the same time; further ones are closed without a word.
 TURNED_AWAY_MAX = 16
-# Connections whose PROXY head is under way; a load balancer sends it with the first packet.
+# Connections whose PROXY head has not come yet; a load balancer sends it with the first packet.
 HEADS_MAX = 1000
 HEAD_TIMEOUT_S = 5.0
 
-# We gather small frames ourselves, so the kernel need not. And a peer whose machine vanished says
-# nothing, and without heart-beats nobody asks it: TCP does, after a minute of silence, six times,
-# and finds it gone two minutes after it went.
+# We join small frames ourselves, so the kernel need not. A peer whose machine vanished says
+# nothing, and without heart-beats no protocol asks. So TCP asks after a minute of silence, six
+# times, and finds the peer gone two minutes after it went.
 SOCKET_OPTIONS = (
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -80,7 +81,7 @@ class Listener:
         self.address = ""
         self.tls = None if connector.tls is None else make_context(connector.tls)
         self._turned_away: set[Connection] = set()
-        self._heads: set[asyncio.Task[None]] = set()  # that a load balancer has yet to send
+        self._heads: set[asyncio.Task[None]] = set()  # tasks that wait for a PROXY head
         self._accepting = anyio.CancelScope()
 
     @property
@@ -89,7 +90,7 @@ class Listener:
         return self.roster.connector
 
     async def bind(self, given: Sequence[socket.socket] = ()) -> Sequence[socket.socket]:
-        """Take the port, or go on with sockets that have it; raises OSError that names it."""
+        """Take the port, or use sockets that have it; raises OSError that names the port."""
         bound = given or open_sockets(self.connector)
         self.address = address_of(self.connector, bound)
         return bound
@@ -121,7 +122,7 @@ class Listener:
         self.tls = tls
 
     def shut_down(self, reason: str) -> None:
-        """Accept no more, and tell everybody that it is over."""
+        """Accept no more, and tell every peer that the broker ends its connection."""
         self._accepting.cancel()
         self.roster.shut_down(reason)
 
@@ -143,7 +144,7 @@ class Listener:
                 await anyio.sleep(ACCEPT_PAUSE_S)
 
     def _wait_for_head(self, raw: socket.socket) -> None:
-        """Let a connection in when its load balancer has told whose it is."""
+        """Let a connection in when its load balancer has said who the peer is."""
         if len(self._heads) >= HEADS_MAX:
             self.roster.log_refusal("PROXY heads under way", self.log)
             raw.close()
@@ -161,7 +162,7 @@ class Listener:
             raw.close()
 
     async def _let_in(self, raw: socket.socket, source: Source | None = None) -> None:
-        """Give a socket what is to serve it, or close it; the source is who is behind a proxy."""
+        """Serve a socket, or close it; `source` is the peer behind a load balancer."""
         try:
             peer = _peer_of(raw)
         except OSError:  # it was gone before we looked
@@ -186,11 +187,11 @@ class Listener:
             raise
 
     def _handshake_of(self, context: ssl.SSLContext, peer: Peer, log: Log) -> Secured | None:
-        """Return what secures a socket; None: there is no room."""
+        """Return the TLS side of a new socket; None if a limit is reached."""
         assert self.connector.tls is not None
         handshake = Handshake()
         if self.roster.limit_reached(peer.host, handshake):
-            return None  # it would not understand a word yet
+            return None  # before the handshake the peer could not read an answer
         secured = Secured(
             context,
             buffer=self.roster.buffers.views[0],
@@ -221,7 +222,10 @@ class Listener:
         self.roster.strangers.forget(peer.host, handshake)
 
     def _connection_of(self, peer: Peer, log: Log) -> Connection | None:
-        """Return what serves a peer, or tells it that there is no room; None: not even that."""
+        """Return a connection that serves a peer, or one that tells it which limit is reached.
+
+        Return None if too many peers are being told already.
+        """
         engine = self.make_engine(peer, time.monotonic())
         limit = self.roster.limit_reached(peer.host, engine)
         if not limit:
@@ -239,7 +243,8 @@ class Listener:
 async def read_head(read: Callable[[int], Awaitable[bytes]]) -> Source | None:
     """Read a PROXY head; return who is behind the load balancer, None for the load balancer itself.
 
-    Raises ProtocolError if there is none, EOFError or OSError if the peer goes, TimeoutError.
+    Raises ProtocolError if there is no head, EOFError or OSError if the peer goes, TimeoutError if
+    the head is late.
     """
     async with asyncio.timeout(HEAD_TIMEOUT_S):
         head = await read(HEAD_SIZE)
@@ -248,7 +253,7 @@ async def read_head(read: Callable[[int], Awaitable[bytes]]) -> Source | None:
 
 
 async def _read_exactly(raw: socket.socket, count: int) -> bytes:
-    """Read so many bytes of a socket, and not one more."""
+    """Read exactly `count` bytes of a socket."""
     loop = asyncio.get_running_loop()
     data = b""
     while len(data) < count:
@@ -265,7 +270,7 @@ def _given(protocol: Connection | Secured) -> Connection | Secured:
 
 
 def _peer_of(raw: socket.socket) -> Peer:
-    """Look at the other end; raises OSError if it is gone already."""
+    """Return what is known of the other end; raises OSError if the peer is gone already."""
     for level, option, value in SOCKET_OPTIONS:
         raw.setsockopt(level, option, value)
     host, port = raw.getpeername()[:2]
@@ -278,7 +283,7 @@ def _peer_of(raw: socket.socket) -> Peer:
 
 
 def open_sockets(connector: ConnectorSettings) -> list[socket.socket]:
-    """Take a port at every address that its name has; raises OSError that names it."""
+    """Take a port at every address of its host name; raises OSError that names the port."""
     opened: list[socket.socket] = []
     port = connector.port
     try:
@@ -294,7 +299,7 @@ def open_sockets(connector: ConnectorSettings) -> list[socket.socket]:
             listening.bind((address[0], port, *address[2:]))
             listening.listen(BACKLOG)
             listening.setblocking(False)
-            port = listening.getsockname()[1]  # one that the system chose holds for all
+            port = listening.getsockname()[1]  # if the system chose it, all addresses get the same
     except OSError as error:
         for listening in opened:
             listening.close()
@@ -303,7 +308,7 @@ def open_sockets(connector: ConnectorSettings) -> list[socket.socket]:
 
 
 def address_of(connector: ConnectorSettings, bound: Sequence[socket.socket]) -> str:
-    """Say where a port is, with the number that the system may have chosen."""
+    """Return the address of a port, with the number that the system may have chosen."""
     return f"{connector.bind.rpartition(':')[0]}:{bound[0].getsockname()[1]}"
 
 

@@ -1,7 +1,7 @@
 """Passing: a connection goes to the process that serves its virtual host.
 
-`Owners` is the seam: who serves the virtual hosts that this process does not, and how a connection
-gets there. `server.workers` has the one for the workers of a machine.
+`Owners` is the interface: who serves the virtual hosts that this process does not, and how a
+connection gets there. `server.workers` implements it for the workers of a machine.
 
     passing side                              owner's side
     the doorman knows the virtual host
@@ -9,13 +9,14 @@ gets there. `server.workers` has the one for the workers of a machine.
     `send_socket`: the socket itself     ->   `Adoption.adopt`, with the peer's socket
     or `connect`: a `Relay` copies       ->   `Adoption.adopt`, with the socket that was connected
 
-A socket is passed where bytes travel on it as they are. Behind TLS and a WebSocket it stays where
-it was opened, for nobody else has its keys, and bytes are copied. To the owner both are the same: a
-socket on which the peer talks on, and what was read of it before (`Passed`).
+The socket itself is passed if it carries the protocol's bytes unchanged. With TLS or a WebSocket
+the socket stays in the process that opened it, since no other process has its keys, and bytes are
+copied. To the owner both are the same: a socket on which the peer goes on, and the bytes that were
+read from the peer before (`Passed`).
 
-A virtual host that nobody serves just now is waited for by `Owners`, for WAIT_S. Then the peer is
-told that it is unavailable. A connection is never passed on twice: an owner that is none any
-more refuses it.
+If nobody serves a virtual host at the moment, `Owners` waits for WAIT_S. Then the peer is told that
+the virtual host is unavailable. A connection is never passed on twice: a process that has ceased to
+be the owner refuses it.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ if TYPE_CHECKING:
     from covey.protocols.roster import Roster
 
 WAIT_S: Final = 2.0  # for an owner, while a virtual host has none
-DRAIN_S: Final = 2.0  # for a peer to take what the doorman has said
+DRAIN_S: Final = 2.0  # for a peer to take the doorman's output
 DRAIN_LOOK_S: Final = 0.002
-TURNED_AWAY_MAX: Final = 16  # that are told at the same time; further ones are closed
+TURNED_AWAY_MAX: Final = 16  # peers told of a refusal at the same time; further ones are closed
 
 Log = structlog.typing.FilteringBoundLogger
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -57,10 +58,10 @@ class Owners(ABC):
 
     @abstractmethod
     def is_elsewhere(self, space: str) -> bool:
-        """Say whether another process serves a virtual host, or is about to."""
+        """Return True if another process serves a virtual host, or is about to."""
 
     async def send_socket(self, connector: str, passed: Passed, raw: socket.socket) -> bool:
-        """Give the owner a peer's socket; False: sockets do not go there, so bytes must be copied.
+        """Give the owner a peer's socket; return False if bytes must be copied instead.
 
         The connector is the id of the port that the peer came to. Raises RefusedError with
         "unavailable" if there is no owner within WAIT_S.
@@ -69,7 +70,7 @@ class Owners(ABC):
 
     @abstractmethod
     async def connect(self, connector: str, passed: Passed, upstream: Upstream) -> None:
-        """Connect the owner with an upstream, and tell it of the connection before all else.
+        """Connect an upstream to the owner, and first tell the owner of the connection.
 
         Raises RefusedError with "unavailable" if there is no owner within WAIT_S.
         """
@@ -92,7 +93,7 @@ class Owners(ABC):
         return ""
 
     def place_of(self, space: str) -> str:
-        """Return the place that serves a virtual host; "" if that is here, or nobody's."""
+        """Return the place that serves a virtual host; "" if that is this process, or none."""
         return ""
 
     async def open_stream(self, place: str, connector: str) -> Stream:
@@ -108,13 +109,13 @@ class Passing:
 
     def __init__(self, owners: Owners, directory: Directory) -> None:
         self.owners = owners
-        self.passed = 0  # connections whose sockets have gone
+        self.passed = 0  # connections whose sockets were given to their owners
         self.relayed = 0  # connections whose bytes are, or were, copied
         self._directory = directory
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, roster: Roster, connection: Connection, passed: Passed) -> bool:
-        """Pass a connection on; False: its virtual host is not elsewhere."""
+        """Pass a connection on; return False if no other process serves its virtual host."""
         if not self.owners.is_elsewhere(passed.space):
             return False
         connector = roster.connector.id
@@ -157,9 +158,9 @@ class Passing:
 
 
 async def _drained(connection: Connection) -> None:
-    """Wait until the peer's socket has all that the doorman has said."""
+    """Wait until the peer's socket has taken all output of the doorman."""
     deadline = time.monotonic() + DRAIN_S
-    await asyncio.sleep(0)  # the turn that writes it comes first
+    await asyncio.sleep(0)  # first comes the turn that writes this output
     while connection.transport is not None and connection.transport.get_write_buffer_size():
         if time.monotonic() > deadline:
             raise ProtocolError("the peer does not read the answers to its login")
@@ -173,7 +174,7 @@ class Adoption:
     """Takes in the connections that other processes pass on."""
 
     def __init__(self, ports: Sequence[Port], make: MakePassed, log: Log) -> None:
-        """Serve them as those of the ports; `make` is `registry.passed_engine` of the directory."""
+        """Serve them by the settings of the ports; `make` is `registry.passed_engine`, bound."""
         self._ports = ports
         self._make = make
         self._log = log
@@ -197,7 +198,10 @@ class Adoption:
             raise
 
     def connection_of(self, connector: str, passed: Passed) -> Connection:
-        """Return what serves a peer, for a socket or a transport; raises RefusedError."""
+        """Return a connection that serves a peer, over a socket or a transport, or refuse.
+
+        Raises RefusedError if the peer cannot be served here.
+        """
         roster = next((one.roster for one in self._ports if one.connector.id == connector), None)
         if roster is None:
             raise RefusedError(f"there is no connector {connector} here", "not-found")

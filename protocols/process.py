@@ -32,7 +32,7 @@ class Process:
             return 0
 
     def open_files_max(self) -> int:
-        """Return how many may be."""
+        """Return how many files and sockets may be open."""
         return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 

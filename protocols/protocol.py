@@ -1,11 +1,12 @@
 """Protocol: the one record by which everybody else knows a wire protocol.
 
 Each protocol package has a module `protocol` with such a record, and `protocols.registry` has one
-line for it. The server makes ports and engines by the record and looks into no package. So does
-the store: a message is read back by the record of the protocol that it came in by.
+line for it. The server makes ports and engines from the record and imports no package. The same
+holds for the store: a message is read back by the record of the protocol that brought it.
 
-A new protocol is a package with a record, a line in the registry, and what lies below the packages
-because others read it there: its settings (`config.connectors`) and its opening bytes (`sniff`).
+A new protocol is a package with a record and a line in the registry. Two more things lie outside
+the package because others read them: its settings (`config.connectors`) and its opening bytes
+(`sniff`).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from covey.protocols.roster import Roster, Strangers
 
 
 class Port(Interface):
-    """A port that is open, whatever is spoken there."""
+    """A port that is open, whatever its protocol."""
 
     address: str
     roster: Roster
@@ -53,7 +54,7 @@ class Port(Interface):
 
     @abstractmethod
     def shut_down(self, reason: str) -> None:
-        """Accept no more, and tell everybody that it is over."""
+        """Accept no more, and tell every peer that the broker ends its connection."""
 
     @abstractmethod
     async def until_empty(self) -> None:
@@ -66,7 +67,7 @@ class Asked(Interface):
 
     @abstractmethod
     async def answer(self, stream: Stream) -> None:
-        """Answer one."""
+        """Answer one request that comes over a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class Reloaded:
     """What became of a configuration that was read again."""
 
     changes: list[str]
-    kept: list[str]  # what a queue's messages stand against, and why
+    kept: list[str]  # what could not change because of a queue's messages, and why
     needs_restart: list[str]
 
 
@@ -117,7 +118,7 @@ MakeOpening = Callable[[Users, ConnectorSettings, Peer], Opening]
 async def open_port(
     around: Surroundings, connector: ConnectorSettings, make_engine: MakeEngine
 ) -> tuple[Port, Serve]:
-    """Take a port whose every connection is one engine; return it, and what serves it."""
+    """Take a port with one engine for each connection; return it, and the task that serves it."""
     listener = Listener(
         connector,
         make_engine,

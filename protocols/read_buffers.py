@@ -1,17 +1,18 @@
 """ReadBuffers: how much is read of one connection in a turn of the loop.
 
-A turn has its price, whatever is read in it: the loop's own calls, a write to each consumer, a
-batch for the store. Small messages cost far more than that by the byte, and large ones far less. So
-a connection begins with a small buffer (`work_per_turn`). Each read that fills its buffer, and is
-handled in less than half of `work_per_turn_ms`, earns one twice as large, up to
-`work_per_turn_max`. A turn that takes too long loses as many steps as it was too long by. A read
-that does not fill its buffer loses one: what comes next may be many small messages.
+A turn has a fixed cost, however much is read in it: the loop's own calls, a write to each consumer,
+a batch for the store. By the byte, small messages cost far more than that, and large ones far less.
+So a connection begins with a small buffer (`work_per_turn`). A read that fills its buffer, and is
+handled in less than half of `work_per_turn_ms`, earns a buffer twice as large, up to
+`work_per_turn_max`. A turn that takes too long halves the buffer, once for each doubling of the
+time. A read that does not fill its buffer halves it once: many small messages may come next.
 
-The bound is in time, since time is what others wait for: a turn that is long in bytes and short in
+The bound is in time, since time is what others wait for. A turn that reads many bytes in a short
 time starves nobody.
 
-All connections of a port read into one memory, for what was read is taken before the event loop
-reads again. A connection keeps no more than its place among the views of that memory.
+All connections of a port read into the same memory, because the bytes are taken out before the
+event loop reads again. A connection keeps only the index of its buffer among the views of that
+memory.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class ReadBuffers:
 
     @classmethod
     def of(cls, settings: BrokerSettings) -> ReadBuffers:
-        """Make them as the operator wants them."""
+        """Make the buffers that the settings ask for."""
         turn_s = settings.work_per_turn_ms / MS_PER_S
         return cls(settings.work_per_turn, settings.work_per_turn_max, turn_s)
 

@@ -29,12 +29,12 @@ PROTOCOLS: Final[dict[str, Protocol]] = {
 
 
 def decoders() -> dict[str, Decoder]:
-    """Return how a stored message is read back, by the kind that wrote it."""
+    """Return the decoders of stored messages, by the kind of message."""
     return {protocol.name: protocol.decode for protocol in PROTOCOLS.values()}
 
 
 def engine_maker(directory: Directory, connector: ConnectorSettings, log: Log) -> MakeEngine:
-    """Return what makes the engines of a port: its protocol's, or those of the one it carries.
+    """Return the factory of a port's engines: of its protocol, or of the protocol it carries.
 
     Where there are several virtual hosts, each connection begins with a doorman.
     """
@@ -56,9 +56,9 @@ def engine_maker(directory: Directory, connector: ConnectorSettings, log: Log) -
 def passed_engine(
     directory: Directory, connector: ConnectorSettings, log: Log, passed: Passed, accepted_at: float
 ) -> tuple[Engine, Callable[[], None]]:
-    """Return the engine of a connection that was passed on, and what lets it begin.
+    """Return the engine of a connection that was passed on, and a function that starts it.
 
-    Raises RefusedError if nothing at all is served here, or the login cannot hold.
+    Raises RefusedError if nothing at all is served here, or the login is not valid here.
     """
     make_engine, make_opening = _makers(connector)
     opening = make_opening(directory.shared.users, connector, passed.peer)

@@ -1,12 +1,12 @@
 """Relay: the engine of a connection whose bytes are copied to and from another process.
 
-It stands where the engine of a protocol would, and understands nothing: what the peer says goes
-upstream, what comes from there goes to the peer. Neither side may be slower than the other for
-long: who has more under way than PAUSE_SIZE is not read until it was taken.
+A relay takes the place of a protocol's engine and interprets nothing: the peer's bytes go upstream
+to the owner, the owner's bytes go to the peer. If one side is slow, the other side is not read:
+more than PAUSE_SIZE bytes that wait for the peer stop reading from the owner.
 
-The ends: when the owner closes, the peer gets what is left and is closed. When the peer has only
-stopped writing, the owner is told so, and its last answers still go out. When the peer is gone, so
-is the upstream, and the owner sees a connection that broke.
+How it ends: when the owner closes, the peer gets the rest and is closed. When the peer has only
+stopped writing, the owner is told so, and its last answers still go out. When the peer is gone, the
+upstream is closed, and the owner sees a connection that broke.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Upstream(asyncio.Protocol):
         self._relay.heard(data)
 
     def pause_writing(self) -> None:
-        """Have the peer wait: the owner does not read."""
+        """Called when the owner does not read: stop reading from the peer."""
         self._relay.steer(is_reading=False)
 
     def resume_writing(self) -> None:
@@ -48,7 +48,7 @@ class Upstream(asyncio.Protocol):
         self._relay.steer(is_reading=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End it: the owner has closed, or is gone."""
+        """Called when the owner has closed or is gone: end the relay."""
         self.transport = None
         self._relay.ended()
 
@@ -68,7 +68,7 @@ class Relay(Engine):
     # The owner's side.
 
     def heard(self, data: bytes) -> None:
-        """Keep what the owner says until the peer takes it."""
+        """Keep the owner's bytes until the peer takes them."""
         self._waiting.append(data)
         self._size += len(data)
         if self._size > PAUSE_SIZE and self.upstream.transport is not None:
@@ -76,12 +76,12 @@ class Relay(Engine):
         self.wake()
 
     def steer(self, *, is_reading: bool) -> None:
-        """Read from the peer, or not."""
+        """Start or stop reading from the peer."""
         self.reading = is_reading
         self.wake()
 
     def ended(self) -> None:
-        """Close: the owner has said all."""
+        """Called when the owner has sent everything: close."""
         done, self._done = self._done, None
         if done is not None:
             done()
@@ -106,11 +106,11 @@ class Relay(Engine):
         return data
 
     def tick(self, now: float) -> float | None:
-        """Have no deadline: they are the owner's."""
+        """Return no deadline: the owner's engine has them."""
         return None
 
     def lost(self, now: float) -> None:
-        """Let go of the owner."""
+        """Called when the peer is gone: close the connection to the owner."""
         self._done = None
         if self.upstream.transport is not None:
             self.upstream.transport.close()
@@ -122,7 +122,7 @@ class Relay(Engine):
             self.is_closed = True
             self.wake()
         else:
-            with suppress(OSError):  # the owner has gone a moment ago
+            with suppress(OSError):  # the owner has just gone
                 upstream.write_eof()
 
     def when_done(self, call: Callable[[], None]) -> None:
@@ -139,7 +139,7 @@ class Relay(Engine):
         self.lost(now)
 
     def kick(self, reason: str) -> None:
-        """Close: nobody in the core knows of it."""
+        """Close the connection; the core never calls this: a relay has no session here."""
         self.is_closed = True
         self.wake()
 

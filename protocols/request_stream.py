@@ -4,8 +4,8 @@
 
 The first frame is the request's head (ASGI's scope, with who has passed it on). Then each side
 sends ASGI's messages as they come: parts of the body one way, the answer's start and its parts the
-other way. So an answer that goes on for hours passes through as a short one does. Whoever ends the
-stream early has broken it off: the other side hears a disconnect, or RefusedError.
+other way. So an answer that goes on for hours passes through like a short one. If one side ends the
+stream early, the request is broken off: the other side gets a disconnect, or RefusedError.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from covey.core.errors import RefusedError
 from covey.protocols.passing import Stream
 
 LENGTHS: Final = struct.Struct("!II")
-FRAME_MAX: Final = 256 * 1024 * 1024  # both ends are ours: it only stops what has gone astray
+FRAME_MAX: Final = 256 * 1024 * 1024  # both ends are ours: the limit only stops a fault
 PASSED_ON: Final = "covey.passed_on"  # the key in the scope of a request that was passed on
 COPIED: Final = ("type", "method", "path", "scheme", "http_version")
 DISCONNECT: Final[Message] = {"type": "http.disconnect"}
@@ -44,12 +44,12 @@ class PassedOn:
 async def forward(
     stream: Stream, scope: Scope, passed_on: PassedOn, receive: Receive, send: Send
 ) -> None:
-    """Have a request answered by another process; raises RefusedError if that breaks off."""
+    """Let another process answer a request; raises RefusedError if the stream breaks off."""
     reader, writer = stream
     has_begun = False
 
     async def pump() -> None:
-        with suppress(OSError):  # the answer tells of it
+        with suppress(OSError):  # the reading side reports it
             while True:
                 message = await receive()
                 writer.write(_frame(message))
@@ -76,7 +76,7 @@ async def forward(
 
 
 async def fetch(stream: Stream, scope: Scope, passed_on: PassedOn) -> tuple[int, bytes]:
-    """Have another process answer a request without a body; return its status and the answer."""
+    """Let another process answer a request without a body; return the status and the answer."""
     status = 0
     parts: list[bytes] = []
     asked = [{"type": "http.request", "body": b"", "more_body": False}]
@@ -117,7 +117,7 @@ async def answer(stream: Stream, serve: Serve) -> None:
 
         await serve(scope, receive, send)
     except (OSError, EOFError):
-        pass  # who asked is gone
+        pass  # the process that asked is gone
     finally:
         writer.close()
 

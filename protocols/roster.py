@@ -1,14 +1,14 @@
 """Roster: the open connections of one port, whatever carries their bytes.
 
-It lets a connection in while there is room, hears when it has ended, and knows when the last one is
-gone. It also looks after connections whose peer takes nothing (`Connection.watch`). All of them
-read into one buffer, for what was read is taken before the event loop reads again.
+A roster lets a connection in while there is room, is told when it has ended, and knows when the
+last one is gone. It also cuts off connections whose peer takes nothing (`Connection.watch`). All
+connections read into one buffer, because the bytes are taken out before the event loop reads again.
 
 `Strangers` counts, for each address, the connections that have not logged in yet. A stranger costs
-memory and a file for as long as its login may take, so one address may have only so many of them.
-Nobody reports a login here: a connection counts until it is looked at again, and it is looked at
-only when its address seems to have too many. So an accept costs the same with ten connections and
-with ten thousand. A TLS handshake that goes on is a stranger, too.
+memory and a file for as long as its login may take, so the strangers of one address are limited.
+Nobody reports a login here. A connection counts as a stranger until it is checked again, and that
+is done only when its address seems to have too many. So an accept costs the same with ten
+connections and with ten thousand. A connection in its TLS handshake is a stranger, too.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Strangers:
         self._by_address: dict[str, set[Engine | Handshake]] = {}
 
     def admit(self, address: str, engine: Engine | Handshake) -> bool:
-        """Count a new connection; False: its address has too many strangers already."""
+        """Count a new connection; return False if its address has too many strangers already."""
         pending = self._by_address.setdefault(address, set())
         if len(pending) >= self.pending_max:
             pending.intersection_update([one for one in pending if one.is_stranger])
@@ -84,14 +84,14 @@ class Roster:
         strangers: Strangers,
         passing: Passing | None = None,
     ) -> None:
-        """Begin with nobody; `passing` is for those whose virtual host is served elsewhere."""
+        """Begin empty; `passing` takes connections whose virtual host is served elsewhere."""
         self.connector = connector
         self.buffers = buffers
         self.strangers = strangers
         self._pass_on = None if passing is None else partial(passing.begin, self)
-        self.handshakes: set[Secured] = set()  # they take room, too
+        self.handshakes: set[Secured] = set()  # they count as connections, too
         self._open: dict[Connection, str] = {}  # with their addresses
-        self._refusals = 0  # since the last line of the log about them
+        self._refusals = 0  # since the last line of the log about refusals
         self._refusal_logged_in = 0
         self._emptied = anyio.Event()
 
@@ -99,7 +99,7 @@ class Roster:
         return len(self._open)
 
     def limit_reached(self, address: str, stranger: Engine | Handshake) -> str:
-        """Return the name of the limit that a new connection is over; "" if it is let in."""
+        """Return the name of the limit that a new connection exceeds; "" if it is let in."""
         if len(self._open) + len(self.handshakes) >= self.connector.connections_max:
             return "connections_max"
         if not self.strangers.admit(address, stranger):
@@ -128,14 +128,14 @@ class Roster:
         )
 
     def let_in(self, engine: Engine, address: str, log: Log) -> Connection:
-        """Count somebody who is over no limit, until either side ends it."""
+        """Make and count a connection that exceeds no limit, until either side ends it."""
         connection = self.join(engine, log, self._leave)
         self._open[connection] = address
         log.debug("connection_opened")
         return connection
 
     def _replaced(self, connection: Connection, former: Engine) -> None:
-        """Hear that an engine has followed the doorman: it is the stranger now."""
+        """Called when an engine has taken the doorman's place: count the engine instead."""
         address = self._open.get(connection)
         if address is not None:
             self.strangers.replace(address, former, connection.engine)
@@ -147,7 +147,7 @@ class Roster:
         connection.log.debug("connection_closed")
 
     async def watch(self) -> None:
-        """Look after peers that take nothing, until cancelled."""
+        """Cut off peers that take nothing, until cancelled."""
         while True:
             await anyio.sleep(WATCH_EVERY_S)
             now = time.monotonic()
@@ -155,13 +155,13 @@ class Roster:
                 connection.watch(now)
 
     def shut_down(self, reason: str) -> None:
-        """Tell everybody that it is over; who would not understand a word yet is closed."""
+        """Tell every peer that the broker ends its connection; end handshakes without a word."""
         self._end_handshakes()
         for connection in list(self._open):
             connection.shut_down(reason)
 
     def cut_off(self) -> None:
-        """End what is left, without a word."""
+        """End the remaining connections without a word."""
         self._end_handshakes()
         for connection in list(self._open):
             connection.cut_off()

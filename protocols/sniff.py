@@ -1,10 +1,10 @@
 """Sniff: which protocol a peer speaks, by its first bytes.
 
-Somebody who took the wrong port is told so in one sentence, by the broker and by the commands.
-The sentence does not say what is wrong with bytes that were never meant for this protocol.
+A client that took the wrong port is told so in one sentence, by the broker and by the commands.
+That helps more than an error about bytes that were never meant for this protocol.
 
-The table stands below the protocol packages, for they read it and do not know each other. Each
-package's record (`protocol`) names its own bytes here.
+The table is outside the protocol packages, because all of them read it and they do not know each
+other. Each package's record (`protocol`) names its own bytes here.
 """
 
 from __future__ import annotations

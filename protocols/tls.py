@@ -2,22 +2,24 @@
 
 `Secured` stands between a socket and a connection, with Python's ssl and two buffers in memory.
 
-To the socket it is a protocol, to the connection a transport. The event loop's own TLS would do the
-same with a read buffer of 256 KiB for each connection, and without telling how much of what was
-written waits for the peer.
+To the socket it is a protocol, to the connection a transport. The event loop's own TLS would need
+a read buffer of 256 KiB for each connection, and does not tell how many written bytes still wait
+for the peer.
 
 What bounds its memory:
-- One buffer's worth of a socket is read in a turn of the loop; while the connection does not read,
-  or the peer does not take what TLS itself has to answer (new keys), nothing is.
+- At most one buffer is read from a socket in a turn of the loop. Nothing is read while the
+  connection does not read, or while the peer does not take TLS's own answers (new keys).
 - Only as much is encrypted as the socket takes, a piece at a time.
 
-The handshake has a time limit. How it ends is told once: by `secured`, or by `failed` with a cause.
-A peer that ends without TLS's farewell has ended like any other: frames have their own ends.
+The handshake has a time limit. Its end is reported once: by `secured`, or by `failed` with a cause.
+A peer may close without TLS's farewell (close_notify). That is a normal end, since each protocol
+marks the ends of its own frames.
 
 `make_context` turns a connector's certificates into a context: TLS 1.2 or newer, by OpenSSL. A file
 that cannot be used is refused at start with its name. A client's certificate is checked against
-`client_ca` alone: who is not signed by it, or is expired, does not get through the handshake. Its
-common name is the user that AMQP's EXTERNAL logs in; one with several of them is nobody's.
+`client_ca` alone: a certificate that it has not signed, or that is expired, fails the handshake.
+The certificate's common name is the user that AMQP's EXTERNAL logs in. A certificate with several
+common names stands for no user.
 """
 
 from __future__ import annotations
@@ -79,20 +81,20 @@ class Secured(asyncio.BufferedProtocol):
         self._socket: asyncio.Transport | None = None
         self._connection: Connection | None = None
         self._timer = self._loop.call_later(timeout_s, self._time_out)
-        self._rest = memoryview(b"")  # what is to be encrypted yet
+        self._rest = memoryview(b"")  # bytes still to be encrypted
         self._is_shaking = True
         self._is_reading = True  # the socket is read
         self._is_paused = False  # the connection does not read
         self._is_clogged = False  # the socket does not take what is encrypted
-        self._is_blocking = False  # the connection was told that something waits
-        self._is_ending = False  # the farewell follows the rest
+        self._is_blocking = False  # the connection was told to pause writing
+        self._is_ending = False  # the farewell is to be sent after the rest
         self._is_closing = False
 
     def join(self, connection: Connection) -> None:
         """Serve a connection from now on."""
         self._connection = connection
         connection.join(self)
-        self._loop.call_soon(self._read)  # what came with the last word of the handshake
+        self._loop.call_soon(self._read)  # bytes that came with the end of the handshake
 
     def certificate(self) -> Mapping[str, object] | None:
         """Return the peer's certificate if one was shown and found good."""
@@ -106,11 +108,11 @@ class Secured(asyncio.BufferedProtocol):
         self._socket.set_write_buffer_limits(high=0)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Lend the buffer: it is read before anybody else can use it."""
+        """Lend the shared buffer: its bytes are taken before another connection can use it."""
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take what the socket has given, and let others have their turn after a full buffer."""
+        """Take the bytes in the buffer; if it was full, let other connections have their turn."""
         if self._is_shaking:
             self._incoming.write(self._buffer[:nbytes])
             self._shake_hands()
@@ -177,7 +179,7 @@ class Secured(asyncio.BufferedProtocol):
         self.write_eof()
 
     def abort(self) -> None:
-        """Close without a word, neither to the peer nor to who waits for the handshake."""
+        """Close at once; tell neither the peer nor `failed`."""
         self._is_closing = True
         self._is_shaking = False
         self._timer.cancel()
@@ -185,16 +187,16 @@ class Secured(asyncio.BufferedProtocol):
             self._socket.abort()
 
     def is_closing(self) -> bool:
-        """Return True if it is closed, or about to be."""
+        """Return True if the transport is closed, or about to be."""
         return self._is_closing
 
     def pause_reading(self) -> None:
-        """Hand in nothing more."""
+        """Hand no more bytes to the connection."""
         self._is_paused = True
         self._steer()
 
     def resume_reading(self) -> None:
-        """Go on, first with what came meanwhile."""
+        """Go on, first with the bytes that came meanwhile."""
         self._is_paused = False
         self._loop.call_soon(self._read)
 
@@ -250,11 +252,11 @@ class Secured(asyncio.BufferedProtocol):
             pass
         except ssl.SSLError:  # what came is no TLS: a stream that breaks is a normal end
             self.abort()
-        self._flush()  # what TLS itself has to answer
+        self._flush()  # TLS's own answers
         self._steer()
 
     def _encrypt(self) -> None:
-        """Encrypt and send until the socket takes no more; then farewell, if it is time."""
+        """Encrypt and send until the socket takes no more; after the rest, send the farewell."""
         try:
             while self._rest and not self._is_clogged:
                 sent = self._tls.write(self._rest[:WRITE_SIZE])
@@ -268,7 +270,7 @@ class Secured(asyncio.BufferedProtocol):
     def _say_farewell(self) -> None:
         if self._socket is None:
             return
-        with suppress(ssl.SSLError):  # it would like to hear the peer's, which may never come
+        with suppress(ssl.SSLError):  # ssl waits for the peer's farewell, which may never come
             self._tls.unwrap()
         self._flush()
         if self._is_closing:
@@ -281,7 +283,7 @@ class Secured(asyncio.BufferedProtocol):
             self._socket.write(self._outgoing.read())
 
     def _steer(self) -> None:
-        """Read the socket if the connection reads and the peer takes what TLS has to answer."""
+        """Read the socket if the connection reads and the peer takes TLS's own answers."""
         wants = not self._is_paused and not (self._is_clogged and self._outgoing.pending)
         if wants is self._is_reading or self._is_closing:
             return
@@ -303,15 +305,15 @@ VERIFY: Final = {
     "required": ssl.CERT_REQUIRED,
 }
 COMMON_NAME: Final = "commonName"
-# OpenSSL's guesses at what it was sent instead: a STOMP CONNECT is an "https proxy request" to it.
+# OpenSSL's names for bytes that are not TLS: it takes a STOMP CONNECT for an "https proxy request".
 NOT_TLS: Final = ("HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "WRONG_VERSION_NUMBER")
 
 
 def make_context(settings: TlsSettings) -> ssl.SSLContext:
-    """Read the files; raises OSError that names the one which cannot be used."""
+    """Read the files; raises OSError that names a file which cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.options |= ssl.OP_NO_RENEGOTIATION  # a peer's way to have us work for nothing
+    context.options |= ssl.OP_NO_RENEGOTIATION  # a peer could make us compute for nothing
     try:
         context.load_cert_chain(settings.certificate, settings.key, _no_passphrase)
     except (OSError, ValueError) as error:
@@ -328,7 +330,7 @@ def make_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def certificate_name(certificate: Mapping[str, object] | None) -> str | None:
-    """Return the one common name of a certificate that was checked, as `getpeercert` gives it."""
+    """Return the one common name of a checked certificate, in the form of `getpeercert`."""
     subject = (certificate or {}).get("subject", ())
     assert isinstance(subject, tuple)
     names = [value for part in subject for key, value in part if key == COMMON_NAME]
@@ -347,7 +349,7 @@ def handshake_failure(error: Exception) -> str:
 
 
 def _no_passphrase() -> str:
-    """Answer for nobody: OpenSSL would ask at the terminal, and the broker would hang."""
+    """Refuse a key with a passphrase: OpenSSL would ask at the terminal, and the broker hang."""
     raise ValueError("the key has a passphrase; the broker needs one without")
 
 
