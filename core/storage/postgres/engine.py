@@ -1,18 +1,20 @@
 """PostgresEngine: writes batches to PostgreSQL, behind the fence of the lease.
 
 As in SQLite's store, most messages are settled milliseconds after they came. So a commit writes one
-row of a journal: all its arrivals in one blob, all that was settled in another. That is one
-statement and one round trip. When the journal is full, what is still alive goes to the tables, in
-the transaction that empties the journal (a *fold*), by COPY.
+row of a journal: all its arrivals in one blob, all settled places in another. That is one statement
+and one round trip. When the journal is full, its living messages are copied to the tables (COPY),
+in the same transaction that empties the journal (a *fold*).
 
-- What is in the journal alone is in memory, too (`_waiting`): bodies are read from there.
-- A batch that names rows of the tables (moves, retry counts, a queue emptied) folds.
-- While a backlog grows, batches go to the tables at once for a while: not everything twice.
+- Messages that are in the journal alone are in memory, too (`_waiting`): bodies are read from
+  there.
+- A batch that changes rows of the tables (moves, retry counts, a queue emptied) folds.
+- While a backlog grows, batches go to the tables at once for a while, so that messages are not
+  written twice.
 - Bodies of non-persistent messages that memory has no room for go to a temporary file of this
-  machine, which ends with the process.
+  machine. The file ends with the process.
 
-A commit whose connection breaks is in doubt (`lease`): the writer tries the batch again, and the
-first thing asked then is whether it was done.
+A commit whose connection breaks is in doubt (`lease`). The writer tries the batch again, and first
+asks the server whether the commit was done.
 """
 
 from __future__ import annotations
@@ -57,10 +59,11 @@ from covey.core.storage.writer import Engine
 
 Statement = tuple[str, Sequence[Any]]
 
-ROWS_MAX: Final = 4096  # messages put into the tables by one fold
-GONE_MAX: Final = 4096  # and taken out of them
-JOURNAL_MAX: Final = 2 * 1024 * 1024  # bytes of messages in it: a fold must not take long
-DIRECT: Final = 7  # journals' worth of messages that go to the tables when most of one outlived it
+ROWS_MAX: Final = 4096  # living messages in the journal; with more it is folded
+GONE_MAX: Final = 4096  # the same for settled messages that are still in the tables
+JOURNAL_MAX: Final = 2 * 1024 * 1024  # bytes of messages in the journal: a fold must not take long
+# If most of a full journal is still alive, so many times its size goes to the tables at once.
+DIRECT: Final = 7
 
 COPY_MESSAGES: Final = (
     "copy covey_messages (space, id, grp, deliveries, size, expires_ms, priority, due_ms)"
@@ -112,10 +115,10 @@ class PostgresEngine(Engine):
         self.lease = lease
         self._journal_size = min(journal_size, JOURNAL_MAX)
         self._damages = damages
-        self._waiting: dict[int, Arrival] = {}  # alive and in the journal alone, by place
-        self._gone: list[int] = []  # settled and in the tables still
-        self._size = 0  # bytes of messages in the journal, settled ones too
-        self._direct = 0  # bytes of messages that still go to the tables at once
+        self._waiting: dict[int, Arrival] = {}  # living messages in the journal alone, by place
+        self._gone: list[int] = []  # places of settled messages that are still in the tables
+        self._size = 0  # bytes of messages in the journal, settled ones included
+        self._direct = 0  # bytes of messages that are yet to go to the tables at once
         self._is_folding = False
         self._scratch = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         self._scratch.execute(
@@ -125,12 +128,12 @@ class PostgresEngine(Engine):
     # What a restart finds.
 
     def recall(self, arrivals: dict[int, Arrival], deletions: list[int]) -> None:
-        """Count a row of the journal."""
+        """Take over a row of the journal that a restart finds."""
         self._count(arrivals, deletions)
         self._size += sum(len(each[6]) + len(each[7]) for each in arrivals.values())
 
     def messages(self, rows: Iterator[MessageRecord]) -> Iterator[MessageRecord]:
-        """Walk all messages: those of the tables that are not settled, and those that are here."""
+        """Walk all messages: unsettled ones of the tables (`rows`), and those of the journal."""
         if not (self._waiting or self._gone):
             return rows
         outdated = {*self._gone, *self._waiting}
@@ -174,19 +177,19 @@ class PostgresEngine(Engine):
         return found
 
     def tidy(self) -> bool:
-        """Do nothing: the server tidies up."""
+        """Do nothing: the server does such work itself."""
         return False
 
     def shortage(self) -> str:
-        """Say nothing: a server without room refuses, and is tried again."""
+        """Return "": a server without room refuses a commit, which is then tried again."""
         return ""
 
     def look(self) -> None:
-        """Renew the lease, if it is time to."""
+        """Renew the lease, if it is due."""
         self.lease.renew()
 
     def make_room(self) -> None:
-        """Do nothing: the room is the server's."""
+        """Do nothing: this broker cannot free the server's space."""
 
     def finish(self) -> None:
         """Put everything into the tables, and let another broker have the virtual host."""
@@ -233,7 +236,7 @@ class PostgresEngine(Engine):
         self.lease.committed(sent)
 
     def _transact(self, changes: Changes) -> None:
-        """Write in one transaction; the fence is last, with COMMIT."""
+        """Write a batch in one transaction; the fence is its last statement, sent with COMMIT."""
         connection = self.lease.connection
         sent = self.lease.clock()
         try:
@@ -252,7 +255,7 @@ class PostgresEngine(Engine):
         self.lease.committed(sent)
 
     def _written(self) -> None:
-        """Hear that what was last written is there."""
+        """Called when a commit was done: after a fold the journal is empty."""
         if self._is_folding:
             self._waiting, self._gone, self._size, self._is_folding = {}, [], 0, False
 
@@ -276,7 +279,7 @@ class PostgresEngine(Engine):
         return found
 
     def _copy(self) -> None:
-        """Copy what waits into the tables."""
+        """Copy the living messages of the journal into the tables."""
         if not self._waiting:
             return
         space = self.lease.number
@@ -327,7 +330,7 @@ class PostgresEngine(Engine):
         return found
 
     def _definition(self, record: Definition) -> Statement:
-        """Return what makes a definition true."""
+        """Return the statement that carries out a definition."""
         space = self.lease.number
         if isinstance(record, QueueRecord):
             kept = (record.is_live, record.settings, record.dropped_to)
@@ -410,5 +413,5 @@ def _record(place: int, arrival: Arrival) -> MessageRecord:
 
 
 def encoded(text: str) -> bytes:
-    """Write a text that may have any character."""
+    """Return a text as bytes; it may have any character, even a lone surrogate."""
     return text.encode("utf-8", "surrogatepass")

@@ -1,26 +1,29 @@
-"""Lease: the right to write one virtual host, as a row in PostgreSQL; and its fence.
+"""Lease: the right to write one virtual host, as a row in PostgreSQL, and its fence.
 
-`epoch` counts owners, `tail` counts commits. Every commit compares and sets them in the same
-transaction as what it writes:
+`epoch` counts owners, `tail` counts commits. Every commit checks both and increments `tail`, in the
+transaction that writes its changes:
 
     update covey_spaces set tail = tail + 1, expires = clock_timestamp() + lease
     where number = S and epoch = E and tail = N
 
-A take-over is `epoch + 1`. It waits for a commit that is under way, for both lock the row; a commit
-that comes later changes no row, and that owner's time is over (`FencedError`). So nothing that was
-frozen or cut off can confirm anything any more, and no promise rests on a clock. `select .. where
-exists` and `for key share` would not do: docs/decisions/040 has the race.
+A take-over sets `epoch + 1`. It waits for a commit that is under way, because both lock the row. A
+commit of the old owner that comes later changes no row, and so the old owner learns that its time
+is over (`FencedError`). So a broker that was frozen or cut off cannot confirm anything any more,
+and no promise depends on a clock. `select .. where exists` and `for key share` would not do:
+docs/decisions/040 has the race.
 
 Rules:
-- All times are the database's. `valid_until` alone is our own monotonic clock: until then nobody
-  else can have taken over. It is counted from *before* the renewal was sent, and ends early.
-- Renewals go over the connection of the commits, and only when the event loop asks. So a loop, a
-  thread or a database that hangs ends in a take-over.
-- When a connection breaks during a commit, nobody knows whether it was done. The next connection
-  asks: another epoch: over; `tail` is one more: it was done; the same: it was not. Anything else
-  means that the database has lost commits, which is told loudly and ends the store.
-- Where several statements make a commit, the fence is the last of them, together with COMMIT: an
-  owner that freezes in between holds no lock on the row, and the server ends its transaction.
+- All times are the database's. Only `valid_until` is by our own monotonic clock: until then no
+  other broker can have taken over. It is counted from *before* the renewal was sent, and it ends
+  before the lease does.
+- Renewals use the connection of the commits, and are made only when the event loop asks. So if the
+  loop, the thread or the database hangs, another broker takes over.
+- When a connection breaks during a commit, nobody knows whether the commit was done. The next
+  connection asks. Another epoch: this owner's time is over. `tail` is one more: the commit was
+  done. `tail` is the same: it was not. Anything else means that the database has lost commits,
+  which is a final error of the store.
+- If a commit has several statements, the fence is the last one, sent together with COMMIT. So an
+  owner that freezes before it holds no lock on the row, and the server ends its transaction.
 """
 
 from __future__ import annotations
@@ -64,8 +67,8 @@ OWNER: Final = """
 """
 ASK: Final = "select epoch, tail from covey_spaces where number = %s and not pg_is_in_recovery()"
 
-RENEW_SHARE: Final = 5  # renewed when this part of the lease has passed
-VALID_SHARE: Final = 0.8  # of the lease: until then nobody else has it, by our own clock
+RENEW_SHARE: Final = 5  # the lease is renewed when a fifth of it has passed
+VALID_SHARE: Final = 0.8  # of the lease: so long we trust, by our own clock, that we have it
 CONNECT_TIMEOUT_S: Final = 3
 RECONNECT_PAUSE_S: Final = 0.2
 
@@ -75,7 +78,7 @@ class FencedError(StoreError):
 
 
 class Lease:
-    """One virtual host's row, and the connection that everything of it is written by."""
+    """One virtual host's row, and the connection over which all its changes are written."""
 
     def __init__(
         self,
@@ -86,7 +89,7 @@ class Lease:
         lease_s: float,
         clock: Callable[[], float],
     ) -> None:
-        """Connect; `clock` is the monotonic one that the broker's turns go by."""
+        """Connect; `clock` is the monotonic clock of the broker's turns."""
         self.space = space
         self.clock = clock
         self.lease_s = lease_s
@@ -99,11 +102,11 @@ class Lease:
         self._node = node
         self._incarnation = incarnation
         self._renewed = 0.0
-        self._is_in_doubt = False  # whether the last commit was done
+        self._is_in_doubt = False  # it is not known whether the last commit was done
         self.connection = connect(dsn, lease_s)
 
     def try_take(self) -> str:
-        """Take the lease; return "", or who has it."""
+        """Take the lease; return "" on success, else who has it."""
         self.connection.execute(
             "insert into covey_spaces (id) values (%s) on conflict do nothing", (self.space,)
         )
@@ -128,13 +131,14 @@ class Lease:
         return (self.lease_s, self.number, self.epoch, self.tail)
 
     def fenced(self) -> FencedError:
-        """Make the error that ends an owner."""
+        """Return the error for an owner whose epoch is over."""
         return FencedError(f"virtual host {self.space}: epoch {self.epoch} is over, {FENCED}")
 
     def settle(self) -> bool:
-        """Have a sound connection; return True if a commit that was in doubt was done.
+        """Make sure of a working connection; return True if a commit in doubt was done.
 
-        Raises StoreBusyError while the database cannot be reached, FencedError when all is over.
+        Raises StoreBusyError while the database cannot be reached, FencedError if another broker
+        has taken over.
         """
         if not self.connection.closed and not self._is_in_doubt:
             return False
@@ -166,12 +170,15 @@ class Lease:
         )
 
     def committed(self, sent: float) -> None:
-        """Hear that a commit, begun at that time, was done."""
+        """Called when a commit that was sent at that time was done."""
         self.tail += 1
         self._extend(sent)
 
     def doubt(self, error: psycopg.Error) -> Exception:
-        """Return what an error of a commit means; whether it was done is asked before the next."""
+        """Return what an error of a commit means for the store.
+
+        If the connection is broken, `settle` asks before the next commit whether this one was done.
+        """
         if isinstance(error, psycopg.errors.DivisionByZero):
             return self.fenced()
         if self.connection.closed or self.connection.broken:
@@ -182,7 +189,7 @@ class Lease:
         return StoreError(one_line(error))
 
     def renew(self) -> None:
-        """Keep the lease while nothing is to be committed; the loop asks for it."""
+        """Renew the lease if that is due; called because the event loop asked for it."""
         if self.clock() < self._renewed + self.lease_s / RENEW_SHARE:
             return
         if self.settle():
@@ -199,7 +206,7 @@ class Lease:
         self._extend(sent)
 
     def leave(self) -> None:
-        """Let another broker have it at once."""
+        """End the lease, so that another broker can take it at once."""
         if not self.connection.closed:
             self.connection.execute(LEAVE, (self.number, self.epoch))
 
@@ -214,7 +221,7 @@ class Lease:
 
 
 def connect(dsn: str, lease_s: float) -> Connection:
-    """Open a connection as the store needs it."""
+    """Open a connection with the settings that the store needs."""
     wait_ms = int(lease_s * 1000)
     connection: Connection = psycopg.connect(
         dsn,
@@ -227,7 +234,7 @@ def connect(dsn: str, lease_s: float) -> Connection:
         keepalives_count=3,
         tcp_user_timeout=max(1000, wait_ms // 2),
     )
-    # Never cancel a commit that waits for its standby: it could be seen, and not be safe.
+    # Never cancel a commit that waits for its standby: it would be visible, but not safe.
     connection.execute("set statement_timeout = 0")
     connection.execute("set synchronous_commit = on")
     connection.execute(f"set idle_in_transaction_session_timeout = {wait_ms}")
@@ -240,7 +247,7 @@ def pause(seconds: float) -> None:
 
 
 def is_passing(error: psycopg.Error) -> bool:
-    """Say whether the same may work later: no room, too many connections, a lock, a shutdown."""
+    """Return True if the same may work later: no room, too many connections, a lock, a shutdown."""
     state = error.sqlstate or ""
     return state[:2] in ("40", "53", "55", "57") or state == "25006"
 

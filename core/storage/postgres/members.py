@@ -1,12 +1,13 @@
 """Members: the brokers of a cluster as rows of PostgreSQL, and what each sees of the others.
 
-A broker writes its row once a second over a connection of its own (`beat`), and reads all rows in
-the same round. Whether it may write a virtual host is not decided here: that is the lease's
-(`core.storage.postgres.lease`). A row that was not written for a lease is a broker that is not
-there.
+A broker writes its row once a second over a connection of its own (`beat`), and then reads all
+rows. Whether it may write a virtual host is not decided here, but by the lease
+(`core.storage.postgres.lease`). A broker whose row was not written for the time of a lease counts
+as dead.
 
-A name has one broker. One that starts and finds its name alive waits for a lease: after a kill the
-row is the dead one's, and nobody writes it again. If somebody does, the start is refused.
+Only one broker may have a name. A broker that starts and finds its name alive waits for the time of
+a lease. After a kill the row is the dead process's, and nobody writes it again. If somebody does
+write it, the start is refused.
 """
 
 from __future__ import annotations
@@ -53,19 +54,19 @@ SPACES: Final = """
         wish, is_pinned
     from covey_spaces order by id
 """
-ALIVE_EVERY_S: Final = 0.2  # how often a name that is alive is looked at again
+ALIVE_EVERY_S: Final = 0.2  # the pause before a name that is alive is tried again
 
 Say = Callable[[str], None]
 Query = tuple[str, tuple[object, ...]]
 
 
 class Members:
-    """This broker's row, and a look at all the others; every call waits for the database."""
+    """This broker's row, and a view of all the others; every call waits for the database."""
 
     def __init__(self, settings: Settings, version: str, digest: str, say: Say) -> None:
-        """Connect, make the tables if need be, and see that the server can be trusted.
+        """Connect, check that the server can be trusted, and make the tables if need be.
 
-        Waits for a server that does not answer yet. Raises StoreError if waiting cannot mend it.
+        Waits for a server that does not answer yet. Raises StoreError if waiting cannot help.
         """
         self.node = settings.cluster.name
         self.reconnects = 0
@@ -76,7 +77,7 @@ class Members:
         self._connection = connected(settings.store, settings.cluster, say)
 
     def enter(self, spaces: Iterable[str], say: Say) -> None:
-        """Have the name; raises StoreError if another broker has it and goes on."""
+        """Take the name; raises StoreError if another broker has it and stays alive."""
         try:
             self._execute(FORGET, {})
             is_told = False
@@ -96,7 +97,7 @@ class Members:
         )
 
     def make(self, spaces: Iterable[str]) -> None:
-        """See that each virtual host has a row."""
+        """Make a row for each virtual host that has none."""
         for space in spaces:
             self._execute(
                 "insert into covey_spaces (id) values (%(space)s) on conflict do nothing",
@@ -106,10 +107,10 @@ class Members:
     def beat(
         self, spaces: Iterable[str], loads: Mapping[str, SpaceLoad], asked: Iterable[Query]
     ) -> ClusterView:
-        """Say that this broker is alive, do what was asked for, and look at all of it.
+        """Write that this broker is alive, carry out the queries `asked`, and read all rows.
 
-        Raises StoreBusyError while the database cannot be reached, StoreError if somebody else has
-        the name by now.
+        Raises StoreBusyError while the database cannot be reached, StoreError if another broker has
+        taken the name.
         """
         try:
             self._have_connection()
@@ -124,7 +125,7 @@ class Members:
             raise StoreBusyError(one_line(error)) from error
 
     def leave(self) -> None:
-        """Let the name go."""
+        """Give up the name."""
         try:
             if not self._connection.closed:
                 self._execute(
@@ -132,12 +133,12 @@ class Members:
                     {"node": self.node, "mine": INCARNATION},
                 )
         except psycopg.Error:
-            return  # it will be forgotten: nobody writes the row any more
+            return  # the row will expire: nobody writes it any more
         finally:
             self._connection.close()
 
     def _enter_again(self, spaces: Iterable[str], loads: Mapping[str, SpaceLoad]) -> None:
-        """Have the row that somebody has deleted, unless another broker has the name."""
+        """Write the row again after somebody has deleted it, unless another broker has the name."""
         if not self._execute(ENTER, self._row(spaces, loads)).rowcount:
             raise StoreError(
                 f"another broker is called {self.node} now{self._whereabouts()}: this one was away"

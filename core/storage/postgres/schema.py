@@ -1,23 +1,23 @@
-"""Schema: the tables in PostgreSQL, made and upgraded by the broker; what it found of the server.
+"""Schema: the tables in PostgreSQL, made and upgraded by the broker, and checks of the server.
 
 One database holds all virtual hosts ("spaces"). The key of every table of messages begins with the
 number of the space, and no statement touches two spaces:
 
-    covey_spaces    one row a space: epoch and tail, the lease (`core.storage.postgres.lease`)
+    covey_spaces    one row per space: epoch and tail, the lease (`core.storage.postgres.lease`)
     covey_queues, covey_durables, covey_records     definitions
     covey_messages, covey_bodies, covey_ids         as in SQLite's store
     covey_journal   the last commits, one row each
 
 Texts that a client chooses are kept as bytes (UTF-8): PostgreSQL's text cannot hold every character
 that a name or a group may have. Bodies are not compressed by the server: that costs more than it
-saves. SQL is kept plain, for databases that speak PostgreSQL's protocol.
+saves. SQL is kept plain, for other databases that speak PostgreSQL's protocol.
 
 Two brokers may start at once: an advisory lock lets one make the tables while the other waits.
 
-What could lose a confirmed commit is refused unless `allow_unsafe` says otherwise: a server that
-does not flush (`fsync = off`), and a standby that is not synchronous, for it may be promoted
-without the last commits. Whether a commit waits for its flush and its standby is a setting of each
-connection, and ours always wait.
+A server that could lose a confirmed commit is refused unless `allow_unsafe` is set: a server that
+does not flush (`fsync = off`), and one with a standby that is not synchronous, since the standby
+may be promoted without the last commits. Whether a commit waits for its flush and its standby is a
+setting of each connection, and on our connections a commit always waits.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ create table covey_nodes (
     seen timestamptz not null default clock_timestamp()
 ) with (fillfactor = 50);
 """
-# What brings tables of an earlier format to the next, by that earlier format.
+# The statements that bring tables of a format to the next one, by the earlier format.
 UPGRADES: Final = {
     1: """
 alter table covey_spaces add since timestamptz, add wish text,
@@ -94,7 +94,7 @@ alter table covey_spaces add since timestamptz, add wish text,
 
 
 def prepare(connection: Connection) -> None:
-    """Make the tables, or see that they are ours; raises StoreError if they cannot be used."""
+    """Make the tables, or check and upgrade them; raises StoreError if they cannot be used."""
     if connection.info.server_version < VERSION_MIN:
         raise StoreError(
             f"PostgreSQL is {connection.info.server_version // 10000}, the store needs 13 or newer"
@@ -120,7 +120,7 @@ def prepare(connection: Connection) -> None:
 
 
 def look_at_server(connection: Connection) -> tuple[str, list[str]]:
-    """Return what the server is, in one line, and what of it could lose a confirmed commit."""
+    """Return one line about the server, and the reasons why it could lose a confirmed commit."""
     version, fsync, names, is_replica = _row(
         connection,
         "select current_setting('server_version'), current_setting('fsync'),"

@@ -1,11 +1,11 @@
 """PostgresStore: a virtual host's messages in PostgreSQL.
 
-Opening it takes the lease of the virtual host (`core.storage.postgres.lease`), or raises
-`OwnedError` if another broker has it. Who is to have it is decided elsewhere
-(`core.storage.cluster`).
+Opening the store takes the lease of the virtual host (`core.storage.postgres.lease`), or raises
+`OwnedError` if another broker has the lease. `core.storage.cluster` decides which broker should
+have it.
 
-A server that is about to start is waited for as well. What waiting cannot mend ends the start with
-one line: a wrong password, a database that is not there, tables of a newer release.
+The store waits for a server that is still starting. Trouble that waiting cannot mend ends the start
+with one line: a wrong password, a database that is not there, tables of a newer release.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from covey.core.storage.threaded import ThreadedStore
 from covey.core.storage.writer import Notify
 
 PIECE: Final = 20_000  # messages read at a time at a start; the lease is renewed in between
-WAIT_S: Final = 0.5  # between two tries to have the lease, or the server
-# What libpq says, in no code, of a server that may answer later.
+WAIT_S: Final = 0.5  # between two tries to connect to the server
+# Words in libpq's messages, which have no code, about a server that may answer later.
 PASSING: Final = (
     *("refused", "starting up", "timeout", "timed out", "shutting down", "too many", "no route"),
     *("recovery", "closed"),
 )
-HOPELESS: Final = ("28", "3D", "3F", "42")  # classes of errors that no waiting mends
-INCARNATION: Final = secrets.token_hex(8)  # tells this process apart from another of its name
+HOPELESS: Final = ("28", "3D", "3F", "42")  # classes of errors for which waiting is no help
+INCARNATION: Final = secrets.token_hex(8)  # tells this process from others of the same name
 
 Say = Callable[[str], None]
 Clock = Callable[[], float]
@@ -63,10 +63,10 @@ class PostgresStore(ThreadedStore):
         *,
         is_known: bool = False,
     ) -> None:
-        """Have the lease, and read what the last owner left in the journal.
+        """Take the lease, and bring what the last owner left in the journal into the tables.
 
-        `say` is told, in a line each, what the server is and what is waited for. `clock` is the
-        monotonic one. A server that `is_known` is not looked at again.
+        `say` gets lines for the log: what the server is, and what is waited for. `clock` is the
+        monotonic clock. With `is_known` the server is not checked: that was done before.
         """
         damages: list[str] = []
         if not is_known:
@@ -85,11 +85,11 @@ class PostgresStore(ThreadedStore):
         self.damages = damages
 
     def valid_until(self) -> float:
-        """Until when nobody else can have the virtual host, by the monotonic clock."""
+        """Return until when no other broker can have the virtual host, by the monotonic clock."""
         return self._lease.valid_until
 
     def renew(self) -> None:
-        """Keep the lease; asked by the event loop, so that a loop that hangs loses it."""
+        """Renew the lease; the event loop calls this, so a loop that hangs loses the lease."""
         self._writer.look()
 
     def queues(self) -> list[QueueRecord]:
@@ -158,7 +158,7 @@ class PostgresStore(ThreadedStore):
 
 
 def connected(settings: StoreSettings, cluster: ClusterSettings, say: Say) -> Connection:
-    """Connect, see that the server can be trusted, and that the tables are there.
+    """Connect, check that the server can be trusted, and make the tables if need be.
 
     Waits for a server that does not answer yet.
     """
@@ -205,7 +205,7 @@ def _lease(settings: StoreSettings, cluster: ClusterSettings, space: str, clock:
 
 
 def _take(lease: Lease) -> None:
-    """Have the lease; raises OwnedError if another broker has it."""
+    """Take the lease; raises OwnedError if another broker has it."""
     try:
         owner = lease.try_take()
     except psycopg.Error as error:
@@ -215,7 +215,7 @@ def _take(lease: Lease) -> None:
 
 
 def _replay(lease: Lease, engine: PostgresEngine, damages: list[str]) -> None:
-    """Put what the last owner left in the journal into the tables: the first fenced commit."""
+    """Fold what the last owner left in the journal into the tables: our first fenced commit."""
     try:
         with lease.connection.cursor(binary=True) as cursor:
             rows = cursor.execute(
@@ -234,7 +234,7 @@ def _replay(lease: Lease, engine: PostgresEngine, damages: list[str]) -> None:
 
 
 def _may_pass(error: psycopg.Error) -> bool:
-    """Say whether a connection may be had later: nobody listens yet, or the server starts."""
+    """Return True if a connection may succeed later: nobody listens yet, or the server starts."""
     text = str(error).lower()
     return any(word in text for word in PASSING)
 
@@ -244,7 +244,7 @@ def _refused(dsn: str, error: psycopg.Error) -> StoreError:
 
 
 def _place(dsn: str) -> str:
-    """Name the server, and nothing secret."""
+    """Return the name of the server, without anything secret."""
     try:
         parts = psycopg.conninfo.conninfo_to_dict(dsn)
     except psycopg.Error:
