@@ -1,12 +1,12 @@
 """Qpid address strings: `name/subject; {create: always, node: {...}, link: {...}}`.
 
-An address is an address string only if options follow it in braces. Anything else is a plain name,
-whatever it holds: clients name queues `orders/eu`, and a `/` alone must not cut one in two. Names
-that begin with a prefix (`/queue/x`, `topic://x`) have no subject either.
+An address is an address string only if options in braces follow the name. Anything else is a plain
+name: clients name queues `orders/eu`, and a `/` alone must not cut such a name in two. Names that
+begin with a prefix (`/queue/x`, `topic://x`) have no subject either.
 
-Values are as the Qpid page's examples write them: numbers, 'text' or "text" with backslash escapes,
-bare words, {maps} and [lists]. This file checks what an option may be. What the option means on
-attach is the protocol's business. A policy that is not given is `never`, as in Qpid.
+Values are written as in the examples of the Qpid page: numbers, 'text' or "text" with backslash
+escapes, bare words, {maps} and [lists]. This file checks what an option may be. Its users decide
+what the option does. A policy that is not given is `never`, as in Qpid.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-LENGTH_MAX: Final = 16 * 1024  # characters; the longest real ones declare a queue in about 300
-DEPTH_MAX: Final = 8  # maps in maps; the deepest the syntax defines is 4
+LENGTH_MAX: Final = 16 * 1024  # characters; the longest real addresses have about 300
+DEPTH_MAX: Final = 8  # maps in maps; the syntax itself needs at most 4
 ERROR_TEXT_MAX: Final = 40  # how much of a client's text an error repeats
 
 POLICIES: Final = ("always", "sender", "receiver", "never")
@@ -51,7 +51,7 @@ class AddressError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An address, read: the node's name and what the client asks of node and link."""
+    """A parsed address: the node's name, and what the client asks of node and link."""
 
     name: str
     subject: str = ""
@@ -75,7 +75,7 @@ class Address:
 
     @property
     def selector(self) -> str:
-        """The link's selector, "" for none."""
+        """The link's selector, "" if there is none."""
         return str(self.link.get("selector", ""))
 
     def applies(self, policy: str, *, to_sender: bool) -> bool:
@@ -155,7 +155,7 @@ class _Reader:
         self.at = 0
 
     def whole_map(self) -> dict[str, object]:
-        """Read a map that is followed by nothing."""
+        """Read a map that reaches to the end of the text."""
         self._mark("{")
         found = self._map(1)
         if self.text[self.at :].strip():

@@ -1,8 +1,9 @@
-"""Links: how a link begins, what it takes over, and how it ends.
+"""Links: how a link begins, when it replaces another link, and how it ends.
 
 The answer to an attach repeats source and target exactly as they came, address strings included:
-clients compare them. Only the name of a dynamic node and the filters that hold are ours. A refused
-link is opened with no terminus, and closed with the reason (AMQP 1.0 section 2.6.3).
+clients compare them. Only the name of a dynamic node and the list of honoured filters come from the
+broker. A refused link is opened with no terminus, and closed with the reason (AMQP 1.0 section
+2.6.3).
 
 A subscription belongs to a container-id and a link name. The same pair on another connection of the
 same user takes the link over. That happens after a lost connection that the broker has not noticed
@@ -47,14 +48,14 @@ class Links:
     def __init__(self, engine: AmqpEngine) -> None:
         self.engine = engine
         self.open: dict[Pointer, AnyLink] = {}
-        self._named: dict[tuple[str, bool], AnyLink] = {}  # and whether the peer sends on it
-        # What is to end with this turn, and why.
+        self._named: dict[tuple[str, bool], AnyLink] = {}  # by name; True: the peer sends on it
+        # The links that end at the end of this turn, and why.
         self.to_close: list[tuple[AnyLink, BrokerError, Mapping[str, Told] | None]] = []
-        self.leaving: set[Pointer] = set()  # ended here, which the peer has still to confirm
+        self.leaving: set[Pointer] = set()  # ended by the broker, not yet by the peer
 
     def attach(self, link: Link, channel: Channel, attach: LifecycleFrame) -> None:
         """Answer an attach: open the link, or refuse it."""
-        channel.links[attach.handle] = None  # what is sent to a link that is refused goes nowhere
+        channel.links[attach.handle] = None  # what is sent to a refused link is ignored
         try:
             if link.name is None:
                 raise RefusedError("an attach without the link's name", "invalid")
@@ -78,7 +79,7 @@ class Links:
         made.start()
 
     def detach(self, link: Link, *, is_closed: bool) -> None:
-        """Hear that the peer ends a link, and end it here."""
+        """Called when the peer ends a link: end the broker's side, too."""
         ended = self.open.get(link._impl)
         self._end(link._impl, is_closed=is_closed, counted=False)
         if isinstance(ended, OutgoingLink) and ended.complaint is not None:
@@ -93,7 +94,7 @@ class Links:
     def close(
         self, link: AnyLink, error: BrokerError, info: Mapping[str, Told] | None = None
     ) -> None:
-        """End a link from this side, saying why."""
+        """End a link from the broker's side, and tell the peer why."""
         self.engine.report("link_closed", link=link.name, cause=error.text)
         if self._end(link.pointer, is_closed=False, counted=False):
             wrapped = link_at(link.pointer)
@@ -105,18 +106,18 @@ class Links:
     def close_later(
         self, link: AnyLink, error: BrokerError, info: Mapping[str, Told] | None = None
     ) -> None:
-        """End a link at the end of this turn: asked from inside the core."""
+        """End a link at the end of this turn; the core calls this in the middle of its work."""
         self.to_close.append((link, error, info))
         self.engine.has_news()
 
     def close_due(self) -> None:
-        """End the links that are to end with this turn."""
+        """End the links for which `close_later` was called in this turn."""
         closing, self.to_close = self.to_close, []
         for link, error, info in closing:
             self.close(link, error, info)
 
     def go_on(self) -> None:
-        """Hear that deliveries go on after the outbox was full."""
+        """Called when deliveries go on after the outbox was full."""
         for link in self.open.values():
             if isinstance(link, OutgoingLink):
                 link.drain.go_on()
@@ -143,13 +144,16 @@ class Links:
         return True
 
     def _take_over(self, link: Link) -> None:
-        """End the link of that name that another session of the connection has (section 2.6.1)."""
+        """End the connection's earlier link of the same name and direction (section 2.6.1)."""
         known = self._named.get((link.name, link.is_receiver))
         if known is not None:
             self.close(known, RefusedError(f"link {link.name} was taken over", "stolen"))
 
     def _let_go(self, pointer: Pointer) -> None:
-        """Wait for the peer to end a link, too: until then it costs memory."""
+        """Remember that the peer must still end a link.
+
+        Until then the link costs memory. So too many of them end the connection.
+        """
         self.leaving.add(pointer)
         limit = self.engine.settings.links_max
         if len(self.leaving) > limit:
@@ -161,7 +165,7 @@ class Links:
         link.source.copy(link.remote_source)
         link.target.copy(link.remote_target)
         if attach.has_source:
-            link.source.type = Terminus.SOURCE  # also where nothing is in it
+            link.source.type = Terminus.SOURCE  # even if it is empty
         link.max_message_size = engine.settings.max_message_size
         made: IncomingLink
         if link.remote_target.type == Terminus.COORDINATOR:
@@ -188,7 +192,7 @@ class Links:
         if requested.address is None:
             if link.remote_target.type == Terminus.UNSPECIFIED:
                 raise RefusedError(f"link {link.name} has no target", "invalid")
-            engine.framing.keep_tags()  # an error of the relay has to name the delivery
+            engine.framing.keep_tags()  # an error on the anonymous relay must name its delivery
             return ProducerLink(engine, link._impl, link.name, None)
         place = nodes.place(requested.address, is_topic=requested.is_topic, is_source=False)
         for destination in place.destinations:
@@ -211,7 +215,7 @@ class Links:
             link.source.type = Terminus.SOURCE
             link.source.address = address
         if address is not None and not requested.is_dynamic:
-            link.source.capabilities.put_object(symbol("topic"))  # it was found by its name alone
+            link.source.capabilities.put_object(symbol("topic"))  # the peer gave only its name
         echo_filters(link.source, requested)
         return made
 

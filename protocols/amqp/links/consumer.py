@@ -1,12 +1,12 @@
 # Compiled by mypyc: see setup.py.
-"""AmqpConsumer: a link's reader of one queue, or of its topics, as the core knows it.
+"""AmqpConsumer: the core's consumer of one queue, or of topics, for a link.
 
-A consumer is called in the middle of a dispatch. So it only encodes a message for the outbox of its
-link, and notes what else the link has to hear.
+The core calls a consumer in the middle of a dispatch. So the consumer only encodes a message into
+the outbox of its link, and passes notices on to the link.
 
-The payload of a transfer is a new header and the message annotations, then the bare message bit by
-bit. Delivery annotations were for the broker, and end here. A message that another protocol brought
-is encoded anew.
+The payload of a transfer is a new header, then the message annotations, then the bare message
+exactly as it came. Delivery annotations were meant for the broker, and are left out. A message of
+another protocol is encoded anew.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from covey.protocols.amqp.messages.splice import (
     user_pair,
 )
 
-TOLD_MAX: Final = 100  # bytes of a group's name: why a link ends must fit the smallest frame, 512
+TOLD_MAX: Final = 100  # bytes of a group's name: a detach's reason must fit the smallest frame, 512
 
 
 def render(
@@ -82,7 +82,7 @@ def render(
 
 
 class AmqpConsumer(Consumer):
-    """A link's reader of one queue, or of its topics."""
+    """Reads one queue, or topics, for one link."""
 
     def __init__(self, link: OutgoingLink, *, selector: Selector | None, is_browser: bool) -> None:
         super().__init__(link.session, link.window)
@@ -98,7 +98,7 @@ class AmqpConsumer(Consumer):
         self.unsettled_max = limits.unsettled_max
         self.first_property = limits.group_first_property
         self.names_user = link.engine.settings.add_user_annotation
-        # Nothing is added to what a message says itself, but for groups and redeliveries.
+        # True: only groups and redeliveries add anything to a message.
         self.is_usual = not (is_browser or self.first_property or self.names_user)
 
     def deliver(self, entry: Entry) -> None:
@@ -110,9 +110,9 @@ class AmqpConsumer(Consumer):
                 if payload:
                     self.link.put(payload, entry)
                     return
-            # A browser holds nothing: the entry may be somebody else's.
+            # A browser holds nothing: another consumer may hold the entry.
             self.link.put(self._rendered(entry), None if self.is_browser else entry)
-        except Exception as error:  # whose turn it is has nothing to do with it
+        except Exception as error:  # this connection's fault, not that of the turn's connection
             self.engine.failed(error)
 
     def _rendered(self, entry: Entry) -> bytes:
@@ -127,17 +127,17 @@ class AmqpConsumer(Consumer):
         )
 
     def group_done(self, group: str) -> None:
-        """End the link: the one group it took is done."""
+        """End the link: the only group that it asked for is done."""
         done = RefusedError(f"group {quoted(group)} is done: it has no message left", "group-done")
         is_short = len(group.encode("utf-8", "replace")) <= TOLD_MAX
         self.engine.links.close_later(self.link, done, {"group": group} if is_short else None)
 
     def ran_out(self, entries: list[Entry]) -> None:
-        """Settle the deliveries with the peer: they are released."""
+        """Called when the peer held deliveries for too long: the link tells it of their release."""
         self.link.run_out(self, entries)
 
     def drained(self) -> None:
-        """Pass on that nothing more will come."""
+        """Tell the link's drain that this queue has nothing more."""
         self.link.drain.answered(self)
 
     def cancelled(self, reason: str) -> None:

@@ -1,13 +1,13 @@
 # Compiled by mypyc: see setup.py.
 """Management: the node `$management`, requests and answers as AMQP messages.
 
-A request names `operation`, `type` and `name` (or `identity`) in its application properties, and
-holds a map. The answer goes to the request's reply-to, with `statusCode`, `statusDescription` and a
-map (the AMQP management draft, as Qpid's router and Broker-J speak it). A request without a
-reply-to is done, and nothing is answered. Everything is done by `core.management.admin`; this file
-only translates.
+A request names `operation`, `type` and `name` (or `identity`) in its application properties. Its
+body is a map. The answer goes to the request's reply-to. It has `statusCode`, `statusDescription`
+and a map (the AMQP management draft, as Qpid's router and Broker-J implement it). A request without
+a reply-to is carried out without an answer. `core.management.admin` does the work; this file only
+translates.
 
-Requests come on a link to `$management`, or on a link without a target that names it in `to`.
+Requests come on a link to `$management`, or on a link without a target if their `to` names it.
 Answers go to any address, such as a dynamic node's. A client may also have a receiving link from
 `$management`. It then gives that link's target address, or its name, as reply-to (as in Broker-J).
 
@@ -83,11 +83,11 @@ STATUS: Final = {
 }
 STATUS_FAILED: Final = 500
 
-# Rows that are described for one answer: a broker with a million groups has other things to do.
+# Rows of one answer: a broker may have a million groups, and must not spend its time on them.
 ROWS_MAX: Final = 1000
 
-# Values in the rows of one answer: a message of more than VALUES_MAX is refused at our own door,
-# and the answer has some besides its rows.
+# Values in the rows of one answer. The broker itself refuses a message with more than VALUES_MAX
+# values, and the answer has some besides its rows.
 ANSWER_VALUES_MAX: Final = VALUES_MAX - 1000
 
 ENTITY_OPERATIONS: Final[dict[str, tuple[str, ...]]] = {
@@ -109,7 +109,7 @@ ENTITY_OPERATIONS: Final[dict[str, tuple[str, ...]]] = {
                 "GET-MGMT-NODES"),
 }  # fmt: skip
 
-TOPIC_ARGUMENTS: Final = frozenset(("durable",))  # which qpid-config says; it means nothing
+TOPIC_ARGUMENTS: Final = frozenset(("durable",))  # qpid-config sends it; it has no effect
 
 
 Result = tuple[int, Body]
@@ -117,7 +117,7 @@ Result = tuple[int, Body]
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """The result of a job, to be had when it is over."""
+    """A job, and the call that returns its result when the job is over."""
 
     job: Job
     result: Callable[[], Result]
@@ -155,7 +155,7 @@ class Management:
         }
 
     def answer(self, request: Request, now: float, tell: Callable[[bytes], None]) -> None:
-        """Do it, and tell the encoded answer, whatever came of it, when it is done."""
+        """Carry a request out; when it is done or refused, call `tell` with the encoded answer."""
         body: Body
         try:
             handler = self.operations.get(request.operation)
@@ -173,7 +173,7 @@ class Management:
         tell(encode_answer(request.message, status, text, body))
 
     def on_query(self, request: Request, now: float) -> Result:
-        """Show a table of everything, or of everything of one type."""
+        """Return a table of all entities, or of all entities of one type."""
         request.check_map()
         types = _asked(request, "invalid")
         asked = request.body.get("attributeNames")
@@ -192,7 +192,7 @@ class Management:
     def _page(
         self, request: Request, types: tuple[str, ...], now: float
     ) -> tuple[list[Attributes], int]:
-        """Return the things that a query asks for, and how many there are: type after type."""
+        """Return a query's page of entities, type after type, and how many there are in all."""
         start = request.number("offset", 0)
         left = min(request.number("count", ROWS_MAX), ROWS_MAX)
         found: list[Attributes] = []
@@ -218,7 +218,7 @@ class Management:
         return found, total
 
     def on_get_types(self, request: Request, now: float) -> Result:
-        """Show the types there are; none extends another."""
+        """Return the types; none extends another."""
         return 200, {full_name(name): [] for name in _asked(request)}
 
     def on_get_attributes(self, request: Request, now: float) -> Result:
@@ -238,7 +238,7 @@ class Management:
         return 200, []
 
     def on_create(self, request: Request, now: float) -> Result:
-        """Make a queue or a topic."""
+        """Create an entity, such as a queue or a topic."""
         request.name = request.name or str(request.body.get("name") or "")
         type_name, name = _named(request)
         arguments = request.arguments()
@@ -248,19 +248,19 @@ class Management:
         return 201, entity(type_name, self.admin.create(type_name, name, arguments, now))
 
     def on_read(self, request: Request, now: float) -> Result:
-        """Show one thing."""
+        """Return the attributes of one entity."""
         if request.type_name == SELF_TYPE and request.name in (SELF_NAME, ""):
             return 200, SELF
         type_name, name = _named(request)
         return 200, entity(type_name, self.admin.read(type_name, name, now))
 
     def on_update(self, request: Request, now: float) -> Result:
-        """Change a queue."""
+        """Change the attributes of an entity."""
         type_name, name = _named(request)
         return 200, entity(type_name, self.admin.update(type_name, name, request.arguments(), now))
 
     def on_delete(self, request: Request, now: float) -> Result:
-        """Remove a thing; `if_empty` and `if_unused` make it careful."""
+        """Delete an entity; with `if_empty` or `if_unused` only if that holds."""
         type_name, name = _named(request)
         self.admin.delete(
             type_name,
@@ -272,12 +272,12 @@ class Management:
         return 204, {}
 
     def on_purge(self, request: Request, now: float) -> Result | Later:
-        """Empty a queue; answered when that is done."""
+        """Empty a queue; the answer comes when that is done."""
         purge = self.admin.purge(request.the_name(), now)
         return Later(purge, lambda: (200, {"purged": purge.count}))
 
     def on_rebalance(self, request: Request, now: float) -> Result:
-        """Share out a queue's groups anew, or tell what would move."""
+        """Distribute a queue's groups anew, or return what would move."""
         if request.option("dry_run") is not True:
             return 200, {"moved": self.admin.rebalance(request.the_name(), now)}
         steps = self.admin.rebalance_plan(request.the_name())
@@ -285,12 +285,12 @@ class Management:
         return 200, {"moved": 0, "would_move": len(steps), "steps": shown}
 
     def on_export(self, request: Request, now: float) -> Result:
-        """Write down all that was declared, as one JSON text."""
+        """Return everything that was declared, as one JSON text."""
         document = export(self.admin, passwords=request.option("passwords") is True)
         return 200, {"document": json.dumps(document)}
 
     def on_import(self, request: Request, now: float) -> Later:
-        """Bring in such a text, or tell what it would change."""
+        """Import the text of an EXPORT, or return what it would change."""
         text = str(request.option("document") or "")
         is_dry = request.option("dry_run") is True
         work = bring_in(self.admin, parse(text), dry_run=is_dry)
@@ -317,7 +317,7 @@ class Management:
         return 200, {"parked": parked}
 
     def on_transfer(self, request: Request, now: float) -> Result | Later:
-        """Take a group, messages or dead letters in hand."""
+        """Carry out an operation of `management_transfers`."""
         return Later(*TRANSFERS[request.operation](self.admin, request, now))
 
     def on_retire(self, request: Request, now: float) -> Result:
@@ -329,7 +329,7 @@ class Management:
         return 200, {}
 
     def on_trace(self, request: Request, now: float) -> Result:
-        """Tell what has happened on a queue since the last event known."""
+        """Return what has happened on a queue since the last event that the client knows."""
         return 200, self.admin.trace(request.the_name(), request.number("after", 0), now)
 
 
@@ -337,14 +337,14 @@ class RequestLink(IncomingLink):
     """A link to `$management`."""
 
     def take(self, delivery: int, data: bytes) -> None:
-        """Do what a request says."""
+        """Carry out a request."""
         engine = self.engine
         serve(engine, AmqpMessage.decode(data, engine.wall_ms))
         self.answer(delivery, ACCEPTED_STATE)
 
 
 def serve(engine: AmqpEngine, message: AmqpMessage) -> None:
-    """Do what a request says and send the answer to where it asks, when it is safe."""
+    """Carry out a request, and send the answer to its reply-to when the result is safe."""
     assert engine.session is not None
     session = engine.session
     reply_to = message.lookup("amqp.reply_to")
@@ -369,18 +369,18 @@ def _encoded(message: AmqpMessage, result: Callable[[], Result]) -> bytes:
 def _reply_when_safe(
     engine: AmqpEngine, session: Session, place: tuple[Destination, ...], answer: AmqpMessage
 ) -> None:
-    """Answer once what was done is on disk, as a receipt would; at once if nothing was."""
+    """Send an answer when the request's changes are on disk; at once if there are none."""
 
     def reply() -> None:
         if not session.is_gone:
-            with suppress(RefusedError):  # its queue went meanwhile: there is nobody to tell
+            with suppress(RefusedError):  # the answer's queue is gone: nobody waits for it
                 engine.broker.publishing.answer(session, place, answer)
 
     engine.broker.promises.after(session, reply)
 
 
 def _page(rows: list[list[Plain]], values_max: int) -> list[list[Plain]]:
-    """Return as many rows as one answer can hold, one at least."""
+    """Return as many rows as one answer can hold, at least one."""
     left = values_max
     for number, row in enumerate(rows):
         left -= _values(row)
@@ -390,7 +390,7 @@ def _page(rows: list[list[Plain]], values_max: int) -> list[list[Plain]]:
 
 
 def _values(value: Plain) -> int:
-    """Count a value with all that are in it."""
+    """Count a value and all values in it."""
     if isinstance(value, dict):
         return 1 + len(value) + sum([_values(each) for each in value.values()])
     if isinstance(value, list | tuple):
@@ -399,7 +399,7 @@ def _values(value: Plain) -> int:
 
 
 def _asked(request: Request, refusal: str = "not-found") -> tuple[str, ...]:
-    """Return the types that a request is about: one, or all."""
+    """Return the types that a request asks for: one, or all."""
     text = str(request.option("entityType") or "")
     asked = type_name_of(text)
     if asked and asked not in TYPES:
@@ -408,7 +408,7 @@ def _asked(request: Request, refusal: str = "not-found") -> tuple[str, ...]:
 
 
 def _named(request: Request) -> tuple[str, str]:
-    """Return type and name of what a request is about; raises RefusedError without them."""
+    """Return the type and name of a request's entity; raises RefusedError if they are missing."""
     request.check_type()
     if request.type_name != SELF_TYPE:
         return request.type_name, request.the_name()

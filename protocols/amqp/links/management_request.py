@@ -1,9 +1,9 @@
 # Compiled by mypyc: see setup.py.
-"""Request: a management request read out of a message, and its answer written into one.
+"""Request: reads a management request from a message, and writes the answer.
 
-Arguments may stand in the application properties, or in the map that is the body; clients differ.
-The correlation-id of the answer is that of the request, or else the request's message-id. It is
-copied bit by bit, so that an id keeps its type.
+Arguments may be in the application properties, or in the body, which is a map: clients differ. The
+correlation-id of the answer is that of the request, or else the request's message-id. Its encoded
+bytes are copied, so that an id keeps its type.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ STATUS_TEXTS: Final = {200: "OK", 201: "Created", 204: "No Content"}
 
 
 class Request:
-    """A management request, read."""
+    """A parsed management request."""
 
     def __init__(self, message: AmqpMessage) -> None:
         self.message = message
@@ -48,7 +48,7 @@ class Request:
             kind, self.name = named_by(self.text("identity"))
             self.type_name = self.type_name or kind
         self.body: dict[object, object] = {}
-        self.is_odd = message.sections.body_kind == SEQUENCE  # its body is no map
+        self.is_odd = message.sections.body_kind == SEQUENCE  # its body is not a map
         if message.sections.body_kind == VALUE:
             body = decoder.decode(message.data, message.sections.body)
             if isinstance(body, dict):
@@ -62,14 +62,14 @@ class Request:
             raise RefusedError(f"the body of {self.operation} is not a map", "invalid")
 
     def check_type(self) -> None:
-        """Raise RefusedError unless the request names a type that there is."""
+        """Raise RefusedError unless the request names a type that exists."""
         if not self.type_name:
             raise RefusedError(f"{self.operation} without a type", "invalid")
         if self.type_name not in TYPES:
             raise RefusedError(f"there is no type {self.text('type')!r}", "invalid")
 
     def the_name(self) -> str:
-        """Return the name of what is asked for; raises RefusedError if there is none."""
+        """Return the entity's name; raises RefusedError if the request has none."""
         if not self.name:
             raise RefusedError(f"{self.operation} without a name", "invalid")
         return self.name
@@ -85,7 +85,7 @@ class Request:
         return self.body.get(name) if value is None else value
 
     def number(self, name: str, default: int) -> int:
-        """Return an argument that counts something."""
+        """Return an argument that is a number, 0 or more."""
         value = self.option(name)
         if value is None:
             return default
@@ -94,9 +94,9 @@ class Request:
         return value
 
     def arguments(self) -> dict[str, object]:
-        """Return the attributes to set; those under `arguments` are a queue's own.
+        """Return the attributes to set, together with those of the nested map `arguments`.
 
-        What a thing is called cannot be set: it may be said again, but not otherwise.
+        Name, type and identity cannot be changed. They may be repeated if they are the same.
         """
         self.check_map()
         found = {str(key): value for key, value in self.body.items() if key != "arguments"}
@@ -117,7 +117,7 @@ class Request:
 
 
 def encode_answer(request: AmqpMessage, status: int, text: str, body: Body) -> bytes:
-    """Write an answer; without a text it has that of its status."""
+    """Write an answer; if `text` is empty, the status gives the text."""
     text = text or STATUS_TEXTS[status]
     properties = [encoder.NULL] * CORRELATION_ID + [_correlation(request)]
     named = {"statusCode": status, "statusDescription": text}

@@ -10,8 +10,8 @@
 | SHOW-, DELETE-, MOVE-,                 | `seqs`, a list of numbers in the body; `to`, `reason`|
 | DEAD-LETTER-MESSAGES                   |                                                      |
 
-The answers say `moved`, `purged`, `dead_lettered` or `retried`, beside `held`; of numbers
-`missing`, too. They come when all of it is done and safe.
+An answer has `moved`, `purged`, `dead_lettered` or `retried`, and `held`. For messages by number it
+also has `missing`. It comes when everything is done and safe.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from covey.protocols.amqp.links.management_request import Body, Request
 Found = tuple[Job, Callable[[], tuple[int, Body]]]
 Operation = Callable[[Admin, Request, float], Found]
 
-PEEKED: Final = 20  # messages shown unless another number is asked for
+PEEKED: Final = 20  # messages that PEEK-GROUP shows if the request has no `count`
 
 
 def move_group(admin: Admin, request: Request, now: float) -> Found:
@@ -71,7 +71,7 @@ def show_messages(admin: Admin, request: Request, now: float) -> Found:
 
 
 def retry(admin: Admin, request: Request, now: float) -> Found:
-    """Send dead letters back to where each came from."""
+    """Send dead letters back to the queues that they came from."""
     job = transfers.retry(
         admin,
         request.the_name(),

@@ -1,9 +1,9 @@
-"""Nodes: which queue or topic an address stands for, made, checked or invented as asked.
+"""Nodes: finds the queue or topic that an address means, and creates or checks it.
 
 Addresses are names (`x`), names with a prefix (`queue://x`, `/topic/x`, ...), or Qpid address
-strings. A bare name is made on first use if the broker's `auto_create` says so. In an address
-string its own `create` policy decides instead, and `assert` and `delete` are followed too. A
-dynamic node is a queue or topic that only the connection which asked for it can read.
+strings. A queue or topic is created on first use if the broker's `auto_create` allows it. In an
+address string its `create` policy decides instead; its `assert` and `delete` policies are followed,
+too. A dynamic node is a queue or topic that only the connection which asked for it can read.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from covey.protocols.amqp.links.address import Address, AddressError, parse_addr
 if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
 
-TARGETS_MAX: Final = 1024  # addresses of an anonymous relay that are remembered once read
+TARGETS_MAX: Final = 1024  # parsed addresses that an anonymous relay remembers
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An address, read, and the destinations it means."""
+    """A parsed address, and the destinations that it means."""
 
     address: Address
     destinations: tuple[Destination, ...]
@@ -51,10 +51,10 @@ class Nodes:
         self.topic_syntax = _syntax(limits, Kind.TOPIC)
         self.dynamic_number = 0
         self._targets: dict[str, tuple[Destination, ...]] = {}
-        self.reply_nodes: dict[str, Destination] = {}  # by what its client calls each
+        self.reply_nodes: dict[str, Destination] = {}  # by the client's name for it
 
     def targets(self, to: str) -> tuple[Destination, ...]:
-        """Read where a message of the anonymous relay is to go."""
+        """Return the destinations that a message of the anonymous relay names."""
         known = self._targets.get(to)
         if known is None:
             place = self.place(to, is_topic=False, is_source=False)
@@ -66,7 +66,7 @@ class Nodes:
         return known
 
     def replies(self, reply_to: str) -> tuple[Destination, ...]:
-        """Read where an answer of ours is to go."""
+        """Return the destinations of an answer to a management request."""
         node = self.reply_nodes.get(reply_to)
         return self.targets(reply_to) if node is None else (node,)
 
@@ -82,7 +82,7 @@ class Nodes:
         return Place(address, tuple([self._real(each) for each in found]))
 
     def provide(self, place: Place, *, to_sender: bool) -> None:
-        """Make what is missing, or refuse; check what is asserted."""
+        """Create what is missing, if the policy allows it; check what the address asserts."""
         address = place.address
         for destination in place.destinations:
             if destination.is_pattern or destination.kind is Kind.DSUB:
@@ -93,14 +93,14 @@ class Nodes:
                 self._assert(destination, address)
 
     def at_end(self, place: Place, *, to_sender: bool) -> Callable[[], None] | None:
-        """Return what the delete policy does when the link closes, None for nothing."""
+        """Return the call that deletes the queues when the link closes; None: they stay."""
         address = place.address
         if not address.applies(address.delete, to_sender=to_sender):
             return None
         return lambda: self._delete(place.destinations)
 
     def dynamic(self, *, is_topic: bool) -> Destination:
-        """Invent a node for this connection alone."""
+        """Create a dynamic node, which belongs to this connection."""
         self.dynamic_number += 1
         kind = Kind.TOPIC if is_topic else Kind.QUEUE
         number = f"amqp-{self.dynamic_number}"
@@ -116,7 +116,7 @@ class Nodes:
         return found
 
     def forget_dynamic(self, destination: Destination) -> None:
-        """Remove an invented node: its link has closed."""
+        """Remove a dynamic node: its link has ended."""
         host = self.session.host
         self.session.temporary.discard(destination)
         if destination.kind is Kind.TOPIC:
@@ -125,7 +125,7 @@ class Nodes:
             host.delete_queue(destination.name, "the link that asked for it closed")
 
     def address_of(self, destination: Destination) -> str:
-        """Write a destination so that this connector reads it back."""
+        """Return an address that this connector reads as that destination."""
         text = self.queue_syntax.render(destination)
         if destination.kind is Kind.QUEUE:
             return text.removeprefix(self.queue_syntax.queue_prefix)
@@ -159,7 +159,7 @@ class Nodes:
     def _assert(self, destination: Destination, address: Address) -> None:
         queue = self.session.host.queues.get(destination.name)
         if queue is None:
-            return  # a topic: nothing about it can differ
+            return  # a topic has no settings that could differ
         try:
             wanted = declared(destination.name, address.arguments, queue.settings)
         except DeclareError as error:
@@ -173,11 +173,11 @@ class Nodes:
                 try:
                     self.admin.delete_queue(destination.name, if_unused=True)
                 except BrokerError as error:
-                    # Others still use it, or its user may not: the queue simply stays.
+                    # The queue is in use, or this user may not delete it: the queue stays.
                     self.engine.report("queue_kept", queue=destination.name, cause=error.text)
 
 
-@lru_cache(maxsize=2)  # the same two for every connection of a broker
+@lru_cache(maxsize=2)  # all connections of a broker share these two
 def _syntax(limits: BrokerSettings, default_kind: Kind) -> Syntax:
     return Syntax(
         default_kind=default_kind,

@@ -1,10 +1,10 @@
 # Compiled by mypyc: see setup.py.
-"""ProducerLink: the peer's messages on their way into queues and topics.
+"""ProducerLink: publishes the messages that the peer sends on a link.
 
-A link may have a target. On a link without one each message names its own in `properties.to` (the
-anonymous relay). A message is answered as accepted when the core has it. A persistent message is
-answered only when the store has it too. The link may be gone by then, so the answer goes through
-`PendingAccepts`, which looks.
+On a link without a target, each message names its own target in `properties.to` (the anonymous
+relay). A message is answered as accepted when the core has it. A persistent message is answered
+only when the store has it, too. The link may have ended by then: `PendingAccepts` checks that
+before it answers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class PendingAccepts:
-    """What tells a producer that its messages are safe, whenever that is."""
+    """A call that accepts deliveries; it is made when their messages are safe."""
 
     __slots__ = ("deliveries", "link")
 
@@ -40,7 +40,7 @@ class PendingAccepts:
         self.deliveries: list[int] = [delivery]
 
     def __call__(self) -> None:
-        """Accept the messages, unless their link has gone."""
+        """Accept the deliveries, unless their link has ended."""
         link = self.link
         for delivery in self.deliveries:
             if not link.is_ended:
@@ -48,7 +48,7 @@ class PendingAccepts:
 
 
 class ProducerLink(IncomingLink):
-    """A link to a queue, a topic, several of them, or to wherever each message says."""
+    """A link to queues and topics, or to the target that each message names."""
 
     needs_room: ClassVar[bool] = True
 
@@ -59,7 +59,7 @@ class ProducerLink(IncomingLink):
         name: str,
         targets: tuple[Destination, ...] | None,
     ) -> None:
-        """Send to `targets`; None leaves it to each message."""
+        """Publish to `targets`; None: each message names its own."""
         super().__init__(engine, pointer, name)
         self.targets = targets
         self.tells_tag = targets is None  # "Using the Anonymous Terminus", section 2.2.2
@@ -67,8 +67,8 @@ class ProducerLink(IncomingLink):
         self._publishing = engine.broker.publishing
         self._promises = engine.broker.promises
         self._heads = engine.heads
-        self._pending: PendingAccepts | None = None  # the last that wait for the store
-        self.on_end: Callable[[], None] | None = None  # a delete policy, a dynamic node
+        self._pending: PendingAccepts | None = None  # the last deliveries that wait for the store
+        self.on_end: Callable[[], None] | None = None  # deletes a queue or a dynamic node
 
     def take(self, delivery: int, data: bytes) -> None:
         """Publish a message, at once or with its transaction."""
@@ -91,26 +91,30 @@ class ProducerLink(IncomingLink):
             self._owe(delivery)
 
     def start(self) -> None:
-        """Give credit, and hear of it when somebody deletes the queue."""
+        """Give credit, and ask to be told when somebody deletes a target queue."""
         super().start()
         for name in self._queues():
             self.session.host.senders.add(name, self.deleted)
 
     def deleted(self, name: str, reason: str) -> None:
-        """End the link: its queue is gone. What still comes on it must not make a new one."""
+        """End the link: its queue was deleted. Later messages must not create the queue anew."""
         self.engine.coordinator.deleted(Destination(Kind.QUEUE, name), reason)
         self.channel.leave(self.handle)
         self.engine.links.close_later(self, RefusedError(reason, "deleted"))
 
     def must_wait(self, state: bytes) -> bool:
-        """Return True if a message takes room: in a transaction that is memory only."""
+        """Return True if a message must wait for room.
+
+        A message in a transaction takes only memory before the commit. It must wait only if the
+        broker is overloaded.
+        """
         return not state or self._publishing.commits.overload.is_shut
 
     def refuse(self, delivery: int, error: BrokerError) -> None:
-        """Say no to one message; in a transaction that is part of it.
+        """Refuse one message.
 
-        A rejection leaves it to the sender whether it still commits. If the sender cannot be told
-        so, there is no commit.
+        In a transaction the rejection is part of it, and the sender may still commit. If no
+        rejection can be sent, the transaction cannot be committed.
         """
         state = read_state(self.state, 0) if self.state else NO_STATE
         id = self.engine.coordinator.named_by(state)
@@ -124,7 +128,7 @@ class ProducerLink(IncomingLink):
                 self._close(error)
 
     def end(self, *, is_closed: bool, counted: bool) -> None:
-        """Let go, and do what the link's end was to bring."""
+        """End the link, and make the call that belongs to its end."""
         super().end(is_closed=is_closed, counted=counted)
         for name in self._queues():
             self.session.host.senders.discard(name, self.deleted)
@@ -132,7 +136,7 @@ class ProducerLink(IncomingLink):
             self.on_end()
 
     def _queues(self) -> list[str]:
-        """Return the queues that the link has for targets; who reads a temporary one may go."""
+        """Return the link's target queues, without temporary ones: their readers may go away."""
         places = [each for each in self.targets or () if each.kind is Kind.QUEUE]
         return [each.name for each in places if not each.name.startswith(TEMPORARY_ROOT)]
 
@@ -145,7 +149,7 @@ class ProducerLink(IncomingLink):
         return message
 
     def _take_elsewhere(self, delivery: int, message: AmqpMessage) -> None:
-        """Take a message that is sent in a transaction, or to wherever it says itself."""
+        """Take a message that is sent in a transaction, or that names its own target."""
         state = read_state(self.state, 0) if self.state else NO_STATE
         is_transactional = state.code == TRANSACTIONAL
         targets = self.targets
@@ -167,7 +171,7 @@ class ProducerLink(IncomingLink):
         self._publishing.publish(self.session, targets, message, done)
 
     def _owe(self, delivery: int) -> None:
-        """Accept a message when it is safe."""
+        """Accept a delivery when its message is safe."""
         if self._pending is not None and self._promises.claim_behind(self.session, self._pending):
             self._pending.deliveries.append(delivery)
         else:

@@ -1,23 +1,25 @@
 # Compiled by mypyc: see setup.py.
 """OutgoingLink: a link on which the peer receives.
 
-The consumers behind the link (`consumer`) put encoded messages into its outbox. `flush` writes
-their transfers when the shell asks for bytes, as far as the session's window reaches. Credit is the
-peer's: the window of the core is what the peer has granted, minus what waits in the outbox.
+The link's consumers (`consumer`) put encoded messages into its outbox. `flush` writes their
+transfers when the shell asks for bytes, as far as the session's window reaches. The peer grants the
+credit: the core's window is what the peer has granted, minus what waits in the outbox.
 
-A delivery's entry is kept under its number until the peer has settled it. A message may still be in
-the outbox when the link ends, or when the peer takes its credit back. The peer has never seen it,
-so it goes back uncounted. A message that was sent counts as a try only if the connection was lost.
+A delivery's entry is kept under the delivery's number until the peer has settled it. A message may
+still be in the outbox when the link ends, or when the peer takes its credit back. The peer has
+never seen that message, so it goes back without being counted as delivered. A message that was sent
+counts as delivered only if the connection was lost.
 
 A peer may hold a delivery for longer than its deadline. The broker then settles the delivery as
-released, and the peer gets nothing more until it settles something. What it says of the delivery
-later is late. Most clients say nothing of a delivery that is settled. So if a peer holds nothing
-else, new credit from it counts as well.
+released, and the peer gets nothing more until it settles something. A later disposition of that
+delivery is late. Most clients send none for a delivery that is settled. So if a peer holds nothing
+else, new credit from it counts as a settlement.
 
-A peer may ask for a drain (`Drain`): the credit of its link is to be used up now, or given back.
-Every queue that the link reads is asked to deliver what it has. A topic keeps nothing back, so it
-is not asked. In the end all have said that nothing more will come, and what waited for the peer has
-left. Then a flow gives the link's credit back. That flow is owed also where no credit is left.
+A peer may ask for a drain (`Drain`): the link's credit must be used up now, or be given back. Every
+queue that the link reads is asked to deliver what it has. A topic is not asked, because it keeps
+nothing back. The drain ends when all queues have answered that nothing more will come, and when the
+outbox is empty. Then a flow gives the link's credit back. That flow is sent even if no credit is
+left.
 
 Source: AMQP 1.0 sections 2.6.7, 2.6.12 and 2.7.5.
 """
@@ -59,22 +61,22 @@ if TYPE_CHECKING:
     from covey.protocols.amqp.session import Channel
 
 
-LATE_MAX: Final = 1000  # deliveries of one link that ran out, and that are remembered
+LATE_MAX: Final = 1000  # late deliveries that one link remembers
 
 
 class Drain:
-    """What one link was asked for, and who has still to answer."""
+    """One link's drain: whether the peer asked for it, and which consumers have still to answer."""
 
     __slots__ = ("_waiting", "is_asked", "is_due", "link")
 
     def __init__(self, link: OutgoingLink) -> None:
         self.link = link
-        self.is_asked = False  # by the last flow of the peer
-        self.is_due = False  # all have answered
+        self.is_asked = False  # the peer's last flow asked for a drain
+        self.is_due = False  # all queues have answered
         self._waiting: set[Consumer] = set()
 
     def ask(self) -> None:
-        """Have everybody behind the link deliver what there is."""
+        """Ask every queue that the link reads to deliver what it has."""
         self.is_asked = True
         self.is_due = False
         consumers = self.link.window.consumers
@@ -88,26 +90,26 @@ class Drain:
         self._look()
 
     def cancel(self) -> None:
-        """Hear that the credit is to last again."""
+        """Called when the peer's flow asks for no drain: the link keeps its credit."""
         self.is_asked = False
         self.is_due = False
         self._waiting = set()
 
     def answered(self, consumer: Consumer) -> None:
-        """Hear that a queue has nothing more for the credit given."""
+        """Called when a consumer's queue has nothing more for the credit."""
         if self.link.window.is_paused:
-            return  # the outbox is full, not the queue empty: `go_on` asks again
+            return  # the outbox is full, the queue may not be empty: `go_on` asks again
         if consumer in self._waiting:
             self._waiting.remove(consumer)
             self._look()
 
     def go_on(self) -> None:
-        """Hear that deliveries go on after the outbox was full."""
+        """Called when deliveries go on after the outbox was full."""
         if self._waiting:
             self.ask()
 
     def give_back(self, parts: list[bytes]) -> None:
-        """Write the answer: no credit is left, whether or not some had to be given back."""
+        """Write the flow that ends the drain: it says that no credit is left."""
         link = self.link
         self.is_due = False
         link.delivery_count = max(link.delivery_count, link.delivery_limit)
@@ -123,7 +125,7 @@ class Drain:
 class OutgoingLink:
     """One link's outbox, credit and unsettled deliveries."""
 
-    channel: Channel  # given when it joins
+    channel: Channel  # set by `Channel.join`
 
     def __init__(self, engine: AmqpEngine, pointer: Pointer, name: str) -> None:
         assert engine.session is not None
@@ -132,54 +134,54 @@ class OutgoingLink:
         self.session: Session = engine.session
         self.pointer = pointer
         self.name = name
-        self.handle = 0  # the peer's
-        self.own_handle = -1  # ours, once the attach has left
+        self.handle = 0  # the peer's handle
+        self.own_handle = -1  # the broker's handle; below 0 until the attach has left
         self.window = Window(0)
         self.outbox: deque[tuple[bytes, Entry | None]] = deque()
         self.unsettled: dict[int, Entry | None] = {}
-        self.late: dict[int, tuple[Consumer, int]] = {}  # ran out: whose, and which message
-        # Neither wraps around but on the wire, so that any credit is a plain difference.
+        self.late: dict[int, tuple[Consumer, int]] = {}  # consumer and sequence number
+        # These two wrap around only on the wire, so the credit is their plain difference.
         self.delivery_count = 0
         self.delivery_limit = 0  # how far the credit reaches
-        self.number = 0  # of the delivery that needs several transfers
+        self.number = 0  # the number of a delivery that needs several transfers
         self.offset = (
-            0  # bytes of it that have been sent; it stays the outbox's first until all are
+            0  # bytes of that delivery that were sent; it is the outbox's first until all were
         )
         self.is_presettled = False
-        self.is_browser = False  # what it is shown is nobody's: its settlements mean nothing
-        self.is_waiting = False  # in the engine's list of links to flush
+        self.is_browser = False  # a browser holds nothing: its settlements have no effect
+        self.is_waiting = False  # the link is in the list of links to flush
         self.drain = Drain(self)
         self.is_ended = False
         self.on_end: Callable[[bool], None] | None = None
-        self.complaint: BrokerError | None = None  # why its end has not brought what it should
+        self.complaint: BrokerError | None = None  # why a closed link's subscription stays
         self._start = b""
-        # Whose it is over connections; a container without an id has no claim to anything.
+        # The link's identity across connections. A container without an id can claim none.
         container = engine.container
         self.claim = (self.session.host.id, self.session.identity.name, container, name)
 
     def take_over(self) -> None:
-        """End the link of this name that the container has elsewhere."""
+        """End the link of this name that the same container has on another connection."""
         if self.engine.container:
             self.engine.broker.claims.evict(self.claim)
 
     def start(self) -> None:
-        """Claim the link's name, once it is known to be let in."""
+        """Claim the link's name; called when the link is accepted."""
         if self.engine.container:
             self.engine.broker.claims.hold(self.claim, self.stolen)
 
     def attached(self, handle: int) -> None:
-        """Hear which handle the link has on our side."""
+        """Called when the link has got its handle on the broker's side."""
         self.own_handle = handle
         self._start = transfer_start(self.channel.own_number, handle)
 
     def stolen(self) -> None:
-        """Hear that another connection of the same container has taken the link over."""
+        """Called when another connection of the same container takes the link over."""
         self.engine.links.close(self, RefusedError(f"link {self.name} was taken over", "stolen"))
 
     # From the core.
 
     def put(self, payload: bytes, entry: Entry | None) -> None:
-        """Let a message wait for the next flush."""
+        """Put a message into the outbox for the next flush."""
         backpressure = self.backpressure
         self.outbox.append((payload, entry))
         backpressure.outbox_size += len(payload)
@@ -189,7 +191,7 @@ class OutgoingLink:
     # To the peer.
 
     def flush(self, parts: list[bytes], room: int) -> int:
-        """Write transfers as far as window and credit reach; return the bytes of messages."""
+        """Write transfers as far as window, credit and `room` reach; return the payloads' bytes."""
         channel = self.channel
         outbox = self.outbox
         unsettled = self.unsettled
@@ -229,7 +231,7 @@ class OutgoingLink:
         return size
 
     def flow_fields(self) -> tuple[bytes, ...]:
-        """Return what a flow says of this link."""
+        """Return the fields of a flow that tell the link's state."""
         credit = max(0, self.delivery_limit - self.delivery_count)
         numbers = (uint(self.own_handle), uint(self.delivery_count & MASK), uint(credit), NULL)
         return *numbers, boolean(self.drain.is_asked)
@@ -237,7 +239,7 @@ class OutgoingLink:
     # From the peer.
 
     def flowed(self, delivery_count: int, credit: int, *, is_draining: bool) -> None:
-        """Hear of the peer's credit: more, less, or to be used up now."""
+        """Called when a flow changes the credit: to more, to less, or to be drained now."""
         window = self.window
         on_the_way = later_by(self.delivery_count & MASK, delivery_count)
         before = self.delivery_limit
@@ -256,7 +258,7 @@ class OutgoingLink:
             self.drain.cancel()
 
     def decided(self, number: int, state: State, *, is_settled: bool) -> None:
-        """Hear what became of a delivery that was not simply accepted."""
+        """Called when the peer sends a state of a delivery, other than settled as accepted."""
         if number in self.late:
             self.forget(number)
             self.heard_late(number)
@@ -266,17 +268,18 @@ class OutgoingLink:
             entry = self.forget(number)
             self.settle_entry(entry, *outcome_of(state))
         elif state.code in OUTCOMES:
-            # The peer waits for our settlement, which is a promise: it leaves after the store's.
-            # Until then the delivery is decided: its message may be on its way again.
+            # The peer waits for the broker's settlement. That is a promise: it leaves when the
+            # store has the outcome. From now on the delivery holds no entry: its message may be
+            # delivered again.
             entry, self.unsettled[number] = self.unsettled[number], None
             self.settle_entry(entry, *outcome_of(state))
             answer = plain(state.code)
             self.engine.broker.promises.after(self.session, lambda: self.finish(number, answer))
 
     def run_out(self, consumer: Consumer, entries: list[Entry]) -> None:
-        """Settle as released what the peer has held for too long; what it never saw is not sent."""
+        """Release deliveries that the peer has held for too long; drop those still unsent."""
         taken = set(entries)
-        first = self.outbox[0] if self.offset else None  # a part of it has been sent
+        first = self.outbox[0] if self.offset else None  # partly sent, so the rest must follow
         kept = deque([each for each in self.outbox if each is first or each[1] not in taken])
         self.window.count += len(self.outbox) - len(kept)
         for payload, entry in self.outbox:
@@ -295,42 +298,42 @@ class OutgoingLink:
             self.forget(oldest)
 
     def heard_late(self, number: int) -> None:
-        """Hear that the peer says something of a delivery that has run out."""
+        """Called when the peer settles a delivery that is late."""
         late = self.late.pop(number, None)
         if late is not None and late[0].queue is not None:
             late[0].queue.heard_late(late[0], late[1], self.engine.now)
 
     def _hear_of_credit(self) -> None:
-        """Take new credit for a sign of life, from a peer that has nothing it could settle."""
+        """Let new credit count as an answer from a peer that is late and holds nothing else."""
         for consumer in self.window.consumers:
             if consumer.is_overdue and not consumer.unsettled and consumer.queue is not None:
                 consumer.queue.heard(consumer, self.engine.now)
 
     def settle_entry(self, entry: Entry | None, outcome: Outcome, reason: str = "") -> None:
-        """Settle with the core what this link still holds."""
+        """Settle an entry in the core, if this link still holds it."""
         holder = None if entry is None else entry.holder
         if entry is not None and holder is not None and holder.window is self.window:
             settle(entry, outcome, self.engine.now, reason)
 
     def holds(self, entry: Entry) -> bool:
-        """Return True if a message is still this link's to settle, and in no transaction yet."""
+        """Return True if this link still holds a message, and no transaction settles it yet."""
         holder = entry.holder
         return holder is not None and holder.window is self.window and entry.seq in holder.unsettled
 
     def forget(self, number: int) -> Entry | None:
-        """Let go of a delivery that is settled on both sides."""
+        """Forget a delivery that is settled on both sides; return its entry."""
         self.channel.unsettled.links.pop(number, None)
         return self.unsettled.pop(number, None)
 
     def finish(self, number: int, state: bytes) -> None:
-        """Settle a delivery with the peer, unless the link has gone."""
+        """Tell the peer that a delivery is settled, unless the link has ended."""
         if number in self.unsettled:
             self.forget(number)
             self.channel.releases.add(number, state, True)
             self.channel.touch()
 
     def end(self, *, is_closed: bool, counted: bool) -> None:
-        """Give back what the peer did not settle, and leave the queues."""
+        """End the link: return what the peer did not settle, and leave the queues."""
         if self.is_ended:
             return
         self.is_ended = True
@@ -338,9 +341,9 @@ class OutgoingLink:
         for number in self.unsettled:
             self.channel.unsettled.links.pop(number, None)
         self.unsettled.clear()
-        self.window.count = 0  # a topic would send again at once what it gets back
+        self.window.count = 0  # else a topic would deliver again at once what is released below
         outbox, self.outbox = self.outbox, deque()
-        self.backpressure.outbox_size += self.offset  # of the first one only the rest is there
+        self.backpressure.outbox_size += self.offset  # only the rest of the first message is there
         for payload, entry in outbox:
             self.backpressure.outbox_size -= len(payload)
             self.settle_entry(entry, Outcome.RELEASED)
@@ -352,13 +355,13 @@ class OutgoingLink:
             self.on_end(is_closed)
 
     def _is_spent(self) -> bool:
-        """Return True if nothing more is to be sent for the credit there is."""
+        """Return True if the outbox has nothing that the credit allows to send."""
         return not self.outbox or (self.delivery_count >= self.delivery_limit and not self.offset)
 
     def _give_back(self, count: int) -> None:
-        """Return the outbox's last messages: the peer has taken back its credit for them.
+        """Release the outbox's last messages: the peer has taken back its credit for them.
 
-        What a browser is shown, or is settled as it is sent, has nowhere to go back to: it waits.
+        A browser's copies and presettled messages cannot be released. They wait in the outbox.
         """
         outbox = self.outbox
         for _ in range(min(count, len(outbox) - (self.offset > 0))):
@@ -371,7 +374,7 @@ class OutgoingLink:
             self.window.count += 1
 
     def _flush_part(self, parts: list[bytes], payload_max: int) -> int:
-        """Write one transfer of a message that needs several; return how many bytes it has."""
+        """Write one transfer of a message that needs several; return the bytes of its payload."""
         channel = self.channel
         payload, entry = self.outbox[0]
         if not self.offset:

@@ -1,16 +1,16 @@
 # Compiled by mypyc: see setup.py.
-"""IncomingLink: a link on which the peer sends, whatever becomes of its messages.
+"""IncomingLink: a link on which the peer sends: messages, transaction commands or requests.
 
-A message may come in many frames. It is gathered here, within the link's largest size, and handed
-on whole. All that the links of a connection gather at a time is bounded, too. Messages that end up
-in queues, transaction commands and management requests differ only in `take`. A delivery is known
-by its number in the session. One that came settled has none, since there is nothing to say of it.
+A message may come in many frames. The link gathers the frames, up to its largest message size, and
+hands the message on whole. What all links of a connection gather at a time is bounded, too. Links
+for queues, for transaction commands and for management requests differ mainly in `take`. A delivery
+is known by its number in the session. A delivery that came settled gets no answer, so it has the
+number `SETTLED`.
 
-Credit is the flow control: whoever sends beyond it loses the link (AMQP 1.0 section 2.6.7). A
-connection is blocked while one of its messages waits for room. Meanwhile messages are held back,
-and no credit is renewed for them. What takes no room still gets through: settlements, flow,
-commands, and sends in a transaction. So a client that has to acknowledge before there is room can
-do so.
+Credit is the flow control: a peer that sends more than its credit loses the link (AMQP 1.0 section
+2.6.7). A connection is blocked while one of its messages waits for room. Meanwhile messages are
+held back, and their credit is not renewed. What takes no room is still handled: settlements, flows,
+commands, and sends in a transaction. So a client can settle deliveries to make room.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
     from covey.protocols.amqp.session import Channel
 
-SETTLED: Final = ABSENT  # the number of a delivery that is to have no answer
-GATHERED_MAX: Final = 4  # largest messages that may be on their way in parts on one connection
+SETTLED: Final = ABSENT  # stands for the number of a delivery that gets no answer
+GATHERED_MAX: Final = 4  # incomplete messages of the largest size that a connection may hold
 
 
 class IncomingLink(ABC):
     """Gathers the peer's transfers and gives it credit."""
 
-    needs_room: ClassVar[bool] = False  # what comes here waits while the connection is blocked
+    needs_room: ClassVar[bool] = False  # True: its messages wait while the connection is blocked
 
-    channel: Channel  # given when it joins
+    channel: Channel  # set by `Channel.join`
 
     def __init__(self, engine: AmqpEngine, pointer: Pointer, name: str) -> None:
         assert engine.session is not None
@@ -49,51 +49,52 @@ class IncomingLink(ABC):
         self.session: Session = engine.session
         self.pointer = pointer
         self.name = name
-        self.handle = 0  # the peer's
-        self.own_handle = -1  # ours, once the attach has left
+        self.handle = 0  # the peer's handle
+        self.own_handle = -1  # the broker's handle; below 0 until the attach has left
         self.credit = engine.settings.link_credit
-        self.used = 0  # of the credit, since it was last renewed
-        self.delivery_count = 0  # the peer's: where its credit counts from
-        self.delivery_limit = 0  # how far it reaches, as far as the peer was told
-        self.granted = 0  # how far it is to reach
+        self.used = 0  # credit used since it was last renewed
+        self.delivery_count = 0  # the peer's count of deliveries, from which credit counts
+        self.delivery_limit = 0  # the count up to which the peer was told that it may send
+        self.granted = 0  # the count that the next flow will tell
         self.size_max = engine.settings.max_message_size
-        self.number = ABSENT  # of the delivery that is not complete yet
-        self.chunks: list[bytes] = []  # of it
-        self.size = 0  # bytes of it so far
+        # These four belong to the delivery that is not complete yet.
+        self.number = ABSENT
+        self.chunks: list[bytes] = []
+        self.size = 0  # bytes so far
         self.is_settled = False
-        self.state = b""  # what the peer says of the delivery at hand
-        self.format = ABSENT  # of the delivery that is not complete yet
-        self.tag = b""  # of the delivery at hand, where the link has to tell it
+        self.state = b""  # the current delivery's state, as the peer sent it
+        self.format = ABSENT  # the message format of the delivery that is not complete yet
+        self.tag = b""  # the current delivery's tag, if errors must name it
         self.held: deque[tuple[int, bytes, bytes, bytes]] = deque()  # number, tag, state, message
-        self.can_reject = True  # the peer knows that outcome
-        self.tells_tag = False  # an error that a delivery makes has its tag
-        self.settles_second = False  # the peer settles after it has seen our answer
-        self.unsettled: set[int] = set()  # on such a link: those the peer has still to settle
+        self.can_reject = True  # the peer supports the outcome `rejected`
+        self.tells_tag = False  # an error about a delivery names its tag
+        self.settles_second = False  # the peer settles after it has seen the broker's answer
+        self.unsettled: set[int] = set()  # if so, the deliveries that the peer must still settle
         self.unsettled_max = engine.broker.limits.unsettled_max
         self.is_ended = False
 
     @abstractmethod
     def take(self, delivery: int, data: bytes) -> None:
-        """Do what a whole message asks for, and answer its delivery now or later."""
+        """Handle a whole message, and answer its delivery now or later."""
 
     def start(self) -> None:
-        """Give the peer its first credit; one that does not wait to be told may use it, too."""
+        """Give the peer its first credit; the peer may use it before the flow has told it."""
         self.granted = self.delivery_count + self.credit
         self.delivery_limit = self.granted
         self._tell_credit()
 
     def attached(self, handle: int) -> None:
-        """Hear which handle the link has on our side."""
+        """Called when the link has got its handle on the broker's side."""
         self.own_handle = handle
 
     def flow_fields(self) -> tuple[bytes, ...]:
-        """Return what a flow says of this link; from now on that holds."""
+        """Return the fields of a flow that tell the link's credit; that credit holds from now."""
         self.delivery_limit = self.granted
         left = max(0, self.delivery_limit - self.delivery_count)
         return uint(self.own_handle), uint(self.delivery_count & MASK), uint(left)
 
     def transferred(self, transfer: Transfer) -> None:
-        """Take a transfer: nearly always a message, else a part of one."""
+        """Take a transfer: nearly always a whole message, else a part of one."""
         if self.number != ABSENT or not transfer.is_whole:
             self._gather(transfer)
             return
@@ -108,7 +109,7 @@ class IncomingLink(ABC):
             self._arrived(number, transfer.tag, transfer.state, payload)
 
     def flowed(self, delivery_count: int) -> None:
-        """Hear that the peer has let some of its credit go unused."""
+        """Called when a flow says that the peer gives up some of its credit."""
         unused = later_by(delivery_count, self.delivery_count & MASK)
         if 0 < unused <= self.delivery_limit - self.delivery_count:
             self.delivery_count += unused
@@ -116,7 +117,7 @@ class IncomingLink(ABC):
             self._look_after()
 
     def settled(self, first: int, count: int) -> None:
-        """Hear that the peer has settled a range of what it sent."""
+        """Called when the peer has settled a range of the deliveries that it sent."""
         unsettled = self.unsettled
         if count > len(unsettled):
             gone = [each for each in unsettled if (each - first) & MASK < count]
@@ -126,11 +127,11 @@ class IncomingLink(ABC):
         self._look_after()
 
     def must_wait(self, state: bytes) -> bool:
-        """Return True if what came is to wait for the end of the block."""
+        """Return True if a delivery must wait while the connection is blocked."""
         return False
 
     def work(self) -> None:
-        """Take what had to wait, unless it has to wait again."""
+        """Handle the messages that were held back, until one has to wait again."""
         while self.held and not self.is_ended:
             number, tag, state, data = self.held[0]
             if self.session.must_wait and self.must_wait(state):
@@ -153,10 +154,10 @@ class IncomingLink(ABC):
             channel.touch()
 
     def refuse(self, delivery: int, error: BrokerError) -> None:
-        """Say no to one message, if only by ending the link.
+        """Refuse one message, by a rejection or by ending the link.
 
-        That is all that the sender of a settled message hears, or one that knows no rejections. A
-        queue that is full may drop what is settled: such a sender has agreed to losses.
+        The link ends if the message came settled, or if its sender does not support rejections. A
+        full queue is the exception: it may drop a settled message, whose sender accepts losses.
         """
         if self._may_reject(delivery):
             self.answer(delivery, self._rejection(error))
@@ -166,7 +167,7 @@ class IncomingLink(ABC):
             self._close(error)
 
     def end(self, *, is_closed: bool, counted: bool) -> None:
-        """Let go of what has come and was not taken."""
+        """End the link, and drop what was not handled yet."""
         self.is_ended = True
         self.unsettled.clear()
         self._forget_chunks()
@@ -182,17 +183,17 @@ class IncomingLink(ABC):
         return rejected(error, self.tag if self.tells_tag else b"")
 
     def _close(self, error: BrokerError) -> None:
-        """End the link for what one message has done."""
+        """End the link because of one message."""
         info = {DELIVERY_TAG: self.tag} if self.tells_tag else None
         self.engine.links.close(self, error, info)
 
     def _spoil(self, state: bytes, cause: str) -> None:
-        """Hear that a message will not be taken, perhaps one of a transaction."""
+        """Called when a message is dropped: the transaction that it belongs to cannot commit."""
         if state:
             self.engine.coordinator.spoil(read_state(state, 0), cause)
 
     def _gather(self, transfer: Transfer) -> None:
-        """Take a part of a message; hand it on with the last one."""
+        """Take a part of a message; hand the message on when its last part has come."""
         flaw = self._flaw_of(transfer)
         if flaw:
             self._refuse_all(transfer.state, RefusedError(f"link {self.name}: {flaw}", "invalid"))
@@ -233,7 +234,7 @@ class IncomingLink(ABC):
             self._arrived(number, tag, state, data)
 
     def _flaw_of(self, transfer: Transfer) -> str:
-        """Say what is wrong with a transfer, "" for nothing (AMQP 1.0 section 2.7.5)."""
+        """Return what is wrong with a transfer, "" if nothing is (AMQP 1.0 section 2.7.5)."""
         if transfer.settles_second and not self.settles_second:
             return "a delivery that is settled second, on a link that settles first"
         if self.number == ABSENT:
@@ -243,7 +244,7 @@ class IncomingLink(ABC):
         return ""
 
     def _arrived(self, number: int, tag: bytes, state: bytes, data: bytes) -> None:
-        """Take a message, or hold it back."""
+        """Handle a whole message, or hold it back."""
         if self.held or (self.session.must_wait and self.must_wait(state)):
             self.held.append((number, tag, state, data))
             self.engine.backpressure.hold(state, data)
@@ -264,9 +265,9 @@ class IncomingLink(ABC):
             self.refuse(number, error)
 
     def _look_after(self) -> None:
-        """Wait with a connection that is blocked; else renew the credit when half is used.
+        """Wait if the connection is blocked; else renew the credit when half is used.
 
-        A peer that has far too much still to settle is given none.
+        A peer that has too many deliveries still to settle gets no new credit.
         """
         if self.is_ended:
             return
@@ -295,7 +296,7 @@ class IncomingLink(ABC):
         self._refuse_all(state, RefusedError(cause, "limit"))
 
     def _refuse_all(self, state: bytes, error: RefusedError) -> None:
-        """End the link: its peer sends what it must not."""
+        """End the link: its peer has broken the rules of the link."""
         self._spoil(state, error.text)
         self.engine.links.close(self, error)
 

@@ -1,17 +1,18 @@
-"""Subscribe: what the attach of a receiving peer leads to in the core.
+"""Subscribe: makes the core's subscription for a link on which the peer receives.
 
     queue, pattern, several        a consumer in each queue, a feed of the topics
-    dynamic                        a node of this connection's own, gone when the link closes
+    dynamic                        a node of this connection, removed when the link ends
     $management                    the same, for answers to requests (see `management`)
     topic and durable              a durable subscription, named by container-id and link name
     capability shared              links with one name share a subscription; with `global` those of
-                                   all containers; without durability it goes with the last link
-    no source at all               a durable subscription is looked for: a client does so to
-                                   end it, by closing the link (Qpid JMS unsubscribes this way)
+                                   all containers; if not durable, it ends with the last link
+    no source at all               an existing durable subscription is looked for: a client does
+                                   so to end it, by closing the link (Qpid JMS unsubscribes this
+                                   way)
 
-A durable subscription outlives a detached link, and goes with a closed one, unless others use it.
-It may be asked for with another topic, selector or no-local filter. Then it ends, with what it
-holds, and begins anew (JMS 2.0 section 8.3.3).
+A durable subscription stays when its link is detached. It ends when its link is closed, unless
+other links use it. A link may ask for it with another topic, selector or no-local filter. Then the
+old one ends with all that it holds, and a new one begins (JMS 2.0 section 8.3.3).
 """
 
 from __future__ import annotations
@@ -35,13 +36,16 @@ from covey.protocols.amqp.links.terminus import GROUP_FILTER, RequestedTerminus
 if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
 
-# Qpid JMS makes link names of a shared subscription unique by what follows this mark.
+# Links of a shared subscription: Qpid JMS adds this mark and a suffix to make their names unique.
 SHARED_NAME_MARK: Final = "|"
 VOLATILE_SUFFIX: Final = "|volatile"
 
 
 def subscribe(engine: AmqpEngine, link: OutgoingLink, requested: RequestedTerminus) -> str | None:
-    """Let a link read what it asks for; return the address to answer, None for its own."""
+    """Let a link read what it asks for.
+
+    Return the source address of the answer; None: the one that the peer gave.
+    """
     if requested.group and (requested.address in (None, MANAGEMENT_ADDRESS)):
         raise RefusedError(f"link {link.name}: filter {GROUP_FILTER} needs a queue", "invalid")
     if requested.is_dynamic:
@@ -52,7 +56,8 @@ def subscribe(engine: AmqpEngine, link: OutgoingLink, requested: RequestedTermin
         _read_answers(engine, link, requested)
         return None
     place = engine.nodes.place(requested.address, is_topic=requested.is_topic, is_source=True)
-    # Every subscriber of a topic gets copies: `copy` means nothing there, and Qpid JMS says it.
+    # Every subscriber of a topic gets copies. So the mode `copy`, which Qpid JMS asks for, has no
+    # meaning for topics.
     is_topic = all(each.kind is Kind.TOPIC for each in place.destinations)
     if not (is_topic and engine.container):
         requested.forgo_no_local()
@@ -69,7 +74,7 @@ def subscribe(engine: AmqpEngine, link: OutgoingLink, requested: RequestedTermin
         not_from = engine.container if requested.is_no_local else ""
         durable = _durable(engine, name, destinations, selector, not_from)
         destinations = (Destination(Kind.DSUB, durable.name),)
-        selector = None  # the subscription's queue holds nothing else
+        selector = None  # the subscription's queue holds only messages that match
         is_volatile = name.endswith(VOLATILE_SUFFIX)
         link.on_end = _ending(engine, link, durable, is_volatile=is_volatile)
     else:
@@ -110,7 +115,7 @@ def _read_dynamic(engine: AmqpEngine, link: OutgoingLink, requested: RequestedTe
 
 
 def _read_answers(engine: AmqpEngine, link: OutgoingLink, requested: RequestedTerminus) -> None:
-    """Let a link read the answers to requests whose reply-to is its target, or its name."""
+    """Let a link read the answers to requests whose reply-to is the link's target or name."""
     nodes = engine.nodes
     name = requested.target or link.name
     if name in nodes.reply_nodes:
@@ -127,7 +132,7 @@ def _read_answers(engine: AmqpEngine, link: OutgoingLink, requested: RequestedTe
 
 
 def _find_durable(engine: AmqpEngine, link: OutgoingLink) -> str:
-    """Find a durable subscription by the link's name alone."""
+    """Find a durable subscription by the link's name; return its topic's name."""
     host = link.session.host
     base = link.name.partition(SHARED_NAME_MARK)[0]
     for name in (f"{engine.container}.{link.name}", f"{engine.container}.{base}", base):
@@ -144,7 +149,7 @@ def _find_durable(engine: AmqpEngine, link: OutgoingLink) -> str:
 def _subscription_name(
     engine: AmqpEngine, link: OutgoingLink, requested: RequestedTerminus, place: Place
 ) -> str:
-    """Return the name of the durable or shared subscription that is asked for, "" for none."""
+    """Return the name of the durable or shared subscription; "" if none is asked for."""
     options = place.address.link
     is_durable = requested.is_durable or options.get("durable") is True
     is_topic = all(each.kind is Kind.TOPIC for each in place.destinations)
@@ -165,7 +170,7 @@ def _durable(
     selector: Selector | None,
     not_from: str,
 ) -> Durable:
-    """Create a durable subscription, or re-attach to one that is just as wished."""
+    """Create a durable subscription, or re-attach to one that has the same properties."""
     assert engine.session is not None
     known = engine.nodes.queue_syntax.durable(name).name
     return engine.broker.renew_durable(
@@ -176,7 +181,7 @@ def _durable(
 def _ending(
     engine: AmqpEngine, link: OutgoingLink, durable: Durable, *, is_volatile: bool
 ) -> Callable[[bool], None]:
-    """Return what becomes of a subscription when one of its links ends."""
+    """Return the call that ends a subscription, or keeps it, when one of its links ends."""
 
     def ended(is_closed: bool) -> None:
         assert engine.session is not None
@@ -209,7 +214,7 @@ def _when_closed(act: Callable[[], None]) -> Callable[[bool], None]:
 
 
 def _selector(engine: AmqpEngine, requested: RequestedTerminus, place: Place) -> Selector | None:
-    """Compile the filter's selector, the address string's, and its subject into one."""
+    """Compile one selector from the filter, the address string's selector, and its subject."""
     conditions = [text for text in (requested.selector, place.address.selector) if text]
     if place.address.subject:
         subject = place.address.subject.replace("'", "''")

@@ -1,10 +1,10 @@
-"""Terminus: what the source or the target of an attach asks for, read out of proton's data.
+"""Terminus: reads from proton's data what the source or the target of an attach asks for.
 
-Capabilities, filters and modes become one plain record. What they lead to is the business of
-`attach` and `subscribe`. Filters that are understood are echoed. All others are left out of the
-answer, which is how a peer learns that they do nothing (AMQP 1.0 section 3.5.3).
+Capabilities, filters and modes become one plain record. `attach` and `subscribe` act on it. Filters
+that are understood are echoed. All others are left out of the answer: that tells the peer that they
+have no effect (AMQP 1.0 section 3.5.3).
 
-Binary values that proton hands out are views of C memory that does not last: none is kept here.
+Proton's binary values are views of C memory that is freed later: none is kept here.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from proton import Array, Data, Described, Link, Terminus, symbol
 
 from covey.core.errors import RefusedError
 
-# Each by its name and by its number in Apache's registry of filters.
+# Each filter has a name and a number in Apache's registry of filters.
 SELECTOR_FILTERS: Final = ("apache.org:selector-filter:string", 0x0000468C00000004)
-GROUP_FILTER: Final = "covey:group"  # the one group that a consumer wants, or the next free one
+GROUP_FILTER: Final = "covey:group"  # the only group that a consumer wants, or the next free one
 NO_LOCAL_FILTERS: Final = ("apache.org:no-local-filter:list", 0x0000468C00000003)
 
 LIFETIME_POLICIES: Final = frozenset(
@@ -33,8 +33,8 @@ LIFETIME_POLICIES: Final = frozenset(
 REJECTED: Final = "amqp:rejected:list"
 PRIORITY_PROPERTY: Final = "priority"
 DEADLINE_PROPERTY: Final = "covey-deadline"  # seconds
-DEADLINE_LIMIT: Final = 1e9  # also of what is no number
-PRIORITY_LIMIT: Final = 1000  # either way; a consumer's priority is small in every broker
+DEADLINE_LIMIT: Final = 1e9  # this comparison also refuses NaN and infinity
+PRIORITY_LIMIT: Final = 1000  # above and below 0; a consumer's priority is small in every broker
 
 
 @dataclass(slots=True)
@@ -49,10 +49,10 @@ class RequestedTerminus:
     selector: str = ""
     is_no_local: bool = False
     priority: int = 0
-    deadline_s: float = -1.0  # how long a message may be held; below 0: as the queue says
-    group: str = ""  # the one group it wants, or the next free one; "": any
-    target: str = ""  # what the peer calls its own end
-    filters: dict[str, Described] = field(default_factory=dict)  # those that are honoured
+    deadline_s: float = -1.0  # how long a message may be held; below 0: the queue's setting
+    group: str = ""  # the only group that it wants, or the next free one; "": any
+    target: str = ""  # the peer's address for its own end of the link
+    filters: dict[str, Described] = field(default_factory=dict)  # the honoured ones
 
     @property
     def is_topic(self) -> bool:
@@ -61,11 +61,11 @@ class RequestedTerminus:
 
     @property
     def is_shared(self) -> bool:
-        """Return True if several links are to share one subscription."""
+        """Return True if several links share one subscription."""
         return "shared" in self.capabilities
 
     def forgo_no_local(self) -> None:
-        """Do without the no-local filter: it does not hold here, and so is not echoed."""
+        """Drop the no-local filter: it cannot be honoured here, so it must not be echoed."""
         self.is_no_local = False
         held = self.filters.items()
         self.filters = {
@@ -74,7 +74,7 @@ class RequestedTerminus:
 
     @property
     def is_global(self) -> bool:
-        """Return True if they may belong to several containers."""
+        """Return True if links of several containers may share the subscription."""
         return "global" in self.capabilities
 
 
@@ -108,13 +108,16 @@ def read_source(link: Link) -> RequestedTerminus:
 
 
 def allows_rejection(source: Terminus) -> bool:
-    """Return True if a sender's messages may be rejected: unless it lists outcomes without that."""
+    """Return True if a sender's messages may be rejected.
+
+    They may not if the sender lists its outcomes and `rejected` is not among them.
+    """
     outcomes = _symbols(source.outcomes)
     return not outcomes or REJECTED in outcomes
 
 
 def echo_filters(terminus: Terminus, requested: RequestedTerminus) -> None:
-    """Tell the peer which of its filters hold."""
+    """Tell the peer which of its filters are honoured."""
     terminus.filter.clear()
     if requested.filters:
         terminus.filter.put_object(
@@ -149,7 +152,7 @@ def _group(value: object) -> str:
 
 
 def _check_node(name: str, properties: object) -> None:
-    """Refuse what makes no sense as the properties of a dynamic node."""
+    """Refuse properties that make no sense for a dynamic node."""
     if properties is None:
         return
     if not isinstance(properties, dict):

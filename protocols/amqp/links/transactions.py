@@ -6,14 +6,14 @@
     disposition        state transactional [txn-id, outcome]  -> the settlement waits in the core
     discharge          [txn-id, fail] -> accepted once it is safe, or rejected with the reason
 
-The core's transaction keeps order and does all or nothing. This file knows who is to be told. After
-a commit the deliveries that the peer has left unsettled are settled. After a rollback they stay the
-peer's, and only those that the peer has settled already go back to their queue. A control link that
-ends takes its open transactions with it.
+The core's transaction keeps order and does all or nothing. This file knows who must be told. After
+a commit the broker settles the deliveries that the peer has left unsettled. After a rollback the
+peer still holds these deliveries; those that the peer has already settled go back to their queue. A
+control link that ends rolls back its open transactions.
 
-A commit is refused if something of it could not be done and no rejection has told the peer so. Such
-are a message that came settled, and a settlement of a delivery that is not there (any more). Then
-all of the transaction is rolled back.
+A commit is refused if a part of the transaction failed and the peer was not told by a rejection.
+Examples are a refused message that came settled, and the settlement of a delivery that the peer
+does not hold (any more). Then the whole transaction is rolled back.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class OpenTransaction:
     def __init__(self, name: str, control: ControlLink) -> None:
         self.name = name
         self.control = control
-        self.settled: list[tuple[OutgoingLink, Entry | None]] = []  # by the peer, too
-        # The peer waits for us to settle these, with that answer.
+        self.settled: list[tuple[OutgoingLink, Entry | None]] = []  # the peer has settled these
+        # The peer waits until the broker settles these, with that answer.
         self.unsettled: dict[tuple[OutgoingLink, int], bytes] = {}
-        self.flaw = ""  # what of it could not be done: then nothing of it is
+        self.flaw = ""  # what failed; not "": the transaction cannot be committed
 
     def spoil(self, cause: str) -> None:
-        """Hear that something of it could not be done; the first cause is told."""
+        """Note that a part of the transaction failed; the first cause is reported."""
         self.flaw = self.flaw or cause
 
 
@@ -116,7 +116,7 @@ class Coordinator:
         delivery: int,
         outcome: State,
     ) -> bool:
-        """Let a settlement be part of a transaction, if there is something to settle."""
+        """Add a settlement to a transaction; return False if there is nothing to settle."""
         entry = link.unsettled[delivery]
         known = opened.unsettled.get((link, delivery))
         if known is not None:
@@ -131,25 +131,25 @@ class Coordinator:
         return True
 
     def named_by(self, state: State) -> bytes:
-        """Return the id of the open transaction that a state names, b"" for none."""
+        """Return the id of the open transaction that a state names; b"" if it names none."""
         id = transaction_of(state)[0] if state.code == TRANSACTIONAL else None
         return id if id in self.open else b""
 
     def spoil(self, state: State, cause: str) -> None:
-        """Hear that something of a transaction, if the state names one, could not be done."""
+        """Note that a part of the transaction that a state names failed, if it names one."""
         id = self.named_by(state)
         if id:
             self.open[id].spoil(cause)
 
     def deleted(self, target: Destination, reason: str) -> None:
-        """Hear that a queue was deleted, to which a transaction may have sent."""
+        """Called when a queue was deleted: transactions that send to it cannot be committed."""
         for opened in self.open.values():
             sends = self.engine.broker.transactions.running(self.session, opened.name).sends
             if any([target in targets for targets, _ in sends]):
                 opened.spoil(reason)
 
     def discharge(self, control: ControlLink, delivery: int, id: bytes, *, fail: bool) -> None:
-        """End a transaction; the answer leaves when its end is safe."""
+        """Commit or roll back a transaction; the answer leaves when the result is safe."""
         self._core(id)
         ended = self.open.pop(id)
         if fail:
@@ -179,7 +179,7 @@ class Coordinator:
             raise RefusedError(f"rolled back: {error.text}", "rollback") from error
 
     def end(self, control: ControlLink) -> None:
-        """Roll back what a control link has left open."""
+        """Roll back the transactions that a control link has left open."""
         for id, transaction in list(self.open.items()):
             if transaction.control is control:
                 del self.open[id]
@@ -204,7 +204,7 @@ class ControlLink(IncomingLink):
     """A link to the coordinator."""
 
     def must_wait(self, state: bytes) -> bool:
-        """Return True if a command stands behind a commit, or a send of one that had to wait."""
+        """Return True if a command must wait: for a commit, or for a transaction's held sends."""
         return self.session.working > 0 or self.engine.backpressure.held_sends > 0
 
     def take(self, delivery: int, data: bytes) -> None:
@@ -221,13 +221,13 @@ class ControlLink(IncomingLink):
             raise ProtocolError("the coordinator is sent declare and discharge only")
 
     def end(self, *, is_closed: bool, counted: bool) -> None:
-        """Roll back what was not discharged."""
+        """End the link, and roll back the transactions that were not discharged."""
         super().end(is_closed=is_closed, counted=counted)
         self.engine.coordinator.end(self)
 
 
 def _settling(ended: OpenTransaction) -> Iterator[int]:
-    """Settle what the peer has left unsettled, step by step."""
+    """Settle the deliveries that the peer has left unsettled, step by step."""
     for (link, delivery), state in ended.unsettled.items():
         link.finish(delivery, state)
         yield 1
@@ -242,7 +242,7 @@ def _command(message: AmqpMessage) -> decoder.Described:
 
 
 def _named_in(state: State) -> tuple[bytes, State]:
-    """Read a transactional state: the transaction's id and the outcome in it."""
+    """Return the transaction's id and the outcome of a transactional state."""
     id, outcome = transaction_of(state)
     if id is None:
         raise RefusedError("a transactional state without a transaction's id", "no-transaction")
