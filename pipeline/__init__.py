@@ -9,9 +9,9 @@
     spark          the Spark session of a job, the Java under it, and a line that tells its progress
     report         a self-contained page, with its charts
 
-Nothing of the broker imports this package, and the package itself imports nothing heavy: the writer
-starts with the broker, and must not pay for Spark. So `CoveyDataSource` and `register` are looked
-up when somebody asks for them.
+No module of the broker imports this package. The package itself imports nothing heavy: the writer
+starts with the broker, and must not pay for Spark. So `CoveyDataSource` and `register` are imported
+only when they are first used.
 """
 
 from __future__ import annotations

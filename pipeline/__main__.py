@@ -5,9 +5,9 @@
 Exit codes:
 
     0      done
-    1      a job found what must not be (see its help)
-    2      it could not do its work; one line on standard error says why
-    130    it was interrupted
+    1      the job found a fault (see its help)
+    2      the job could not do its work; one line on standard error says why
+    130    the job was interrupted
 
 `spark-submit` may run this file as well.
 """
@@ -34,7 +34,7 @@ from covey.pipeline.places import make_out, place_of
 from covey.pipeline.spark import Progress, Wanted, add_session_options, open_session, wanted_of
 
 USAGE_ERROR: Final = 2
-INTERRUPTED: Final = 130  # as a shell says it of a command that Ctrl-C has ended
+INTERRUPTED: Final = 130  # the exit code of a shell's command that Ctrl-C has ended
 
 JOBS: Final[dict[str, Job]] = {
     "archive": archive.JOB,
@@ -71,7 +71,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def parser() -> ArgumentParser:
-    """Return what reads the command line."""
+    """Return the parser of the command line."""
     parser = ArgumentParser(
         prog="covey-pipeline", description="Jobs on what flows through the broker, on Spark."
     )
@@ -94,7 +94,7 @@ def parser() -> ArgumentParser:
 
 
 def start(job: str, wanted: Wanted) -> SparkSession:
-    """Start Spark; an interrupt waits until it has, for Java would be left behind half-started."""
+    """Start Spark; an interrupt waits for that, or a half-started Java would be left behind."""
     is_asked = Event()
     signal.signal(signal.SIGINT, lambda number, frame: is_asked.set())
     logging.disable()
@@ -103,8 +103,8 @@ def start(job: str, wanted: Wanted) -> SparkSession:
     finally:
         logging.disable(logging.NOTSET)
         signal.signal(signal.SIGINT, _interrupt)
-    if hasattr(spark, "_jvm"):  # Spark Connect's server has its own level
-        spark.sparkContext.setLogLevel(wanted.log_level or "OFF")  # what goes wrong we say once
+    if hasattr(spark, "_jvm"):  # a Spark Connect server sets its own log level
+        spark.sparkContext.setLogLevel(wanted.log_level or "OFF")  # we report errors ourselves
     if is_asked.is_set():
         spark.stop()
         raise KeyboardInterrupt
@@ -112,8 +112,8 @@ def start(job: str, wanted: Wanted) -> SparkSession:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """End the job: in Spark's place, who would ask Java for it in the middle of another call."""
-    logging.disable()  # what waits for Java would say so at length
+    """End the job; Spark's own handler would call Java in the middle of another call."""
+    logging.disable()  # calls that wait for Java would log long traces
     raise KeyboardInterrupt
 
 

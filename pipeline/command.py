@@ -1,8 +1,7 @@
-"""The installed command `covey-pipeline`: a job, or what is missing for one.
+"""The installed command `covey-pipeline`: runs a job, or says which packages are missing.
 
-Covey is installed without Spark unless its extra `pipeline` is asked for. Then the command is
-there, but the packages that it needs are not. The command says so in one line, before it imports
-any of them.
+Without its extra `pipeline`, Covey is installed without Spark. Then the command is there, but the
+packages that it needs are not. The command says so in one line, before it imports any of them.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from importlib.util import find_spec
 from typing import Final
 
 PACKAGES: Final = ("pyspark", "pyarrow", "numpy", "pandas", "matplotlib")
-CANNOT: Final = 2  # as a job ends that cannot do its work
+CANNOT: Final = 2  # the exit code of a job that cannot do its work
 
 
 def main() -> int:

@@ -1,7 +1,7 @@
 """PipelineError: what a job says when it cannot do its work, in one sentence for people.
 
 An error that is raised in one of Spark's Python processes comes back inside Spark's own error,
-between two traces. `one_line` finds it there, or at least what Python or Java had to say.
+between two traces. `one_line` finds its text there, or else the message of Python or Java.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class PipelineError(Exception):
 
 
 def one_line(error: Exception) -> str:
-    """Return what an error of Spark is about.
+    """Return the cause of an error of Spark.
 
-    That are our own words, else Python's, else what Java names as the cause of it all, else the
-    first line.
+    This is the text of our own error, else that of Python's, else the root cause that Java names,
+    else the first line.
     """
     text = str(error).strip()
     said = RAISED_FAR_AWAY.search(text) or RAISED_BY_PYTHON.search(text)

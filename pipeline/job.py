@@ -24,10 +24,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job's one-line help, its own options, the function that gives its exit code, its input.
+    """A job's one-line help, its own options, its functions, and a description of its input.
 
-    `check` is called before Spark is started, which takes its time: it raises PipelineError for
-    whatever can be known to be wrong by then.
+    `run` returns the exit code. `check` is called before Spark is started, because that start is
+    slow. It raises PipelineError for every fault that can be seen without Spark.
     """
 
     help: str
@@ -35,11 +35,11 @@ class Job:
     check: Callable[[Namespace], None]
     run: Callable[[Task], int]
     input: str = "an event log's directory"
-    has_out: bool = True  # it writes a report
+    has_out: bool = True  # the job writes a report
 
 
 def whole_numbers_of(option: str, text: str) -> list[int]:
-    """Read `4,8`; raises PipelineError unless all of it are whole numbers above 0."""
+    """Read a list such as `4,8`; raises PipelineError unless all are whole numbers above 0."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and int(part) for part in parts):
         raise PipelineError(f"{option} {text}: whole numbers above 0 are meant, as in 4,8")
@@ -47,7 +47,7 @@ def whole_numbers_of(option: str, text: str) -> list[int]:
 
 
 def numbers_of(option: str, text: str) -> list[float]:
-    """Read `4,8`; raises PipelineError unless all of it are numbers above 0."""
+    """Read a list such as `4,8`; raises PipelineError unless all are numbers above 0."""
     try:
         found = [float(part) for part in text.split(",")]
     except ValueError:

@@ -1,6 +1,6 @@
 """Places: where a job writes, on this machine or on any file system that Spark knows.
 
-A place is a `Path`, or a `RemotePlace` that can do as much of one as a job needs. Tables are
+A place is a `Path`, or a `RemotePlace` with those methods of a `Path` that jobs need. Tables are
 written by Spark's own writers. Pages and other small files go through Hadoop's file systems in
 Spark's Java, so a place needs no second set of credentials.
 """
@@ -36,7 +36,7 @@ class RemotePlace:
         return self.url.rpartition("/")[2]
 
     def write_text(self, text: str) -> None:
-        """Write a file, in place of one that is there."""
+        """Write a file, and replace one that is there."""
         system, path = self._system()
         stream = system.create(path, True)
         try:
@@ -56,7 +56,7 @@ class RemotePlace:
             stream.close()
 
     def exists(self) -> bool:
-        """Say whether there is something."""
+        """Return True if there is a file or directory."""
         system, path = self._system()
         return bool(system.exists(path))
 
@@ -79,14 +79,14 @@ def place_of(text: str) -> Place:
 
 
 def url_of(place: Place) -> str:
-    """Return how Spark writes a place, whatever its own default file system is."""
+    """Return a place's URL for Spark; it does not depend on Spark's default file system."""
     return str(place) if isinstance(place, RemotePlace) else f"file://{place.resolve()}"
 
 
 def make_out(out: Place) -> None:
-    """Make the directory for what a job writes, before it works for it."""
+    """Make the directory for a job's output before the job begins."""
     if isinstance(out, RemotePlace):
-        return  # Spark makes it, and nothing is known of it before Spark is there
+        return  # Spark makes it; it cannot be checked before Spark runs
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -96,7 +96,7 @@ def make_out(out: Place) -> None:
 
 
 def put_text(place: Place, text: str) -> None:
-    """Write a small file; one on this machine is there whole or not at all."""
+    """Write a small file; on this machine readers never see a part of it."""
     if isinstance(place, RemotePlace):
         place.write_text(text)
         return

@@ -1,12 +1,12 @@
-"""Report: a page of HTML that needs nothing but itself, and its charts.
+"""Report: a self-contained page of HTML, and its charts.
 
-Texts, tables and charts stand in the order they are added. Every value is escaped, for group names
-come from anybody.
+Texts, tables and charts stand in the order in which they are added. Every value is escaped, because
+anybody may choose a group name.
 
-Charts are matplotlib figures as inline SVG, 10 to 20 kB each. They lie beside the page as well
-(`skew-1.svg`, ...), for other pages. A chart stays readable whatever is in it. What is too much for
-it is left out or drawn as one, and names that are too long are cut. The caller says in the caption
-what is left out.
+Charts are matplotlib figures as inline SVG, 10 to 20 kB each. They are also written beside the page
+(`skew-1.svg`, ...), for use in other pages. A chart stays readable whatever its data. Rows beyond
+a limit are left out or drawn as one, and long names are cut. The caller says in the caption what is
+left out.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ dl { font-size: 13px; color: #555 } dt { float: left; clear: left; min-width: 7r
 dd { margin-left: 8rem }
 """
 
-CELL_LENGTH: Final = 40  # characters that surely fit
-LEAST: Final = 0.001  # what is less is of no interest: a millisecond, a part of a thousand
+CELL_LENGTH: Final = 40  # characters that fit into one line of a cell
+LEAST: Final = 0.001  # smaller values are of no interest: a millisecond, a thousandth part
 
 Cell = str | int | float | None
 
@@ -57,19 +57,19 @@ class Report:
         self._pictures: list[str] = []
 
     def heading(self, text: str) -> None:
-        """Begin a part."""
+        """Begin a section."""
         self._parts.append(f"<h2>{escape(text)}</h2>")
 
     def text(self, text: str) -> None:
-        """Say something."""
+        """Add a paragraph."""
         self._parts.append(f"<p>{escape(text)}</p>")
 
     def lead(self, text: str) -> None:
-        """Say what follows from what comes next."""
+        """Add a conclusion, ahead of the figures that it is drawn from."""
         self._parts.append(f'<p class="lead">{escape(text)}</p>')
 
     def verdict(self, text: str, *, is_good: bool) -> None:
-        """Say what the job found, in the colour of it."""
+        """Add the job's verdict, coloured as good or bad."""
         self._parts.append(f'<p class="{"good" if is_good else "bad"}"><b>{escape(text)}</b></p>')
 
     def terms(self, meanings: Mapping[str, str]) -> None:
@@ -90,7 +90,7 @@ class Report:
         rows: Sequence[Sequence[Cell]],
         terms: Mapping[str, str] | None = None,
     ) -> None:
-        """Show rows under their columns' names; a term is explained when it is pointed at."""
+        """Show rows under their columns' names; hovering over a term shows its meaning."""
         known = terms or {}
         head = "".join(_head(column, known.get(column, "")) for column in columns)
         body = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in rows)
@@ -99,8 +99,8 @@ class Report:
     def figure(self, figure: Figure, caption: str) -> None:
         """Show a picture."""
         drawn = StringIO()
-        # Dates and random ids would make two reports of one log differ. Texts stay texts: a
-        # browser has the letters of every language, matplotlib's font has not, and says so.
+        # Dates and random ids would make two reports of one log differ. Texts are not drawn as
+        # shapes: matplotlib's font lacks many letters and warns of it, a browser has them all.
         settings = mpl.rc_context({"svg.hashsalt": self._title, "svg.fonttype": "none"})
         with settings, catch_warnings():
             simplefilter("ignore", UserWarning)
@@ -136,7 +136,7 @@ def _cell(value: Cell) -> str:
     if value is None:
         return "<td></td>"
     if isinstance(value, str):
-        # What is too long for one line is broken, by its mark.
+        # The page's style breaks a text with a title, as it is too long for one line.
         title = f' title="{escape(value)}"' if len(value) > CELL_LENGTH else ""
         return f"<td{title}>{escape(value)}</td>"
     return f'<td class="number">{escape(_number(value))}</td>'
@@ -150,11 +150,11 @@ def _number(value: float) -> str:
     return f"{value:.3g}"
 
 
-WIDTH: Final = 9.0  # inches; the page shows it as wide as itself
+WIDTH: Final = 9.0  # inches; the page scales a chart to its own width
 BARS_MAX: Final = 30  # more labels than this cannot be read
 LABEL_MAX: Final = 40  # characters; longer ones would leave no room for the bars
 TICKS_MAX: Final = 3  # of a narrow panel
-GREY: Final = 7  # of the ten colours
+GREY: Final = 7  # its place among the ten colours
 COLOURS: Final = tuple(mpl.colormaps["tab10"](at) for at in range(10) if at != GREY)
 OTHERS_COLOUR: Final = mpl.colormaps["tab10"](GREY)
 
@@ -209,7 +209,7 @@ def holdings(spans: Sequence[Span], axis: str = "seconds") -> Figure:
 
 
 def _colours(spans: Sequence[Span]) -> dict[int | str, Colour]:
-    """Give each holder a colour of its own; those who held least share one if there are many."""
+    """Give each holder its own colour; if there are too many, those that held least share one."""
     held: dict[int | str, float] = {}
     for span in spans:
         held[span.holder] = held.get(span.holder, 0.0) + span.end - span.start
@@ -221,7 +221,7 @@ def _colours(spans: Sequence[Span]) -> dict[int | str, Colour]:
 
 
 def _by_name(holder: int | str) -> tuple[int, str]:
-    """Return by what holders are sorted: numbers first, by their value."""
+    """Return the sort key of a holder: numbers come first, by their value."""
     return (holder, "") if isinstance(holder, int) else (1 << 62, holder)
 
 
@@ -235,7 +235,7 @@ def ranked(counts: Sequence[float], slope: float, intercept: float) -> Figure:
     axes.loglog(ranks, fitted, "-", linewidth=1, label=f"rank^{slope:.2f}")
     axes.set_xlabel("rank")
     axes.set_ylabel("messages")
-    for axis in (axes.xaxis, axes.yaxis):  # 1, 10, 100, and what lies between where they are few
+    for axis in (axes.xaxis, axes.yaxis):  # label 1, 10, 100, and values between if there are few
         axis.set_major_formatter("{x:,.0f}")
         axis.set_minor_formatter(LogFormatter(minor_thresholds=(1, 0.4)))
     axes.legend(fontsize=8)

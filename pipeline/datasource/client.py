@@ -1,8 +1,9 @@
-"""QueueClient: the STOMP connection of the data source. It looks at queues, and never consumes.
+"""QueueClient: the STOMP connection of the data source. It browses queues, and never consumes.
 
-`figures` asks where a queue begins and ends. `trim` gives up what is processed. `browse` reads by
-number. `post` sends in large pieces, and `commit_fenced` ends a transaction so that it can be
-repeated. `asked` asks until a broker answers, as long as the patience lasts.
+`figures` asks where a queue begins and ends. `trim` removes messages that are processed. `browse`
+reads by sequence number. `post` sends in large pieces. `commit_fenced` ends a transaction in such a
+way that a repetition has no effect. `asked` asks until a broker answers, as long as the patience
+lasts.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from covey.pipeline.errors import PipelineError
 from covey.protocols.stomp.frame import Frame, encode
 from covey.protocols.stomp.line_parser import Limits
 
-TIMEOUT_S: Final = 60.0  # a broker whose queue is full does not read for a while
+TIMEOUT_S: Final = 60.0  # long: a broker does not read while a queue is full
 EVERY_QUEUE: Final = "/queue/**"
 NAMES_LENGTH_MAX: Final = 32 * 1024 * 1024  # all queues' names in one line: 100,000 long ones
 SEND_BYTES: Final = 256 * 1024  # sent at a time
 NO_END: Final = 1 << 62  # above all numbers of messages
-LOOKS_AT_ONCE: Final = 100  # queues asked at a time: one way there and back for all of them
-TRIM_STEP: Final = 5_000  # messages given up in one turn of the broker's loop
-TRANSACTION: Final = "covey"  # the name of a connection's only one
+LOOKS_AT_ONCE: Final = 100  # queues asked at a time, in one round trip
+TRIM_STEP: Final = 5_000  # messages removed in one turn of the broker
+TRANSACTION: Final = "covey"  # the name of a connection's only transaction
 
 Answer = TypeVar("Answer")
 
@@ -44,11 +45,11 @@ class QueueClient(StompClient):
         self._unsent = bytearray()
 
     def figures(self, queue: str) -> Figures:
-        """Say what a queue has."""
+        """Return where a queue begins and ends, and its other figures."""
         return self.figures_of([queue])[queue]
 
     def figures_of(self, queues: Iterable[str]) -> dict[str, Figures]:
-        """Say what each of these queues has; they are asked many at a time."""
+        """Return the figures of each of these queues; many are asked at a time."""
         names = list(dict.fromkeys(queues))
         found: dict[str, Figures] = {}
         for first in range(0, len(names), LOOKS_AT_ONCE):
@@ -58,25 +59,26 @@ class QueueClient(StompClient):
         return found
 
     def trim(self, queue: str, end: int) -> None:
-        """Give up every message below a number; returns when that is safe."""
+        """Remove every message below a number; returns when the broker has stored that."""
         found = self.figures(queue)
         if end > found.end:
-            return  # it was made anew: its numbers are others, and nobody has read them
+            return  # the queue is a new one with other numbers, and nobody has read them
         first = found.first
         while first < end:
             first = min(first + TRIM_STEP, end)
             self._look(destination(queue), [("covey-trim-to", str(first - 1))])
 
     def queues(self) -> list[str]:
-        """Return the names of all queues this user may look at."""
+        """Return the names of all queues that this user may browse."""
         return [name for name in self._look(EVERY_QUEUE, []).get("queues", "").split(",") if name]
 
     def browse(
         self, queue: str, first: int, end: int = NO_END, selector: str = ""
     ) -> Iterator[Rows]:
-        """Give the messages of a queue in a range of numbers, as they come; nothing is taken.
+        """Yield the messages of a queue in a range of numbers; none is taken from the queue.
 
-        Use the connection for nothing else until it has ended, nor then if it `is_spent`.
+        Use the connection for nothing else before the browse has ended, and not at all once it
+        `is_spent`.
         """
         wanted = [("from-seq", str(first)), ("include-seq", SEQ_HEADER)]
         if selector:
@@ -92,16 +94,16 @@ class QueueClient(StompClient):
             yield cutter.cut(data)
         if cutter.is_odd:
             self._parser.feed(cutter.rest())
-            self._next_frame()  # the end of the browse, or an error that it raises
+            self._next_frame()  # the end of the browse; raises an ERROR frame
             self._write("UNSUBSCRIBE", [("id", str(self._looks))])
             self.is_spent = False
 
     def post(self, place: str, headers: Iterable[tuple[str, str]], body: bytes) -> None:
-        """Send a message, sooner or later."""
+        """Send a message now, or with later ones in a large piece."""
         self.post_frame(encode("SEND", [("destination", place), *headers], body, VERSION))
 
     def post_frame(self, frame: bytes) -> None:
-        """Send a frame, sooner or later."""
+        """Send a frame now, or with later ones in a large piece."""
         self._unsent += frame
         if len(self._unsent) >= SEND_BYTES:
             self.flush()
@@ -121,9 +123,9 @@ class QueueClient(StompClient):
         super().confirm()
 
     def commit_fenced(self, fence: str) -> None:
-        """End the transaction of what was posted in it; returns when it is safe.
+        """Commit the transaction of the posted messages; returns when the broker has stored it.
 
-        If one with this fence was committed before, what was posted is dropped.
+        If a transaction with this fence was committed before, the broker drops the messages.
         """
         named = [("transaction", TRANSACTION), ("covey-fence", fence)]
         headers = [*named, ("receipt", self._next_receipt())]
@@ -132,7 +134,7 @@ class QueueClient(StompClient):
         self._wait_for_receipt()
 
     def _look(self, place: str, headers: Headers) -> dict[str, str]:
-        """Look at one place: what comes is the `browser:end` with the figures."""
+        """Browse one place from its end: the `browser:end` frame has the figures."""
         return self._look_at([(place, headers)])[0]
 
     def _look_at(self, places: list[tuple[str, Headers]]) -> list[dict[str, str]]:
@@ -170,15 +172,15 @@ class QueueClient(StompClient):
 
 
 def destination(queue: str) -> str:
-    """Return how a queue's name is written on the wire; other kinds come with their prefix."""
+    """Return the STOMP destination of a queue's name; other kinds have a prefix already."""
     return queue if queue.startswith("/") else f"/queue/{queue}"
 
 
 @contextmanager
 def connected(places: tuple[Place, ...], option: str, value: str) -> Iterator[QueueClient]:
-    """Connect to the first broker that answers; what goes wrong is said by its option.
+    """Connect to the first broker that answers; an error names the option that caused it.
 
-    `option` and `value` are what a refusal after the login is about.
+    A refusal after the login is blamed on `option` and its `value`.
     """
     with said_by_option(places, option, value), first_of(places) as client:
         yield client
@@ -190,7 +192,7 @@ def asked(
     about: tuple[str, str],
     ask: Callable[[QueueClient], Answer],
 ) -> Answer:
-    """Ask the first broker that answers, again and again while none does."""
+    """Ask the first broker that answers; try again while none answers."""
     absence = Absence(patience)
     with said_by_option(places, *about):
         while True:
@@ -203,7 +205,7 @@ def asked(
 
 @contextmanager
 def said_by_option(places: tuple[Place, ...], option: str, value: str) -> Iterator[None]:
-    """Raise what goes wrong with a broker as a PipelineError that names the option."""
+    """Turn an error of a broker into a PipelineError that names the option."""
     try:
         yield
     except UnreachableError as error:
@@ -214,7 +216,7 @@ def said_by_option(places: tuple[Place, ...], option: str, value: str) -> Iterat
 
 
 def first_of(places: tuple[Place, ...]) -> QueueClient:
-    """Connect to the first broker that answers, or raise what the last one's absence is."""
+    """Connect to the first broker that answers; if none does, raise the last one's error."""
     for place in places[:-1]:
         try:
             return _log_in(place)

@@ -3,10 +3,10 @@
     value binary, queue string, seq long, message_id string, group_id string, ts timestamp,
     redelivered boolean, headers map<string,string>
 
-Producers repeat themselves. So the header lines of a message are read once, and are a number from
-then on. The columns made of them are taken from a table by these numbers. `ts` is the header
-`timestamp`. It is null where neither a producer nor the broker (`add_timestamp_header`) has written
-one.
+Producers send the same header lines again and again. So equal lines are parsed once and get a
+number. The columns that come from header lines are looked up in a table by these numbers. `ts` is
+the header `timestamp`. It is null if neither the producer nor the broker (`add_timestamp_header`)
+has written that header.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ ARROW: Final = pa.schema(
         ("headers", pa.map_(pa.string(), pa.string())),
     ]
 )
-BATCH_BYTES: Final = 8 * 1024 * 1024  # a batch ends here, however few its rows
+BATCH_BYTES: Final = 8 * 1024 * 1024  # a batch of this size ends, even with few rows
 KNOWN_MAX: Final = 10_000  # distinct header blocks remembered from batch to batch
 TIME_DIGITS_MAX: Final = 13  # milliseconds up to the year 2286; Arrow's microseconds end later
 
-ID_LINE: Final = b"\nmessage-id:"  # the subscription's line is before it
+ID_LINE: Final = b"\nmessage-id:"  # the line after the subscription's
 ID_LINE_LENGTH: Final = 12
 REDELIVERED_LINE: Final = b"\nredelivered:true"
 
 
 def schema(*, has_headers: bool, has_value: bool = True) -> StructType:
-    """Return what Spark is told of the rows."""
+    """Return the schema of the rows, for Spark."""
     left_out = {"headers": not has_headers, "value": not has_value}
     return StructType([field for field in SCHEMA if not left_out.get(field.name)])
 
@@ -117,7 +117,7 @@ class BatchMaker:
 
     @property
     def is_full(self) -> bool:
-        """True when the rows should be taken."""
+        """Return True if the rows should be taken."""
         return len(self._told_by) >= self._rows_max or self._size >= BATCH_BYTES
 
     def add(self, rows: Rows) -> None:
@@ -137,7 +137,7 @@ class BatchMaker:
             self._told_by.append(number)
 
     def take(self) -> Iterator[pa.RecordBatch]:
-        """Give the rows, in batches no longer than they may be, and begin anew."""
+        """Yield the rows in batches of at most the allowed length, and begin anew."""
         batch = self._batch()
         self._begin()
         for first in range(0, batch.num_rows, self._rows_max):
@@ -166,8 +166,8 @@ class BatchMaker:
 
 
 def _message_ids(ours: list[bytes]) -> pa.Array:
-    """Return the ids: nearly always all that stands behind the name of their line."""
-    # Looked for in each: the first frame of a browse has no LF before it, the others have.
+    """Return the message ids; nearly always an id is the whole rest of its line."""
+    # Searched in each: the first frame of a browse has no LF before it, the others have one.
     ids = [lines[lines.find(ID_LINE) + ID_LINE_LENGTH :] for lines in ours]
     together = b"".join(ids)
     if together.find(b"\n") < 0 and together.find(b"\\") < 0:

@@ -1,13 +1,13 @@
-"""Filters: what Spark's filters let the broker leave out before it sends.
+"""Filters: turns Spark's filters into conditions by which the broker sends less.
 
     queue      equal, in                       these queues only
     seq        equal, <, <=, >, >=             a narrower range
     group_id   equal, in, starts with          a selector
     message_id equal, in, starts with          a selector
 
-Spark applies every filter once more. So each of these may let too much through, but never too
-little. A group id may stand in any of several headers, and a selector that names them all is
-enough. Everything else is left to Spark alone.
+Spark applies every filter once more. So a condition may let too many messages through, but never
+too few. A group id may be in any of several headers, so the selector names them all. All other
+filters are left to Spark.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from covey.groups.key import DEFAULT_HEADERS
 from covey.pipeline.datasource.offsets import Range
 
 NUMBER_MAX: Final = 2**63
-NAME: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*", re.ASCII)  # what a selector can name
+NAME: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*", re.ASCII)  # as in a selector
 TERMS_MAX: Final = 50  # a selector has limited length and depth
 
 
@@ -46,7 +46,7 @@ class Pushed:
     end: int = NUMBER_MAX
 
     def admits(self, queue: str) -> bool:
-        """Say whether a queue can have a row that passes."""
+        """Return True if a queue can have a row that passes."""
         return self.queues is None or queue in self.queues
 
     def narrowed(self, part: Range) -> Range:
@@ -54,13 +54,13 @@ class Pushed:
         return Range(part.queue, max(part.first, self.first), min(part.end, self.end))
 
     def selector(self, given: str) -> str:
-        """Return one selector that asks for these and for the user's own."""
+        """Return one selector that combines these conditions with the user's selector."""
         every = [f"({text})" for text in (given, *self.selectors) if text]
         return " AND ".join(every)
 
 
 def push(filters: Iterable[Filter], group_header: str) -> Pushed:
-    """Return what of these filters, all of which must hold, the broker can do."""
+    """Return what the broker can do of these filters; a row must pass all of them."""
     pushed = Pushed()
     for one in filters:
         column = getattr(one, "attribute", ())
@@ -112,7 +112,7 @@ def _selector(one: Filter, headers: tuple[str, ...]) -> str:
 
 
 def _texts(one: Filter) -> list[str]:
-    """Return the texts a column must be one of; none if the filter asks something else."""
+    """Return the texts that a filter allows for a column; empty if it is another filter."""
     values: tuple[object, ...] = ()
     if isinstance(one, EqualTo):
         values = (one.value,)

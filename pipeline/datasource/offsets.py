@@ -1,14 +1,14 @@
 """Offsets: how far a reader is in each queue, and what the queue still has.
 
-An offset is the sequence number to read next, as Kafka's. A range is `first <= seq < end`. The
-broker never gives a number twice, so an offset stays true over restarts of either side.
+An offset is the sequence number to read next, as in Kafka. A range is `first <= seq < end`. The
+broker never gives a number twice, so an offset stays valid over restarts of either side.
 
-Numbers that are missing inside a range say nothing: others may consume from the queue, and a broker
-leaves some out when it restarts. The queue's `retained_from` mark says what is lost. Everything
-below it went without being settled (expired, dropped, purged, deleted with the queue), or a reader
-has trimmed it.
+Missing numbers inside a range do not mean a loss: others may consume from the queue, and a broker
+skips some numbers when it restarts. The queue's `retained_from` mark says what is lost. All
+messages below it went away without being settled (expired, dropped, purged, deleted with the
+queue), or a reader has trimmed them.
 
-All here is arithmetic: no broker, no Spark. `lag_of` reads what a query says of its progress.
+This module only calculates: it needs no broker and no Spark. `lag_of` reads a query's progress.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 EARLIEST_NUMBER: Final = -2  # Kafka's numbers for the two words
 LATEST_NUMBER: Final = -1
-RANGE_ROWS_MIN: Final = 5_000  # a smaller piece costs more to begin than to read
+RANGE_ROWS_MIN: Final = 5_000  # a smaller piece costs more to start than to read
 
 Offsets = dict[str, int]
 Spec = str | Offsets  # one of the two words, or numbers by queue
@@ -39,7 +39,7 @@ class Figures:
     retained_from: int
     messages: int
     size_bytes: int
-    duplicate_window: int = 0  # ids it remembers, to drop what is sent again
+    duplicate_window: int = 0  # ids that the queue remembers, to drop duplicates
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,12 @@ class Range:
 
     @property
     def rows(self) -> int:
-        """The most messages there can be in it."""
+        """Return how many messages there can be at most."""
         return max(0, self.end - self.first)
 
 
 def resolve(option: str, spec: Spec, figures: Mapping[str, Figures]) -> Offsets:
-    """Turn what an option says into an offset for each queue."""
+    """Turn the value of an option into an offset for each queue."""
     if isinstance(spec, str):
         return {queue: _number(spec, found) for queue, found in figures.items()}
     if set(spec) != set(figures):
@@ -75,7 +75,7 @@ def _number(word: str, figures: Figures) -> int:
 
 
 def losses(start: Offsets, figures: Mapping[str, Figures]) -> list[str]:
-    """Say for each queue which messages are gone that a reader at `start` has not seen."""
+    """Return a sentence for each queue that has lost messages which a reader at `start` needs."""
     found: list[str] = []
     for queue, offset in start.items():
         known = figures[queue]
@@ -93,10 +93,10 @@ def losses(start: Offsets, figures: Mapping[str, Figures]) -> list[str]:
 
 
 def limited(start: Offsets, figures: Mapping[str, Figures], end: Offsets, rows: int) -> Offsets:
-    """Return how far to go from `start` towards `end` with so many messages.
+    """Return how far to go from `start` towards `end` with about `rows` messages.
 
-    Each queue gets its share, and at least one message, or a short queue would wait for the
-    long ones; so many queues may get a few more than `rows` together.
+    Each queue gets its share, and at least one message. Otherwise a short queue would wait for the
+    long ones. So a large number of queues may get a few more than `rows` together.
     """
     begin = {queue: _from(queue, start, figures) for queue in end}
     waiting = {queue: max(0, end[queue] - begin[queue]) for queue in end}
@@ -110,21 +110,21 @@ def limited(start: Offsets, figures: Mapping[str, Figures], end: Offsets, rows: 
 
 
 def rows_between(start: Offsets, end: Offsets, figures: Mapping[str, Figures]) -> int:
-    """Return the most messages that there can be from one offset to another."""
+    """Return how many messages there can be at most from one offset to another."""
     return sum(one.rows for one in ranges(start, end, figures))
 
 
 def not_beyond(target: Offsets, end: Offsets, start: Offsets) -> Offsets:
-    """Return how far to go where a target is set: queues that came since stay where they are.
+    """Return how far to go, but not beyond a target; queues that the target lacks do not advance.
 
-    One that was there when the target was set, and is neither there now nor begun, is left out.
+    A queue of the target that is not there any more is left out.
     """
     reachable = {queue: min(end[queue], last) for queue, last in target.items() if queue in end}
     return reachable | {queue: at for queue, at in start.items() if queue not in target}
 
 
 def rows_of_bytes(figures: Iterable[Figures], size_bytes: int) -> int:
-    """Return how many messages of the queues' mean size have so many bytes; at least one."""
+    """Return how many messages of the queues' mean size fit into `size_bytes`; at least one."""
     known = list(figures)
     messages = sum(one.messages for one in known)
     total = sum(one.size_bytes for one in known)
@@ -132,22 +132,22 @@ def rows_of_bytes(figures: Iterable[Figures], size_bytes: int) -> int:
 
 
 def ranges(start: Offsets, end: Offsets, figures: Mapping[str, Figures]) -> list[Range]:
-    """Return what lies between two offsets and may still be there, queue by queue."""
+    """Return the range between two offsets for each queue, without what is surely gone."""
     found = [Range(queue, _from(queue, start, figures), last) for queue, last in end.items()]
     return [one for one in found if one.rows]
 
 
 def _from(queue: str, start: Offsets, figures: Mapping[str, Figures]) -> int:
-    """Return where to begin; at the first message if the numbers began anew."""
+    """Return the number to begin at; the queue's first message if its numbers began anew."""
     offset = start.get(queue, 0)
     known = figures[queue]
     return known.first if offset > known.end else max(offset, known.first)
 
 
 def split(parts: Iterable[Range], partitions_min: int, cores: int) -> list[tuple[Range, ...]]:
-    """Deal ranges out to about as many tasks as asked for, by default one for each core.
+    """Divide ranges among about as many tasks as asked for, by default one for each core.
 
-    A long range is cut into pieces; many short ones share a task, for each costs its time.
+    A long range is cut into pieces. Many short ones share a task, because each task costs time.
     """
     known = list(parts)
     total = sum(one.rows for one in known)
@@ -173,8 +173,8 @@ def lag_of(progress: Mapping[str, Any]) -> Offsets:
     """Return how many messages of each queue a query has still to read.
 
     `progress` is `query.lastProgress`, or `json.loads(event.progress.json)` in a listener. Numbers
-    that others consume, or that a broker has left out, count as messages: it is the most there can
-    be. Sources of other formats are passed over.
+    of messages that others consume, or that a broker has skipped, count as well. So the result is
+    an upper limit. Sources of other formats are ignored.
     """
     found: Offsets = {}
     for source in progress.get("sources", ()):
@@ -185,7 +185,7 @@ def lag_of(progress: Mapping[str, Any]) -> Offsets:
 
 
 def _by_queue(offset: object) -> Offsets:
-    """Read an offset as Spark shows it; nothing if it is no source of ours."""
+    """Read an offset as Spark shows it; empty if it is another format's source."""
     try:
         known = json.loads(offset) if isinstance(offset, str) else offset
     except ValueError:

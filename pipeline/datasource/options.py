@@ -1,23 +1,24 @@
 """Options of the data source `covey`: read once, on the driver; each error names its option.
 
-Names are Kafka's where Kafka has the thing (`subscribe`, `startingOffsets`, ...). Spark hands them
-over without regard to upper and lower case. A name that nobody knows is refused: a misspelt
-`failOnDataLoss` must not pass for a promise.
+Names are Kafka's where Kafka has the same option (`subscribe`, `startingOffsets`, ...). Spark
+ignores upper and lower case in them. An unknown name is refused: a misspelt `failOnDataLoss` must
+not look as if it were set.
 
-`commit=trim` removes what was processed. So it reads from the earliest message, and every message.
-No other start and no selector goes with it, or it would remove what nobody has seen.
+`commit=trim` removes the messages that were processed. So it must read every message, from the
+earliest on. It allows no other start and no selector, or it would remove messages that nobody has
+read.
 
-`startingTimestamp` is milliseconds, as in the header `timestamp` of the messages. A stream that
+`startingTimestamp` is in milliseconds, as the header `timestamp` of the messages. A stream that
 waits for `minOffsetsPerTrigger` messages waits no longer than `maxTriggerDelay` for them.
 
-An option of a job names a broker, and a place in it, in one text (`Address`):
+An option of a job names a broker and a destination in one text (`Address`):
 
     covey://[user[:password]@]host[:port][/destination]
 
     covey://broker:61613/orders           the queue orders
     covey://alice@broker/topic/news       a topic; the password comes from COVEY_PASSWORD
 
-What is special in a URL is written with percent signs.
+Characters that are special in a URL are percent-encoded.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ from covey.pipeline.datasource.patience import RETRY_INTERVAL_MS, RETRY_TIMEOUT_
 from covey.pipeline.errors import PipelineError
 
 ARROW_BATCH_ROWS: Final = 10_000
-TRANSACTION_ROWS: Final = 1_000  # what the broker does in one turn without others waiting long
-TRIGGER_DELAY_S: Final = 900.0  # Kafka's
+TRANSACTION_ROWS: Final = 1_000  # few enough for one turn of the broker: others must not wait long
+TRIGGER_DELAY_S: Final = 900.0  # Kafka's default
 UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 LOGIN: Final = ("brokers", "user", "password", "virtualHost")
@@ -76,7 +77,7 @@ WRITING: Final = (
     "txnAppId",
     "txnVersion",
 )
-# A limit that limits nothing would pass for a promise, as a misspelt one would.
+# These are refused where they have no effect, or they would look as if they limited something.
 STREAMS_ONLY: Final = (
     "maxOffsetsPerTrigger",
     "maxBytesPerTrigger",
@@ -97,11 +98,11 @@ class ReadOptions:
     subscribe: tuple[str, ...]
     pattern: str
     starting: Spec
-    starting_ms: int  # the time to begin at; 0: `starting` says it
+    starting_ms: int  # the time to begin at; 0: begin at `starting`
     ending: Spec
-    rows_max: int  # of one trigger; 0: no limit, as for the others
+    rows_max: int  # of one trigger; 0: no limit, also below
     bytes_max: int
-    rows_min: int  # a batch waits for so many, but no longer than the delay
+    rows_min: int  # a batch waits for this many, but no longer than the delay
     delay_s: float
     partitions_min: int
     fails_on_loss: bool
@@ -120,14 +121,14 @@ class WriteOptions:
     places: tuple[Place, ...]
     patience: Patience
     group_header: str
-    queue: str  # "": the column of that name says it
+    queue: str  # "": the column `queue` names it
     id_column: str
     group_column: str
     order_column: str
     is_persistent: bool
-    is_fenced: bool  # sent in transactions, each of which the broker takes once
+    is_fenced: bool  # sent in transactions, each of which the broker takes only once
     piece_rows: int  # of one transaction
-    application: str  # "", or what the user calls this and its repetitions
+    application: str  # "", or the user's name for this write and its repetitions
     version: int
 
 
@@ -235,7 +236,7 @@ class Given:
                 raise PipelineError(f"{key}: there is no such option{hint}")
 
     def has(self, name: str) -> bool:
-        """Say whether an option is given."""
+        """Return True if an option is given."""
         return name in self._values
 
     def text(self, name: str, default: str = "") -> str:
@@ -272,7 +273,7 @@ class Given:
         return int(digits) * UNITS_S[unit]
 
     def patience(self) -> Patience:
-        """Return how long a broker that is away is waited for."""
+        """Return how long, and how often, to try a broker that does not answer."""
         tries, interval, total = RETRYING
         return Patience(
             self.count(tries, -1),
@@ -293,7 +294,7 @@ class Given:
         return self.choice(name, words) == "true"
 
     def column(self, name: str, default: str, columns: list[str]) -> str:
-        """Return a column's name; "" if it is the default one and not there."""
+        """Return a column's name; "" if it is the default name and there is no such column."""
         text = self._values.get(name)
         if text is None:
             return default if default in columns else ""
@@ -350,7 +351,7 @@ class Address:
     brokers: str
     user: str
     password: str
-    destination: str  # a bare name is a queue's
+    destination: str  # a name without a prefix is a queue
 
     def options(self) -> dict[str, str]:
         """Return the data source's options for the broker."""

@@ -1,13 +1,13 @@
-"""Patience: how a source or a sink rides over a broker that is away for a while.
+"""Patience: how a source or a sink waits for a broker that is away for a while.
 
-A broker is restarted, or another takes over. Whoever asks it meanwhile tries again, all brokers of
-`brokers` in turn each time: first soon, then after pauses that double (`PAUSE_MAX_S` at most), each
-with some chance in it, or all tasks would come back at the same moment. When the broker answers,
-the count begins anew. When the whole time is over, or so many tries were in vain, the last reason
-is what the query ends with.
+A broker may be restarted, or another may take over. A task that asks meanwhile tries again. Each
+time it tries all of `brokers` in turn. The first pause is short, and each further one is twice as
+long (`PAUSE_MAX_S` at most). Pauses have a random part, or all tasks would come back at the same
+moment. When a broker answers, the count begins anew. When the time is over, or the number of tries
+is reached, the query fails with the last error.
 
-What a broker says (no such queue, wrong password) is no absence: nobody waits for that. Neither
-does anybody where another protocol or an untrusted certificate answers.
+If a broker answers with a refusal (no such queue, wrong password), it is not away, and the task
+fails at once. The same is true if another protocol or an untrusted certificate answers.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from covey.client.errors import StrangerError, UnreachableError
 RETRY_INTERVAL_MS: Final = 200
 RETRY_TIMEOUT_MS: Final = 120_000
 PAUSE_MAX_S: Final = 5.0
-SPREAD: Final = 0.2  # a pause is so much longer or shorter
+SPREAD: Final = 0.2  # a pause is longer or shorter by up to this part
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
     """How often, and for how long, a broker is tried."""
 
-    tries: int = -1  # after the first; -1: as many as the time allows
+    tries: int = -1  # further tries after the first; -1: as many as the time allows
     first_s: float = RETRY_INTERVAL_MS / 1000
     total_s: float = RETRY_TIMEOUT_MS / 1000
 
@@ -52,12 +52,12 @@ class Absence:
         self._since: float | None = None
 
     def end(self) -> None:
-        """Hear that the broker answers."""
+        """Note that the broker answers."""
         self._tries = 0
         self._since = None
 
     def wait(self, error: UnreachableError) -> None:
-        """Let some time pass after a failure; raises its reason when the patience is at an end."""
+        """Pause after a failed try; raises the error if the patience is at an end."""
         patience = self._patience
         now = self._clock()
         if self._since is None:

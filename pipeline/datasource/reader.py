@@ -1,16 +1,16 @@
 """Readers: what Spark calls to read queues, in one go or batch by batch.
 
 The driver asks where the queues begin and end, and cuts what lies between into ranges. Each task
-browses its range over a connection of its own. Nothing is taken from the queue, so a range that is
-read again after a failure gives the same rows. All ride over a broker that is away for a while
-(`patience`).
+browses its range over a connection of its own. A browse takes nothing from the queue, so a range
+that is read again after a failure gives the same rows. Driver and tasks wait for a broker that is
+away for a while (`patience`).
 
-A stream's checkpoint alone says what was processed. Spark calls `latestOffset` with the end of the
-last batch once that batch is in Spark's commit log. So `commit=trim` lets the broker forget there
-what lies before. `commit` would come too late: Spark calls it when the next batch is planned, and
-never after the last one.
+Only a stream's checkpoint says what was processed. Spark calls `latestOffset` with the end of the
+last batch once that batch is in Spark's commit log. So `latestOffset` is where `commit=trim`
+removes the messages before that end. `commit` would come too late: Spark calls it when the next
+batch is planned, and never after the last one.
 
-Readers and ranges travel to the workers: they hold options and numbers, no connection.
+Spark sends readers and ranges to its workers. So they hold options and numbers, but no connection.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from covey.pipeline.errors import PipelineError
 
 
 class BatchReader(DataSourceReader):
-    """Reads what the queues hold now, or a part of it."""
+    """Reads the messages that the queues have now, or a part of them."""
 
     def __init__(self, options: ReadOptions, cores: int = 0) -> None:
         self.options = options
@@ -86,32 +86,32 @@ class BatchReader(DataSourceReader):
         return _partitions(options, [one for one in found if one.rows], self.cores)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Give the rows of a range."""
+        """Yield the rows of a range."""
         selector = self.pushed.selector(self.options.selector)
         return read_ranges(self.options, partition.value or (), selector)
 
 
 class FilteringReader(BatchReader):
-    """Reads less where a filter allows it; Spark refuses this class while pushdown is off."""
+    """Reads less if filters allow it; Spark refuses this class while filter pushdown is off."""
 
     def pushFilters(self, filters: list[Filter]) -> list[Filter]:
-        """Take what the broker can do, and leave all filters to Spark as well."""
+        """Use the filters that the broker can apply; return all of them for Spark as well."""
         self.pushed = push(filters, self.options.group_header)
         return filters
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads what comes, from one offset to the next."""
+    """Reads the messages that come, from one offset to the next."""
 
     def __init__(self, options: ReadOptions, cores: int = 0) -> None:
         self.options = options
         self.cores = cores
         self._initial: Offsets | None = None
-        self._target: Offsets | None = None  # where a query that reads what is there now ends
-        self._few_since: float | None = None  # when there were first too few for a batch
+        self._target: Offsets | None = None  # where a query ends that reads what is there
+        self._few_since: float | None = None  # since when there are too few messages for a batch
 
     def initialOffset(self) -> Offsets:
-        """Return where a new query begins; asked twice, it must not change its mind."""
+        """Return where a new query begins; every call must return the same."""
         if self._initial is None:
             figures = ask_all(self.options)
             self._initial = starting(self.options, figures)
@@ -132,7 +132,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> Offsets:
-        """Return where the next batch ends; all before `start` is processed for good."""
+        """Return where the next batch ends; all messages before `start` are processed."""
         figures = ask_all(self.options, start, trims=self.options.is_trimming)
         end = {queue: known.end for queue, known in figures.items()}
         if self._target is not None:
@@ -147,7 +147,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def _are_too_few(self, rows: int, now: float) -> bool:
-        """Say whether a batch should wait for more messages."""
+        """Return True if a batch should wait for more messages."""
         if rows >= self.options.rows_min:
             self._few_since = None
             return False
@@ -169,14 +169,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _partitions(self.options, ranges(start, end, figures), self.cores)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Give the rows of a range."""
+        """Yield the rows of a range."""
         return read_ranges(self.options, partition.value or (), self.options.selector)
 
 
 def ask_all(
     options: ReadOptions, processed: Offsets | None = None, *, trims: bool = False
 ) -> dict[str, Figures]:
-    """Ask every queue that is read, and those of `processed`, what it has."""
+    """Return the figures of every queue that is read, and of those in `processed`."""
 
     def ask(client: QueueClient) -> dict[str, Figures]:
         if trims and processed:
@@ -195,10 +195,10 @@ def starting(options: ReadOptions, figures: dict[str, Figures]) -> Offsets:
 
 
 def _first_since(options: ReadOptions, queue: str, known: Figures) -> int:
-    """Return the first number from which on messages are not older than the time asked for.
+    """Return the number of the first message that is not older than the time asked for.
 
-    Numbers are given as time goes on, so it is looked for by halves. Messages without a time of
-    their own say nothing: the next one that has it does.
+    Numbers rise with time, so this is a binary search. If a message has no time, the next one with
+    a time is used instead.
     """
     first, end = known.first, known.end
     is_timed = not known.messages
@@ -252,7 +252,7 @@ def _queues(options: ReadOptions, client: QueueClient) -> list[str]:
 
 
 def check_losses(options: ReadOptions, start: Offsets, figures: dict[str, Figures]) -> None:
-    """Raise PipelineError, or warn, if messages are gone that were not read."""
+    """Raise PipelineError, or warn, if messages are lost that were not read."""
     lost = "; ".join(losses(start, figures))
     if not lost:
         return
@@ -273,8 +273,8 @@ def read_ranges(
 ) -> Iterator[pa.RecordBatch]:
     """Browse the ranges of a task, over one connection as long as it can be used again.
 
-    Where there is nothing to read, Spark makes up a partition that has no range. If the broker goes
-    away the next connection goes on behind the last message that has come.
+    If there is nothing to read, Spark makes up a partition without a range. If the broker goes
+    away, the next connection goes on behind the last message that has come.
     """
     waiting = deque(parts)
     absence = Absence(options.patience)
@@ -295,7 +295,7 @@ def _read_next(
     selector: str,
     absence: Absence,
 ) -> Iterator[pa.RecordBatch]:
-    """Browse the first range; what has come of it is no longer waited for, whatever happens."""
+    """Browse the first range; messages that came are cut off from it, even if an error follows."""
     part = waiting[0]
     maker = BatchMaker(
         part.queue,

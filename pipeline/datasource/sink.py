@@ -6,34 +6,35 @@
     group_id         its group (`groupColumn`)
     headers          more headers, map<string,string>
 
-A task sends its rows over one connection, in pieces, and waits until the broker has each. A piece
-is a transaction with a fence (`covey.core.publishing.fences`): query, partition, epoch, number of
-the piece. A piece that is sent again, by a task that lost its connection or a batch that is done
-anew, is dropped by the broker. That holds if the same rows come in the same partition: a partition
-of one piece may bring them in any order, a larger one in the same order, by `orderColumn` or by a
-plan without a shuffle. What identifies the batch: of a stream the query's id and the epoch, which
-Spark tells each task. Of a table its `txnAppId` and `txnVersion`, else a name that is made up when
-the write begins: tasks that Spark starts again have it, another write has not.
+A task sends its rows over one connection, in pieces, and waits until the broker has each piece. A
+piece is a transaction with a fence (`covey.core.publishing.fences`): query, partition, epoch,
+number of the piece. A piece may be sent again, by a task that lost its connection or by a batch
+that is repeated. Then the broker drops it. That works if the same rows come in the same partition.
+A partition of one piece may bring them in any order. A larger one must bring them in the same
+order, by `orderColumn` or by a plan without a shuffle. A batch of a stream is identified by the
+query's id and the epoch, which Spark tells each task. The write of a table is identified by its
+`txnAppId` and `txnVersion`, or else by a name that is made up when the write begins. Tasks that
+Spark repeats have the same name, another write has another one.
 
-With `exactlyOnce=false` a piece is sent and confirmed. It may then be there twice, unless the queue
-has a `duplicate_window`, by which it knows ids again.
+With `exactlyOnce=false` a piece is sent and confirmed without a transaction. Then its messages may
+be there twice, unless the queue has a `duplicate_window` and so recognises their ids.
 
-Order: the broker keeps a group in the order it comes in, and two tasks come in as they like. So the
-rows of a group must be in one partition (`in_groups`), where they are sent by `orderColumn`. A sink
-cannot ask Spark to bring a group's rows together; its user has to. But a sink notices. Each task
-tells which groups it has sent, and the driver looks for those that two tasks name: their order is
-chance. The user is warned when the batch is done (`warn_of_spread`). A task with very many groups
-tells a sample. It is the same part of all names in every task, so two tasks that share their groups
-share their samples, too.
+Order: the broker keeps the order in which a group's messages arrive, but tasks run at the same
+time. So all rows of a group must be in one partition (`in_groups`), where they are sent by
+`orderColumn`. A sink cannot ask Spark to bring a group's rows together; its user has to. But a sink
+can notice. Each task reports which groups it has sent. The driver looks for groups that two tasks
+have sent: their order is a matter of chance. The user is warned when the batch is done
+(`warn_of_spread`). A task with very many groups reports a sample. All tasks choose the sample by
+the same rule, so two tasks with common groups have common groups in their samples, too.
 
 Rows of an Arrow batch become SEND frames, column by column:
 
     SEND LF destination:PLACE [LF persistent:true] [LF transaction:NAME] [LF message-id:ID]
     [LF GROUP_HEADER:GROUP] [LF more] [LF content-length:SIZE] LF LF value NUL LF
 
-A column becomes one piece of every row's head. Whether a text of the column needs an escape is
-asked once for all of them, since nearly none ever does. Row by row this cost a task most of its
-time.
+Each column becomes one part of every row's header lines. One search over the whole column finds out
+whether any text needs an escape, since nearly none ever does. Doing it row by row took most of a
+task's time.
 """
 
 from __future__ import annotations
@@ -75,12 +76,12 @@ from covey.pipeline.datasource.sorted_rows import in_order
 from covey.pipeline.errors import PipelineError
 from covey.protocols.stomp.frame import header_lines
 
-NAMES_MAX: Final = 5_000  # of one task: some 100 kB on their way to the driver
+NAMES_MAX: Final = 5_000  # of groups that one task reports: some 100 kB
 SHOWN_MAX: Final = 3
-LOTS: Final = 1024  # parts that rows without a group fall into
+LOTS: Final = 1024  # parts into which rows without a group are divided
 PIECE_BYTES: Final = 8 * 1024 * 1024  # of rows; a broker takes 64 MiB in one transaction
 PIECES_MAX: Final = 10_000_000  # of one partition of one epoch
-QUERY: Final = "sql.streaming.queryId"  # what Spark calls these two where it tells its tasks
+QUERY: Final = "sql.streaming.queryId"  # Spark's names of these two properties of a task
 EPOCH: Final = "streaming.sql.batchId"
 
 Groups = frozenset[tuple[str, str]]  # queue and group
@@ -88,7 +89,7 @@ NO_GROUPS: Final[Groups] = frozenset()
 
 
 def groups_in(queues: pa.Array, groups: pa.Array) -> Groups:
-    """Return the groups that rows belong to, by queue; rows without one belong to none."""
+    """Return the groups of rows, by queue; rows without a group count for none."""
     table = pa.table({"queue": queues, "group": pc.cast(groups, pa.string())})
     named = table.filter(pc.greater(pc.binary_length(table["group"]), 0))
     found = named.group_by(["queue", "group"]).aggregate([])
@@ -97,14 +98,14 @@ def groups_in(queues: pa.Array, groups: pa.Array) -> Groups:
 
 
 def sampled(groups: Groups) -> Groups:
-    """Return all groups, or that part of very many which every task would choose."""
+    """Return all groups; of very many, a sample that every task chooses by the same rule."""
     if len(groups) <= NAMES_MAX:
         return groups
     return frozenset(nsmallest(NAMES_MAX, groups, key=_lot))
 
 
 def complaint(tasks: Iterable[Groups]) -> str:
-    """Say which groups several tasks have sent; "" if none."""
+    """Return a warning that names groups sent by several tasks; "" if there are none."""
     counts = Counter(group for groups in tasks for group in groups)
     shared = sorted(group for group, count in counts.items() if count > 1)
     if not shared:
@@ -121,11 +122,11 @@ def _lot(group: tuple[str, str]) -> int:
     return crc32("\0".join(group).encode("utf-8", "replace"))
 
 
-# Lines that would change the frame itself, or what is ours to say.
+# Headers that rows may not set: they would change the frame, or are set by the sink itself.
 NOT_SENT: Final = frozenset(
     "destination content-length receipt transaction message-id subscription ack".split()
 )
-SPECIAL: Final = "\\\n\r:\0"  # what a header's value cannot hold as it is
+SPECIAL: Final = "\\\n\r:\0"  # characters that a header's value cannot hold unescaped
 
 Pieces = list[str]
 
@@ -133,7 +134,7 @@ Pieces = list[str]
 def frames_of(
     options: WriteOptions, batch: pa.RecordBatch, transaction: str = ""
 ) -> Iterator[bytes]:
-    """Write the rows of a batch, in their order."""
+    """Return the rows of a batch as SEND frames, in their order."""
     columns = [_places(options, batch, transaction)]
     if options.id_column:
         columns.append(_lines("message-id", _texts(batch, options.id_column)))
@@ -168,7 +169,7 @@ def _texts(batch: pa.RecordBatch, name: str) -> Pieces:
 
 
 def _lines(name: str, texts: Pieces) -> Pieces:
-    """Return a header line for each text, nothing for an empty one."""
+    """Return a header line for each text; "" for an empty text."""
     together = name + "".join(texts)
     if any(together.find(character) >= 0 for character in SPECIAL):
         return [_line(name, text) if text else "" for text in texts]
@@ -188,7 +189,7 @@ def _more(pairs: list[tuple[str, Any]] | None) -> str:
 
 @dataclass(frozen=True)
 class Sent(WriterCommitMessage):
-    """What a task has done: how many rows, of which groups (of very many, a sample)."""
+    """What a task has sent: how many rows, of which groups (of very many, a sample)."""
 
     rows: int
     groups: Groups = NO_GROUPS
@@ -206,7 +207,7 @@ class BatchSink(DataSourceArrowWriter):
         return send_partition(self.options, iterator, self.name, self.options.version)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Look at what the tasks have done."""
+        """Check what the tasks have sent."""
         warn_of_spread(messages)
 
 
@@ -222,12 +223,12 @@ class StreamSink(DataSourceStreamArrowWriter):
         return send_partition(self.options, iterator, query, int(_property(EPOCH) or 0))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Look at what the tasks of a batch have done."""
+        """Check what the tasks of a batch have sent."""
         warn_of_spread(messages)
 
 
 def _property(name: str) -> str:
-    """Return what Spark tells a task of the query that it works for."""
+    """Return a property that Spark tells a task about its query."""
     context = TaskContext.get()
     return "" if context is None else context.getLocalProperty(name) or ""
 
@@ -235,7 +236,7 @@ def _property(name: str) -> str:
 def sink_options(
     given: Mapping[str, str], schema: StructType, *, overwrite: bool, is_stream: bool = False
 ) -> WriteOptions:
-    """Read a sink's options; raises PipelineError if the rows are not fit to be sent."""
+    """Read a sink's options; raises PipelineError if rows of these columns cannot be sent."""
     if overwrite:
         raise PipelineError("mode: a queue can be appended to only; use mode append")
     options = write_options(given, schema.fieldNames())
@@ -250,7 +251,7 @@ def sink_options(
 
 
 def warn_of_window(options: WriteOptions) -> None:
-    """Say before anything is sent that nothing keeps messages from being there twice."""
+    """Warn, before anything is sent, if messages may be there twice."""
     if options.is_fenced or not options.queue or options.queue.startswith("/topic/"):
         return
     about = ("queue", options.queue)
@@ -309,7 +310,7 @@ def send_partition(
 
 
 def cut(batches: Iterable[pa.RecordBatch], rows_max: int) -> Iterator[pa.RecordBatch]:
-    """Put rows together to pieces of a number, or of a number of bytes, whichever is less."""
+    """Join rows to pieces of at most a number of rows and a number of bytes."""
     known: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -326,7 +327,7 @@ def cut(batches: Iterable[pa.RecordBatch], rows_max: int) -> Iterator[pa.RecordB
 
 
 def _light(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Halve rows until they are not too heavy for one piece."""
+    """Halve a batch until each part has few enough bytes for one piece."""
     if batch.nbytes <= PIECE_BYTES or batch.num_rows == 1:
         yield batch
         return
@@ -352,7 +353,7 @@ def send_rows(
 def send_piece(
     client: QueueClient, options: WriteOptions, batch: pa.RecordBatch, fence: str
 ) -> None:
-    """Send rows and wait until the broker has them: once and for all if there is a fence."""
+    """Send rows and wait until the broker has them; with a fence it takes them only once."""
     is_fenced = options.is_fenced and bool(fence)
     send_rows(client, options, batch, TRANSACTION if is_fenced else "")
     if is_fenced:

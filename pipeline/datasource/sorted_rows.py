@@ -1,14 +1,14 @@
-"""Rows in the order of one column, however many there are, in bounded memory.
+"""Rows in the order of one column: any number of rows, in bounded memory.
 
-What comes last may have to go first, so a task has to see all of its rows before it sends one.
-They are sorted in runs of `RUN_BYTES`. If there is more than one, the runs lie in a file, which is
-mapped into memory: the system reads what is asked for and lets go of it again. Only the column that
-is sorted by stays in memory, 8 bytes a row.
+The last row to come may have to go first, so a task has to see all of its rows before it sends one.
+They are sorted in runs of `RUN_BYTES`. If there is more than one run, each is written to a file.
+The files are mapped into memory: the system reads what is needed and frees it again. Only the
+column that is sorted by stays in memory, 8 bytes a row.
 
-Each run is sorted, and so is the whole. So any stretch of the whole is one stretch of each run:
-that many rows are put together, and brought into their order.
+Each run is sorted, and so is the result. So any stretch of the result consists of one stretch of
+each run. These stretches are read, joined and brought into order.
 
-The order is the same whenever the same rows come in the same runs. Rows that are alike in the
+The order is the same whenever the same rows come in the same runs. Rows with equal values in the
 column keep the order in which they came.
 """
 
@@ -30,7 +30,7 @@ STRETCH_ROWS: Final = 10_000
 def in_order(
     batches: Iterable[pa.RecordBatch], column: str, run_bytes: int = RUN_BYTES
 ) -> Iterator[pa.RecordBatch]:
-    """Give all rows in the order of a column; nulls come last."""
+    """Yield all rows in the order of a column; nulls come last."""
     runs = _runs(batches, column, run_bytes)
     first = next(runs, None)
     if first is None:
@@ -57,7 +57,7 @@ def _chain(first: pa.Table, second: pa.Table, others: Iterator[pa.Table]) -> Ite
 
 
 def _runs(batches: Iterable[pa.RecordBatch], column: str, run_bytes: int) -> Iterator[pa.Table]:
-    """Give the rows sorted, so many bytes at a time."""
+    """Yield sorted runs of rows, each of about `run_bytes`."""
     known: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -75,7 +75,7 @@ def _merged(keys: list[pa.ChunkedArray], files: list[Path]) -> Iterator[pa.Recor
     whole = pa.chunked_array([chunk for one in keys for chunk in one.chunks])
     order = pc.sort_indices(whole).to_numpy()
     del whole
-    # Which run each row of the whole is of; within a run the rows come one after the other.
+    # The run of each row of the result; the rows of one run follow each other in their order.
     run_of = np.searchsorted(ends, order, side="right")
     next_row = [0] * len(files)
     for begin in range(0, len(order), STRETCH_ROWS):
@@ -87,14 +87,14 @@ def _merged(keys: list[pa.ChunkedArray], files: list[Path]) -> Iterator[pa.Recor
             if count
         ]
         next_row = [at + int(count) for at, count in zip(next_row, counts, strict=True)]
-        # Where a row of the stretch lies when the parts stand one behind the other.
+        # The place of each row of the stretch in the joined parts.
         places = np.empty(len(owners), np.int64)
         places[np.argsort(owners, kind="stable")] = np.arange(len(owners))
         yield from pa.concat_tables(parts).combine_chunks().take(pa.array(places)).to_batches()
 
 
 def _stretch(file: Path, first: int, count: int) -> pa.Table:
-    """Read some rows of a run: only the pieces of the file in which they are."""
+    """Read some rows of a run; only those batches of the file that hold them are read."""
     with pa.memory_map(str(file)) as source:
         reader = pa.ipc.open_file(source)
         numbers = range(first // STRETCH_ROWS, (first + count - 1) // STRETCH_ROWS + 1)

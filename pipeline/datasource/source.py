@@ -5,8 +5,9 @@
     frame.write.format("covey").option("queue", "orders").mode("append").save()
 
 The data source needs nothing but the STOMP address in `brokers`. `options` has the options,
-`columns` the columns. `register` tells the data source how many tasks the cluster runs at once,
-which it cannot ask itself; `spark.dataSource.register(CoveyDataSource)` takes the driver's cores.
+`columns` the columns. `register` tells the data source how many tasks the cluster runs at once. The
+data source cannot ask that itself: `spark.dataSource.register(CoveyDataSource)` alone makes it
+assume the number of the driver's cores.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class CoveyDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return what `format` calls it."""
+        """Return the name for `format`."""
         return "covey"
 
     def schema(self) -> StructType:
@@ -49,19 +50,19 @@ class CoveyDataSource(DataSource):
         return str(self.options.get(name, "true")).strip().lower() != "false"
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads in one go."""
+        """Return the reader of a table."""
         self._refuse_other(schema)
         options = read_options(self.options, is_stream=False)
         kind = FilteringReader if options.pushes_filters else BatchReader
         return kind(options, self.cores)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return what reads batch by batch."""
+        """Return the reader of a stream."""
         self._refuse_other(schema)
         return StreamReader(read_options(self.options, is_stream=True), self.cores)
 
     def _refuse_other(self, asked: StructType) -> None:
-        """Raise PipelineError if a user asks for other columns than there are."""
+        """Raise PipelineError if the user asks for a schema other than that of the data source."""
         own = self.schema()
         if [(one.name, one.dataType) for one in asked] != [(one.name, one.dataType) for one in own]:
             raise PipelineError(
@@ -70,11 +71,11 @@ class CoveyDataSource(DataSource):
             )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return what sends rows in one go."""
+        """Return the sink of a table."""
         return BatchSink(sink_options(self.options, schema, overwrite=overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Return what sends rows batch by batch."""
+        """Return the sink of a stream."""
         options = sink_options(self.options, schema, overwrite=overwrite, is_stream=True)
         return StreamSink(options)
 
@@ -82,7 +83,7 @@ class CoveyDataSource(DataSource):
 def register(spark: SparkSession) -> None:
     """Make the format `covey` known to a session."""
 
-    # Spark sends a class that has no place in a module by its value: the number goes with it.
+    # Spark pickles a local class by value, so its `cores` reach the workers with it.
     class Here(CoveyDataSource):
         cores = parallelism(spark)
 

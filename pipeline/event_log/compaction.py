@@ -1,18 +1,19 @@
-"""Compaction: many small files of an event log become a few large ones, while audits read it.
+"""Compaction: merges the many small files of an event log into a few large ones.
 
-A broker finishes a file each minute, which is half a million a year. `plan` deals the small files
-of one run and one hour out to larger ones, by names, sizes and ages alone. `merge` writes one:
+Audits may read the log meanwhile. A broker finishes a file each minute, which is half a million a
+year. `plan` groups the small files of one run and one hour by their names, sizes and ages alone.
+`merge` writes one large file:
 
-1. The new file gets a name that readers do not see. It is written row group by row group, so its
-   size costs no memory.
-2. It is given its name, `events-RUN-FIRST-LAST.parquet`, at once. From then on it stands for all
-   files of its run that begin between these two events. A reader that lists the directory sees
-   either the small ones, or all, and passes over those that are replaced (`reader`).
-3. The small ones stay for an hour, for readers that have listed them before. The next call removes
+1. The new file first has a name that readers do not see. It is written row group by row group, so
+   its size costs no memory.
+2. It is renamed to `events-RUN-FIRST-LAST.parquet` in one step. From then on it replaces all files
+   of its run that begin between these two events. A reader that lists the directory sees either
+   only the small files, or all of them. Then it ignores those that are replaced (`reader`).
+3. The small files stay for an hour, for readers that have listed them before. A later call removes
    them (`Housekeeping.replaced`).
 
-A merge that is killed leaves a file that nobody sees, and the next one writes it anew. Two calls at
-a time are not good: they might deal out the same files differently.
+A merge that is killed leaves a file that nobody sees, and the next call writes it anew. Do not run
+two calls at the same time: they might group the same files differently.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from covey.pipeline.event_log.schema import ARROW_SCHEMA
 from covey.pipeline.event_log.writer import ROW_GROUP_EVENTS, open_parquet
 
 UNFINISHED: Final = re.compile(r"_events-.+-\d{16}-\d{16}\.parquet\.part")
-UNFINISHED_FOR: Final = timedelta(days=1)  # no merge takes as long
+UNFINISHED_FOR: Final = timedelta(days=1)  # no merge takes that long
 
 
 class Stored(NamedTuple):
@@ -59,17 +60,17 @@ class Stored(NamedTuple):
 
 
 class Housekeeping(NamedTuple):
-    """What is to be done."""
+    """What to do with the files of a log."""
 
     merges: list[list[Stored]]
-    replaced: list[Stored]  # a larger file stands for them, long enough
-    outdated: list[Stored]  # older than what is kept
+    replaced: list[Stored]  # a larger file has replaced them, longer ago than the grace
+    outdated: list[Stored]  # older than a log is kept
 
 
 class Rules(NamedTuple):
     """How a log is kept."""
 
-    size: int  # of a new file, about
+    size: int  # about how large a merged file is
     age: timedelta  # younger files are left alone
     grace: timedelta  # how long replaced files stay
     keep: timedelta | None  # None: for ever
@@ -92,7 +93,7 @@ def stored_files(system: fs.FileSystem, path: str) -> tuple[list[Stored], list[s
 
 
 def plan(files: list[Stored], rules: Rules, now: datetime) -> Housekeeping:
-    """Say what is to be done with the files of a log."""
+    """Decide what to do with the files of a log."""
     outdated = [one for one in files if rules.keep is not None and now - _time(one) > rules.keep]
     gone = set(outdated)
     current = [one for one in files if one not in gone]
@@ -116,7 +117,7 @@ def plan(files: list[Stored], rules: Rules, now: datetime) -> Housekeeping:
 
 
 def _replaced_at(one: Stored, large: list[Stored]) -> datetime:
-    """Return since when another file stands for this one."""
+    """Return when a larger file has replaced this one."""
     file = one.file
     return max(
         other.changed
@@ -127,10 +128,10 @@ def _replaced_at(one: Stored, large: list[Stored]) -> datetime:
 
 
 def _merges(small: list[Stored], living: list[Stored], size: int) -> Iterator[list[Stored]]:
-    """Deal files out that follow each other in one run and folder.
+    """Yield the small files to merge: they follow each other in one run and folder.
 
-    Whatever else lies between two files keeps them apart: a merged file stands for all that begins
-    within it.
+    Two files with another file between them are not merged, because a merged file replaces all
+    files that begin within its range.
     """
     small_ones = set(small)
     gathered: list[Stored] = []
@@ -152,7 +153,7 @@ def _merges(small: list[Stored], living: list[Stored], size: int) -> Iterator[li
 
 
 def _time(one: Stored) -> datetime:
-    """Return when a file's last event was, at the latest."""
+    """Return the latest possible time of a file's last event."""
     found = HOUR.search(one.file.path)
     if found is None:
         return one.changed
@@ -189,7 +190,7 @@ def _row_groups(system: fs.FileSystem, paths: list[str]) -> Iterator[pa.Table]:
 
 
 def _batches(system: fs.FileSystem, path: str) -> Iterator[pa.Table]:
-    """Give the row groups of a file; columns that an older log has not are null."""
+    """Yield the row groups of a file; columns that an older log lacks are null."""
     with system.open_input_file(path) as source:
         try:
             file = pq.ParquetFile(source)

@@ -1,16 +1,17 @@
-"""Histories: the runs of a log, what is missing of them, and which runs go on with one store.
+"""Histories: the runs of a log, their missing events, and which runs continue the same store.
 
 A run is one start of one process, with one sequence of event ids. It may serve several virtual
-hosts. Each virtual host has a store, which outlives the run: another run goes on with it, maybe of
-another process. So a history is the chain of runs that had the store of one virtual host, as the
-column `predecessor` links them. All events of a history have one order: their `position`, which is
-the event id with the number of the run above it (`RUN_BITS`).
+hosts. Each virtual host has a store, which outlives the run: another run goes on with the store,
+maybe in another process. So a history is the chain of runs that had the store of one virtual host,
+as the column `predecessor` links them. All events of a history have one order: their `position`.
+Its upper bits are the number of the run, its lower bits the event id (`RUN_BITS`).
 
-All of this is known from a small table (`figures_of`), which Spark makes of the log in one pass:
-for each run, host and block of event ids how many there are, the sum of the ids and that of their
-squares. A block in which ids are missing, or there twice, is the only one that is looked into.
+All of this is worked out from a small table (`figures_of`), which Spark makes of the log in one
+pass. The table has for each run, host and block of event ids the number of events, the sum of their
+ids and the sum of the squares of their ids. These sums show whether ids of a block are missing or
+there twice. Only the events of such blocks are looked at.
 
-Logs of schema 2 and before know no predecessor: each run is a history of its own.
+Logs of schema 2 and before have no predecessors: each run is a history of its own.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from covey.core.events.event_log import HOST_MARK
 from covey.pipeline.errors import PipelineError
 from covey.pipeline.event_log.reader import kind_is
 
-BLOCK_BITS: Final = 20  # ids of a block: few enough to be looked at by the driver
-RUN_BITS: Final = 40  # event ids of a run, below its number in a position
-GAPS_MAX: Final = 100_000  # more are as one: nothing can be judged between the first and the last
+BLOCK_BITS: Final = 20  # 2^20 ids a block: few enough for the driver to look at
+RUN_BITS: Final = 40  # bits of a position that hold the event id
+GAPS_MAX: Final = 100_000  # more count as one gap: nothing between the first and the last is judged
 
 
 class Run(NamedTuple):
-    """What a log has of one start of the broker."""
+    """One start of the broker, as far as the log has it."""
 
     run: str
     events: int
@@ -59,10 +60,10 @@ class Chapter(NamedTuple):
     base: int  # the position before its first event
     last_eid: int
     begins_whole: bool  # the log has its first event
-    is_told: bool  # it says what it has recovered, and by which patterns it logs
-    follows: bool  # the chapter before is the run that had the store before
-    is_cut: bool  # of that run, events are missing which the store knows
-    doubt_from: int  # the position beyond which the store had not heard of it; -1: not known
+    is_told: bool  # the run logs what it recovered, and its patterns of logged queues
+    follows: bool  # the chapter before is the last run that had the store
+    is_cut: bool  # the end of the run before is missing in the log, but is in the store
+    doubt_from: int  # changes after this position had not reached the store; -1: not known
     patterns: str
 
 
@@ -71,7 +72,7 @@ class History(NamedTuple):
 
     number: int
     host: str
-    prefix: str  # what stands before the names of its queues
+    prefix: str  # the prefix of its queues' names in the log
     chapters: tuple[Chapter, ...]
     gaps: tuple[int, ...]  # positions before which events are missing, ascending
 
@@ -85,7 +86,7 @@ class History(NamedTuple):
 
 
 class Start(NamedTuple):
-    """What a run says of a virtual host when it begins to log it."""
+    """What a run logs of a virtual host when it starts to serve it."""
 
     run: str
     host: str
@@ -95,11 +96,11 @@ class Start(NamedTuple):
 
 
 class LogFigures(NamedTuple):
-    """What is known of a log without looking at its messages."""
+    """The figures of a log, without its single messages."""
 
     runs: list[Run]
     gaps: list[Gap]
-    doubled: int  # event ids that two different events have
+    doubled: int  # how many event ids belong to two different events
     kinds: dict[int, int]
     starts: list[Start]
     policies: dict[str, set[str]]
@@ -114,7 +115,7 @@ class LogFigures(NamedTuple):
 
 
 def figures_of(events: DataFrame) -> LogFigures:
-    """Sum up a log; raises PipelineError if files of it are there twice."""
+    """Sum up a log; raises PipelineError if some of its files are there twice."""
     block = F.shiftright("eid", BLOCK_BITS)
     inside = F.col("eid") - F.shiftleft(block, BLOCK_BITS)
     policy = F.struct(F.substring_index("queue", HOST_MARK, -1).alias("name"), "group_id")
@@ -203,7 +204,7 @@ def _squares(number: int) -> int:
 
 
 def _missing_blocks(rows: list[Row]) -> list[Gap]:
-    """Return what is missing between blocks."""
+    """Return the gaps between blocks."""
     before: dict[str, int] = {}
     gaps = []
     for (run, _), (_, first, last, _, _) in sorted(_blocks(rows).items()):
@@ -214,7 +215,7 @@ def _missing_blocks(rows: list[Row]) -> list[Gap]:
 
 
 def _look_into(events: DataFrame, broken: list[tuple[str, int]]) -> tuple[list[Gap], int]:
-    """Return what is missing inside these blocks, and how many ids two events have."""
+    """Return the gaps inside these blocks, and how many ids belong to two events."""
     gaps: list[Gap] = []
     doubled = 0
     for run, block in broken:
@@ -256,7 +257,7 @@ class Numbers(NamedTuple):
 
 
 def histories_of(figures: LogFigures, known: Numbers | None = None) -> list[History]:
-    """Chain the runs of each virtual host; what is new gets the next numbers."""
+    """Chain the runs of each virtual host; new runs and histories get the next numbers."""
     numbers, names = known or Numbers({}, {})
     for run in _in_time(figures):
         numbers.setdefault(run.run, len(numbers) + 1)
@@ -277,7 +278,7 @@ def histories_of(figures: LogFigures, known: Numbers | None = None) -> list[Hist
 
 
 def _in_time(figures: LogFigures) -> list[Run]:
-    """Return the runs in their order: a predecessor first, whatever the clocks said."""
+    """Return the runs in order: a predecessor comes first, even if a clock says otherwise."""
     runs = {run.run: run for run in figures.runs}
     before: dict[str, set[str]] = {}
     for (name, _), (predecessor, _) in figures.hosts.items():
@@ -299,7 +300,7 @@ Key = tuple[str, str]  # run and host
 
 
 def _chains(figures: LogFigures, bases: dict[str, int]) -> Iterator[list[Key]]:
-    """Yield the runs of each history; a store that two runs took over goes on with the first."""
+    """Yield the runs of each history; if two runs name one predecessor, the first continues it."""
     following: dict[Key, Key] = {}
     keys = sorted(figures.hosts, key=lambda key: (bases[key[0]], key[1]))
     for run, host in keys:
@@ -339,7 +340,7 @@ def _chapters(
 
 
 def unlogged(figures: LogFigures) -> list[str]:
-    """Return the runs before which there was one that is not in the log."""
+    """Return the runs that are named as predecessors, but are not in the log."""
     known = {run.run for run in figures.runs}
     missing = {before for before, _ in figures.hosts.values() if before and before not in known}
     return sorted(missing)

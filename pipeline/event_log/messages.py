@@ -2,12 +2,12 @@
 
     messages    origin, run, queue, group_id, seq, enqueued, delivered (first), settled, consumer,
                 deliveries; times in seconds since the epoch, null where it did not happen
-    service     how long a consumer worked on it: from its delivery, or from the end of the
-                consumer's message before if that was later, to its own end
+    service     how long a consumer worked on the message: from its delivery, or from the end of
+                the consumer's message before if that was later, until it was settled
 
 A message from before the log's beginning has no `enqueued`. A message that lives over restarts is
-one row: `origin` is the first run of all that had its store one after the other, and `run` the one
-in which it was settled, or seen last. A consumer's number holds within that run.
+one row. Its `origin` is the first run in the chain of runs that had its store. Its `run` is the one
+in which it was settled, or seen last. A consumer's number is only valid within that run.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from covey.core.events.event import EventKind
 from covey.pipeline.event_log.reader import kind_is
 
 ENDS: Final = (EventKind.ACK, EventKind.REJECT)
-SERVICE_UNKNOWN_S: Final = 0.001  # for a queue of whose messages none was ever settled
+SERVICE_UNKNOWN_S: Final = 0.001  # for a queue that never had a message settled
 
 
 def with_origin(events: DataFrame) -> DataFrame:
-    """Add the first run of all that had one store; of a log that does not tell it, the run."""
+    """Add the first run in the chain that had the store; the run itself if the log has no chain."""
     links = events.select("run", "virtual_host", "predecessor").distinct().collect()
     before = {(row.run, row.virtual_host): row.predecessor for row in links}
     rows = [(*key, _origin(before, *key)) for key in before]
@@ -46,7 +46,7 @@ def _origin(before: dict[tuple[str, str | None], str | None], run: str, host: st
 
 
 def messages(events: DataFrame) -> DataFrame:
-    """Return one row for each message the log knows."""
+    """Return one row for each message in the log."""
     about = events.where(
         kind_is(EventKind.ENQUEUE, EventKind.DELIVER, *ENDS, EventKind.EXPIRE, EventKind.DROP)
     )
@@ -65,14 +65,14 @@ def messages(events: DataFrame) -> DataFrame:
 
 
 def with_service(messages: DataFrame) -> DataFrame:
-    """Add how long each message was worked on; a queue's median where the log does not say."""
+    """Add how long each message was worked on; the queue's median where that is unknown."""
     before = F.max("settled").over(
         Window.partitionBy("run", "queue", "consumer")
         .orderBy("settled", "seq")
         .rowsBetween(Window.unboundedPreceding, -1)
     )
     known = F.greatest(F.lit(0.0), F.col("settled") - F.greatest("delivered", before))
-    # What nobody settled is no consumer's, and would all be one task's.
+    # Messages that nobody settled have no consumer. In one window, one task would get them all.
     settled = messages.where("settled is not null").withColumn("known", known)
     others = messages.where("settled is null").withColumn("known", F.lit(None).cast("double"))
     measured = settled.unionByName(others)

@@ -1,14 +1,14 @@
 """Reading an event log: a directory or a single file on any file system, or a table.
 
-A log on this machine is looked at before Spark is started. So an `--input` that is not there, a
-file that is no whole Parquet file, or one of a newer schema is named in one sentence. Of a log with
-very many files the first and the last are looked at; Spark's tasks read the footers of the others.
-A log elsewhere (`s3a://`, `hdfs://`, ...) is listed by Spark, with its own credentials.
+A log on this machine is checked before Spark is started. So one sentence names an `--input` that is
+not there, an incomplete Parquet file, or a file of a newer schema. In a log with very many files
+only the first and the last are checked. Spark's tasks read the footers of the others. A log
+elsewhere (`s3a://`, `hdfs://`, ...) is listed by Spark, with its own credentials.
 
-Which files count is said by their names alone:
+The names of files alone decide which files are read:
 - Files that begin with `_` or `.` are being written, or were when the broker's machine died.
-- `events-RUN-FIRST-LAST.parquet` was made by `compact`. It stands for all files of its run that
-  begin in this range of event ids, which may still be there.
+- `events-RUN-FIRST-LAST.parquet` was made by `compact`. It replaces all files of its run that begin
+  in this range of event ids. Those files may still be there.
 - `--since` and `--until` leave out the directories of other hours.
 """
 
@@ -37,18 +37,18 @@ HIDDEN: Final = ("_", ".")
 NAME: Final = re.compile(r"events-(.+?)-(\d{16})(?:-(\d{16}))?\.parquet")
 HOUR: Final = re.compile(r"/date=(\d{4}-\d\d-\d\d)/hour=(\d\d)/")
 HOUR_LENGTH: Final = timedelta(hours=1)
-LATE: Final = timedelta(minutes=5)  # what a file may have of the hour behind its own
-CHECKED_MAX: Final = 64  # files looked at before Spark is started
-REQUIRED: Final = tuple(ARROW_SCHEMA.names[:8])  # columns that a log of every version has
+LATE: Final = timedelta(minutes=5)  # how far a file's events may reach into the next hour
+CHECKED_MAX: Final = 64  # files checked before Spark is started
+REQUIRED: Final = tuple(ARROW_SCHEMA.names[:8])  # columns that logs of all versions have
 
 
 class LogFile(NamedTuple):
-    """What the name of a file says of it."""
+    """What a file's name tells."""
 
     path: str
     run: str
     first_eid: int
-    last_eid: int  # 0 where the name does not say
+    last_eid: int  # 0 if the name does not tell
 
 
 class Period(NamedTuple):
@@ -58,7 +58,7 @@ class Period(NamedTuple):
     until: datetime | None = None
 
     def admits(self, path: str) -> bool:
-        """Say whether a file may have events of that time."""
+        """Return True if a file may have events of the period."""
         found = HOUR.search(path)
         if found is None:
             return True
@@ -68,7 +68,7 @@ class Period(NamedTuple):
         return self.until is None or begins < self.until
 
     def cut(self, events: DataFrame) -> DataFrame:
-        """Return the events of that time."""
+        """Return the events of the period."""
         if self.since is not None:
             events = events.where(F.col("ts") >= F.lit(self.since))
         if self.until is not None:
@@ -80,7 +80,7 @@ ALWAYS: Final = Period()
 
 
 def add_log_options(parser: ArgumentParser) -> None:
-    """Add which part of a log is meant, and that it may be a table."""
+    """Add the options that choose a part of a log, or a table."""
     parser.add_argument("--table", default="", metavar="NAME", help="read a table instead")
     parser.add_argument(
         "--since", default="", metavar="TIME", help="leave out events before it (ISO 8601, UTC)"
@@ -89,7 +89,7 @@ def add_log_options(parser: ArgumentParser) -> None:
 
 
 def period_of(options: Namespace) -> Period:
-    """Read `--since` and `--until`; raises PipelineError if one is no time."""
+    """Read `--since` and `--until`; raises PipelineError if one is not a time."""
     times: list[datetime | None] = []
     for name in ("since", "until"):
         text = getattr(options, name, "")
@@ -102,7 +102,7 @@ def period_of(options: Namespace) -> Period:
 
 
 def check_input(options: Namespace) -> None:
-    """Raise PipelineError if a job's input is no event log that this covey can read."""
+    """Raise PipelineError if a job's input is not an event log that this version can read."""
     period = period_of(options)
     if getattr(options, "table", ""):
         if options.input:
@@ -115,7 +115,7 @@ def check_input(options: Namespace) -> None:
 
 
 def read_log(spark: SparkSession, options: Namespace) -> DataFrame:
-    """Return the events that a job's options mean, in no order."""
+    """Return the events that a job's options choose, in no order."""
     period = period_of(options)
     table = getattr(options, "table", "")
     if table:
@@ -131,7 +131,7 @@ def read_files(spark: SparkSession, paths: list[str]) -> DataFrame:
 
 
 def read_table(spark: SparkSession, name: str) -> DataFrame:
-    """Return the events of a table, whatever keeps it; columns of older logs are null."""
+    """Return the events of a table of any format; columns that it lacks are null."""
     try:
         table = spark.read.table(name)
     except PySparkException as error:
@@ -147,7 +147,7 @@ def read_table(spark: SparkSession, name: str) -> DataFrame:
 
 
 def lasting(events: DataFrame) -> DataFrame:
-    """Return the events of queues that outlive a connection: of these there is something to say."""
+    """Return the events of queues that outlive a connection: temporary ones say nothing."""
     name = F.substring_index("queue", HOST_MARK, -1)
     return events.where(~name.startswith(TEMPORARY_ROOT) & (F.col("queue") != ""))
 
@@ -158,7 +158,7 @@ def kind_is(*kinds: int) -> Column:
 
 
 def is_remote(place: str) -> bool:
-    """Say whether a place is not a path of this machine."""
+    """Return True if a place is not a path of this machine."""
     return ":/" in place and not place.startswith("file:")
 
 
@@ -168,7 +168,7 @@ def local(place: str) -> Path:
 
 
 def find_files(spark: SparkSession, place: str, period: Period = ALWAYS) -> list[LogFile]:
-    """Return the files of a log, wherever it is; raises PipelineError if there are none."""
+    """Return the files of a log, local or remote; raises PipelineError if there are none."""
     if not is_remote(place):
         return log_files(place, period)
     listed = (
@@ -214,7 +214,7 @@ def _named(path: str) -> LogFile:
 
 
 def without_replaced(files: list[LogFile]) -> list[LogFile]:
-    """Return files without those that a compacted one stands for, in the order of their names."""
+    """Return the files that no compacted file replaces, in the order of their names."""
     kept: list[LogFile] = []
     reached: dict[str, int] = {}  # by run: the end of the compacted files so far
     for file in sorted(files, key=lambda one: (one.run, one.first_eid, -one.last_eid)):

@@ -1,7 +1,7 @@
-"""The event log's columns, and what a file of it says about itself.
+"""The event log's columns, and the names and metadata of its files.
 
-    run        one start of the broker; event ids and consumers' numbers hold within it
-    eid        event id, 1, 2, ... without a gap: the order of events, for times may tie
+    run        one start of the broker; event ids and consumers' numbers are unique within it
+    eid        event id, 1, 2, ... without a gap: the order of events, since times may be equal
     ts         wall clock, microseconds, UTC
     kind       number of a `covey.core.events.event.EventKind`
     queue      its name; `host/name` on a virtual host other than the first
@@ -15,11 +15,11 @@
 
 Logs of schema 2 and before lack the last four columns: they read as null.
 
-A finished file is `date=YYYY-MM-DD/hour=HH/events-RUN-EID.parquet`, where EID is the id of its
-first event, and the directories are of this event's time, UTC. The name of a file that is being
-written begins with `_`, which Spark does not see. All that a reader needs is in the columns.
-`covey.schema` in a file's metadata is the version of this table and of the kinds, so that a newer
-one is refused.
+A finished file is `date=YYYY-MM-DD/hour=HH/events-RUN-EID.parquet`. EID is the id of its first
+event, and the directories are named by this event's time, UTC. The name of a file that is being
+written begins with `_`. Spark ignores such files. All that a reader needs is in the columns.
+`covey.schema` in a file's metadata is the version of this table and of the kinds. A reader refuses
+a newer version.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ ARROW_SCHEMA: Final = pa.schema(
     {VERSION_KEY: str(SCHEMA_VERSION).encode()},
 )
 
-RANGED: Final = ["run", "eid", "ts"]  # a row group tells the first and last of these
+RANGED: Final = ["run", "eid", "ts"]  # each row group stores the least and greatest of these
 
 SPARK_SCHEMA: Final = (
     "run string, eid long, ts timestamp, kind byte, queue string, group_id string,"
@@ -66,7 +66,7 @@ def finished_name(run: str, first_eid: int) -> str:
 
 
 def hour_name(at: float) -> str:
-    """Name the directory of files that begin at a time, in seconds since the epoch."""
+    """Name the directory of files that begin at a time, given in seconds since the epoch."""
     return datetime.fromtimestamp(at, UTC).strftime("date=%Y-%m-%d/hour=%H")
 
 

@@ -28,7 +28,7 @@ from covey.pipeline.event_log.messages import messages, with_service
 from covey.pipeline.event_log.reader import check_input, kind_is, lasting, read_log
 
 NAMES: Final = ("events_named", "messages", "ownerships")
-# After any of these a group has no owner, or another one.
+# After an event of these kinds a group has no owner, or another one.
 CHANGES: Final = (
     EventKind.ASSIGN,
     EventKind.REVOKE,
@@ -45,7 +45,7 @@ def create_views(
     since: str = "",
     until: str = "",
 ) -> None:
-    """Make the views of the log at a place, or of a table; raises PipelineError if it is none."""
+    """Make the views of a log in files or in a table; raises PipelineError if it is no log."""
     options = Namespace(input=place, table=table, since=since, until=until)
     check_input(options)
     events = read_log(spark, options)
@@ -55,7 +55,7 @@ def create_views(
 
 
 def named(events: DataFrame) -> DataFrame:
-    """Add what each kind is called; null for one that this version does not know."""
+    """Add the name of each event's kind; null for a kind that this version does not know."""
     pairs = [F.lit(item) for pair in KIND_NAMES.items() for item in (int(pair[0]), pair[1])]
     names = F.create_map(*pairs)
     return events.withColumn("kind_name", names[F.col("kind").cast("int")])

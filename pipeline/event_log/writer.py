@@ -5,9 +5,9 @@
 `covey.core.events.event_log` says how a chunk is laid out. Chunks are kept as they came until there
 are enough for a row group. Then they become one table.
 
-A file is written under a name that readers do not see. It gets its own name, in the directory of
-its hour, when its footer is on disk. So every file that a reader sees is whole. A file is finished
-when it is large enough, old enough, when its hour is over, or the pipe ends.
+A file is written under a name that readers do not see. It gets its final name, in the directory of
+its hour, when its footer is on disk. So every file that a reader sees is complete. A file is
+finished when it is large enough or old enough, when its hour is over, or when the pipe ends.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from covey.pipeline.event_log.schema import (
     unfinished_name,
 )
 
-ROW_GROUP_EVENTS: Final = 131_072  # 4 MB as they come; smaller row groups read slower
-BYTES_PER_ROW_GUESS: Final = 8  # compressed; for the size of what is not written yet
-# Numbers that rise a little with each event are told as differences. A dictionary of them takes
-# longer to find out that it is of no use than all the rest takes, and makes files four times as
-# long.
+ROW_GROUP_EVENTS: Final = 131_072  # 4 MB as chunks; smaller row groups are slower to read
+BYTES_PER_ROW_GUESS: Final = 8  # compressed; to estimate events that are not written yet
+# Numbers that rise a little with each event are stored as differences. Parquet's default is a
+# dictionary. For such numbers it takes longer than all the rest until Parquet gives it up, and it
+# makes files four times as long.
 RISING: Final = ["eid", "ts", "seq"]
 REPEATING: Final = [
     *("run", "kind", "queue", "group_id", "consumer", "size", "virtual_host", "predecessor")
@@ -60,7 +60,7 @@ REPEATING: Final = [
 ARRIVALS: Final = (ENQUEUE, RECOVER)
 HOUR_S: Final = 3600
 READ_BYTES: Final = 1 << 20
-POLL_S: Final = 1.0  # how late an idle file may be finished
+POLL_S: Final = 1.0  # how late a file without new events may be finished
 
 KIND_MASK: Final = (1 << QUEUE_SHIFT) - 1
 QUEUE_MASK: Final = (1 << GROUP_SHIFT - QUEUE_SHIFT) - 1
@@ -69,7 +69,7 @@ Column = np.ndarray[Any, np.dtype[Any]]
 
 
 class Events(NamedTuple):
-    """Events of a chunk, or of several, column by column."""
+    """Events of one or several chunks, column by column."""
 
     what: Column
     consumer: Column
@@ -78,7 +78,7 @@ class Events(NamedTuple):
 
     @classmethod
     def unpack(cls, data: bytes, count: int, moment_count: int) -> Events:
-        """Read the columns of a chunk, and give each event its moment's time."""
+        """Read the columns of a chunk, and give each event the time of its moment."""
         what, consumer, seq = _columns(data, CODES, count)
         starts, times = _columns(data[count * EVENT_BYTES :], MOMENT_CODES, moment_count)
         lengths = np.diff(starts, append=np.uint32(count))
@@ -94,7 +94,7 @@ class Writer:
         self.rotate_bytes = rotate_bytes
         self.rotate_age_s = rotate_age_s
         self._names = [""]
-        self._pending: list[tuple[int, Events]] = []  # the first one's id, and all
+        self._pending: list[tuple[int, Events]] = []  # the first event's id, and the events
         self._pending_count = 0
         self._parquet: pq.ParquetWriter | None = None
         self._sink: pa.NativeFile | None = None
@@ -128,7 +128,7 @@ class Writer:
             self.finish()
 
     def finish(self) -> None:
-        """Write the footer, make it safe, and give the file its name."""
+        """Write the footer, sync the file to disk, and give it its final name."""
         self._write_row_group()
         if self._parquet is None or self._sink is None:
             return
@@ -140,7 +140,7 @@ class Writer:
         is_new = not hour.is_dir()
         hour.mkdir(parents=True, exist_ok=True)
         unfinished.rename(hour / finished_name(self.run, self._first_eid))
-        # Or the machine's end might take the name away again.
+        # Else a crash of the machine might undo the new name.
         for place in (hour, hour.parent, self.directory) if is_new else (hour,):
             _sync(place)
         self._parquet = None
@@ -203,12 +203,12 @@ def open_parquet(sink: pa.NativeFile) -> pq.ParquetWriter:
 
 
 def _parts_of(names: list[str]) -> Iterable[tuple[str, ...]]:
-    """Return host, run before and shown name of each name; a group's name has none of them."""
+    """Return host, run before and shown name of each queue; a group's name has no such parts."""
     return zip(*([*name.split(LINE, 2), "", ""][:3] for name in names), strict=True)
 
 
 def _sync(path: Path) -> None:
-    """Make a file, or the names in a directory, safe from the machine's end."""
+    """Sync a file, or the names in a directory, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -237,7 +237,7 @@ def _names_in(block: bytes) -> list[str]:
 
 
 def feed(writer: Writer, data: bytearray, now: float) -> None:
-    """Take the whole chunks at the start of the data out of it and hand them to the writer."""
+    """Remove the complete chunks from the start of the data and hand them to the writer."""
     at = 0
     while len(data) - at >= HEADER.size:
         magic, flags, first_eid, names_size, count, moments = HEADER.unpack_from(data, at)
