@@ -97,6 +97,11 @@ HTTP: Final[dict[tuple[str, str], Told]] = {
 }
 # The server itself puts these on record: tests/protocols/http/console and the signal's test below.
 BY_THE_SERVER: Final = {f"{API}/configuration/reload"}
+# What only a broker of a cluster can do, asked of one that is in none.
+IN_A_CLUSTER: Final[dict[str, tuple[str, dict[str, object], str]]] = {
+    f"{API}/cluster/spaces/{{name}}/move": ("/cluster/spaces/s/move", {"node": "b"}, "space"),
+    f"{API}/cluster/nodes/{{name}}/drain": ("/cluster/nodes/b/drain", {}, "node"),
+}
 BODIES: Final[dict[str, object]] = {
     "/queues/new": {"arguments": {}},
     "/queues/q": {"arguments": {}},
@@ -293,10 +298,12 @@ def test_every_way_to_change_something_has_a_row_here(world: World) -> None:
     changing = [route for route in ROUTES if route.method != "GET" and route.need is Need.MANAGE]
     assert all(route.action for route in changing)
     assert not [route for route in ROUTES if route not in changing and route.action]
-    for route in [each for each in changing if each.path not in BY_THE_SERVER]:
+    elsewhere = BY_THE_SERVER | set(IN_A_CLUSTER)
+    for route in [each for each in changing if each.path not in elsewhere]:
         paths = [path for method, path in HTTP if method == route.method]
         assert any(route.matches((API + path).split("/")) for path in paths), route.path
-    assert set(MANAGED) == {
+    in_a_cluster = {(kind, "UPDATE") for _, _, kind in IN_A_CLUSTER.values()}
+    assert set(MANAGED) | in_a_cluster == {
         (kind, name) for kind, names in ENTITY_OPERATIONS.items() for name in set(names) - READING
     }
     known = set(Management(world.ways.amqp().engine.nodes.admin).operations)
@@ -307,6 +314,17 @@ def test_what_is_not_there_is_refused_with_the_reason(world: World) -> None:
     assert world.ways.ask("POST", "/queues/none/groups/g/park") == 404
     (line,) = world.lines()
     assert (line["result"], line["reason"]) == ("refused", "there is no queue none")
+
+
+@pytest.mark.parametrize("path", IN_A_CLUSTER)
+def test_what_only_a_cluster_can_do_is_refused_elsewhere_and_is_one_line(
+    world: World, path: str
+) -> None:
+    place, body, kind = IN_A_CLUSTER[path]
+    assert world.ways.ask("POST", place, json=body) >= 400
+    (line,) = world.lines()
+    assert (line["action"], line["result"]) == ("change", "refused")
+    assert line["kind"] == kind
 
 
 def test_what_fails_is_told_as_failed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
