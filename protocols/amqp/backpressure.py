@@ -1,12 +1,12 @@
 # Compiled by mypyc: see setup.py.
-"""Backpressure: what one connection holds back, on the way to a slow peer and from a blocked one.
+"""Backpressure: limits what waits on one connection, for a slow peer and from a blocked one.
 
 To the peer: messages wait in the outboxes of their links until the shell asks for bytes. The
 outboxes of all links together may hold `outbox_max` bytes. Beyond that nothing more is delivered
 to the peer, until half of that is left.
 
 From the peer: a connection is blocked while one of its messages waits for room. Meanwhile its links
-hold back messages. Beyond `held_max` bytes its socket is not read.
+hold back messages. If they hold more than `held_max` bytes, its socket is not read.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Backpressure:
         self._unflushed: list[OutgoingLink] = []
         self._stalled: list[IncomingLink] = []
         self.held_size = 0  # bytes that links hold back
-        self.held_sends = 0  # those of them that are sends of a transaction
+        self.held_sends = 0  # messages held back that belong to a transaction
         self.gathered_size = 0  # bytes of messages that are not complete yet
-        self.outbox_size = 0  # bytes, in all links
+        self.outbox_size = 0  # bytes in the outboxes of all links
         self.outbox_max = engine.settings.outbox_max
         self.is_paused = False  # the outbox is full: nothing is delivered to this peer
 
@@ -62,8 +62,8 @@ class Backpressure:
     def flush(self, parts: list[bytes], room: int) -> int:
         """Write the transfers that may leave now; return the bytes of their messages.
 
-        Who still waits and has written nothing is first the next time: neither the room nor a
-        session's window is always the same link's.
+        A link that waits and could write nothing is first the next time. So no link always gets
+        all the room, or all of a session's window.
         """
         waiting, self._unflushed = self._unflushed, []
         served: list[OutgoingLink] = []
@@ -81,7 +81,7 @@ class Backpressure:
         return written
 
     def ease(self) -> None:
-        """Let deliveries go on when the peer has taken enough."""
+        """Let deliveries go on when the outboxes are at most half full."""
         if not self.is_paused or self.outbox_size * 2 > self.outbox_max:
             return
         self.is_paused = False
@@ -104,13 +104,13 @@ class Backpressure:
         self.held_sends -= state != b""
 
     def stall(self, link: IncomingLink) -> None:
-        """Note that a link has to wait, with what it holds back and its credit."""
+        """Note that a link has to wait: with its held messages, or with new credit."""
         if link not in self._stalled:
             self._stalled.append(link)
         self._engine.reading = self.held_size < self._engine.settings.held_max
 
     def go_on(self) -> None:
-        """Read what had to wait while the connection was blocked, commands last."""
+        """Handle what was held back while the connection was blocked, commands last."""
         engine = self._engine
         if engine.session is None or engine.session.must_wait or not self._stalled:
             return

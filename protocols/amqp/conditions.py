@@ -1,8 +1,8 @@
-"""Conditions: the broker's error codes in AMQP's words, in one table.
+"""Conditions: one table from the broker's error codes to AMQP's conditions.
 
-The conditions are those of AMQP 1.0 sections 2.8.15 to 2.8.18 and 4.5.8. The sentence of an error
-goes along as the description, for people. Which endpoint carries it (delivery, link, connection) is
-decided where the error is raised.
+The conditions are those of AMQP 1.0 sections 2.8.15 to 2.8.18 and 4.5.8. The error's text becomes
+the description, for people to read. The code that raises the error decides what carries it (a
+delivery, a link or the connection).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 from covey.core.errors import BrokerError
 
-DELIVERY_TAG: Final = "delivery-tag"  # in the info of an error that one delivery has made
-Told = bytes | str | bool  # what the info of an error holds
+DELIVERY_TAG: Final = "delivery-tag"  # in the info of an error about one delivery
+Told = bytes | str | bool  # a value in the info of an error
 
 INTERNAL_ERROR: Final = "amqp:internal-error"
 
@@ -54,13 +54,13 @@ CONDITIONS: Final[dict[str, str]] = {
     "rollback": "amqp:transaction:rollback",
 }
 
-# What else is told with some of them.
+# The info that goes with some errors.
 INFO: Final[dict[str, dict[str, Told]]] = {
     "container-in-use": {"invalid-field": symbol("container-id")},
     "replaced": {"sole-connection-enforcement": True},
 }
 
-DESCRIPTION_MAX: Final = 320  # bytes: whatever says why must fit the smallest frame, 512
+DESCRIPTION_MAX: Final = 320  # bytes: every frame with a reason must fit the smallest size, 512
 
 
 def condition_name(error: BrokerError) -> str:
@@ -69,7 +69,7 @@ def condition_name(error: BrokerError) -> str:
 
 
 def condition_of(error: BrokerError, info: Mapping[str, Told] | None = None) -> Condition:
-    """Return an error as a link or a connection carries it."""
+    """Return an error in the form that proton's links and connections carry."""
     info = info or INFO.get(error.code)
     told: PythonAMQPData | None = (
         {symbol(name): value for name, value in info.items()} if info else None
@@ -78,5 +78,5 @@ def condition_of(error: BrokerError, info: Mapping[str, Told] | None = None) -> 
 
 
 def description_of(error: BrokerError) -> str:
-    """Return an error's sentence, as much of it as can be told."""
+    """Return an error's text, cut to `DESCRIPTION_MAX` bytes."""
     return error.text.encode("utf-8", "replace")[:DESCRIPTION_MAX].decode("utf-8", "ignore")

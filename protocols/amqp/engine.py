@@ -1,13 +1,13 @@
 # Compiled by mypyc: see setup.py.
 """AmqpEngine: one AMQP 1.0 connection, bytes in and bytes out.
 
-The login comes first (`sasl`), then frames (`framing`). Messages go to their links. All else goes
-to proton (`wire`), which reports it (`events`). Nothing is delivered from inside the core:
-consumers fill outboxes, and `outgoing` writes what is in them. What a peer sends may make no sense.
-Then its link, its session or its connection ends with a condition.
+The login comes first (`sasl`), then frames (`framing`). Messages, flows and settlements go to their
+sessions and links. All else goes to proton (`wire`), which reports it as events (`events`). The
+core writes nothing to the peer: consumers fill outboxes, and `outgoing` writes what is in them. If
+a peer sends something wrong, its link, its session or its connection ends with a condition.
 
 Limits that hold here:
-- A stranger has `open_timeout_s` to log in and open.
+- A new peer has `open_timeout_s` to log in and open.
 - `backpressure` bounds what waits for a slow peer, and what a blocked peer may still send.
 """
 
@@ -36,16 +36,16 @@ from covey.protocols.amqp.proton_events import ProtonEvents
 from covey.protocols.amqp.proton_wire import ProtonWire, close_frame
 from covey.protocols.engine import FAILED, Engine, Log
 
-SHOWN_EVERY_S: Final = 0.05  # how often proton is shown that a peer is alive; it counts seconds
+SHOWN_EVERY_S: Final = 0.05  # how often proton is told that a peer is alive; its limits are seconds
 OUTGOING_MAX: Final = 256 * 1024  # bytes given at a time, so that other connections get their turn
-FRAME_SIZE_MIN: Final = 512  # what every peer takes (AMQP 1.0 section 2.8.19)
-CLOSE_DELAY_S: Final = 0.5  # for the peer to read why, before its socket is gone
+FRAME_SIZE_MIN: Final = 512  # what every peer accepts (AMQP 1.0 section 2.8.19)
+CLOSE_DELAY_S: Final = 0.5  # time for the peer to read the reason before the socket closes
 
 
 class AmqpEngine(Engine):
-    """What one AMQP client said, and what it is to hear."""
+    """One AMQP connection: what the client sent, and what it will be sent."""
 
-    # Made with the session, when the peer has opened.
+    # These exist only after the peer's open.
     nodes: Nodes
     coordinator: Coordinator
     management: Management
@@ -61,7 +61,7 @@ class AmqpEngine(Engine):
         log: Log | None = None,
         now: float = 0.0,
     ) -> None:
-        """Start before login, with a stranger's limits."""
+        """Start before the login."""
         super().__init__(remote, log)
         self.broker = broker
         self.settings = settings
@@ -72,31 +72,31 @@ class AmqpEngine(Engine):
             certificate_name=certificate_name,
             remote=remote,
         )
-        self._is_greeted = False  # the peer has our AMQP header already
+        self._is_greeted = False  # the peer already has the broker's AMQP header
         self.wire: ProtonWire | None = None
         self.events: ProtonEvents | None = None
         self.session: Session | None = None
         self.container = ""
-        self._claim: Name = ()  # to be its container's only connection
+        self._claim: Name = ()  # the claim to be its container's only connection
         self.links = Links(self)
         self.framing = Framing(self)
-        self.frame_max = FRAME_SIZE_MIN  # of what we write, until the peer has told its own
+        self.frame_max = FRAME_SIZE_MIN  # of written frames, until the peer has told its limit
         self.heads = HeadSectionCache()
         self.now = now
         self.wall_ms = broker.clock.wall_ms_at(now)
         self.open_deadline = now + settings.open_timeout_s
         self.backpressure = Backpressure(self)
-        self._last_words = b""  # a close that proton would keep back until the peer has opened
-        self.is_receiving = False  # the shell hands bytes in, and looks when that is done
-        self._is_broken = False  # it has raised: what it holds makes no sense any more
-        self._shown = -math.inf  # when proton was last shown that the peer is alive
-        self.is_proton_due = True  # it took or gave something: its deadlines may have moved
+        self._last_words = b""  # a close that proton would not send before the peer's open
+        self.is_receiving = False  # `receive` is running; it wakes the shell at its end
+        self._is_broken = False  # the engine has raised: its state cannot be trusted any more
+        self._shown = -math.inf  # when proton was last told that the peer is alive
+        self.is_proton_due = True  # bytes went to or from proton: its deadlines may have moved
         self._proton_deadline = math.inf
 
     # The shell's side.
 
     def receive(self, data: bytes, now: float) -> None:
-        """Handle everything the bytes complete, then let the broker deliver."""
+        """Handle every frame that is complete now, then let the broker deliver."""
         self._begin_turn(now)
         self.is_receiving = True
         try:
@@ -109,9 +109,9 @@ class AmqpEngine(Engine):
         self.wake()
 
     def outgoing(self) -> bytes:
-        """Give the bytes for the peer, a bounded piece at a time.
+        """Return the bytes for the peer, a bounded piece at a time.
 
-        What is said on a link leaves after its attach, and before its detach; both are proton's.
+        A link's frames must leave after its attach and before its detach. Proton writes these two.
         """
         if self._is_broken:
             return self._parting()
@@ -135,7 +135,7 @@ class AmqpEngine(Engine):
         return b"".join(parts)
 
     def tick(self, now: float) -> float | None:
-        """Go on after a wait; run proton's timers; give up on strangers."""
+        """Go on after a wait; run proton's timers; give up a peer that does not open in time."""
         self.now = now
         if self.is_closed:
             return None
@@ -143,7 +143,7 @@ class AmqpEngine(Engine):
         if self.wire is not None:
             self._begin_turn(now)
             if not self.reading:
-                self.show_life()  # nobody listens to the peer: it is not silent
+                self.show_life()  # the peer is not read now, so it must not count as silent
             if self.is_proton_due or now >= self._proton_deadline:
                 self.is_proton_due = False
                 self._proton_deadline = self.wire.tick(now) or math.inf
@@ -161,7 +161,7 @@ class AmqpEngine(Engine):
         return min(deadline, self.open_deadline) if deadline else self.open_deadline
 
     def lost(self, now: float) -> None:
-        """Give everything back: the peer is gone."""
+        """Called when the peer is gone: return everything that it held."""
         self.now = now
         self.broker.begin_turn(now, "AMQP: connection lost")
         self.is_closed = True
@@ -173,7 +173,7 @@ class AmqpEngine(Engine):
             self.events = None
 
     def shut_down(self, reason: str, now: float) -> None:
-        """Tell the peer why it ends."""
+        """Tell the peer why the connection ends, and close."""
         self.now = now
         self.broker.turn(now)
         self.fail(RefusedError(reason, "shutdown"))
@@ -186,11 +186,14 @@ class AmqpEngine(Engine):
         self.fail(BrokerError(FAILED))
 
     def count_failure(self) -> None:
-        """Count an exception that came out of this engine."""
+        """Count an unexpected exception of this engine."""
         self.broker.internal_errors += 1
 
     def take_over(self, sasl: SaslServer, *, is_greeted: bool) -> None:
-        """Go on behind a login that another has served; the peer may have our header, too."""
+        """Go on after a login that was served elsewhere.
+
+        `is_greeted`: the peer already has the broker's AMQP header.
+        """
         self.sasl = sasl
         self._is_greeted = is_greeted
 
@@ -199,9 +202,10 @@ class AmqpEngine(Engine):
     def open_session(
         self, hostname: str, container: str, frame_max: int, policy: int | None
     ) -> None:
-        """Let a peer in that has logged in and opened; it takes frames of `frame_max`, 0: any.
+        """Open the core's session for a peer that has logged in and sent its open.
 
-        The policy is how its container wants to have no other connection (`sole`).
+        `frame_max` is the largest frame that the peer accepts; 0: any. `policy` says how its
+        container wants to be without other connections (`sole`); None: it does not.
         """
         identity = self.sasl.identity
         authorise(identity, Verb.CONNECT, "broker")
@@ -228,11 +232,11 @@ class AmqpEngine(Engine):
         self.management = Management(self.nodes.admin)
 
     def resume(self) -> None:
-        """Have `tick` read on."""
+        """Wake the shell, so that `tick` goes on reading."""
         self.has_news()
 
     def has_news(self) -> None:
-        """Have the shell look; while it hands bytes in, it will do so anyway."""
+        """Wake the shell; during `receive` that is not needed, since it wakes the shell itself."""
         if not self.is_receiving:
             self.wake()
 
@@ -249,14 +253,14 @@ class AmqpEngine(Engine):
             self.links.close_due()
 
     def walk(self) -> None:
-        """Handle what proton reports."""
+        """Handle proton's events."""
         if self.events is not None:
             self.events.walk()
 
     # Login and bytes.
 
     def _log_in(self, data: bytes) -> bytes:
-        """Feed the login; return what follows it."""
+        """Pass bytes to the login; return the bytes that follow the login."""
         sasl = self.sasl
         sasl.receive(data)
         if sasl.state is SaslState.FAILED:
@@ -274,13 +278,13 @@ class AmqpEngine(Engine):
         return leftover
 
     def show_life(self) -> None:
-        """Show proton that the peer is alive, now and then: each time costs several calls."""
+        """Tell proton that the peer is alive, but not too often: each time costs several calls."""
         if self.now >= self._shown + SHOWN_EVERY_S:
             self._shown = self.now
             self.push(HEART_BEAT)
 
     def push(self, data: bytes) -> None:
-        """Have proton handle bytes, and what they bring about."""
+        """Pass bytes to proton, and handle the events that follow."""
         self.is_proton_due = True
         rest = memoryview(data)
         while rest and self.wire is not None and not self.is_closed:
@@ -293,7 +297,7 @@ class AmqpEngine(Engine):
     # Ending.
 
     def fail(self, error: BrokerError) -> None:
-        """End the connection, saying why."""
+        """End the connection, and tell the peer why."""
         if self.is_closed:
             return
         self.report_end(error)
@@ -305,14 +309,14 @@ class AmqpEngine(Engine):
         self.close()
 
     def say_good_bye(self) -> None:
-        """End the connection as the peer asked: nothing of it counts as a failed try."""
+        """End the connection as the peer asked: what it held does not count as delivered."""
         self._drop(counted=False)
         if self.wire is not None:
             self.wire.close(None)
         self.close()
 
     def close(self) -> None:
-        """Let go of everything; what is left to say is still said."""
+        """End the connection, and return what the client held; written frames are still sent."""
         self.is_closed = True
         self.reading = False
         self.close_delay_s = CLOSE_DELAY_S
@@ -330,7 +334,7 @@ class AmqpEngine(Engine):
         self.fail(RefusedError(cause, "replaced"))
 
     def _parting(self) -> bytes:
-        """Give the last words of an engine that is broken: whole frames, and nothing of links."""
+        """Return the last frames of an engine that is broken: nothing from links."""
         words = [self.sasl.outgoing(), *self.framing.take()]
         if self.wire is not None:
             words.append(self.wire.pull())
@@ -339,5 +343,5 @@ class AmqpEngine(Engine):
         return b"".join(words)
 
     def kick(self, reason: str) -> None:
-        """End the connection: the core asks for it."""
+        """End the connection; the core calls this."""
         self.fail(RefusedError(reason, "shutdown"))

@@ -1,22 +1,22 @@
 # Compiled by mypyc: see setup.py.
-"""Framing: what comes on a connection is cut into frames, and each goes to whom it concerns.
+"""Framing: cuts a connection's bytes into frames, and passes each frame to its handler.
 
 Transfers, flows and dispositions go to their session (`session`), and never to proton. Nearly all
-frames are of these three kinds. A call of proton's library for each step of each of them would cost
-more than the rest of the way.
+frames are of these three kinds. Calls of proton's library for each of them would cost more than
+everything else.
 
-All other frames are proton's. Proton gets one at a time, so that its events tell of one frame
-(`LifecycleFrame`). Such a frame also says which channel and which handle the peer uses for what.
-Which ones proton uses is read from what proton answers at once.
+All other frames go to proton, one at a time, so that proton's events belong to one frame
+(`LifecycleFrame`). Such a frame also tells the peer's channel number or handle. Proton's own
+channel number or handle is read from proton's answer, which it gives at once.
 
 Some frames never reach proton:
-- A malformed frame ends the connection here. Proton would take some that we do not, and would then
-  speak of links for which we know no frame.
-- A session or a link beyond what the peer can number (`channel-max`, `handle-max`) is refused here.
+- A malformed frame ends the connection here. Proton accepts some frames that this file does not. It
+  would then report links for which no frame is known here.
+- A session or a link that the peer cannot number (`channel-max`, `handle-max`) is refused here.
   Proton would stop for good, without a word.
 
-What went past proton, or is not complete yet, is a sign of life all the same. So proton is shown a
-heart-beat instead.
+Frames that do not reach proton, and incomplete frames, are signs of life, too. Proton gets a
+heart-beat for them instead.
 
 Source: AMQP 1.0 sections 2.3, 2.5 and 2.6.
 """
@@ -57,52 +57,52 @@ from covey.protocols.amqp.session import AnyLink, Channel
 if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
 
-LIVES: Final = (BEGIN, ATTACH, DETACH, END)  # of sessions and links
-UNREAD_MAX: Final = 4 * 1024 * 1024  # bytes of answers; clients read what they have asked for
+LIVES: Final = (BEGIN, ATTACH, DETACH, END)  # frames that begin or end sessions and links
+UNREAD_MAX: Final = 4 * 1024 * 1024  # bytes of waiting answers; a proper client reads its answers
 
 
 class LifecycleFrame:
-    """A frame that proton is told of: what of it is known here, and the link that comes of it.
+    """What is known of a frame that was passed to proton, and the link that it makes.
 
-    Proton's events name no frame: whoever handles one looks here.
+    Proton's events do not name their frame, so the handlers of events look here.
     """
 
     __slots__ = ("channel", "delivery_count", "handle", "has_source", "link")
 
     def __init__(self, channel: Channel | None) -> None:
-        self.channel = channel  # the session it is on, or begins
-        # Of an attach; a detach has a handle, too.
+        self.channel = channel  # the frame's session, or the one that it begins
+        # Fields of an attach; a detach has a handle, too.
         self.handle = 0
         self.delivery_count = 0
         self.has_source = False
-        self.link: AnyLink | None = None  # made by an attach, until proton has given its handle
+        self.link: AnyLink | None = None  # the new link, until proton has chosen its handle
 
 
 class Framing:
-    """The sessions of one connection, by the peer's numbers."""
+    """Cuts one connection's bytes into frames; knows its sessions by the peer's channel numbers."""
 
     def __init__(self, engine: AmqpEngine) -> None:
         self.engine = engine
         self.channels: dict[int, Channel] = {}
-        self.due: list[Channel] = []  # have something to say
+        self.due: list[Channel] = []  # sessions that have something to write
         self.frame_max = engine.settings.max_frame_size
-        self.peer_number_max = CHANNEL  # the highest number of a session that the peer takes
-        self.said: list[bytes] = []  # frames that wait to be written
-        self._unread = 0  # bytes of them
-        self.current: LifecycleFrame | None = None  # the last that proton was told of
+        self.peer_number_max = CHANNEL  # the highest channel number that the peer accepts
+        self.said: list[bytes] = []  # frames that wait to be sent
+        self._unread = 0  # bytes of these frames
+        self.current: LifecycleFrame | None = None  # the last frame that was passed to proton
         self._transfer = Transfer()
-        self._rest = b""  # of a frame that is not complete yet
+        self._rest = b""  # the beginning of a frame that is not complete yet
         self._has_begun = False  # the protocol's header has come
-        self._is_quiet = True  # nothing has gone past proton
+        self._is_quiet = True  # no frame was handled without proton since the last heart-beat
 
     def keep_tags(self) -> None:
-        """Read the tags of deliveries, too, from now on."""
+        """From now on, read the tags of deliveries, too."""
         self._transfer.keeps_tag = True
 
     # From the peer.
 
     def receive(self, data: bytes) -> None:
-        """Handle every frame that the bytes complete."""
+        """Handle every frame that is complete now."""
         try:
             self._receive(self._rest + data if self._rest else data)
         except BrokerError as error:
@@ -123,7 +123,7 @@ class Framing:
             self._rest = data[at:]
 
     def _cut(self, data: bytes, at: int) -> int:
-        """Handle the whole frames from `at` on; return where the first one begins that is none."""
+        """Handle the complete frames from `at` on; return where the first incomplete one begins."""
         engine = self.engine
         transfer = self._transfer
         end = len(data)
@@ -159,7 +159,7 @@ class Framing:
         return at
 
     def _handle(self, data: bytes, at: int, end: int) -> int:
-        """Handle a frame that is not simply a transfer; return where the next one begins."""
+        """Handle a frame that is not a transfer in the usual form; return where the next begins."""
         size: int
         rest: int
         size, rest = HEAD.unpack_from(data, at)
@@ -172,7 +172,7 @@ class Framing:
         channel = self.channels.get(rest & CHANNEL)
         code, place = code_of(frame, start, size)
         if channel is None or code not in (TRANSFER, FLOW, DISPOSITION):
-            if place - start > NUMBER_SIZE:  # proton does not know all ways to write it
+            if place - start > NUMBER_SIZE:  # proton does not read all forms of the code
                 frame = frame_of(rest & CHANNEL, encoder.section(code, frame[place:]))
                 place = HEAD_SIZE + NUMBER_SIZE
             self._pass_on(channel, rest & CHANNEL, frame, code, place)
@@ -192,7 +192,7 @@ class Framing:
     def _pass_on(
         self, channel: Channel | None, number: int, frame: bytes, code: int, place: int
     ) -> None:
-        """Have proton handle a frame of the lives of session and link."""
+        """Pass a frame to proton, mostly one that begins or ends a session or a link."""
         current = self.current = LifecycleFrame(channel)
         size = len(frame)
         if code == OPEN and number:
@@ -239,9 +239,9 @@ class Framing:
             del self.channels[number]
 
     def _exchange(self, frame: bytes) -> None:
-        """Have proton handle a frame, and take its answer at once: it belongs to no other.
+        """Pass a frame to proton, and take the answer at once: then it belongs to this frame.
 
-        What was to be said on a session or a link leaves before proton says that it ends.
+        Frames of a session or a link are written before proton's frame that ends it.
         """
         parts: list[bytes] = []
         self.write(parts)
@@ -256,20 +256,20 @@ class Framing:
     # To the peer.
 
     def take(self) -> list[bytes]:
-        """Give what was said while frames were handled."""
+        """Return the frames that were written while the peer's frames were handled."""
         self._unread = 0
         said, self.said = self.said, []
         return said
 
     def write(self, parts: list[bytes]) -> None:
-        """Write what the sessions have to say, but for messages."""
+        """Write the sessions' dispositions and flows."""
         due, self.due = self.due, []
         for channel in due:
             channel.is_due = False
             channel.write(parts)
 
     def pull(self, parts: list[bytes]) -> None:
-        """Write what proton has to say."""
+        """Write the frames that proton has for the peer."""
         engine = self.engine
         data = b"" if engine.wire is None else engine.wire.pull()
         engine.walk()
@@ -278,10 +278,10 @@ class Framing:
             self._learn(data, parts)
 
     def _learn(self, frames: bytes, parts: list[bytes]) -> None:
-        """Read from proton's answer which channel or handle it has chosen; write what is to leave.
+        """Read from proton's answer which channel or handle it has chosen; write its frames.
 
-        Proton knows nothing of windows and credit: the flow that it puts behind each begin tells
-        nobody anything.
+        Proton knows nothing of windows and credit. So the flow that it writes after each begin is
+        wrong, and is left out.
         """
         current = self.current
         at = len(AMQP_HEADER) if frames.startswith(AMQP_HEADER[:4]) else 0
@@ -303,7 +303,7 @@ class Framing:
     # Endings.
 
     def end(self, channel: Channel, error: BrokerError) -> None:
-        """End a session for what its peer has done, saying why, once."""
+        """End a session because of its peer's error, and tell the peer why; do so once."""
         if channel.is_ended:
             return
         self.engine.report("session_ended", code=error.code, cause=error.text)
@@ -315,6 +315,6 @@ class Framing:
         self.engine.has_news()
 
     def renew(self) -> None:
-        """Grant windows that were not while the connection had to wait."""
+        """Renew the windows that were not renewed while the connection was blocked."""
         for channel in self.channels.values():
             channel.touch()

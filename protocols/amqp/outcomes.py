@@ -1,8 +1,8 @@
 # Compiled by mypyc: see setup.py.
-"""Outcomes: what is said of a delivery, encoded, and what a peer decides, in the core's words.
+"""Outcomes: writes the states of deliveries, and reads a peer's states as the core's outcomes.
 
-A peer may write the descriptor of a state out. `received` tells how far a delivery has come: it is
-no outcome. Nor is anything unknown.
+A peer may write the descriptor of a state as a name. `received` tells how far a delivery has come:
+it is not an outcome. Unknown states are not outcomes either.
 
 Source: AMQP 1.0 sections 3.4 and 4.5.
 """
@@ -40,14 +40,14 @@ _NAMES: Final[dict[object, int]] = {
     "amqp:transactional-state:list": TRANSACTIONAL,
 }
 
-REASON_MAX: Final = 1024  # characters of what a peer says of a rejection
+REASON_MAX: Final = 1024  # characters of a peer's reason for a rejection
 
 ACCEPTED_STATE: Final = performative(ACCEPTED)
-ACCEPTED_STARTS: Final = ACCEPTED_STATE[:3]  # whatever form its empty list has
+ACCEPTED_STARTS: Final = ACCEPTED_STATE[:3]  # its empty list may have several forms
 
 
 class State:
-    """A state as a peer has written it: its code and its fields."""
+    """A state that a peer sent: its code and its fields."""
 
     __slots__ = ("code", "fields")
 
@@ -71,7 +71,7 @@ def read_state(data: bytes, at: int) -> State:
 def _state(described: object) -> State:
     if not isinstance(described, Described):
         return NO_STATE
-    code = described.descriptor  # of any type: a list would be one, too
+    code = described.descriptor  # may have any type, even a list
     if isinstance(code, str):
         code = _NAMES.get(code)
     fields = described.value if isinstance(described.value, list) else []
@@ -86,9 +86,10 @@ def transaction_of(state: State) -> tuple[bytes | None, State]:
 
 
 def outcome_of(state: State) -> tuple[Outcome, str]:
-    """Say in the core's words what a peer decided, and what it says of a rejection.
+    """Return the core's outcome of a peer's state, and the reason that it gives for a rejection.
 
-    Silence gives a message back unseen; undeliverable is what this link must not get again.
+    No state, or an unknown one, releases the message. `undeliverable-here` means that this link
+    must not get the message again.
     """
     fields = [*state.fields, None, None]
     if state.code == MODIFIED:
@@ -104,7 +105,7 @@ def outcome_of(state: State) -> tuple[Outcome, str]:
     return OUTCOMES.get(state.code, Outcome.RELEASED), reason
 
 
-# What we say.
+# Writing.
 
 
 def plain(code: object) -> bytes:
@@ -113,7 +114,7 @@ def plain(code: object) -> bytes:
 
 
 def rejected(error: BrokerError, tag: bytes = b"") -> bytes:
-    """Write a rejection that says why, and of which delivery if it is known by its tag."""
+    """Write a rejection with its reason; it names the delivery if there is a tag."""
     info = encoder.NULL
     if tag:
         info = encoder.compound([encoder.symbol(DELIVERY_TAG), encoder.binary(tag)], is_map=True)
@@ -126,5 +127,5 @@ def declared(id: bytes) -> bytes:
 
 
 def within(id: bytes, state: bytes = ACCEPTED_STATE) -> bytes:
-    """Write what became of a message in a transaction."""
+    """Write the outcome of a message in a transaction."""
     return performative(TRANSACTIONAL, encoder.binary(id), state)

@@ -1,4 +1,4 @@
-"""AMQP's record for the registry of protocols."""
+"""AMQP's record in the registry of protocols."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from covey.protocols.protocol import Protocol
 
 
 def engine_maker(broker: Broker, connector: ConnectorSettings, log: Log) -> MakeEngine:
-    """Return what makes the engines of a port."""
+    """Return the function that makes the engines of a port."""
     settings = connector.amqp
 
     def make_engine(peer: Peer, now: float) -> Engine:
@@ -36,7 +36,7 @@ def engine_maker(broker: Broker, connector: ConnectorSettings, log: Log) -> Make
 
 
 def make_opening(users: Users, connector: ConnectorSettings, peer: Peer) -> Opening:
-    """Return what reads a peer until its virtual host is known."""
+    """Return the object that reads a peer's bytes until its virtual host is known."""
     return AmqpOpening(users, connector.amqp, peer)
 
 

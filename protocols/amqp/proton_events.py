@@ -1,12 +1,12 @@
 # Compiled by mypyc: see setup.py.
-"""ProtonEvents: what proton reports of a connection, walked in order.
+"""ProtonEvents: handles proton's events of a connection, in order.
 
-Events tell how connections, sessions and links begin and end. They do not tell which channel and
-which handle the peer has used: `framing.current` does, which is the frame at hand.
+Events tell how connections, sessions and links begin and end. They do not tell the peer's channel
+number and handle. These are in `framing.current`, the frame that is being handled.
 
-An event is taken off the list whatever happens to it, or the walk would never end. A peer may send
-what nobody can read: then its connection ends. Once a connection has ended, for whatever reason,
-nothing begins on it: a link would outlive its memory.
+An event is removed from the list even if its handler raises, or the loop would never end. If a peer
+sends data that cannot be read, its connection ends. Once a connection has ended, nothing begins on
+it: a link would outlive its C memory.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from covey.protocols.amqp.session import SESSION_FRAMES
 if TYPE_CHECKING:
     from covey.protocols.amqp.engine import AmqpEngine
 
-# A peer that asks for a sign of life more often would be sent little else: it is refused, as AMQP
-# 1.0 section 2.4.5 asks of whoever cannot support an idle time-out.
+# A peer with a shorter idle time-out would be sent little but heart-beats. It is refused: AMQP 1.0
+# section 2.4.5 asks for that if an idle time-out cannot be supported.
 IDLE_TIMEOUT_MIN_S: Final = 0.1
 
-# What proton raises for data that it cannot hand to Python.
+# What proton raises for data that it cannot turn into Python values.
 UNREADABLE: Final = (RecursionError, UnicodeError, ProtonException, ValueError, TypeError)
 
 
@@ -39,10 +39,10 @@ class ProtonEvents:
     def __init__(self, engine: AmqpEngine, wire: ProtonWire) -> None:
         self.engine = engine
         self.wire = wire
-        self.has_opened = False  # the peer has
+        self.has_opened = False  # the peer has sent its open
 
     def walk(self) -> None:
-        """Handle all events there are."""
+        """Handle all waiting events."""
         events = self.wire.events
         event = lib.pn_collector_peek(events)
         while event:
@@ -60,20 +60,21 @@ class ProtonEvents:
             event = lib.pn_collector_peek(events)
 
     def on_open(self, event: Pointer) -> None:
-        """Let the peer in, once."""
+        """Handle the peer's open; a second one is an error."""
         if self.has_opened:
             raise ProtocolError("open on a connection that is open already")
         self.has_opened = True
         try:
             self._let_in()
         except BrokerError:
-            self.wire.tell(OPEN_FAILED, True)  # clients need not take the open for a success
+            self.wire.tell(OPEN_FAILED, True)  # so that clients do not take the open for a success
             raise
         self.wire.connection.open()
 
     def _let_in(self) -> None:
         connection = self.wire.connection
-        # Read before the session exists: either may be unreadable, and nobody would end it then.
+        # Read these before the session exists. Either may be unreadable, and then nobody would end
+        # the session.
         hostname, container = connection.remote_hostname, connection.remote_container
         if container is None:
             raise ProtocolError("an open without a container-id", "decode-error")
@@ -141,12 +142,12 @@ class ProtonEvents:
         self.engine.close()
 
     def on_transport_end(self, event: Pointer) -> None:
-        """End the connection: a frame was none, which proton itself does not answer."""
+        """End the connection: proton has stopped at a malformed frame, and does not answer it."""
         self.engine.fail(ProtocolError("a frame that is none of AMQP's", "framing-error"))
 
 
-# Of the class, not of each of its instances: those would hold themselves, and proton's buffers,
-# until the collector looks for such circles.
+# The handlers are functions of the class. Bound methods would make reference cycles, which keep
+# each instance and proton's buffers in memory until the garbage collector runs.
 HANDLERS: Final[dict[int, Callable[[ProtonEvents, Pointer], None]]] = {
     lib.PN_CONNECTION_REMOTE_OPEN: ProtonEvents.on_open,
     lib.PN_SESSION_REMOTE_OPEN: ProtonEvents.on_session_open,

@@ -1,10 +1,11 @@
-"""ProtonWire: proton's transport, connection and collector, joined without a socket.
+"""ProtonWire: proton's transport, connection and collector, used without a socket.
 
-Bytes go in by `push`, and come out by `pull`. The engine walks the events between. Proton makes
-frames when it is asked what is pending, so `pull` is called once per batch, never per message.
+Bytes go in by `push`, and come out by `pull`. In between, the engine handles the events. Proton
+makes frames when it is asked what is pending, so `pull` is called once per batch, never per
+message.
 
-Proton opens and closes connections, sessions and links, and keeps their time. Messages, credit and
-settlements never reach it (`protocols.amqp.framing`).
+Proton opens and closes connections, sessions and links, and runs their idle time-outs. Messages,
+credit and settlements never reach proton (`protocols.amqp.framing`).
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ if TYPE_CHECKING:
     from proton._data import PythonAMQPData
 
 CAPABILITIES: Final = ("ANONYMOUS-RELAY", "DELAYED_DELIVERY", "SHARED-SUBS", sole.CAPABILITY)
-OPEN_FAILED: Final = "amqp:connection-establishment-failed"  # a close follows the open at once
+OPEN_FAILED: Final = "amqp:connection-establishment-failed"  # tells that a close follows the open
 PEEK_SIZE: Final = 64 * 1024  # bytes taken from proton at a time; mostly there are far fewer
 
 Pointer = Any  # a C pointer of cffi: hashed and compared by its address
 
-_buffer: Pointer = ffi.new("char[]", PEEK_SIZE)  # one for all: it is read before anybody waits
+_buffer: Pointer = ffi.new("char[]", PEEK_SIZE)  # all connections share it: it is read at once
 _buffer_bytes: Any = ffi.buffer(_buffer)  # the same memory: a slice of it is a bytes object
 
 
 class ProtonWire:
-    """One connection's protocol engine."""
+    """One connection's part of proton."""
 
     def __init__(self, settings: AmqpSettings, container: str) -> None:
         self.transport = Transport(Transport.SERVER)
@@ -53,13 +54,13 @@ class ProtonWire:
         self.collector = Collector()
         self.connection.collect(self.collector)
         self.transport.bind(self.connection)
-        self._skipped = 0  # bytes that the peer has from another
-        # Kept apart: each is a call through the wrapper otherwise.
+        self._skipped = 0  # the first bytes of the output, which the peer already has
+        # The C pointers are kept, because the wrapper needs a call for each access.
         self.events: Pointer = self.collector._impl
         self._transport: Pointer = self.transport._impl
 
     def push(self, data: memoryview) -> int:
-        """Take what there is room for; return how many bytes, -1 when input has ended."""
+        """Pass proton what it has room for; return the number of bytes, -1 if input has ended."""
         capacity: int = lib.pn_transport_capacity(self._transport)
         if capacity < 0:
             return -1
@@ -67,7 +68,7 @@ class ProtonWire:
         return int(lib.pn_transport_push(self._transport, ffi.from_buffer(data[:size]), size))
 
     def pull(self) -> bytes:
-        """Give the frames for the peer that there are now, all of them whole."""
+        """Return the frames that proton has for the peer now, all of them complete."""
         size: int = lib.pn_transport_pending(self._transport)
         if size <= 0:
             return b""
@@ -79,38 +80,38 @@ class ProtonWire:
             size = lib.pn_transport_pending(self._transport)
         data = b"".join(pieces)
         if self._skipped:
-            data, self._skipped = data[self._skipped :], 0  # proton gives the header first, whole
+            data, self._skipped = data[self._skipped :], 0  # proton writes the whole header first
         return data
 
     def skip(self, count: int) -> None:
-        """Leave out the first bytes for the peer: it has them."""
+        """Leave out the first bytes of the output: the peer already has them."""
         self._skipped = count
 
     def tell(self, name: str, value: bool | uint) -> None:
-        """Add a property to the open that has not left yet."""
+        """Add a property to the broker's open, which has not left yet."""
         self.properties[name] = value
         self.connection.properties = self.properties
 
     def tick(self, now: float) -> float:
-        """Run proton's own timers; return their next deadline, 0.0 for none."""
+        """Run proton's own timers; return their next deadline, 0.0 if there is none."""
         return float(self.transport.tick(now))
 
     def close(self, condition: Condition | None) -> None:
-        """Close the connection; the close frame is in what `pull` gives next."""
+        """Close the connection; the next `pull` returns the close frame."""
         if condition is not None:
             self.connection.condition = condition
-        self.connection.open()  # a close frame without an open one is malformed
+        self.connection.open()  # a close frame must follow an open frame
         self.connection.close()
 
     def release(self) -> None:
-        """Let go of all C memory: wrappers and C objects hold each other."""
+        """Free all C memory: wrappers and C objects refer to each other."""
         self.transport.unbind()
         lib.pn_connection_collect(self.connection._impl, ffi.NULL)
         lib.pn_collector_release(self.events)
 
 
 def close_frame(condition: Condition) -> bytes:
-    """Encode a close: proton sends none before the peer has opened."""
+    """Write a close frame: proton sends none before the peer's open."""
     error = error_of(condition.name, condition.description or "")
     return frame_of(0, performative(CLOSE, error))
 

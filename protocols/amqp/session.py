@@ -1,22 +1,25 @@
 # Compiled by mypyc: see setup.py.
-"""Channel: one session of the peer's: its links, its windows, what is unsettled in it.
+"""Channel: one AMQP session: its links, its windows, its unsettled deliveries.
 
-AMQP's session is called Channel here, by the number that it has on the wire: the core's `Session`
-is the whole connection.
+AMQP's session is called Channel here, after the channel number that it has on the wire: the core's
+`Session` is the whole connection.
 
-Proton begins and ends sessions and links. Everything that happens on them in between is counted
-here. Each side grants the other a window of transfers, and every flow tells both. The peer may send
-`SESSION_FRAMES` of them. They are granted anew when half is used, unless some have to wait. A
-session that was ended for what its peer did hears nothing more until the peer ends it, too.
+Proton begins and ends sessions and links. This file counts everything in between. Each side grants
+the other a window of transfers, and every flow tells both windows. The peer may send
+`SESSION_FRAMES` transfers. The window is renewed when half is used, unless messages are held back.
+If the broker ends a session because of an error, it ignores the session's frames until the peer
+ends it, too.
 
-What is to be said is gathered and written once a turn, settlements first, then flows. Deliveries
-are mostly answered in their order and alike. `Dispositions` joins such answers to ranges, so one
-frame answers for all of a read. What is said of one delivery keeps its order.
+Frames to the peer are gathered and written once a turn, settlements first, then flows. Most
+deliveries are answered in order and with the same outcome. `Dispositions` joins such answers to
+ranges, so one frame can answer all messages of a read. Answers for the same delivery keep their
+order.
 
-Deliveries are numbered through a session, so that one disposition can mean those of several links.
-`Unsettled` knows whose they are. Nearly all dispositions of a peer accept a range: what one
-consumer holds of the range is settled in the core at once. A range may be far larger than the
-number of unsettled deliveries. Then these are walked, and not the range.
+Deliveries are numbered per session, so one disposition can cover deliveries of several links.
+`Unsettled` knows the link of each delivery. Nearly all dispositions of a peer accept a range: the
+core settles what one consumer holds of the range in one call. A range may be far larger than the
+number of unsettled deliveries. Then the loop goes over the unsettled deliveries, not over the
+range.
 
 Source: AMQP 1.0 sections 2.5.6, 2.6.7, 2.7.4 and 2.7.6.
 """
@@ -53,7 +56,7 @@ if TYPE_CHECKING:
 
 
 class Unsettled:
-    """The links of unsettled deliveries, by number; the links keep what was delivered."""
+    """The links of unsettled deliveries, by number; the links keep the entries."""
 
     __slots__ = ("links",)
 
@@ -61,7 +64,7 @@ class Unsettled:
         self.links: dict[int, OutgoingLink] = {}
 
     def within(self, first: int, count: int) -> Iterable[int]:
-        """Walk the numbers of a range, those that are settled perhaps among them."""
+        """Return the numbers of a range; numbers that are already settled may be among them."""
         if count > len(self.links):
             return [each for each in self.links if (each - first) & MASK < count]
         if first + count <= MASK:
@@ -69,7 +72,7 @@ class Unsettled:
         return [(first + each) & MASK for each in range(count)]
 
     def accept(self, first: int, count: int, now: float) -> None:
-        """Settle what the peer accepts, in rows of one consumer's."""
+        """Accept a range of deliveries; neighbours of one consumer are settled together."""
         links = self.links
         row: list[Entry] = []
         reader: Consumer | None = None
@@ -91,7 +94,10 @@ class Unsettled:
         _settle(reader, row, now)
 
     def take_rows(self, first: int, count: int) -> list[tuple[Consumer, list[Entry]]]:
-        """Return what the peer accepts of very many, in rows of one consumer's."""
+        """Take a large range of deliveries that the peer accepts; return rows, each of a consumer.
+
+        A job settles the rows.
+        """
         rows: list[tuple[Consumer, list[Entry]]] = []
         row: list[Entry] = []
         reader: Consumer | None = None
@@ -120,20 +126,20 @@ def _settle(reader: Consumer | None, row: list[Entry], now: float) -> None:
 
 
 class Dispositions:
-    """What one session has to say as a receiver, or as a sender."""
+    """The dispositions that one session will send, as a receiver or as a sender."""
 
     __slots__ = ("_first", "_following", "_is_settled", "_ranges", "_state", "receives")
 
     def __init__(self, *, receives: bool) -> None:
         self.receives = receives
         self._ranges: list[tuple[int, int, bool, bytes]] = []
-        self._state: bytes | None = None  # of the range that may still grow; None: there is none
+        self._state: bytes | None = None  # the last range's, which may still grow; None: no range
         self._is_settled = False
         self._first = 0
         self._following = 0
 
     def add(self, number: int, state: bytes, is_settled: bool) -> None:
-        """Say something of one delivery."""
+        """Add a disposition of one delivery."""
         if number == self._following and state == self._state and is_settled == self._is_settled:
             self._following = (number + 1) & MASK
             return
@@ -144,7 +150,7 @@ class Dispositions:
         self._following = (number + 1) & MASK
 
     def write(self, channel: int, parts: list[bytes]) -> None:
-        """Write everything there is to say."""
+        """Write all dispositions that were added."""
         if self._state is None:
             return
         self._finish()
@@ -169,11 +175,11 @@ class Dispositions:
 AnyLink = IncomingLink | OutgoingLink
 
 SESSION_FRAMES: Final = 2048  # a session's window: twice the default credit of one link
-OUTGOING_WINDOW: Final = 2**31 - 1  # what we promise to send: the peer's own window is the limit
+OUTGOING_WINDOW: Final = 2**31 - 1  # no limit: only the peer's own window limits what is sent
 
 
 class Channel:
-    """A session, by the peer's number."""
+    """One AMQP session; `number` is the peer's channel number."""
 
     __slots__ = (
         "answers",
@@ -200,10 +206,10 @@ class Channel:
     def __init__(self, engine: AmqpEngine, number: int, next_incoming: int, window: int) -> None:
         self.engine = engine
         self.number = number
-        self.own_number = -1  # ours, once it has begun
+        self.own_number = -1  # the broker's channel number; below 0 until proton has chosen it
         self.pointer: Pointer = None
-        self.links: dict[int, AnyLink | None] = {}  # by the peer's handle; None: it has ended here
-        self.incoming: dict[int, IncomingLink] = {}  # those of them on which the peer sends
+        self.links: dict[int, AnyLink | None] = {}  # by the peer's handle; None: the link has ended
+        self.incoming: dict[int, IncomingLink] = {}  # the links on which the peer sends
         self.is_ended = False
         # From the peer.
         self.next_incoming = next_incoming
@@ -211,18 +217,18 @@ class Channel:
         # To the peer.
         self.next_outgoing = 0
         self.peer_window = window
-        self.peer_handle_max = MASK  # the highest handle that the peer takes from us
+        self.peer_handle_max = MASK  # the highest handle that the peer accepts
         self.next_delivery = 0
         self.unsettled = Unsettled()
-        # What is to be said.
+        # What is to be written.
         self.answers = Dispositions(receives=True)
         self.releases = Dispositions(receives=False)
-        self.flows: dict[AnyLink, None] = {}  # to be told of their credit
+        self.flows: dict[AnyLink, None] = {}  # links whose credit is to be told
         self.is_flow_due = False
-        self.is_due = False  # in the connection's list of those with something to say
+        self.is_due = False  # in the connection's list of sessions with something to write
 
     def join(self, link: AnyLink, attach: LifecycleFrame) -> None:
-        """Let a link in that the peer attaches; its deliveries count from where the attach says."""
+        """Add a link that the peer attaches; the attach gives its initial delivery-count."""
         if isinstance(link, IncomingLink):
             link.delivery_count = attach.delivery_count
             self.incoming[attach.handle] = link
@@ -232,14 +238,14 @@ class Channel:
         link.handle = attach.handle
 
     def leave(self, handle: int) -> None:
-        """Let a link go that has ended here; its handle stays in use until the peer ends it."""
+        """Remove a link that has ended; its handle stays in use until the peer ends it, too."""
         self.links[handle] = None
         self.incoming.pop(handle, None)
 
     # From the peer.
 
     def on_transfer(self, transfer: Transfer) -> None:
-        """Hand a message, or a part of it, to its link."""
+        """Pass a message, or a part of it, to its link."""
         self.next_incoming = (self.next_incoming + 1) & MASK
         self.incoming_window -= 1
         if self.incoming_window * 2 < SESSION_FRAMES:
@@ -261,7 +267,7 @@ class Channel:
             self.engine.coordinator.spoil(state, "a message came on a link that had ended")
 
     def on_flow(self, data: bytes, at: int, end: int) -> None:
-        """Hear of the peer's windows, and of the credit of one link."""
+        """Handle a flow: the peer's windows, and perhaps the credit of one link."""
         values, _ = numbers(data, at, end, 10)
         next_incoming, window, _next, _window, handle, count, credit, _, drain, echo = values
         if window < 0:
@@ -284,7 +290,7 @@ class Channel:
             self.touch()
 
     def on_disposition(self, data: bytes, at: int, end: int) -> None:
-        """Hear what became of a range of deliveries."""
+        """Handle a disposition: the state of a range of deliveries."""
         values, place = numbers(data, at, end, 4)
         receives, first, last, settled = values
         if first < 0:
@@ -322,14 +328,14 @@ class Channel:
     # To the peer.
 
     def touch(self) -> None:
-        """Have what there is to say written at the end of this turn."""
+        """Arrange that this session's frames are written at the end of this turn."""
         if not self.is_due and not self.is_ended:
             self.is_due = True
             self.engine.framing.due.append(self)
             self.engine.has_news()
 
     def write(self, parts: list[bytes]) -> None:
-        """Write what there is to say, but for messages."""
+        """Write dispositions and flows."""
         self.answers.write(self.own_number, parts)
         self.releases.write(self.own_number, parts)
         if self.is_ended:
@@ -343,7 +349,7 @@ class Channel:
             parts.append(self.flow(()))
 
     def flow(self, fields: tuple[bytes, ...]) -> bytes:
-        """Write a flow of the session, and of a link if there are fields of one."""
+        """Write a flow of the session; `fields` are those of a link, or empty."""
         self.is_flow_due = False
         session = (
             uint(self.next_incoming),
@@ -354,17 +360,17 @@ class Channel:
         return frame_of(self.own_number, performative(FLOW, *session, *fields))
 
     def _holds(self) -> bool:
-        """Return True if something that came on this session has to wait."""
+        """Return True if messages of this session are held back."""
         return any(link.held for link in self.incoming.values())
 
     def _forget(self, first: int, last: int) -> None:
-        """Hear that the peer has settled what it sent."""
+        """Tell the links that the peer has settled a range of deliveries that it sent."""
         count = ((last - first) & MASK) + 1
         for link in self.incoming.values():
             if link.unsettled:
                 link.settled(first, count)
 
     def miss(self, handle: int) -> None:
-        """End the session: the peer has named a link that there is none of."""
+        """End the session: the peer has used a handle that no link has."""
         cause = f"channel {self.number}: no link has the handle {handle}"
         self.engine.framing.end(self, RefusedError(cause, "unattached-handle"))
