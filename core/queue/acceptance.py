@@ -2,8 +2,8 @@
 """Acceptance: very many deliveries that a peer accepts at once, settled in portions.
 
 They are settled in the order they were given, which is that of their deliveries. Until its turn
-comes an entry stays with its consumer, and nobody else gets it. A consumer that leaves meanwhile
-has the rest settled first (`Broker.unsubscribe`): what was accepted does not come again.
+comes, an entry stays with its consumer, and nobody else gets it. If the consumer leaves meanwhile,
+the rest is settled first (`Broker.unsubscribe`): what was accepted is not delivered again.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from covey.core.session import Session
 
 ROW: Final = 64  # entries settled in one step
-AT_ONCE: Final = 1000  # and those that need no job
+AT_ONCE: Final = 1000  # so many deliveries need no job
 
 
 class Acceptance(Job):
-    """Rows of entries, each of one consumer."""
+    """Settles rows of entries; each row is of one consumer."""
 
     def __init__(self, session: Session, rows: list[tuple[Consumer, list[Entry]]]) -> None:
         total = sum([len(row) for _, row in rows])

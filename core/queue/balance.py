@@ -1,23 +1,24 @@
 # Compiled by mypyc: see setup.py.
-"""Balance: groups that go to another consumer for the sake of an even load, and no more of them.
+"""Balance: moves as few groups as possible to other consumers, for an even load.
 
 `plan` says which groups a rebalance would move. Only strategies that remember owners have something
-to move (`GroupStrategy.is_sticky`). What moves is a group, of `hash-buckets` a bucket with all its
-groups. Each consumer shall have its share of those with messages, by its weight, and its share of
-those without. Who has more than that gives the surplus to those who have less. Nothing else moves,
-so caches stay warm. Of what a consumer has, that goes first of which nothing is out (it need not
-drain), then what has the least waiting. The heaviest of what moves goes to whoever has the least
-waiting.
+to move (`GroupStrategy.is_sticky`). The unit that moves is a group. With `hash-buckets` it is a
+bucket with all its groups. Each consumer shall have a share by its weight: of the units with
+messages, and of those without. A consumer with more than its share gives the surplus to those with
+less. Nothing else moves, so caches stay warm. Units without unsettled messages leave a consumer
+first, since they need not drain. Then come those with the fewest waiting messages. Of the units
+that move, the one with the most waiting messages goes to the consumer with the fewest.
 
-`Balancer` does it: at once by command, or by itself some time after a consumer has joined
+`Balancer` carries the plan out: at once by command, or some time after a consumer has joined
 (`rebalance_after_s`), so many groups a second (`rebalance_rate`).
 
-It also lets a group go that waits only because its owner has no credit (`spill_after_ms`). None of
-its messages may be out. The group goes to a willing consumer: for good under a sticky strategy, of
-`hash-buckets` with its bucket, under `consistent-hash` until it is empty.
+It also moves a group that waits only because its owner has no credit (`spill_after_ms`). None of
+the group's messages may be unsettled. The group goes to a willing consumer. With a sticky strategy
+it stays there, with `hash-buckets` together with its bucket. With `consistent-hash` it stays there
+until it is empty.
 
-A group changes its owner at once. The gate (`core.dispatch.lane`) makes it wait until the old one
-has settled what it holds, as ever.
+A group changes its owner at once. The gate (`core.dispatch.lane`) makes the group wait, as ever,
+until the old owner has settled what it holds.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from covey.core.queue.queue import Queue
 
 
-IDLE_LOOKED_AT: Final = 100_000  # groups without messages: some 50 ms
+IDLE_LOOKED_AT: Final = 100_000  # at most so many units without messages: some 50 ms
 
 
 class Unit:
@@ -44,11 +45,11 @@ class Unit:
     __slots__ = ("is_out", "key", "lanes", "owner", "waiting")
 
     def __init__(self, key: str, owner: Consumer) -> None:
-        self.key = key  # what the strategy knows it by
+        self.key = key  # the strategy's name for it (`unit_of`)
         self.owner = owner
         self.lanes: list[Lane] = []
-        self.waiting = 0  # messages that nobody has yet
-        self.is_out = False  # some of its messages are with a consumer
+        self.waiting = 0  # messages that no consumer holds
+        self.is_out = False  # some of its messages are unsettled
 
 
 class Step:
@@ -62,7 +63,7 @@ class Step:
 
 
 def plan(queue: Queue) -> list[Step]:
-    """Return what has to move so that each consumer has its share."""
+    """Return the moves after which each consumer has its share."""
     state = queue.state
     if not state.strategy.is_sticky:
         return []
@@ -87,7 +88,7 @@ def plan(queue: Queue) -> list[Step]:
 
 
 def _evened(takers: list[Consumer], units: list[Unit], counts: dict[int, int]) -> list[Step]:
-    """Return which of the units have to move; `counts` says what everybody has besides."""
+    """Return which of the units must move; `counts` says how many others each consumer has."""
     owned: dict[int, list[Unit]] = {each.id: [] for each in takers}
     for unit in units:
         if unit.owner.id in owned:
@@ -107,7 +108,7 @@ def _evened(takers: list[Consumer], units: list[Unit], counts: dict[int, int]) -
 
 
 def _idle(queue: Queue, takers: list[Consumer], busy: dict[str, Unit]) -> list[Unit]:
-    """Return the units without messages; of very many only some are looked at."""
+    """Return the units without messages, looking at `IDLE_LOOKED_AT` at most."""
     known = {each.id: each for each in takers}
     found: list[Unit] = []
     for key, number in islice(queue.state.strategy.remembered(), IDLE_LOOKED_AT):
@@ -135,7 +136,7 @@ def _units(queue: Queue) -> dict[str, Unit]:
 
 
 def _shares(takers: list[Consumer], counts: dict[int, int]) -> dict[int, int]:
-    """Return how many each shall have; of the odd ones those who have most keep theirs."""
+    """Return how many each shall have; the remainder goes to those who have most already."""
     total = sum(counts.values())
     weights = sum([each.weight for each in takers])
     shares = {each.id: total * each.weight // weights for each in takers}
@@ -152,7 +153,7 @@ def _shared_out(
     shares: dict[int, int],
     moving: list[Unit],
 ) -> list[Step]:
-    """Give the heaviest of what moves to whoever has the least waiting, and room for it."""
+    """Give the unit with most waiting to the consumer with least waiting that has room; repeat."""
     line: list[tuple[float, int, Consumer]] = []
     room: dict[int, int] = {}
     for taker in takers:
@@ -186,16 +187,16 @@ class Balancer:
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
-        self.due = 0.0  # when to rebalance by itself; 0: not
+        self.due = 0.0  # when to rebalance without a command; 0: never
 
     def joined(self) -> None:
-        """Hear that a consumer has come: after a while it is to have its share."""
+        """Called when a consumer has joined: after a while it shall have its share."""
         state = self.queue.state
         if state.rules.rebalance_after_s and state.strategy.is_sticky:
             self.due = state.now + state.rules.rebalance_after_s
 
     def rebalance(self, most: int = 0) -> int:
-        """Move what has to move, or the first of it; return how many groups that were."""
+        """Move what the plan says, or about the first `most` groups; return how many moved."""
         queue = self.queue
         steps = plan(queue)
         moved = 0
@@ -224,10 +225,10 @@ class Balancer:
             self.due = state.now + 1.0
 
     def run_spills(self) -> None:
-        """Let groups go that have waited for their owner's credit for too long."""
+        """Move groups that have waited too long for their owner's credit."""
         state = self.queue.state
         if state.stale:
-            return  # whose some of them are is still to be asked
+            return  # the owners of some groups are yet to be asked for
         seq = state.take_spill()
         while seq:
             entry = state.index.get(seq)
@@ -245,7 +246,7 @@ class Balancer:
         return lane.unsettled == 0 and not owner.is_willing()
 
     def _spill(self, head: Entry) -> bool:
-        """Give a group to the willing consumer that has the fewest; False if there is none."""
+        """Give a group to the willing consumer with the fewest groups; False if it cannot go."""
         queue = self.queue
         state = queue.state
         lane = head.lane

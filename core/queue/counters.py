@@ -2,23 +2,23 @@
 """Counters: what has happened to a queue's messages, and how long ago.
 
 `Counters` count since the queue was made, or since the broker started. Every message that came in,
-or that the start found in the store, has left in one way or is still there:
+or that the start found in the store, has left in exactly one of these ways or is still there:
 
     restored + enqueued = acked + dead + expired + dropped + moved + the number of entries there
 
-- A message that a full queue takes and drops at once (`drop tail`) is counted on either side.
+- A message that a full queue takes and drops at once (`drop tail`) is counted on both sides.
 - A message that came back is counted in `returned` each time, and stays.
 - A delivery whose consumer held it for too long is counted in `overdue`. It came back, or died.
-- An acknowledgement that came after that is counted in `late`, and changed nothing.
+- An acknowledgement of such a delivery is counted in `late`, and changed nothing.
 - A message that was sent before is counted in `duplicates`, and never came in.
-- A delayed message comes in when its time has come.
+- A delayed message is counted as `enqueued` only when its time has come.
 
 `Ages` know how long ago a queue gave a sequence number, without a clock reading per message. Once
 per turn, at most once a second, the queue notes "all numbers below this were given by now". The age
-of a number is that of the first note above it. This is right to a second or a turn, for eight bytes
-a second instead of thirty a message. A number above all notes was given within a second of the last
-note, or a later turn would have noted it. Notes do not survive a restart: the age of what was
-recovered counts from the restart.
+of a number is that of the first note above it. This is exact to a second or a turn. It costs eight
+bytes a second instead of thirty a message. A number above all notes was given within a second of
+the last note, or a later turn would have noted it. Notes do not survive a restart: the age of a
+recovered message counts from the restart.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Final
 
 
 class Counters:
-    """The ways in and out of one queue."""
+    """How many messages came into one queue, and left it, in which way."""
 
     __slots__ = (
         "acked",
@@ -60,7 +60,7 @@ class Counters:
         self.spilled = 0  # groups, not messages
 
     def add(self, other: Counters) -> None:
-        """Count what another queue has counted, too."""
+        """Add the counts of another queue."""
         self.restored += other.restored
         self.enqueued += other.enqueued
         self.acked += other.acked
@@ -76,7 +76,7 @@ class Counters:
 
 
 NOTE_EVERY_S: Final = 1.0
-NOTES_MAX: Final = 4096  # an hour of steady traffic; then every other note goes
+NOTES_MAX: Final = 4096  # an hour of steady traffic; then old notes are thinned out
 
 
 class Ages:
@@ -96,12 +96,12 @@ class Ages:
         self._numbers.append(next_seq)
         times.append(now)
         if len(times) > NOTES_MAX:
-            # The older half gets coarser: nobody asks for the second of something hours old.
+            # Every other note of the older half goes: hours later nobody needs the exact second.
             self._numbers = self._numbers[1 : NOTES_MAX // 2 : 2] + self._numbers[NOTES_MAX // 2 :]
             self._times = times[1 : NOTES_MAX // 2 : 2] + times[NOTES_MAX // 2 :]
 
     def age(self, seq: int, now: float) -> float:
-        """Return how many seconds ago a number was given; 0 if no turn has seen one yet."""
+        """Return how many seconds ago a number was given; 0 if nothing was noted yet."""
         times = self._times
         if not times:
             return 0.0

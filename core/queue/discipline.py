@@ -12,17 +12,17 @@ such a queue has no groups, whatever its messages carry.
 `LastValues` know which message of a last-value queue holds the newest value of each key. The older
 message of a key is dropped, and the newer comes in at the end. An acquired message is left to its
 consumer. If it comes back after a newer one came in, it is dropped then. A message without the key
-is an ordinary one. The table has keys and sequence numbers. Whether a number still stands for a
-message is known by the queue's index, so consuming costs nothing here. Keys are compared as text:
-protocols that have numbers and protocols that have only text mean the same thing.
+is an ordinary one. The table has keys and sequence numbers. The queue's index knows whether a
+number still stands for a message, so consuming costs nothing here. Keys are compared as text. So a
+number from one protocol equals the same number sent as text by another.
 
 `Duplicates` remember the last message ids of a queue. Only ids that clients gave count: the broker
 makes none twice. A message whose id is known is taken, receipted and dropped. Known are the ids of
 the last `window` messages that had one, also after they were consumed. Ids of persistent messages
-survive a restart. With `duplicate_window_s` they are known for so long, to a second or a tenth of
-it. After a restart their time begins anew. An id may be as long as a header, so a digest of fixed
-size is kept instead. Two different ids with one digest are less likely than a disk that makes up
-one of two messages.
+survive a restart. With `duplicate_window_s` ids are known for that time. It is exact to a second,
+or to a tenth of the time if that is less. After a restart the time of all ids begins again. An id
+may be as long as a header, so a digest of fixed size is kept instead. Two different ids with the
+same digest are less likely than a disk that invents one of two messages.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from covey.core.model.entry import ACQUIRED, Entry
 from covey.core.model.message import Message
 from covey.groups.key import GroupKey
 
-DEAD_SPARED: Final = 64  # keys without a message that are not worth a walk
+DEAD_SPARED: Final = 64  # so few keys without a message are not worth a walk
 
 
 class LastValues:
@@ -82,9 +82,9 @@ class LastValues:
 
 DIGEST_BYTES: Final = 16
 FIRST_ID: Final = 1
-IDS_MAX: Final = 1 << 41  # no number gets here
-IDS_BY_TIME_MAX: Final = 1_000_000  # remembered where only a time is given
-PRUNE_EVERY: Final = 1000  # stored ids beyond the window that are not worth a statement
+IDS_MAX: Final = 1 << 41  # no id's number gets so high
+IDS_BY_TIME_MAX: Final = 1_000_000  # so many are remembered if only a time is set
+PRUNE_EVERY: Final = 1000  # fewer outdated ids in the store are not worth a statement
 
 
 class Duplicates:
@@ -102,15 +102,15 @@ class Duplicates:
     )
 
     def __init__(self, window: int, window_s: float = 0.0) -> None:
-        """Remember so many; `window_s`: for so long, 0 is for any time."""
+        """Remember `window` ids for `window_s` seconds; 0 seconds: without limit."""
         self.window = window
         self.window_s = window_s
-        self._times: deque[tuple[float, int]] = deque()  # when which numbers began to come
-        self._forgotten = FIRST_ID  # none below it is known
-        self._restored = 0  # up to here a restart found them: their time counts from then
-        self._known: dict[bytes, int] = {}  # by number, which is the order they came in
+        self._times: deque[tuple[float, int]] = deque()  # time, last number given by then
+        self._forgotten = FIRST_ID  # no number below it is known
+        self._restored = 0  # ids up to this number have no time yet: it begins at the next look
+        self._known: dict[bytes, int] = {}  # digest to number; in order of arrival
         self.next_number = FIRST_ID
-        self.pruned = FIRST_ID  # the store has none below it
+        self.pruned = FIRST_ID  # the store has no number below it
 
     @property
     def count(self) -> int:
@@ -141,14 +141,14 @@ class Duplicates:
         return number, known
 
     def restore(self, number: int, known: bytes) -> None:
-        """Remember what a restart found; numbers ascend."""
+        """Remember an id that a restart found; numbers ascend."""
         self._add(number, known)
         self._restored = number
 
     def take_outdated(self) -> int:
-        """Return below which number the store is to forget, 0 if that is not worth it yet.
+        """Return the number below which the store must forget, 0 if that is not worth it yet.
 
-        A number is returned once: the store is taken to have forgotten what is below it.
+        A number is returned once. From then on the ids below it count as forgotten by the store.
         """
         limit = max(self.next_number - self.window, self._forgotten)
         if limit - self.pruned < PRUNE_EVERY:
@@ -157,16 +157,16 @@ class Duplicates:
         return limit
 
     def resize(self, window: int, window_s: float = 0.0) -> None:
-        """Remember so many from now on, for so long."""
+        """Remember another number of ids from now on, for another time."""
         self.window = window
         if window_s and not self.window_s:
-            self._restored = self.next_number - 1  # nobody looked when those came
+            self._restored = self.next_number - 1  # their times were not noted
         self.window_s = window_s
         self._trim()
 
     @property
     def _grain(self) -> float:
-        """Return how exactly times are known, in seconds."""
+        """Return how exact the times are, in seconds."""
         return min(1.0, self.window_s / 10)
 
     def _forget_old(self, now: float) -> None:
@@ -196,7 +196,7 @@ class Duplicates:
 
 
 def digest(given: str) -> bytes:
-    """Return what stands for an id."""
+    """Return the digest that is kept for an id."""
     return blake2b(given.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
 
 
@@ -211,7 +211,7 @@ class Discipline:
         self.duplicates: Duplicates | None = None
         self.last_values: LastValues | None = None
         self.has_groups = True
-        self.is_usual = True  # a newcomer is neither compared nor replaced
+        self.is_usual = True  # no last values and no duplicates: a new message needs no look-up
 
     def apply(self, settings: QueueSettings) -> None:
         """Follow a (new) policy; priorities and keys change on an empty queue only."""
@@ -252,12 +252,12 @@ class Discipline:
         return key.checked(message.group_place(), group)
 
     def lane_of(self, message: Message) -> Lane:
-        """Return where a new message without a group goes."""
+        """Return the lane of a new message without a group."""
         levels = self.state.levels
         return levels[0] if len(levels) == 1 else self.ungrouped_lane(message.priority)
 
     def ungrouped_lane(self, priority: int) -> Lane:
-        """Return where messages without a group of this priority are."""
+        """Return the lane of the messages that have no group and this priority."""
         levels = self.state.levels
         return levels[rank_of(priority, len(levels))]
 
@@ -269,5 +269,5 @@ class Discipline:
 
     @property
     def remembers(self) -> bool:
-        """Return True if anything would be forgotten if the queue went, though it is empty."""
+        """Return True if even the empty queue remembers something that its end would lose."""
         return self.duplicates is not None and self.duplicates.count > 0

@@ -1,28 +1,28 @@
 # Compiled by mypyc: see setup.py.
 """QueueOwner: what a queue asks of the broker that it belongs to.
 
-A queue keeps order, and does nothing beyond itself. What has to happen elsewhere it tells its
-owner, which is given to it when it is made and stays the same.
+A queue keeps order, and changes nothing outside itself. It tells its owner what has to happen
+elsewhere. The owner is given to the queue when the queue is made, and never changes.
 
 | call         | when                                   | the broker then                         |
 |--------------|----------------------------------------|-----------------------------------------|
-| mark         | something happened to it               | pumps it at the end of the turn         |
+| mark         | something happened to the queue        | pumps it at the end of the turn         |
 | removed      | a message that is on disk has gone     | deletes it from the store               |
 | retried      | a delivery failed                      | counts that in the store                |
 | dead_letter  | a message has died                     | puts it into the dead-letter queue      |
-| rest_dies    | its group is to follow it              | does so, in portions                    |
-| parked       | its group is to be parked instead      | remembers that in the store             |
-| freed        | it lost a message and `is_awaited`     | tries the work that waits for room      |
+| rest_dies    | the rest of its group must follow it   | dead-letters the rest, in portions      |
+| parked       | its group must be parked instead       | remembers that in the store             |
+| freed        | an awaited queue lost a message        | tries the work that waits for room      |
 | let_in       | a delayed message's time has come      | enqueues the message, through the store |
-| put          | a topic it listens to has a message    | puts it in, as the quota allows         |
+| put          | a topic has a message for the queue    | puts it in, as the quota allows         |
 | group_done   | a consumer's one group is empty        | ends its subscription                   |
 | opened       | a window has more consumers to tell    | lets it tell them, after this pump      |
 | given_up     | a delayed message will never come in   | deletes it from the store               |
 
-Groups in trouble are told to the owner's `audit`.
+The queue reports groups in trouble to the owner's `audit`.
 
-All of them but `put` and `let_in` may be called in the middle of a dispatch: an owner takes a note
-or changes another queue, and never calls back into the same one.
+All calls but `put` and `let_in` may come in the middle of a dispatch. So an owner takes a note or
+changes another queue, and never calls back into the same queue.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class QueueOwner(ABC):
-    """Whom a queue belongs to."""
+    """What a queue belongs to: the broker, as the queue sees it."""
 
     def __init__(self, audit: Audit) -> None:
         self.audit = audit
 
     @abstractmethod
     def mark(self, queue: Queue) -> None:
-        """Pump the queue at the end of this turn; called once until it is pumped."""
+        """Pump the queue at the end of this turn; called once between two pumps."""
 
     @abstractmethod
     def removed(self, queue: Queue, entry: Entry) -> None:
@@ -68,7 +68,7 @@ class QueueOwner(ABC):
 
     @abstractmethod
     def rest_dies(self, queue: Queue, group: str, reason: str) -> None:
-        """Send the rest of a group, whose lane is seized, after its message that has died."""
+        """Dead-letter the rest of a group whose message has died; the group's lane is seized."""
 
     @abstractmethod
     def parked(self, queue: Queue, group: str, record: ParkRecord) -> None:
@@ -76,7 +76,7 @@ class QueueOwner(ABC):
 
     @abstractmethod
     def freed(self, queue: Queue) -> None:
-        """Note that a queue somebody waits for has more room, or has ended."""
+        """Note that a queue with waiting producers has more room, or has ended."""
 
     @abstractmethod
     def let_in(self, queue: Queue, waiting: Waiting) -> None:
@@ -88,11 +88,11 @@ class QueueOwner(ABC):
 
     @abstractmethod
     def group_done(self, consumer: Consumer, group: str) -> None:
-        """End a consumer that took one group and is done with it."""
+        """End the subscription of a consumer that is done with its one group."""
 
     @abstractmethod
     def opened(self, window: Window) -> None:
-        """Let a window tell the next of its consumers once the queues were pumped."""
+        """Once the queues are pumped, let a window tell its next consumers that it is open."""
 
     @abstractmethod
     def given_up(self, queue: Queue, waiting: Waiting) -> None:
@@ -100,21 +100,21 @@ class QueueOwner(ABC):
 
 
 class Sparing(Protocol):
-    """Work that takes messages out of a queue, and leaves those alone that were held."""
+    """Work that takes messages out of a queue, except those that were held when it began."""
 
     def spare(self, seq: int) -> None:
-        """Hear that a message has come back."""
+        """Called when a message has come back."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Unowned(QueueOwner):
-    """Nobody: a queue on its own, in a test or a benchmark. Its user pumps it."""
+    """No owner: for a queue on its own, in a test or a benchmark. The test pumps the queue."""
 
     def __init__(self, audit: Audit | None = None) -> None:
         super().__init__(audit or Unheard())
 
     def mark(self, queue: Queue) -> None:
-        """Leave the pump to the user."""
+        """Do nothing: the test pumps the queue."""
 
     def removed(self, queue: Queue, entry: Entry) -> None:
         """Do nothing: there is no store."""
@@ -123,7 +123,7 @@ class Unowned(QueueOwner):
         """Do nothing: there is no store."""
 
     def dead_letter(self, queue: Queue, entry: Entry, reason: str) -> None:
-        """Let it go: there is no other queue."""
+        """Drop the message: there is no other queue."""
 
     def rest_dies(self, queue: Queue, group: str, reason: str) -> None:
         """Do nothing: there is nobody to do it."""
@@ -135,18 +135,18 @@ class Unowned(QueueOwner):
         """Do nothing: nobody waits."""
 
     def let_in(self, queue: Queue, waiting: Waiting) -> None:
-        """Let it go: delayed messages are the broker's to keep."""
+        """Drop the message: only a broker can enqueue delayed messages."""
 
     def put(self, queue: Queue, message: Message) -> None:
         """Enqueue it, whatever the quota says."""
         queue.enqueue(message)
 
     def group_done(self, consumer: Consumer, group: str) -> None:
-        """Tell it at once: its user ends it."""
+        """Tell the consumer at once: the test ends it."""
         consumer.group_done(group)
 
     def opened(self, window: Window) -> None:
-        """Tell them at once: there is no other queue."""
+        """Tell the consumers at once: there is no other queue."""
         window.reconsider()
 
     def given_up(self, queue: Queue, waiting: Waiting) -> None:

@@ -3,13 +3,13 @@
 
 | way | what stands still                                                                       |
 |-----|-----------------------------------------------------------------------------------------|
-| in  | who sends waits as for a full queue; with `full_policy = "reject"` the sender is told no |
+| in  | a sender waits as for a full queue; with `full_policy = "reject"` it is told no          |
 | out | nothing is handed out; what consumers hold may be settled, and browsers look             |
 
-A message that was taken once is not stopped: one whose time comes, a dead letter, one that comes
-back. Messages of a paused queue run out as ever. An operator's own commands on messages and groups
-work all the same. How long a pause lasts is the operator's affair, so it is kept over a restart
-(`core.host.stops`).
+A pause does not stop messages that the broker has taken already: a delayed message that is due, a
+dead letter, a message that comes back. Messages of a paused queue expire as ever. An operator's
+commands on messages and groups work all the same. Only the operator ends a pause, so it is kept
+over a restart (`core.host.stops`).
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ BITS: Final[dict[str, int]] = {IN: 1, OUT: 2, BOTH: 3}  # as the event log has t
 
 
 class Pause:
-    """What of one queue stands still, and by whose word."""
+    """Which ways of one queue stand still, and who stopped them."""
 
     __slots__ = ("coming", "going")
 
     def __init__(self) -> None:
         self.coming: ParkRecord | None = None  # who stopped the producers
-        self.going: ParkRecord | None = None  # and the consumers
+        self.going: ParkRecord | None = None  # who stopped the consumers
 
     def set(self, way: str, record: ParkRecord | None) -> None:
-        """Stop one way or both, or (None) let it go on."""
+        """Stop one way or both, or (None) let them go on."""
         for one in WAYS[way]:
             if one == IN:
                 self.coming = record
@@ -49,13 +49,13 @@ class Pause:
 
     @property
     def way(self) -> str:
-        """Say what stands still: "in", "out", "both", or "" for nothing."""
+        """Return what stands still: "in", "out", "both", or "" for nothing."""
         if self.coming is not None:
             return IN if self.going is None else BOTH
         return "" if self.going is None else OUT
 
 
 def why_stopped(record: ParkRecord) -> str:
-    """Say who paused it, and why."""
+    """Return a text that says who paused the queue, and why."""
     by = f"paused by {record.by}" if record.by else "paused"
     return f"{by}: {record.why}" if record.why else by

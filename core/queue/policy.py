@@ -1,9 +1,9 @@
 """Policy: a queue's settings put to work, and what an operator may do to a queue while it works.
 
-A changed policy never breaks a promise: another strategy takes over as each group drains, a lower
-quota drops nothing that is there, a higher one lets in who waits. Some settings decide where
-messages already are: the group header, the mirror, priorities and the last-value key. These can
-change only while the queue is empty.
+A changed policy never breaks a promise. Another strategy takes over as each group drains. A lower
+quota drops nothing that is there. A higher quota lets in producers that wait. Some settings decide
+where messages already are: the group header, the mirror, priorities and the last-value key. These
+can change only while the queue is empty.
 
 The commands break no promise either. A group that is closed, moved or re-assigned goes to its new
 owner once its unsettled messages are settled. An acquired message is never purged
@@ -44,7 +44,7 @@ def close_group(queue: Queue, group: str, now: float) -> bool:
 
 
 def rebalance(queue: Queue, now: float) -> int:
-    """Share out the groups anew, moving no more than needed; return how many moved."""
+    """Give each consumer its share of the groups, moving no more than needed; return how many."""
     state = queue.state
     state.turn(now)
     moved = queue.balancer.rebalance()
@@ -53,7 +53,7 @@ def rebalance(queue: Queue, now: float) -> int:
 
 
 def change_strategy(queue: Queue, strategy: GroupStrategy, now: float) -> None:
-    """Let another strategy decide from now on; order holds, drained groups move."""
+    """Let another strategy decide from now on; order is kept: a group drains before it moves."""
     state = queue.state
     state.turn(now)
     state.use(strategy)
@@ -96,7 +96,7 @@ def pause(queue: Queue, way: str, now: float, record: ParkRecord | None) -> None
     kind = EventKind.RESUME if record is None else EventKind.PAUSE
     state.record(kind, "", 0, BITS[way])
     if queue.is_awaited:
-        queue.owner.freed(queue)  # who waits to send may go on, or hears for what it waits now
+        queue.owner.freed(queue)  # waiting producers may go on, or hear the new reason to wait
     queue.mark()
 
 
@@ -127,14 +127,14 @@ def key_of(settings: QueueSettings, strategy: GroupStrategy, limits: BrokerSetti
 
 
 def dead_letter_name(template: str, queue: str) -> str:
-    """Return the name of a queue's dead-letter queue, in the one form that clients' names get."""
+    """Return the name of a queue's dead-letter queue, encoded as names from clients are."""
     return encode(template.removeprefix(QUEUE_PREFIX).replace("*", queue), keep=".")
 
 
 def change_policy(
     queue: Queue, settings: QueueSettings, limits: BrokerSettings, now: float
 ) -> None:
-    """Let other settings hold from now on; raises RefusedError if messages stand against it."""
+    """Use other settings from now on; raises RefusedError if the queue must be empty for that."""
     old = queue.settings
     if queue.state.index.count or queue.timers.delayed.count:
         _refuse_rearranging(queue, settings)
@@ -149,7 +149,7 @@ def change_policy(
     queue.apply(settings)
     queue.is_durable = settings.durable and not queue.name.startswith(TEMPORARY_ROOT)
     if queue.is_awaited:
-        queue.owner.freed(queue)  # who waits for room may find some, or be told no
+        queue.owner.freed(queue)  # waiting producers may find room, or be told no
     queue.mark()
 
 

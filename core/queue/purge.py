@@ -1,12 +1,12 @@
 # Compiled by mypyc: see setup.py.
 """Purge: drop the messages of a queue that nobody has acquired, up to a number.
 
-It drops what was there when it was asked for: numbers above `last` stay. A message that a consumer
-had then stays, too, even if it comes back before the purge is done: it is `spared`. Nothing is
-handed out meanwhile. So the outcome is the same as if all had been dropped at once.
+A purge drops what was there when it began: numbers above `last` stay. A message that a consumer
+held then stays, too, even if it comes back before the purge is done (`spare`). Nothing is handed
+out meanwhile. So the outcome is the same as if all had been dropped at once.
 
-`Disposal` lets go of what a deleted queue held. The queue is gone at once, on disk as well. But to
-free a million entries takes the interpreter half a second, and so they are freed in portions.
+`Disposal` frees what a deleted queue held. The queue is gone at once, on disk as well. But to free
+a million entries takes the interpreter half a second. So they are freed in portions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Purge(Job):
-    """A queue loses its messages up to a number; all of them, and the delayed ones, if 0."""
+    """Drops a queue's messages up to number `last`; if 0, all of them and the delayed ones."""
 
     def __init__(self, queue: Queue, last: int = 0, session: Session | None = None) -> None:
         delayed = queue.timers.delayed
@@ -70,7 +70,7 @@ class Purge(Job):
 
 
 class Disposal(Job):
-    """The memory of a deleted queue is freed."""
+    """Frees the memory of a deleted queue."""
 
     def __init__(self, queue: Queue) -> None:
         count = queue.state.index.count
@@ -78,7 +78,7 @@ class Disposal(Job):
         self._queue = queue
 
     def steps(self) -> Steps:
-        """Let go of a page of entries at a time, and of all that leads to them."""
+        """Free all that refers to entries, then the entries, a page at a time."""
         state = self._queue.state
         for view in state.views:
             for level in view.levels():

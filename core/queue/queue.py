@@ -1,10 +1,10 @@
 # Compiled by mypyc: see setup.py.
-"""Queue: sequence numbers, what comes in, how it is settled, what runs out.
+"""Queue: sequence numbers, how messages come in, are settled and expire.
 
 The queue gives each message its number and its lane, and keeps the counters. Who gets the message
 next is decided in `core.dispatch.dispatch`, where a group stands in `core.dispatch.placement`, and
-how a message comes back in `core.queue.redelivery`. What has to happen outside the queue is told to
-its owner (`core.queue.owner`). Rules held here:
+how a message comes back in `core.queue.redelivery`. The queue tells its owner (`core.queue.owner`)
+what has to happen elsewhere. Rules held here:
 
 - An acquired message is never dropped and never expires.
 - A message written to a store can be seen only after its commit (`STORING` until then).
@@ -78,7 +78,7 @@ class Queue(Source):
         self.counters = Counters()
         self.ages = Ages()
         self.next_seq = 1
-        self.dropped_to = 0  # no number above it went but by being settled
+        self.dropped_to = 0  # above this number, only settled messages have gone
         self.size = 0  # content bytes of all entries
         self.consumer_numbers = 0
         self.state = DispatchState(name, strategy, rules_of(settings), owner.audit)
@@ -94,20 +94,20 @@ class Queue(Source):
         self.draining: list[Consumer] = []  # AMQP links to be told when nothing more can come
         self.is_durable = settings.durable
         self.is_dirty = False  # its owner will pump it
-        self.is_awaited = False  # somebody waits for room in it
+        self.is_awaited = False  # a producer waits for room in it
         self.promised = 0  # messages that a long commit is still to bring
         self.promised_size = 0
         self.storage_state = StorageState()
-        self.drop_cursor = 0  # nothing before it may be dropped; a return moves it back
+        self.drop_cursor = 0  # no entry before it may be dropped; a return moves it back
         self.touched_at = 0.0
         self.pause = Pause()
-        self.suspended = 0  # jobs that are to end before anything is handed out
+        self.suspended = 0  # jobs that must end before anything is handed out
         self.purges: list[Sparing] = []  # those under way
         self.is_ended = False  # it was deleted
         self.apply(settings)
 
     def apply(self, settings: QueueSettings) -> None:
-        """Take over a (new) policy; the strategy has its own way, `change_strategy`."""
+        """Take over a (new) policy, except its strategy: see `change_strategy`."""
         self.settings = settings
         self.nak_limit = settings.nak_limit
         self.membership.follow(rules_of(settings))
@@ -116,7 +116,7 @@ class Queue(Source):
         self.start.arm()
 
     def choose_way(self) -> None:
-        """Let newcomers in by the short way if nothing asks what they are."""
+        """Set `takes_all`: no quota, pause, mirror or discipline concerns new messages."""
         settings = self.settings
         is_limited = settings.quota > 0 or settings.quota_messages > 0
         self.has_quota = is_limited or self.pause.coming is not None
@@ -175,7 +175,7 @@ class Queue(Source):
             entry.state = PENDING
             lane = entry.lane
             if self.expire_if_due(entry):
-                pass  # its second may have passed meanwhile, and nobody would look again
+                pass  # the expiry timer skips STORING entries, and does not look again
             elif lane.is_grouped and lane.head is entry:
                 self.placement.resolve(lane)
             self.mark()
@@ -187,7 +187,7 @@ class Queue(Source):
             self.owner.mark(self)
 
     def suspend(self) -> None:
-        """Hand out nothing until `resume` was called as often."""
+        """Hand out nothing until `resume` has been called as often as this."""
         self.suspended += 1
 
     def resume(self) -> None:
@@ -217,7 +217,7 @@ class Queue(Source):
         return more or more_is_due
 
     def settle(self, entry: Entry, outcome: Outcome, now: float, reason: str = "") -> None:
-        """Settle an acquired entry; a second settle of the same is ignored."""
+        """Settle an acquired entry; ignore an entry that is settled already."""
         if entry.state != ACQUIRED:
             return
         self.state.turn(now)
@@ -232,12 +232,12 @@ class Queue(Source):
         else:
             self.redelivery.take(entry, outcome, reason)
         if consumer is not None and len(consumer.unsettled) + 1 == consumer.unsettled_max:
-            self.dispatch.offer(consumer)  # it held all it may hold, and was out of every line
+            self.dispatch.offer(consumer)  # it held all it may, and was in no line
         if not self.is_dirty:
             self.mark()
 
     def accept(self, consumer: Consumer, entries: Sequence[Entry], now: float) -> None:
-        """Settle what a consumer is done with, all of it at once; what it has no more is not."""
+        """Settle all these entries as accepted, except those the consumer no longer holds."""
         self.state.turn(now)
         consumer.clock_from = now
         if consumer.is_overdue:
@@ -254,8 +254,8 @@ class Queue(Source):
             self.mark()
 
     def heard(self, consumer: Consumer, now: float) -> None:
-        """Hear that a consumer is at work: its clocks start anew, and it may get groups again."""
-        self.state.deadlines.restart(consumer, now)  # what a transaction gave back has none yet
+        """Called when a consumer is at work: its clocks restart, and it may get groups again."""
+        self.state.deadlines.restart(consumer, now)  # entries back from a transaction have none
         if consumer.is_overdue and not consumer.is_gone:
             self.state.turn(now)
             self.membership.resume(consumer)
@@ -263,21 +263,21 @@ class Queue(Source):
             self.mark()
 
     def heard_late(self, consumer: Consumer, seq: int, now: float) -> None:
-        """Count a settlement that came too late; whoever sent it is at work."""
+        """Count a settlement that came too late; it shows that its consumer is at work."""
         self.counters.late += 1
         self.state.record(EventKind.LATE, "", consumer.id, seq)
         self.heard(consumer, now)
 
     def settled(self, entry: Entry) -> None:
-        """Remove an entry its consumer accepted, maybe by taking it settled."""
+        """Remove an entry that its consumer accepted, or that was settled as it was sent."""
         if self.state.events is not None:
             self.record(ACK, entry)
         self.counters.acked += 1
-        entry.lane.failures = 0  # what fails from now on is another row
+        entry.lane.failures = 0  # failures are counted in a row
         self.finish(entry)
 
     def finish(self, entry: Entry) -> None:
-        """Remove an acquired entry, and free its group if it was the last one out."""
+        """Remove an acquired entry; free its group if nothing else of it is unsettled."""
         lane = entry.lane
         self._remove(entry)
         if not lane.is_grouped:
@@ -296,7 +296,7 @@ class Queue(Source):
             self.placement.resolve(lane)
 
     def drop(self, entry: Entry, kind: EventKind) -> None:
-        """Remove an entry nobody has acquired: expired, purged, or over the limit."""
+        """Remove an entry that nobody has acquired: expired, purged, or over the limit."""
         lane = entry.lane
         self.dropped_to = max(self.dropped_to, entry.seq)
         self.record(kind, entry)
@@ -315,7 +315,7 @@ class Queue(Source):
             self.storage_state.resident -= entry.size
         entry.state = GONE
         entry.holder = None
-        entry.message = None  # cut by hand: entries and lanes point at each other
+        entry.message = None  # freed here: entries and lanes point at each other
         entry.lane.count -= 1
         self.size -= entry.size
         self.state.index.remove(entry.seq)
@@ -326,13 +326,13 @@ class Queue(Source):
 
     @property
     def first_seq(self) -> int:
-        """Return the number of the first message here, of the next to come if there is none."""
+        """Return the number of the first message here; if there is none, of the next to come."""
         first = self.state.index.at_or_after(0)
         return self.next_seq if first is None else first.seq
 
     @property
     def retained_from(self) -> int:
-        """Return the number from which on all that has gone was settled."""
+        """Return the number from which on every message that has gone was settled."""
         return self.dropped_to + 1
 
     @property
@@ -341,7 +341,7 @@ class Queue(Source):
         return self.is_durable and self.storage_state.number != 0
 
     def report_to(self, events: QueueEvents | None) -> None:
-        """Send events to a sink from now on, after all that is here; None: to nobody."""
+        """Report all entries that are here to a sink, then each event; None: report no more."""
         self.state.report_to(events)
         if events is None:
             return
@@ -356,7 +356,7 @@ class Queue(Source):
                 events.catch_up()
 
     def report_policy(self, settings: QueueSettings) -> None:
-        """Report by which strategy groups are owned from now on."""
+        """Report the strategy that decides who owns groups from now on."""
         groups = settings.groups
         idle = " forget-idle" if groups.forget_idle_s else ""
         self.state.record(EventKind.POLICY, groups.strategy + idle, 0, 0)
@@ -376,17 +376,17 @@ class Queue(Source):
         return min(due, start) if due and start else due or start
 
     def expire_if_due(self, entry: Entry) -> bool:
-        """Drop an entry that ran out before its second passed; return True if it did."""
+        """Drop an entry if it has expired; return True if so."""
         if self.state.has_run_out(entry):
             self.expire(entry)
             return True
         return False
 
     def expire(self, entry: Entry) -> None:
-        """Drop an entry that has run out; as a dead letter, if the policy says so."""
+        """Drop an expired entry; dead-letter it if the policy says so."""
         if self.settings.dlq_expired:
             if entry.message is None:
-                # Looked at again once its body is read.
+                # The entry is looked at again once its body is read.
                 self.storage_state.overdue.append(entry.seq)
                 return
             self.owner.dead_letter(self, entry, "expired")
@@ -396,7 +396,7 @@ class Queue(Source):
     # Consumers.
 
     def join(self, consumer: Consumer, now: float) -> None:
-        """Take a consumer in; `from_seq` -1 means only what comes from now on."""
+        """Take a consumer in; `from_seq` -1 means only messages that come from now on."""
         self.redelivery.check_wishes(consumer)
         self.state.turn(now)
         self.consumer_numbers += 1
@@ -419,9 +419,9 @@ class Queue(Source):
         self.mark()
 
     def leaving(self, consumer: Consumer, now: float, *, counted: bool = True) -> Iterator[int]:
-        """Let a consumer go; what it held returns, counted as a failed try unless unseen.
+        """Let a consumer go; what it held returns, and counts as a failed try if `counted`.
 
-        It may hold very much, so that is done step by step. Nothing is handed out meanwhile.
+        A consumer may hold very much, so this goes step by step. Nothing is handed out meanwhile.
         """
         if consumer.queue is not self:
             return
@@ -440,7 +440,7 @@ class Queue(Source):
         self.mark()
 
     def tell_later(self, window: Window) -> None:
-        """Have a window tell the next of its consumers after this pump."""
+        """After this pump, have a window tell its next consumers that it is open."""
         self.owner.opened(window)
 
     def credit_changed(self, consumer: Consumer) -> None:

@@ -5,21 +5,21 @@
 |-------------|-------------------------------------------------------------------------|
 | block       | the producer waits until there is room                                  |
 | reject      | the producer is told no                                                 |
-| drop head   | the oldest messages nobody has acquired go; not enough of them: no      |
+| drop head   | the oldest messages that nobody has acquired go; if too few, told no    |
 | drop tail   | the newcomer is dropped, and counted                                    |
 
-`has_room` only looks, so that a send to many queues, or a whole transaction, is taken by all of
-them or by none; `take_room` acts, message by message. An acquired message is never dropped; one
-that is on its way to the disk may be, for a ring must not refuse a burst. What is larger than the
-whole quota is always refused: no waiting would ever make room for it.
+`has_room` only looks. So all queues take a send to many queues, or a whole transaction, or none
+does. `take_room` acts, message by message. An acquired message is never dropped. A message on its
+way to the disk may be dropped, since a ring (`drop head`) must not refuse a burst. What is larger
+than the whole quota is always refused: no waiting would ever make room for it.
 
-What a long commit is still to bring counts already (`promised`): nobody else may have that room.
+What a long commit has yet to bring counts already (`promised`): nobody else may have that room.
 
-A sender that reads from the queue itself does not wait for what it holds: its acknowledgements
-come behind its message. So a queue may hold more than its quota, by what its senders hold of it.
+A sender may hold messages of the same queue. It does not wait for these: its acknowledgements come
+behind its message. So a queue may exceed its quota by what its senders hold of it.
 
-A queue that is paused for producers (`core.queue.pause`) is like a full one: they wait, or are told
-no if that is its policy. Nothing is ever dropped for a pause.
+A queue that is paused for producers (`core.queue.pause`) is like a full one. Producers wait, or are
+told no if that is the policy. Nothing is ever dropped for a pause.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def has_room(queue: Queue, count: int, size: int) -> bool:
 
 
 def is_kept_out_by_itself(queue: Queue, session: Session, count: int, size: int) -> bool:
-    """Return True if so much would fit but for what the sender itself holds of a full queue.
+    """Return True if so much would fit once the sender had settled what it holds of the queue.
 
-    Its acknowledgements stand behind its message in the same stream: it would wait for itself.
+    Its acknowledgements come behind its message in the same stream: it would wait for itself.
     """
     if queue.pause.coming is not None:
         return False
@@ -89,7 +89,7 @@ def take_room(queue: Queue, size: int) -> bool:
             return False
         oldest = oldest_available(queue) if policy == "drop head" else None
         if oldest is None:
-            break  # `has_room` was asked before: what is over now came with the same send
+            break  # `has_room` said yes before: the excess came with the same send
         queue.counters.dropped += 1
         queue.drop(oldest, EventKind.DROP)
     return True
@@ -112,7 +112,7 @@ def why_full(queue: Queue) -> str:
 
 
 def oldest_available(queue: Queue) -> Entry | None:
-    """Return the oldest entry nobody has acquired: what `drop head` gives up."""
+    """Return the oldest entry that nobody has acquired: `drop head` drops this one."""
     index = queue.state.index
     entry = index.at_or_after(queue.drop_cursor)
     while entry is not None and entry.state == ACQUIRED:
@@ -123,7 +123,7 @@ def oldest_available(queue: Queue) -> Entry | None:
 
 
 def is_over(queue: Queue, count: int, size: int) -> bool:
-    """Return True if so much more would be too much; what waits for its time counts, too."""
+    """Return True if so much more would exceed the quota; delayed messages count, too."""
     settings = queue.settings
     delayed = queue.timers.delayed
     held = queue.state.index.count + delayed.count + queue.promised

@@ -5,7 +5,7 @@
     failed     the try counts; back to its place, at once or after a delay; dead after too many
     rejected   dead at once
     refused    released or failed, and kept away from the consumer that refused it
-    ran out    its consumer held it for too long: failed, and that consumer gets nothing for now
+    ran out    its consumer held it for too long: failed, and the consumer is suspended
 
 A returned message always goes back to its sequence position. A group waits with its failed message,
 since order comes first. A failed message without a group waits alone.
@@ -37,7 +37,7 @@ class Redelivery:
         self.queue = queue
 
     def take(self, entry: Entry, outcome: Outcome, reason: str) -> None:
-        """Do with an acquired entry what any outcome but ACCEPTED asks for."""
+        """Carry out any outcome but ACCEPTED on an acquired entry."""
         queue = self.queue
         if outcome is Outcome.REJECTED:
             queue.record(EventKind.REJECT, entry)
@@ -72,10 +72,7 @@ class Redelivery:
             )
 
     def check_wishes(self, consumer: Consumer) -> None:
-        """Raise RefusedError if a consumer asks to hold messages for longer than it may.
-
-        So it does if a consumer asks for one group, and cannot have that.
-        """
+        """Raise RefusedError if a consumer asks for a deadline or a group that it cannot have."""
         self.queue.discipline.check_claim(self.queue.name, consumer)
         asked = consumer.deadline_asked
         most = self.queue.settings.delivery_deadline_max_s
@@ -88,7 +85,7 @@ class Redelivery:
             )
 
     def returning(self, consumer: Consumer, *, counted: bool) -> Iterator[int]:
-        """Put back all that a consumer holds, which leaves; nothing is handed out meanwhile."""
+        """Put back all that a leaving consumer holds; nothing is handed out meanwhile."""
         queue = self.queue
         queue.suspended += 1
         touched: dict[Lane, None] = {}
@@ -111,7 +108,7 @@ class Redelivery:
         self.queue.owner.retried(self.queue, entry)
 
     def set_pending(self, entry: Entry) -> None:
-        """Put an entry in line again, unless its time is over. Does not resolve its lane."""
+        """Put an entry in line again, unless it has expired. Does not resolve its lane."""
         queue = self.queue
         lane = entry.lane
         queue.counters.returned += 1
@@ -138,7 +135,7 @@ class Redelivery:
         queue = self.queue
         lane = entry.lane
         self.set_pending(entry)
-        # It may have run out meanwhile and been the last: then its lane is gone already.
+        # The entry may have expired, and been its lane's last: then the lane is gone already.
         if queue.state.lanes.get(lane.name) is lane:
             if lane.unsettled == 0:
                 lane.holder = None
@@ -174,14 +171,14 @@ class Redelivery:
         self._put_back(entry)
 
     def _park(self, entry: Entry) -> None:
-        """Stop the group of a message that failed; an operator lets it go on."""
+        """Stop the group of a message that failed, until an operator lets the group go on."""
         queue = self.queue
         entry.lane.is_parked = True
         queue.state.record_trouble(EventKind.PARK, entry.lane.name, 0, entry.seq)
         queue.placement.resolve(entry.lane)
 
     def _refuse(self, entry: Entry, outcome: Outcome) -> None:
-        """Put an entry back for others than its holder."""
+        """Put an entry back for any consumer but its holder."""
         queue = self.queue
         consumer = entry.holder
         can_be_kept_away = consumer is None or queue.exclusions.refuse(consumer, entry)

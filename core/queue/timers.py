@@ -1,10 +1,10 @@
 # Compiled by mypyc: see setup.py.
-"""Timers: what becomes due on a queue without anybody doing anything.
+"""Timers: what becomes due on a queue by time alone.
 
 | what                                   | kept in                  | then                       |
 |----------------------------------------|--------------------------|----------------------------|
 | a delayed message's time comes         | `delayed`                | it is let in               |
-| a message runs out                     | `expiry`, by seconds     | dropped, if not acquired   |
+| a message expires                      | `expiry`, by seconds     | dropped, if not acquired   |
 | an ungrouped message may be retried    | `away`                   | back at its place          |
 | a failed group may go on, drain report | `state.holds`            | its lane is resolved       |
 | an absent client did not return        | `membership.absent_until`| its groups are free        |
@@ -13,29 +13,29 @@
 | a group's owner has no credit          | `state.spills`           | the group goes elsewhere   |
 | idle groups grow old                   | `age_at`                 | the strategy forgets some  |
 
-All of it is looked at once per pump, in this order, before anything is handed out. Very much may be
-due at the same moment, so a portion of each is done (`DUE_PORTION`), and the rest in later turns.
-`next_deadline` says when the queue must be pumped for it. A failed *group* waits as a whole, since
+Each pump looks at all of these, in this order, before anything is handed out. Very much may be due
+at the same moment. So a pump does a portion of each (`DUE_PORTION`), and later turns do the rest.
+`next_deadline` says when the queue must be pumped next. A failed *group* waits as a whole, since
 order comes first. A failed message without a group waits alone.
 
 `Delayed` keeps messages whose time has not come, outside the queue they are meant for. They have no
 sequence number until they are due, so order, browsers and bookmarks never see the past change. Then
-they come in at the end, like any other message. What is due at the same moment comes in the order
-it was sent. Delayed messages count for the queue's quota from the start, so that nobody has to be
-refused when the time comes. A persistent one is in the store at a place of its own (`place`, above
-every sequence number), and moves from there to its number in one step. Its body stays in the store:
-here is only what the queue needs to give it a place. One that is not persistent is kept in memory
-whole.
+they come in at the end, like any other message. Messages due at the same moment come in the order
+they were sent. Delayed messages count for the queue's quota from the start, so that none has to be
+refused when its time comes. A persistent one is in the store at a place of its own (`place`, above
+every sequence number), and moves from there to its number in one step. Its body stays in the store.
+Memory has only what the queue needs to give the message a place. A message that is not persistent
+is kept in memory whole.
 
-`Expiry` knows which entries may have run out, without a timer for each. It is a heap of whole
-seconds and, for each second, the sequence numbers that run out within it: eight bytes a message
+`Expiry` knows which entries may have expired, without a timer for each. It is a heap of whole
+seconds and, for each second, the sequence numbers that expire within it: eight bytes a message
 instead of the 120 of a heap of tuples. A second is looked at once it has passed. Until then the
-dispatch tests the exact time of whatever it is about to hand out. So nothing is ever delivered
-late, and nothing stays on the queue more than a second too long. An entry whose body is out in the
-store keeps only the end of its second, one number for all entries of that second. The exact time
+dispatch tests the exact time of whatever it is about to hand out. So no expired message is ever
+delivered, and none stays on the queue more than a second too long. An entry whose body is in the
+store only keeps the end of its second, one number for all entries of that second. The exact time
 comes back with the body, and nothing is handed out without a body. Consumed messages leave their
-number behind until their second comes, and a day's time-to-live would be a day of traffic. So the
-table is rebuilt when dead numbers outweigh the living.
+numbers behind until their second comes. With a time-to-live of a day that would be a day of
+traffic. So the table is rebuilt when dead numbers outweigh the living.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Waiting:
     def __init__(self, arrival: int, due_ms: int, key: str) -> None:
         self.arrival = arrival
         self.due_ms = due_ms
-        self.key = key  # its group, or what a last-value queue replaces it by
+        self.key = key  # its group, or its key on a last-value queue
         self.message: Message | None = None  # None: its body is in the store
         self.size = 0
         self.expires_ms = 0
@@ -84,12 +84,12 @@ class Waiting:
 
     @property
     def place(self) -> int:
-        """Return what stands for a sequence number in the store."""
+        """Return the number under which the store has it, in place of a sequence number."""
         return PLACE | self.arrival
 
 
 class Delayed:
-    """What waits for its time on one queue."""
+    """The messages of one queue that wait for their time."""
 
     __slots__ = ("_heap", "arrivals", "resident", "size")
 
@@ -118,7 +118,7 @@ class Delayed:
         return waiting
 
     def restore(self, record: MessageRecord) -> None:
-        """Let a message wait on after a restart."""
+        """Let a message go on waiting after a restart."""
         waiting = Waiting(record.seq & ~PLACE, record.due_ms, record.group)
         waiting.size = record.size
         waiting.expires_ms = record.expires_ms
@@ -127,7 +127,7 @@ class Delayed:
         self._push(waiting)
 
     def take_due(self, wall_ms: int, most: int) -> list[Waiting]:
-        """Return those whose time has come, at most so many, and let go of them."""
+        """Take out the messages whose time has come, at most so many, and return them."""
         due: list[Waiting] = []
         while self._heap and self._heap[0][0] <= wall_ms and len(due) < most:
             due.append(heappop(self._heap)[2])
@@ -139,7 +139,7 @@ class Delayed:
         return self._heap[0][0] if self._heap else 0
 
     def clear(self) -> list[Waiting]:
-        """Return all of them and let go of them."""
+        """Take out all messages and return them."""
         gone = [waiting for _, _, waiting in self._heap]
         self._heap.clear()
         self.size = 0
@@ -160,7 +160,7 @@ class Delayed:
 
 MS_PER_S: Final = 1000
 LAST_MS: Final = MS_PER_S - 1
-REBUILD_MIN: Final = 4096  # numbers; below this the table is small whatever is dead in it
+REBUILD_MIN: Final = 4096  # a table of fewer numbers is not worth a rebuild
 
 
 class Expiry:
@@ -169,11 +169,11 @@ class Expiry:
     __slots__ = ("_at", "_ends", "_numbers", "_passed", "_seconds", "count")
 
     def __init__(self) -> None:
-        self._passed: array[int] = array("q")  # of a second that is over
-        self._at = 0  # those before it were taken
+        self._passed: array[int] = array("q")  # the numbers of a second that is over
+        self._at = 0  # place in `_passed`: the numbers before it were taken
         self._numbers: dict[int, array[int]] = {}
         self._seconds: list[int] = []
-        self._ends: dict[int, int] = {}  # the last millisecond of each, one number for all
+        self._ends: dict[int, int] = {}  # the last millisecond of each second, for all its entries
         self.count = 0
 
     def add(self, entry: Entry) -> None:
@@ -189,7 +189,7 @@ class Expiry:
         self.count += 1
 
     def rounded(self, expires_ms: int) -> int:
-        """Return the last millisecond of its second: for an entry that is here without its body."""
+        """Return the last millisecond of a time's second, for an entry without its body."""
         second = expires_ms // MS_PER_S
         return self._ends.get(second, 0) or second * MS_PER_S + LAST_MS
 
@@ -219,7 +219,7 @@ class Expiry:
     def next_ms(self) -> int:
         """Return when to ask again, in milliseconds since the epoch; 0 for never."""
         if self._at < len(self._passed):
-            return 1  # there are more, and they are long due
+            return 1  # there are more numbers, and they are overdue
         return (self._seconds[0] + 1) * MS_PER_S if self._seconds else 0
 
     def is_bloated(self, living: int) -> bool:
@@ -239,7 +239,7 @@ class Expiry:
                 self.add(entry)
 
 
-# Of each kind that is due in one pump. Not Final, so that a test of the compiled queue can make it
+# How much of each kind one pump does. Not Final, so that a test of the compiled queue can make it
 # small.
 DUE_PORTION = 1000
 
@@ -333,7 +333,7 @@ class Timers:
         due = self.expiry.take_due(self.state.wall_ms, DUE_PORTION)
         for seq in due:
             entry = index.get(seq)
-            # Those are looked at when they come back, or are committed.
+            # Acquired entries are tested when they come back, storing ones when committed.
             if entry is not None and entry.state != ACQUIRED and entry.state != STORING:
                 self.queue.expire(entry)
         if self.expiry.is_bloated(index.count):
@@ -365,6 +365,6 @@ class Timers:
             self.membership.placement.resolve(lane)
         elif lane.where == DRAINING and state.rules.drain_limit_s:
             holder = 0 if lane.holder is None else lane.holder.id
-            # The very sum that was waited for: a difference of times may be a bit too small.
+            # The same sum as in the heap: rounding could make a difference of times too small.
             if lane.draining_since + state.rules.drain_limit_s <= state.now:
                 state.record_trouble(EventKind.DRAIN_OVERDUE, lane.name, holder, 0)
