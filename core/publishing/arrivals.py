@@ -1,19 +1,19 @@
 # Compiled by mypyc: see setup.py.
 """Arrivals: what happens to a message between its producer and its place in a queue.
 
-In this order: a message that was sent before is dropped; the quota makes room; a message whose time
-lies ahead waits outside; a message with a newer value of a key takes the place of the older one.
-What may refuse a message (`check`, `needed`) is asked before anything of its send is put anywhere.
+In this order: a duplicate is dropped; the quota makes room; a message that is not due yet waits
+outside the queue; a message with a newer value of a key replaces the older one. The checks that may
+refuse a message (`check`, `needed`) are made before any message of its send is put anywhere.
 
 | call       | which message                       | what it goes through                     |
 |------------|-------------------------------------|------------------------------------------|
 | `put`      | one that was sent                   | duplicates, quota, delay, last values    |
 | `put_anyhow` | a dead letter, one that is moved  | delay, last values; nothing refuses it   |
-| `let_in`   | one whose time has come             | last values                              |
+| `let_in`   | a delayed one that is due now       | last values                              |
 | `restore`  | one that a restart finds            | nothing: it has its number               |
 | `enqueue`  | any that is to have its number now  | the choice between memory and the store  |
 
-`let_in` and `restore` know a message by its record; its body may be in the store.
+`let_in` and `restore` get a record of the message; its body may be in the store.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Arrivals:
             )
 
     def needed(self, queue: Queue, message: Message) -> tuple[int, int]:
-        """Return how many messages and bytes more the queue will hold with it."""
+        """Return how many more messages and bytes the queue will hold with this message."""
         duplicates = queue.discipline.duplicates
         if duplicates is not None and duplicates.holds(message, self.clock.now):
             return (0, 0)
@@ -78,7 +78,7 @@ class Arrivals:
         if duplicates is not None and duplicates.holds(message, self.clock.now):
             queue.counters.duplicates += 1
             if self.commits.keeps(queue, message):
-                self.commits.follow()  # the first of them may be on its way to the disk
+                self.commits.follow()  # the first copy may still be on its way to the disk
                 self.commits.follow_parts()
             return
         if queue.has_quota and not self._make_place(queue, message):
@@ -88,10 +88,10 @@ class Arrivals:
             self.commits.remember(queue, message, duplicates)
 
     def put_anyhow(self, queue: Queue, message: Message, group: str = "") -> None:
-        """Put a message into a queue that was in another; without a group if its own is refused.
+        """Put a message from another queue into this one; a group id that is refused is left out.
 
-        Its sender is long gone, and whoever has it now cannot help it: there is nobody to refuse.
-        It is of the group given, the one it had, where the queue finds none in it.
+        Its sender is long gone, and whoever moves it cannot mend it, so nobody could be refused.
+        `group` is the group it had; it keeps that group if this queue finds none in the message.
         """
         discipline = queue.discipline
         try:
@@ -103,7 +103,7 @@ class Arrivals:
         self._put_or_delay(queue, message, found)
 
     def let_in(self, queue: Queue, waiting: Waiting) -> None:
-        """Enqueue a message whose time has come; in the store it moves to its number."""
+        """Enqueue a delayed message that is due; in the store it moves to its sequence number."""
         values = queue.discipline.last_values
         older = None if values is None else values.older(waiting.key)
         commits = self.commits
@@ -125,8 +125,8 @@ class Arrivals:
     ) -> Entry:
         """Give a message its number and its place, in memory or through the store.
 
-        The key is what a last-value queue knows it by; else the store keeps its group, which is
-        the message's own unless another is given.
+        The store keeps the key of a message in a last-value queue. In other queues it keeps the
+        group, which is the message's own unless another is given.
         """
         commits = self.commits
         pager = commits.pager
@@ -135,7 +135,7 @@ class Arrivals:
         storage_state = queue.storage_state
         if queue.next_seq >= storage_state.reserve_at:
             commits.ledger.reserve(queue)
-        if message.persistent and queue.is_durable:  # `Commits.keeps` by hand: for each message
+        if message.persistent and queue.is_durable:  # `Commits.keeps` by hand: once a message
             entry = queue.enqueue(message, STORING, group)
             commits.append(queue, entry, message, key or entry.lane.name)
         elif queue.next_seq >= storage_state.secured:
@@ -147,7 +147,7 @@ class Arrivals:
         return entry
 
     def _put_or_delay(self, queue: Queue, message: Message, group: str | None) -> None:
-        """Put a message into a queue, whatever it holds: at once, or when its time comes.
+        """Put a message into a queue, however full it is: at once, or when the message is due.
 
         The group is the message's own unless another is given.
         """
@@ -168,7 +168,7 @@ class Arrivals:
             raise RefusedError(f"queue {queue.name}: {error}", "invalid") from error
 
     def _make_place(self, queue: Queue, message: Message) -> bool:
-        """Make room for a message as its queue's policy says; False: it was dropped instead."""
+        """Make room for a message as its queue's policy says; False: the message was dropped."""
         older = self._older(queue, message)
         if older is not None:
             is_tail = queue.settings.full_policy == "drop tail"
@@ -219,7 +219,7 @@ def restore(queue: Queue, record: MessageRecord) -> Entry:
 
 
 def _enter(queue: Queue, waiting: Waiting, state: int) -> Entry:
-    """Give a message whose time has come its number and its place."""
+    """Give a delayed message that is due its number and its place."""
     entry = _entry(queue, queue.next_seq, waiting.key, waiting.priority, state)
     entry.message = waiting.message
     entry.size = waiting.size
@@ -234,7 +234,7 @@ def _enter(queue: Queue, waiting: Waiting, state: int) -> Entry:
 
 
 def _entry(queue: Queue, seq: int, key: str, priority: int, state: int) -> Entry:
-    """Make an entry without its body; the key is its group, or that of its last value."""
+    """Make an entry without its body; the key is its group, or its key in a last-value queue."""
     discipline = queue.discipline
     group = key if discipline.has_groups else ""
     lane = queue.placement.lane_for(group) if group else discipline.ungrouped_lane(priority)

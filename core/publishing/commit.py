@@ -1,23 +1,23 @@
 # Compiled by mypyc: see setup.py.
-"""Commit: a long transaction is carried out, in portions beside everything else.
+"""Commit: the job that carries out a long transaction in portions, while others are served.
 
-    admit      may the session send there; what is refused now undoes all of it
-    weigh      what does each queue need; the queues are made
+    admit      check that the session may send there; a refusal undoes the whole transaction
+    weigh      count what each queue needs; make the queues
     wait       until there is room in all of them, in line with everybody else who waits
-    put        the messages, in order, then the settlements: from here on it always ends
-    join       all that it changed on disk is of one batch; the disk is waited for
+    put        the messages, in order, then the settlements: from here on nothing stops the job
+    join       all its changes go to the disk in one batch; wait for the disk
     show       what was written becomes visible
     after      what the protocol itself has to do
 
-- Nothing is changed before the whole was found good, and the room that it needs is its own from
-  then on (`Queue.promised`). A session that goes before that has its transaction undone. One that
-  goes later does not stop it.
-- On disk there is all of it or nothing (`core.storage.batch`). Messages that go to no disk are seen
-  as they are put.
-- A queue that is deleted meanwhile takes along what it got; what comes later goes to a new queue
-  of its name, as any other message would. A durable subscription that is gone gets nothing.
-- What others do meanwhile happens between two portions. Messages of others may stand between those
-  of the transaction, which keep their own order.
+- Nothing is changed before all of the transaction was accepted. From then on the room that it needs
+  is reserved (`Queue.promised`). If the session ends before that, the transaction is undone. If it
+  ends later, the job goes on.
+- On disk there is all of it or nothing (`core.storage.batch`). Messages that are not stored become
+  visible as they are put.
+- A queue that is deleted meanwhile loses the messages that it got. Later ones go to a new queue of
+  its name, as any other message would. A durable subscription that is gone gets nothing.
+- Other sessions act between two portions. Their messages may stand between those of the
+  transaction, which keep their own order.
 
 A short transaction needs none of this: it is done at once (`Transactions.commit`).
 """
@@ -42,7 +42,7 @@ GIVEN_UP: Final = "it was not taken in time"
 
 
 class Commit(Job):
-    """One transaction, on its way."""
+    """The commit of one transaction."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Commit(Job):
         stop: Callable[[Job], None],
         after: Steps | None = None,
     ) -> None:
-        """Begin with nothing checked; `stop` ends a job, `after` is done last."""
+        """Begin with nothing checked; `stop` ends a job, `after` are steps that are done last."""
         count = len(transaction.sends)
         # Each message is admitted, weighed and put.
         total = 3 * count + len(transaction.settlements)
@@ -61,7 +61,7 @@ class Commit(Job):
         self.owner = session
         self.name = name
         self.transaction = transaction
-        self.outlives_session = False  # until it was found good
+        self.outlives_session = False  # until all of it was accepted
         self.is_taken = False
         self.is_done = False
         self.flaw: RefusedError | None = None  # why nothing of it was done
@@ -72,10 +72,10 @@ class Commit(Job):
         self._needs = Needs()
         self._sends: list[Send] = []
         self._part: BatchPart | None = None
-        self._promised: dict[Queue, None] = {}  # those with a quota
+        self._promised: dict[Queue, None] = {}  # queues with a quota, where room is reserved
         self._before: dict[Queue, tuple[int, int]] = {}  # what queues held before a portion
         self._size_before = 0
-        self._is_within = False  # a portion of what always ends
+        self._is_within = False  # a portion is running that changes something
         self._has_joined = False
 
     def steps(self) -> Steps:
@@ -119,7 +119,7 @@ class Commit(Job):
         self.is_done = True
 
     def advance(self, items: int, stopwatch: Callable[[], float] | None, deadline: float) -> bool:
-        """Do a portion; what it changes on disk is of the part."""
+        """Do a portion; its changes for the disk are gathered in the part."""
         if self.is_taken:
             self._begin_portion()
         try:
@@ -128,7 +128,7 @@ class Commit(Job):
             self._end_portion()
 
     def ended(self) -> None:
-        """Let go of what was kept for it; a part that was begun is of some batch in any case."""
+        """Free the reserved room; a part that was begun joins a batch in any case."""
         self._join()
         for queue in self._promised:
             queue.promised -= self._needs.counts[queue]
@@ -141,7 +141,7 @@ class Commit(Job):
     # Room.
 
     def _take(self) -> None:
-        """Hear that there is room: it is kept for the transaction from now on."""
+        """Called when there is room in all queues: reserve it for the transaction."""
         for queue, count in self._needs.counts.items():
             if queue.has_quota:
                 self._promised[queue] = None
@@ -153,12 +153,12 @@ class Commit(Job):
             self._part = self._commits.open_part()
 
     def _give_up(self) -> None:
-        """Hear that there is no room, and will not be."""
+        """Called when the work is refused after it had to wait: end the job with a flaw."""
         self.flaw = RefusedError(GIVEN_UP, "full")
         self._stop(self)
 
     def _begin_portion(self) -> None:
-        """Have the room that was promised at hand, and let what changes be of the part."""
+        """Release the reserved room to this portion, and gather its changes in the part."""
         if self._is_within or self._has_joined:
             return
         self._is_within = True
@@ -171,7 +171,7 @@ class Commit(Job):
             self._commits.enter(self._part)
 
     def _end_portion(self) -> None:
-        """Promise what is left of the room."""
+        """Reserve again what is left of the room that the transaction needs."""
         if not self._is_within:
             return
         self._is_within = False
@@ -186,7 +186,7 @@ class Commit(Job):
             queue.promised_size += needs.sizes[queue]
 
     def _join(self) -> None:
-        """Let all that was changed go to the disk, with this turn's batch."""
+        """Add all changes to this turn's batch, which goes to the disk."""
         self._end_portion()
         if not self._has_joined and self._part is not None:
             self._commits.join(self._part)
@@ -195,7 +195,7 @@ class Commit(Job):
     # Messages.
 
     def _put(self, send: Send) -> None:
-        """Put a message; it was found good, so whatever has changed since then refuses nothing."""
+        """Put a message; it was accepted before, so a refusal now does not count."""
         targets, message = send
         for target in targets:
             try:
@@ -207,6 +207,6 @@ class Commit(Job):
 
 
 def _content(queue: Queue) -> tuple[int, int]:
-    """Return how much a queue holds, with what waits for its time."""
+    """Return how much a queue holds: messages and bytes, delayed messages included."""
     delayed = queue.timers.delayed
     return queue.state.index.count + delayed.count, queue.size + delayed.size

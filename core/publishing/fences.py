@@ -1,14 +1,14 @@
 """Fences: a transaction that was committed before is not committed again.
 
-A client that loses its connection after COMMIT and before the answer does not know what became of
-the transaction. So it may put a fence on it: a name of its own, and a number that grows. The broker
-remembers the highest number of each name, in the same batch of the store as the transaction itself.
-A commit whose number is not higher is answered as any other, and changes nothing. So whoever is in
-doubt commits again.
+A client that loses its connection after COMMIT and before the answer does not know whether the
+transaction was committed. So it may put a fence on a transaction: a name of its own, and a number
+that grows. The broker remembers the highest number of each name, in the same batch of the store as
+the transaction itself. A commit whose number is not higher changes nothing, and is answered like
+any other. So a client that is in doubt commits again.
 
-A name belongs to its user. The names that were not used for the longest time are forgotten when
-there are too many (`NAMES_MAX`). Messages that are not persistent end with the broker, the fence
-before them does not: what was sent once is not sent again.
+A name belongs to its user. When there are too many names (`NAMES_MAX`), the one that was not used
+for the longest time is forgotten. A restart loses non-persistent messages, but not the fence of
+their transaction: they are not sent again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Fence(NamedTuple):
 
 
 def parse_fence(user: str, text: str) -> Fence:
-    """Read `NAME:NUMBER`; raises RefusedError that says what is meant."""
+    """Read `NAME:NUMBER`; raises RefusedError with the right form if it is something else."""
     name, _, digits = text.rpartition(MARK)
     is_number = digits.isascii() and digits.isdigit() and len(digits) <= NUMBER_DIGITS_MAX
     if not name or len(name) > NAME_LENGTH_MAX or not is_number:
@@ -53,14 +53,14 @@ class Fences:
         self._ledger = ledger
         self._clock = clock
         self._host = ""
-        self._passed: dict[str, int] | None = None  # numbers by name, the latest used last
+        self._passed: dict[str, int] | None = None  # numbers by name, the last used name last
 
     def has_passed(self, host: str, fence: Fence) -> bool:
         """Return True if a transaction with this fence, or a later one, was committed."""
         return self._known(host).get(fence.name, -1) >= fence.number
 
     def pass_by(self, host: str, fence: Fence) -> None:
-        """Remember that a transaction is committed now."""
+        """Remember that a transaction with this fence is committed now."""
         passed = self._known(host)
         passed.pop(fence.name, None)
         passed[fence.name] = fence.number
@@ -72,7 +72,7 @@ class Fences:
             self._ledger.take_away(host, FENCES, oldest)
 
     def _known(self, host: str) -> dict[str, int]:
-        """Return what is remembered; the store's records are there once the broker has opened."""
+        """Return the numbers by name; read at first use, when the store's records are there."""
         if self._passed is None or host != self._host:
             records = self._ledger.records_of(host, FENCES)
             in_time = sorted(records, key=lambda name: _numbers(records[name])[1])

@@ -1,39 +1,38 @@
 # Compiled by mypyc: see setup.py.
-"""Publishing: how messages get to where they belong, all or nothing.
+"""Publishing: how messages get to their destinations, all or nothing.
 
 | call           | who calls it       | what it does                                               |
 |----------------|--------------------|------------------------------------------------------------|
 | `publish`      | every protocol     | puts one message wherever it is to go, now or later        |
 | `try_put`      | a protocol's SEND  | the short way of `publish`; False: nothing has happened    |
 | `publish_all`  | a commit           | the same for many messages, all of them or none            |
-| `answer`       | the broker itself  | the same for its own words, which wait for no disk         |
+| `answer`       | the broker itself  | the same for its own answers, which no gate keeps back     |
 | `dead_letter`  | a queue            | puts a dead message where the queue's policy says          |
 | `arrivals.put` | a topic            | puts one message into one queue                            |
 | `fan_out`      | every turn         | hands out what a topic has gathered                        |
-| `retry`        | every turn         | tries work that has waited and need not any more           |
+| `retry`        | every turn         | tries work again whose queue or gate was freed             |
 
-`publish` tries the short way first. A protocol that makes an answer only for a message that has to
-wait asks `try_put` itself, and calls `publish` if that says no.
+`publish` tries the short way first. A protocol that needs a callback only for a message that has to
+wait calls `try_put` itself, and calls `publish` if `try_put` returns False.
 
 One SEND may name many destinations, and a transaction has many sends. Either all of them are taken
-or none. A long commit is admitted, weighed and put in portions (`core.publishing.commit`). So every
-queue is asked first (`core.queue.quota`), then `Overload`
+or none. So every queue is asked first (`core.queue.quota`), then `Overload`
 (`core.storage.overload`), and only then is anything put. Work that finds no room waits, and is
-tried again in order. Its session is blocked meanwhile.
+tried again in order. Its session is blocked meanwhile. A long commit is admitted, weighed and put
+in portions (`core.publishing.commit`).
 
-A topic never refuses, but a subscriber that does not keep up makes the producer wait before its
-next message: the session is blocked until every such subscriber has caught up.
+A topic never refuses a message. But a subscriber that does not keep up makes the producer wait
+before its next message: the session is blocked until every such subscriber has caught up.
 
 A mirrored queue listens to the topic of its name, so a send to the queue goes to the topic.
 
 `WaitingWork` keeps the work that waits, in the order it came. A producer whose message finds its
-queue full (`full_policy = "block"`) waits there. A producer that finds a gate shut waits there, and
-so does a commit. When the queue has lost a message, or may hold more, or the gate opens, the oldest
-piece of work is tried again, as a whole. It may then wait for something else.
+queue full (`full_policy = "block"`) waits for the queue. A producer that finds a gate shut waits
+for the gate. So does a commit. When the queue has lost a message, or may hold more, or the gate
+opens, the oldest piece of work is tried again, as a whole. It may then wait for something else.
 
-A queue or a gate that somebody waits for says when there is room (`free`), and no more. Trying
-again there and then would put a message into a queue that is in the middle of something. So the
-broker retries between dispatches.
+When a queue or a gate gets room it only calls `free`, and tries nothing itself: it may be in the
+middle of a change, and must not get a new message then. The broker retries between dispatches.
 """
 
 from __future__ import annotations
@@ -64,23 +63,23 @@ Obstacle = Queue | Gate
 
 
 class Needs:
-    """What messages that are published together need, queue by queue."""
+    """How much room messages that are published together need, queue by queue."""
 
     __slots__ = ("counts", "is_persistent", "sizes")
 
     def __init__(self) -> None:
         self.counts: dict[Queue, int] = {}
         self.sizes: dict[Queue, int] = {}
-        self.is_persistent = False  # one of them is
+        self.is_persistent = False  # one of the messages is
 
     def add(self, queue: Queue, count: int, size: int) -> None:
-        """Need so much more of a queue."""
+        """Add to what is needed of a queue."""
         self.counts[queue] = self.counts.get(queue, 0) + count
         self.sizes[queue] = self.sizes.get(queue, 0) + size
 
 
 class Work:
-    """Messages to be published all together, and what follows."""
+    """Messages to be published all together, and what to call then."""
 
     __slots__ = ("done", "is_ours", "is_passed", "needs", "refused", "sends", "session", "taken")
 
@@ -96,23 +95,23 @@ class Work:
         needs: Needs | None = None,
         is_passed: Callable[[], bool] | None = None,
     ) -> None:
-        self.needs = needs  # weighed already; then whoever has made it puts the messages
-        self.is_ours = is_ours  # what the broker itself says waits for no disk and no memory
+        self.needs = needs  # if given, the caller has weighed the messages, and puts them itself
+        self.is_ours = is_ours  # an answer of the broker itself: no gate keeps it back
         self.session = session
         self.sends = sends
-        self.taken = taken  # called as it is taken: what it does is part of the same batch
-        self.done = done  # called once all of it is safe
-        self.refused = refused  # called if it is refused after it had to wait
-        self.is_passed = is_passed  # says whether it was done before
+        self.taken = taken  # called in the turn that takes the work: its changes join the batch
+        self.done = done  # called once all of the work is safe
+        self.refused = refused  # called if the work is refused after it had to wait
+        self.is_passed = is_passed  # returns True if the same work was done before
 
 
 class WaitingWork:
-    """Who waits for what."""
+    """Which work waits for which queue or gate."""
 
     def __init__(self, opened: list[Gate]) -> None:
-        """Begin with nobody; `opened` has the gates that have opened since the last look."""
+        """Begin with none; `opened` has the gates that have opened since the last retry."""
         self.lines: dict[Obstacle, deque[Work]] = {}
-        self.freed: dict[Obstacle, None] = {}  # those that somebody waits for, and need not
+        self.freed: dict[Obstacle, None] = {}  # those that may have room now for work that waits
         self._opened = opened
 
     def add(self, obstacle: Obstacle, work: Work) -> None:
@@ -121,23 +120,23 @@ class WaitingWork:
         obstacle.is_awaited = True
 
     def free(self, obstacle: Obstacle) -> None:
-        """Hear that a queue has more room or is gone, or that a gate has opened."""
+        """Called when a queue has more room or is gone, or when a gate has opened."""
         if obstacle in self.lines:
             self.freed[obstacle] = None
 
     @property
     def is_due(self) -> bool:
-        """Return True if something that somebody waits for was freed."""
+        """Return True if a queue or a gate that work waits for was freed."""
         return bool(self.freed or self._opened)
 
     def sessions(self) -> list[Session]:
-        """Return whose work waits, each as often as it does."""
+        """Return the sessions whose work waits, once for each piece of work."""
         return [work.session for line in self.lines.values() for work in line]
 
     def retry(self, attempt: Callable[[Work], Obstacle | None]) -> None:
-        """Try what waits for what was freed, oldest first, until it finds no room again.
+        """Try the work behind each freed queue or gate, oldest first, until one finds no room.
 
-        `attempt` returns what stands in the way, None if the work is done with.
+        `attempt` returns what stands in the way, None if the work was done or refused.
         """
         while self.is_due:
             while self._opened:
@@ -149,7 +148,7 @@ class WaitingWork:
             self._retry(obstacle, attempt)
 
     def forget(self, session: Session) -> list[Work]:
-        """Drop and return the work of a session that went; who waited behind it may go on."""
+        """Drop and return the work of a session that ended; work behind it may go on."""
         gone: list[Work] = []
         for obstacle, line in list(self.lines.items()):
             kept = deque([work for work in line if work.session is not session])
@@ -179,13 +178,13 @@ class WaitingWork:
                 self.add(found, work)
 
 
-# Asked for each message: a look-up in an Enum is a search.
+# Read for each message: to look up a member of an Enum is a search.
 QUEUE: Final = Kind.QUEUE
 TOPIC: Final = Kind.TOPIC
 
 
 class Publishing:
-    """The way in."""
+    """The way of messages into queues and topics."""
 
     def __init__(
         self,
@@ -210,10 +209,10 @@ class Publishing:
         message: Message,
         done: Callable[[], None] | None = None,
     ) -> None:
-        """Put one message where it belongs, now or when there is room everywhere.
+        """Put one message into all its targets, now or when there is room in all of them.
 
-        `done` is called once it is taken and safe. Raises RefusedError if any target refuses it;
-        then none has it.
+        `done` is called once the message is taken and safe. Raises RefusedError if any target
+        refuses it; then no target has it.
         """
         if not self.try_put(session, targets, message):
             session.sent += 1
@@ -222,7 +221,7 @@ class Publishing:
             self.promises.after(session, done)
 
     def try_put(self, session: Session, targets: tuple[Destination, ...], message: Message) -> bool:
-        """Put one message where nothing can stand in its way; False: `publish` has to see to it."""
+        """Put one message if nothing can stand in its way; False: nothing done, call `publish`."""
         if len(targets) != 1:
             return False
         target = targets[0]
@@ -248,18 +247,18 @@ class Publishing:
         host = session.host
         topic = host.topics.get(target.name) if target.kind is TOPIC else None
         if topic is None or topic.met != host.audience.newest:
-            return False  # `VirtualHost.topic` makes it, or lets it meet its new listeners
+            return False  # `VirtualHost.topic` makes the topic, or lets it meet new listeners
         if not _is_taken_at_once(topic):
             return False
         self._publish_topic(session, topic, message)
         return True
 
     def retry(self) -> None:
-        """Try what waited for queues that have room again."""
+        """Try again the work whose queue or gate was freed."""
         self.waiting_work.retry(self._attempt)
 
     def give_up_late(self, now: float) -> None:
-        """End the connections that would rather fail than wait any longer; nothing is taken."""
+        """End connections whose work has waited for their `patience_s`; their work is dropped."""
         for session in self.waiting_work.sessions():
             if 0.0 < session.patience_s <= now - session.blocked_since:
                 for work in self.waiting_work.forget(session):
@@ -287,7 +286,7 @@ class Publishing:
     # All or nothing.
 
     def publish_all(self, work: Work) -> None:
-        """Publish all of it, now or when there is room; raises RefusedError if it can never be."""
+        """Publish all of the work, now or when there is room; raises RefusedError if never."""
         obstacle = self._try(work, may_overtake=False)
         if obstacle is None:
             self._finish(work)
@@ -296,11 +295,11 @@ class Publishing:
             self.waiting_work.add(obstacle, work)
 
     def answer(self, session: Session, targets: tuple[Destination, ...], message: Message) -> None:
-        """Put what the broker answers a session where it asked; an alarm keeps no answer back."""
+        """Put the broker's answer where the session asked for it; no gate keeps an answer back."""
         self.publish_all(Work(session, [(targets, message)], is_ours=True))
 
     def _attempt(self, work: Work) -> Obstacle | None:
-        """Try work that waited again; a refusal now is the sender's, not of whoever made room."""
+        """Try work again that waited; a refusal goes to its sender, not to who made room."""
         self.promises.disclaim()
         try:
             obstacle = self._try(work, may_overtake=True)
@@ -324,10 +323,10 @@ class Publishing:
             self.promises.after(work.session, work.done)
 
     def _try(self, work: Work, *, may_overtake: bool) -> Obstacle | None:
-        """Publish everything, or nothing: then return what stands in the way."""
+        """Publish everything and return None, or nothing and return what stands in the way."""
         session = work.session
         if work.is_passed is not None and work.is_passed():
-            self.commits.follow()  # what was done before may be under way
+            self.commits.follow()  # the first commit may still be on its way to the disk
             work.sends = []
         needs = work.needs
         sends: list[Send] = []
@@ -345,7 +344,7 @@ class Publishing:
         return obstacle
 
     def admit(self, session: Session, send: Send) -> Send:
-        """Return where a message may go; raises RefusedError if that is refused."""
+        """Return a send with the targets that exist; raises RefusedError if one is refused."""
         return admitted(session, send[0], self.broker_id, self.sessions), send[1]
 
     def weigh(self, session: Session, send: Send, needs: Needs) -> None:
@@ -359,7 +358,7 @@ class Publishing:
             needs.add(queue, count, size)
 
     def put(self, session: Session, send: Send) -> None:
-        """Put a message where it was admitted to."""
+        """Put a message into the targets that it was admitted to."""
         for target in send[0]:
             self._route(session, target, send[1])
 
@@ -417,7 +416,7 @@ def _who(consumer: Consumer | None) -> str:
 
 
 def _is_taken_at_once(topic: Topic) -> bool:
-    """Return True if no queue can refuse what others have taken, or keep its sender waiting."""
+    """Return True if no queue behind the topic can refuse a message or make its sender wait."""
     bindings = topic.bindings
     return not bindings or (len(bindings) == 1 and bindings[0].queue.takes_all)
 

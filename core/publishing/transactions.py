@@ -1,22 +1,23 @@
 # Compiled by mypyc: see setup.py.
 """Transactions: sends and settlements that happen together or not at all.
 
-Until the commit a sent message is in no queue and no group. A settled delivery stays with its
-consumer: the group's ownership and counts are unchanged. An entry that was settled in an open
-transaction belongs to the transaction, so it stays there when its consumer goes. After an abort the
-entry is the consumer's again, or returns to its place if the consumer is gone.
+Until the commit a sent message is in no queue and no group. A settled delivery still counts as its
+consumer's: the group's owner and counts do not change. An entry that was settled in an open
+transaction belongs to the transaction, so it stays there when its consumer leaves. After an abort
+the entry is the consumer's again, or returns to its place if the consumer is gone.
 
-A client may want to hear of each thing it did. Nothing of it is done before the commit, so the
+A client may ask for an answer to each operation. No operation is done before the commit, so the
 answers wait in the transaction, too. An abort drops them.
 
-`Transactions` begins and ends them, by the names that clients gave them. A name is a session's own,
-is begun once and ended once, and is free again at the end. A commit that finds a queue full waits
-as a whole; the transaction is its session's until all of it is done. Sends and settlements are
-carried out in one turn, so they are one batch of the store. A transaction of more operations than a
-portion has is carried out in portions (`core.publishing.commit`), and is one batch, too.
+`Transactions` begins and ends transactions, by the names that clients give them. A name belongs to
+one session. It is begun once, ended once, and free again after that. A commit that finds a queue
+full waits as a whole. The session keeps the transaction until all of it is done. Sends and
+settlements are carried out in one turn, so they are one batch of the store. A transaction with more
+operations than a portion is carried out in portions (`core.publishing.commit`), and is one batch,
+too.
 
-A transaction may have a fence, by which one that is committed again is known (`fences`). It is
-always carried out in one turn: there is no time in which it is begun and not yet known.
+A transaction may have a fence, by which a repeated commit is recognised (`fences`). A transaction
+with a fence is always carried out in one turn, so it is never begun and not yet remembered.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Transaction:
         self.bytes_max = bytes_max
         self.sends: list[tuple[tuple[Destination, ...], Message]] = []
         self.settlements: list[Settlement] = []
-        self.answers: list[bytes] = []  # for the client, in its protocol's words
+        self.answers: list[bytes] = []  # for the client, as its protocol writes them
         self.size = 0
 
     def send(self, targets: tuple[Destination, ...], message: Message) -> None:
@@ -73,7 +74,7 @@ class Transaction:
         self.sends.append((targets, message))
 
     def settle(self, entry: Entry, outcome: Outcome, now: float, reason: str = "") -> None:
-        """Keep a settlement for the commit; the entry is the transaction's from now on."""
+        """Keep a settlement for the commit; the entry belongs to the transaction from now on."""
         consumer = entry.holder
         if entry.state != ACQUIRED or consumer is None or consumer.queue is None:
             return
@@ -81,12 +82,12 @@ class Transaction:
         consumer.unsettled.pop(entry.seq, None)
         consumer.queue.heard(consumer, now)
         if len(consumer.unsettled) + 1 == consumer.unsettled_max:
-            consumer.queue.credit_changed(consumer)  # it held all it may hold
+            consumer.queue.credit_changed(consumer)  # until now it held as many as it may
         consumer.queue.record(EventKind.ENLIST, entry)
         self.settlements.append(Settlement(entry, consumer, consumer.queue, outcome, reason))
 
     def answer(self, answer: bytes) -> None:
-        """Keep what the client is to hear once the commit is safe."""
+        """Keep an answer that the client gets once the commit is safe."""
         if len(self.answers) >= self.operations_max:
             raise self._too_many("answers")
         self._weigh(len(answer))
@@ -99,7 +100,7 @@ class Transaction:
         self.settlements.clear()
 
     def aborting(self, now: float) -> Steps:
-        """Undo everything; deliveries are their consumer's again, or go back in order."""
+        """Undo everything; a delivery is its consumer's again, or returns to its place."""
         self.sends.clear()
         self.answers.clear()
         settlements, self.settlements = self.settlements, []
@@ -179,7 +180,7 @@ class Transactions:
         return transaction
 
     def running_or_new(self, session: Session, name: str) -> Transaction:
-        """Return a transaction, started now if the client never said BEGIN (as Apollo does)."""
+        """Return a transaction; as in Apollo, it is begun now if the client never sent BEGIN."""
         return session.transactions.get(name) or self.begin(session, name)
 
     def commit(
@@ -194,9 +195,10 @@ class Transactions:
     ) -> None:
         """Carry a transaction out; raises RefusedError, and aborts it, if a send is refused.
 
-        `done` is called once it is safe; a full queue delays all of it. A long one goes in
-        portions: `refused` is called if it is refused after the first of them. `after` are steps of
-        the protocol's own, done once all is safe. If its `fence` was passed before it is done.
+        `done` is called once the transaction is safe. A full queue delays all of it. A long one is
+        done in portions: `refused` is called if it is refused after the first portion. `after` are
+        the protocol's own steps, done once all is safe. If `fence` was passed before, nothing is
+        sent again, and the transaction counts as done.
         """
         transaction = self.running(session, name)
         self._clock.turn(now)

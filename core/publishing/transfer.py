@@ -1,23 +1,24 @@
 # Compiled by mypyc: see setup.py.
-"""Transfer: what an operator does with some messages of a queue: move, drop, bury, retry.
+"""Transfer: jobs by which an operator moves, drops, buries or retries some messages of a queue.
 
-    move          to another queue, at its end
-    purge         away
-    dead-letter   to the queue's own dead-letter queue, with a reason
-    retry         dead letters, each back to the queue it came from
+    move          puts them at the end of another queue
+    purge         drops them
+    dead-letter   puts them into the queue's own dead-letter queue, with a reason
+    retry         puts dead letters back, each into the queue that it came from
 
-Which messages: all of one group (`Group`), those of some numbers (`Numbered`), or all dead letters
-that fit (`Letters`). Only those that were there when the command came, and that nobody holds. They
-go in order. A message is removed and put in one turn, so both are one batch of the store: a message
-is never lost and never in both queues. After a kill those that have gone are a prefix of all.
+Which messages: all of one group (`Group`), those with some numbers (`Numbered`), or all dead
+letters that match (`Letters`). Only messages are taken that were there when the command came, and
+that nobody holds. They go in order. A message is removed and put in one turn, so both are in one
+batch of the store: a message is never lost and never in both queues. After a kill the first ones
+have gone, and all others are still in their queue.
 
-While a group is worked on, nothing of it is handed out, and it says why it waits. Other groups go
-on. What is held of it is left alone, and counted; or (`waits`) the work begins when all of it is
-settled or has come back.
+While a group is worked on, none of its messages is delivered, and the group's state tells operators
+why. Other groups go on. Messages of the group that somebody holds are left alone, and counted. With
+`waits` the work begins only when all of these are settled or have come back.
 
-A full queue with `full_policy = "block"` makes the work wait; with another policy the work ends
-there and says so. It waits as well while a body is read from the store, while the disk is short,
-and for what is still being written.
+If the target is full, `full_policy = "block"` makes the work wait; with another policy the work
+ends there and says so. The work also waits while a body is read from the store, while the disk is
+short of room, and for a message that is still being written.
 """
 
 from __future__ import annotations
@@ -48,40 +49,40 @@ READ_AHEAD: Final = 100  # bodies that are asked for together
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Choice(ABC):
-    """Which messages of a queue are meant, one after the other."""
+    """Which messages of a queue are chosen, one after the other."""
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
-        self.held = 0  # meant, but somebody has them
+        self.held = 0  # chosen messages that are left alone, as somebody holds them
 
     def begin(self) -> bool:
-        """Get ready; False: not yet, ask again."""
+        """Get ready; False: it is not ready yet, call again later."""
         return True
 
     def refresh(self) -> None:  # noqa: B027 - most keep nothing
-        """Look again what there is: others were at work since the last portion."""
+        """Look again at what the queue has: it may have changed since the last portion."""
 
     @abstractmethod
     def following(self) -> Entry | None:
-        """Return the next one, which may still be in the making; None: there is no more.
+        """Return the next message, which may still be on its way to the disk; None: no more.
 
-        The same one is returned until it is gone, or passed by.
+        The same message is returned until it is gone, or was passed by.
         """
 
     @abstractmethod
     def pass_by(self, entry: Entry) -> None:
-        """Leave one where it is."""
+        """Leave a message where it is, and go on with the next."""
 
     def means(self, entry: Entry) -> bool:
-        """Return True if it is one of those that are meant, and nobody holds it."""
+        """Return True if the message is chosen, and nobody holds it."""
         return True
 
     def ahead(self) -> list[Entry]:
-        """Return those whose bodies will be needed soon, if that is known."""
+        """Return the messages whose bodies will be needed soon, if that is known."""
         return []
 
     def end(self) -> None:  # noqa: B027 - only a group is held
-        """Let go of what was held for the work."""
+        """Release what was stopped for the work."""
 
 
 class Group(Choice):
@@ -90,14 +91,14 @@ class Group(Choice):
     def __init__(
         self, queue: Queue, group: str, *, waits: bool = False, is_seized: bool = False
     ) -> None:
-        """Begin; the group may have been seized already for this."""
+        """Seize the group; `is_seized` says that it was seized for this work already."""
         super().__init__(queue)
         self.lane: Lane | None = queue.state.lanes.get(group)
         self._last = queue.next_seq - 1
         self._waits = waits
-        self._returned: deque[int] = deque()  # numbers that do not stand in the line
+        self._returned: deque[int] = deque()  # numbers of messages that are not in the lane's line
         self._has_begun = False
-        self._spared: set[int] = set()  # were held when it began, and have come back
+        self._spared: set[int] = set()  # messages that were held at the beginning and came back
         if self.lane is not None:
             if queue.placement.is_seized(self.lane) and not is_seized:
                 raise RefusedError(
@@ -107,12 +108,12 @@ class Group(Choice):
             queue.purges.append(self)
 
     def spare(self, seq: int) -> None:
-        """Leave a message alone: it was held when the work began, and comes back."""
+        """Leave a message alone: it was held when the work began, and comes back now."""
         if self._has_begun:
             self._spared.add(seq)
 
     def begin(self) -> bool:
-        """Wait for what is held, if that is wanted; else count it."""
+        """Wait for held messages, if that is wanted; else count them."""
         lane = self.lane
         if self._has_begun or lane is None:
             return True
@@ -124,14 +125,14 @@ class Group(Choice):
         return True
 
     def refresh(self) -> None:
-        """Find those that stand in no line: they came back, or no selector admitted them."""
+        """Find messages outside the lane's line: they came back, or no selector admitted them."""
         lane = self.lane
         if lane is not None and (lane.back or lane.aside or self._returned):
             found = {*(lane.back or ()), *(lane.aside or ())} - self._spared
             self._returned = deque(sorted([seq for seq in found if seq <= self._last]))
 
     def following(self) -> Entry | None:
-        """Return the first of the line or of those that came back, whichever is older."""
+        """Return the first of the lane's line or of the returned ones, whichever is older."""
         lane = self.lane
         if lane is None:
             return None
@@ -142,12 +143,12 @@ class Group(Choice):
         return first if first is not None and first.seq <= self._last else None
 
     def pass_by(self, entry: Entry) -> None:
-        """End: a group is not worked on beyond a message that cannot go."""
+        """End the work: the order of a group forbids to skip a message that cannot go."""
         self._last = 0
         self._returned.clear()
 
     def ahead(self) -> list[Entry]:
-        """Return the next of the line."""
+        """Return the next messages of the lane's line."""
         found: list[Entry] = []
         entry = None if self.lane is None else self.lane.first_living()
         while entry is not None and len(found) < READ_AHEAD:
@@ -172,15 +173,15 @@ class Group(Choice):
 
 
 class Numbered(Choice):
-    """The messages of some numbers, in the order of these."""
+    """The messages with some numbers, in ascending order."""
 
     def __init__(self, queue: Queue, numbers: Sequence[int]) -> None:
         super().__init__(queue)
         self._left = deque(sorted(set(numbers)))
-        self.missing = 0  # numbers of no message
+        self.missing = 0  # numbers that no message has
 
     def following(self) -> Entry | None:
-        """Return the first that is there and that nobody holds."""
+        """Return the first message that is there and that nobody holds."""
         while self._left:
             entry = self.queue.state.index.get(self._left[0])
             if entry is not None and entry.state != ACQUIRED:
@@ -195,12 +196,12 @@ class Numbered(Choice):
         self._left.popleft()
 
     def taken(self) -> None:
-        """Hear that the first has gone."""
+        """Called when the first message has gone."""
         self._left.popleft()
 
 
 class Letters(Choice):
-    """All that were there, those of one group alone if one is named."""
+    """All messages that were there; only those of one group if it is named."""
 
     def __init__(
         self, queue: Queue, group: str = "", selector: Selector | None = None, last: int = 0
@@ -212,22 +213,22 @@ class Letters(Choice):
         self._cursor = 0
 
     def following(self) -> Entry | None:
-        """Return the next in the queue, meant or not."""
+        """Return the next message in the queue, chosen or not."""
         entry = self.queue.state.index.at_or_after(self._cursor)
         return entry if entry is not None and entry.seq <= self.last else None
 
     def means(self, entry: Entry) -> bool:
-        """Return True if it is of the group, and nobody holds it."""
+        """Return True if the message is of the group, and nobody holds it."""
         return entry.state != ACQUIRED and (not self._group or entry.lane.name == self._group)
 
     def pass_by(self, entry: Entry) -> None:
-        """Go on behind it."""
+        """Go on with the message after this one."""
         is_meant = not self._group or entry.lane.name == self._group
         self.held += is_meant and entry.state == ACQUIRED
         self._cursor = entry.seq + 1
 
     def ahead(self) -> list[Entry]:
-        """Return the next ones in the queue."""
+        """Return the next messages in the queue, of the group if it is named."""
         found: list[Entry] = []
         index = self.queue.state.index
         entry = index.at_or_after(self._cursor)
@@ -242,7 +243,7 @@ class Letters(Choice):
 class Transfer(Job):
     """A command that takes messages out of a queue, one after the other."""
 
-    kind: ClassVar[EventKind] = EventKind.DROP  # how their leaving is told
+    kind: ClassVar[EventKind] = EventKind.DROP  # the event of a message that is taken out
     needs_body: ClassVar[bool] = True
 
     def __init__(
@@ -254,7 +255,7 @@ class Transfer(Job):
         self.choice = choice
         self.count = 0
         self.count_max = count_max  # 0: all
-        self.flaw: RefusedError | None = None  # why it ended before all were done
+        self.flaw: RefusedError | None = None  # why the job ended before all were done
         self.is_stoppable = True
 
     def steps(self) -> Steps:
@@ -290,20 +291,20 @@ class Transfer(Job):
             yield 1
 
     def advance(self, items: int, stopwatch: Callable[[], float] | None, deadline: float) -> bool:
-        """Do a portion; True: that was the last."""
+        """Do a portion; return True if it was the last one."""
         self.choice.refresh()
         return super().advance(items, stopwatch, deadline)
 
     @abstractmethod
     def take(self, entry: Entry) -> bool | None:
-        """Put a message where it belongs; False: it stays, None: it cannot be done yet."""
+        """Put a message where the command says; False: it stays, None: it has to wait."""
 
     def ended(self) -> None:
         """Let the queue's group go on."""
         self.choice.end()
 
     def answer(self, key: str) -> dict[str, int]:
-        """Say how many were done, and how many were held; raises what kept it from going on."""
+        """Return how many were done and how many were held; raises the flaw, if there is one."""
         if self.flaw is not None:
             text = f"{self.flaw.text}; {self.count} were {key.replace('_', '-')} before"
             raise RefusedError(text, self.flaw.code)
@@ -340,17 +341,17 @@ class Transfer(Job):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Discard(Transfer):
-    """Drop them."""
+    """Drop the messages."""
 
     needs_body: ClassVar[bool] = False
 
     def take(self, entry: Entry) -> bool | None:
-        """Put it nowhere."""
+        """Put the message nowhere."""
         return True
 
 
 class Bury(Transfer):
-    """Send them to the queue's own dead-letter queue."""
+    """Put the messages into the queue's own dead-letter queue."""
 
     kind: ClassVar[EventKind] = EventKind.DEAD_LETTER
 
@@ -359,13 +360,13 @@ class Bury(Transfer):
         self.reason = reason
 
     def take(self, entry: Entry) -> bool | None:
-        """Put it where the queue's policy says."""
+        """Put the message where the queue's policy says."""
         self.queue.owner.dead_letter(self.queue, entry, self.reason)
         return True
 
 
 class Move(Transfer):
-    """Put them at the end of another queue."""
+    """Put the messages at the end of another queue."""
 
     kind: ClassVar[EventKind] = EventKind.MOVE
 
@@ -379,13 +380,13 @@ class Move(Transfer):
         verb: str = "move",
         count_max: int = 0,
     ) -> None:
-        """Ask `target` for each message where it goes; None: it stays."""
+        """Begin; `target` returns the new queue of a message, None if the message stays."""
         super().__init__(verb, choice, session, total, count_max)
         self.arrivals = arrivals
         self.target_of = target
 
     def take(self, entry: Entry) -> bool | None:
-        """Put it into its new queue, if there is room."""
+        """Put the message into its new queue, if there is room."""
         message = entry.content
         choice = self.choice
         selector = choice.selector if isinstance(choice, Letters) else None
