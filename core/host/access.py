@@ -1,8 +1,8 @@
 """Access: what a connection must be allowed, and how much of everything it may have.
 
-A session is checked before it reads, for once or for good. A durable subscription goes on hearing
-its topics when nobody is connected. So a pattern of it has to be allowed for every name that it may
-ever mean.
+A session is checked before it reads. A durable subscription goes on hearing its topics when nobody
+is connected, and nobody is checked then. So its pattern has to be allowed for every name that the
+pattern may ever match.
 
 The limits on connections and subscriptions are the broker's (`connections_max`,
 `connections_per_user_max`, `subscriptions_max`). A client that is over one of them is told which.
@@ -31,7 +31,7 @@ from covey.core.session import Session
 def check_reading(
     session: Session, destinations: tuple[Destination, ...], verb: Verb, broker_id: str
 ) -> None:
-    """Raise RefusedError if one of them may not be read by this user or this connection."""
+    """Raise RefusedError if this user or this connection may not read one of the destinations."""
     for destination in destinations:
         if destination.is_pattern:
             authorise_pattern(session.identity, verb, destination)
@@ -50,7 +50,7 @@ def make_durable(
 ) -> Durable:
     """Make a durable subscription, or change what an existing one hears, for everybody.
 
-    `not_from` is a client whose own messages it is not to take, "" for none; None leaves that.
+    `not_from` is a client whose own messages it does not take, "" for none; None changes nothing.
     """
     _check_durable(session, topics, broker_id)
     host = session.host
@@ -73,9 +73,10 @@ def renew_durable(
     broker_id: str,
     not_from: str,
 ) -> Durable:
-    """Return a durable subscription that hears just this; another of its name ends before.
+    """Return a durable subscription that hears exactly this; a different one of its name ends.
 
-    That is what JMS says of a change: the backlog goes, and it is refused while somebody reads.
+    That is what JMS says of a change: the backlog is lost, and the change is refused while somebody
+    reads.
     """
     host = session.host
     known = host.durables.get(name)
@@ -95,7 +96,7 @@ def renew_durable(
 
 
 def _check_durable(session: Session, topics: tuple[Destination, ...], broker_id: str) -> None:
-    """Raise RefusedError unless the session may hear these topics for good."""
+    """Raise RefusedError unless the session may hear these topics for ever."""
     for topic in topics:
         if topic.kind is not Kind.TOPIC:
             raise RefusedError(
@@ -103,7 +104,7 @@ def _check_durable(session: Session, topics: tuple[Destination, ...], broker_id:
             )
     check_reading(session, topics, Verb.CONSUME, broker_id)
     for topic in topics:
-        # Its name would be another connection's after a restart.
+        # After a restart its name could belong to another connection.
         if topic.name.startswith(TEMPORARY_ROOT):
             raise RefusedError(
                 f"a durable subscription outlives its connection, {topic} does not", "invalid"
@@ -116,7 +117,7 @@ def _check_durable(session: Session, topics: tuple[Destination, ...], broker_id:
 def check_connection(
     sessions: Collection[Session], identity: Identity, limits: BrokerSettings
 ) -> None:
-    """Raise RefusedError if one more connection of this user is one too many."""
+    """Raise RefusedError if there are too many connections for one more of this user."""
     if len(sessions) >= limits.connections_max:
         raise RefusedError(
             f"there are {limits.connections_max} connections already,"
@@ -135,7 +136,7 @@ def check_connection(
 def check_patterns(
     count: int, destinations: tuple[Destination, ...], limits: BrokerSettings
 ) -> None:
-    """Raise RefusedError if these are too many patterns, with those that are subscribed to."""
+    """Raise RefusedError if there would be too many patterns; `count` are subscribed to already."""
     count += sum([each.is_pattern for each in destinations])
     if count > limits.pattern_subscriptions_max:
         raise RefusedError(
@@ -146,7 +147,7 @@ def check_patterns(
 
 
 def check_one_group(destinations: tuple[Destination, ...]) -> None:
-    """Raise RefusedError if one group of these could be in several places, or in none."""
+    """Raise RefusedError unless there is exactly one destination, and it can have groups."""
     is_one = len(destinations) == 1 and not destinations[0].is_pattern
     if not is_one or destinations[0].kind is Kind.TOPIC:
         raise RefusedError(
@@ -155,7 +156,7 @@ def check_one_group(destinations: tuple[Destination, ...]) -> None:
 
 
 def check_subscription(session: Session, name: str, limits: BrokerSettings) -> None:
-    """Raise RefusedError if the session has this subscription, or enough of them."""
+    """Raise RefusedError if the session has a subscription of this name, or too many."""
     if name in session.subscriptions:
         raise RefusedError(f"subscription {name} exists already", "exists")
     if len(session.subscriptions) >= limits.subscriptions_max:

@@ -1,15 +1,15 @@
-"""Attachment: how a subscription comes to its destinations, and how it leaves them, in portions.
+"""Attachment: how a subscription joins its destinations, and how it leaves them, in portions.
 
-A pattern may mean tens of thousands of queues, and a subscription may hold as many messages. So
+A pattern may match tens of thousands of queues, and a subscription may hold as many messages. So
 each of these is a job (`core.jobs`).
 
 | job           | what it does                                 | meanwhile                        |
 |---------------|----------------------------------------------|----------------------------------|
-| `Subscribe`   | attaches a subscription to all it reads      | a queue that is made is attached |
+| `Subscribe`   | attaches a subscription to all it reads      | a new queue is attached, too     |
 | `Unsubscribe` | gives back what it held, queue after queue   | it gets nothing more             |
-| `Welcome`     | attaches all whose patterns mean a new queue | the queue hands out nothing      |
-| `Disconnect`  | ends all that a connection has left          | it gets nothing more             |
-| `Sweep`       | removes what is empty and unused             | each is looked at in its turn    |
+| `Welcome`     | attaches all that match a new queue          | the queue hands out nothing      |
+| `Disconnect`  | ends all that a connection has left behind   | it gets nothing more             |
+| `Sweep`       | removes what is empty and unused             | each is checked in its turn      |
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Subscribe(Job):
                 host.queue_patterns.add(pattern, subscription)
             for name in list(host.queues):
                 queue = host.queues.get(name)
-                # No pattern means a connection's own temporary ones.
+                # No pattern matches temporary queues: each belongs to one connection.
                 if queue is None or name.startswith(TEMPORARY_ROOT) or not pattern.matches(name):
                     yield 1
                 elif subscription.may_read(Kind.QUEUE, name):
@@ -79,12 +79,12 @@ class Subscribe(Job):
 
 
 class Unsubscribe(Job):
-    """A subscription ends; what it held returns."""
+    """A subscription ends; the messages that it held return to their places."""
 
     def __init__(
         self, subscription: Subscription, *, counted: bool, after: Steps | None = None
     ) -> None:
-        """`after` are steps of its protocol, which has things to forget, too."""
+        """Begin; `after` are the protocol's own steps, which forget its part of it."""
         target = f"subscription {subscription.name}"
         super().__init__("unsubscribe", target, subscription.session, subscription.held)
         self.subscription = subscription
@@ -101,7 +101,7 @@ class Unsubscribe(Job):
 
 
 class Welcome(Job):
-    """A new queue is found by all whose patterns mean it."""
+    """A new queue gets the subscriptions whose patterns match it."""
 
     def __init__(self, queue: Queue, subscriptions: Sequence[Subscription]) -> None:
         super().__init__("attach", f"queue {queue.name}", None, len(subscriptions))
@@ -120,7 +120,7 @@ class Welcome(Job):
             yield 1
 
     def ended(self) -> None:
-        """Let the queue hand out."""
+        """Let the queue hand out messages."""
         self.queue.resume()
 
 
@@ -139,7 +139,7 @@ class Disconnect(Job):
             session.host.forget_patterns(subscription)
 
     def steps(self) -> Steps:
-        """Give back what was settled in transactions, then what was not settled at all."""
+        """Give back deliveries settled in open transactions, then those not settled at all."""
         assert self.session is not None
         host = self.session.host
         for transaction in self.transactions:
@@ -152,7 +152,7 @@ class Disconnect(Job):
 
 
 class Sweep(Job):
-    """Queues and topics that are empty and unused go, and retained messages whose time is over."""
+    """Empty and unused queues and topics are removed, and retained messages that have expired."""
 
     def __init__(self, host: VirtualHost) -> None:
         super().__init__("sweep", f"virtual host {host.id}", None, len(host.queues))
@@ -160,7 +160,7 @@ class Sweep(Job):
         self.total += len(host.topics) + len(host.audience.retaining)
 
     def steps(self) -> Steps:
-        """Look at one after the other."""
+        """Look at one queue or topic after the other."""
         host = self.host
         for name in list(host.queues):
             host.remove_if_unused(name)

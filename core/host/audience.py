@@ -1,13 +1,13 @@
 """Audience: who hears the topics of a virtual host by pattern.
 
-A pattern may mean a hundred thousand topics, most of which nobody uses at the moment. So nothing
+A pattern may match a hundred thousand topics, most of which nobody uses at the moment. So nothing
 is done for them when somebody subscribes. A topic *meets* its new listeners when it is used next,
 before it takes a message. Listeners are numbered as they come (`newest`), and a topic knows up to
-which number it has met them. Only topics with a retained message meet a newcomer soon (`introduce`,
-in portions), since that message is the first it is to hear.
+which number it has met them. Only topics with a retained message meet a new listener soon
+(`introduce`, in portions), since the listener must get the retained message first.
 
-No pattern means a connection's own temporary topics. A user does not hear what it may not read. The
-rules that count are those that hold when the topic meets the listener.
+No pattern matches temporary topics: each belongs to one connection. A user does not hear a topic
+that it may not read. Its permissions are checked when the topic meets the listener.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from covey.core.naming.policies import Policies
 
 
 class Audience:
-    """The listeners of all topics that their patterns mean, present and future."""
+    """The listeners by pattern, of present and future topics."""
 
     def __init__(self, policies: Policies, clock: Clock) -> None:
         self.policies = policies
         self.newest = 0  # the number of the last listener
-        self.retaining: dict[Topic, None] = {}  # topics with something for a newcomer
+        self.retaining: dict[Topic, None] = {}  # topics with a retained message
         self._clock = clock
         self._subscriptions: PatternIndex[Subscription] = PatternIndex()
         self._durables: PatternIndex[Durable] = PatternIndex()
 
     def meet(self, topic: Topic) -> None:
-        """Let everybody hear a topic whose pattern means it."""
+        """Let everybody whose pattern matches a topic hear it."""
         topic.met = self.newest
         if topic.name.startswith(TEMPORARY_ROOT):
             return
@@ -43,13 +43,13 @@ class Audience:
             durable.listen(topic)
 
     def listen(self, subscription: Subscription, topic: Topic) -> None:
-        """Let a subscription hear a topic, with the topic's patience for slow ones."""
+        """Let a subscription hear a topic, with the buffer that the topic's policy allows."""
         subscription.listen(topic, self._buffer_size(subscription, topic), self._clock)
 
     def reconsider(self, subscription: Subscription) -> None:
-        """Let the policies that hold now hold for one who listens already, too."""
+        """Apply changed policies to a subscription that listens already."""
         if subscription.feed is not None and subscription.topics:
-            first = next(iter(subscription.topics))  # as when it began to listen
+            first = next(iter(subscription.topics))  # the first topic decided at the beginning, too
             subscription.feed.allow(self._buffer_size(subscription, first))
 
     def _buffer_size(self, subscription: Subscription, topic: Topic) -> int:
@@ -58,34 +58,34 @@ class Audience:
         return subscription.buffer_size
 
     def add(self, subscription: Subscription, pattern: Pattern) -> None:
-        """Let a subscription hear every topic that its pattern means."""
+        """Let a subscription hear every topic that its pattern matches."""
         self._subscriptions.add(pattern, subscription)
         self.newest += 1
 
     def introduce(self, subscription: Subscription, topic: Topic, pattern: Pattern) -> None:
-        """Let a newcomer hear what a topic retains, if its pattern means that topic."""
+        """Let a new listener hear a topic's retained message, if its pattern matches the topic."""
         if topic.retained is None or topic.name.startswith(TEMPORARY_ROOT):
             return
         if pattern.matches(topic.name):
             self._admit(subscription, topic)
 
     def discard(self, subscription: Subscription, pattern: Pattern) -> None:
-        """Let it hear no more of them; those it met it forgets itself."""
+        """Let a subscription meet no more topics; it leaves those that it has met by itself."""
         self._subscriptions.discard(pattern, subscription)
 
     def add_durable(self, durable: Durable, pattern: Pattern) -> None:
-        """Let a durable subscription hear every topic that its pattern means."""
+        """Let a durable subscription hear every topic that its pattern matches."""
         self._durables.add(pattern, durable)
         self.newest += 1
         for topic in self._retaining(pattern):
             durable.listen(topic)
 
     def discard_durable(self, durable: Durable, pattern: Pattern) -> None:
-        """Let it hear no more of them."""
+        """Let a durable subscription meet no more topics by this pattern."""
         self._durables.discard(pattern, durable)
 
     def forget_if_expired(self, topic: Topic) -> None:
-        """Let a topic forget what it retained if its time is over."""
+        """Let a topic forget its retained message if that has expired."""
         if topic.retained is not None and self._clock.has_passed(topic.retained.expires_ms):
             topic.forget_retained()
 

@@ -1,16 +1,16 @@
 # Compiled by mypyc: see setup.py.
 """FanOut: messages of a topic on their way to very many connected readers, in portions.
 
-A topic with few readers hands out what it has gathered at once (`core.host.topic`). One with more
-readers than a portion has items makes a `FanOut` of it. One job does all that are under way, reader
-after reader. Who sent the messages waits for the end of it, so nobody can make more of them than
-are handed out. Everybody else goes on.
+A topic with few readers hands out its gathered messages at once (`core.host.topic`). A topic with
+more readers than a portion has items makes a `FanOut` of them. One job does all fan-outs that are
+under way, reader after reader. The senders of the messages wait for the end of their fan-out, so
+messages cannot be sent faster than they are handed out. Everybody else goes on.
 
 A reader may hear several topics, and must see all messages in the order in which they were sent.
-So whoever is about to give a reader anything lets it *catch up* first: it gets at once what is
-under way and has not reached it. Those that are under way are numbered, and a reader knows up to
-which number it has all (`Feed.reached`). A newcomer has none of what was sent before it came, and
-one that leaves gets all of it first.
+So before a reader is given anything else, it has to *catch up*: it gets at once all messages of
+fan-outs under way that have not reached it. Fan-outs are numbered, and a reader knows up to which
+number it has all (`Feed.reached`). A new reader gets nothing that was sent before it came. A reader
+that leaves gets first what was sent before it left.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from covey.core.host.topic import Topic
     from covey.core.session import Session
 
-PASSED_AT_ONCE: Final = 64  # readers that have it already, for one item of the job
+PASSED_AT_ONCE: Final = 64  # so many readers that have it already count as one item of the job
 
 
 class FanOut:
-    """A few messages of one topic, and all who heard it when they were sent."""
+    """A few messages of one topic, and all its readers at the time of sending."""
 
     __slots__ = ("fan", "number", "readers", "senders", "topic")
 
@@ -41,14 +41,14 @@ class FanOut:
         self.readers = list(topic.feeds)
 
     def give(self, feed: Feed, now: float) -> None:
-        """Give the messages to one reader; their senders wait if it does not keep up."""
+        """Give the messages to one reader; their senders are blocked if it does not keep up."""
         feed.take(self.fan)
         if feed.is_over:
             feed.keep_waiting(self.senders, self.topic.name, now)
 
 
 class FanOuts:
-    """Those of one virtual host that are under way, the oldest first."""
+    """The fan-outs of one virtual host that are under way, the oldest first."""
 
     def __init__(self, jobs: Jobs | None) -> None:
         """Begin with none; without jobs nothing is ever under way."""
@@ -59,11 +59,11 @@ class FanOuts:
 
     @property
     def at_once(self) -> int:
-        """Return how many readers a topic may have that hands out at once."""
+        """Return up to how many readers a topic hands out at once, without a job."""
         return 1 << 60 if self._jobs is None else self._jobs.portion
 
     def begin(self, topic: Topic, fan: Fan, senders: list[Session]) -> None:
-        """Hand messages to all who hear the topic now, in portions."""
+        """Begin to hand messages to all present readers of the topic, in portions."""
         assert self._jobs is not None
         self.last += 1
         self.under_way.append(FanOut(self.last, topic, fan, senders))
@@ -74,7 +74,7 @@ class FanOuts:
             self._jobs.begin(self._job)
 
     def catch_up(self, feed: Feed, now: float) -> None:
-        """Give a reader all that is under way and has not reached it, in order."""
+        """Give a reader all messages under way that have not reached it, in order."""
         reached = feed.reached
         feed.reached = self.last
         for each in self.under_way:
@@ -82,13 +82,13 @@ class FanOuts:
                 each.give(feed, now)
 
     def end_first(self) -> None:
-        """Hear that the oldest has reached everybody: its senders go on."""
+        """Called when the oldest fan-out has reached every reader: its senders go on."""
         for session in self.under_way.popleft().senders:
             session.end_work()
 
 
 class HandOut(Job):
-    """All that is under way goes to its readers."""
+    """The job that brings all fan-outs to their readers."""
 
     def __init__(self, fan_outs: FanOuts, topic: str, count: int) -> None:
         super().__init__("fan out", f"topic {topic}", None, count)

@@ -1,19 +1,20 @@
 # Compiled by mypyc: see setup.py.
 """Feed: how messages of topics reach those who listen: connected readers, and queues.
 
-A `Feed` is one subscriber of topics that keeps nothing when it goes. A message is handed on at once
-while the subscriber has credit. Else it waits here, in order, until it expires. What waits is
-bounded: a feed above its buffer `is_over`, and whoever publishes to it is blocked until it has
-caught up (`slow_consumer_policy = "block"`; with "queue" the buffer is larger).
+A `Feed` is one subscriber of topics. It keeps nothing when the subscriber leaves. A message is
+delivered at once while the subscriber has credit. Otherwise it waits here, in order, until it
+expires. The waiting bytes are limited. A feed with more than its buffer `is_over`, and whoever
+publishes to it is blocked until it has caught up (`slow_consumer_policy = "block"`; with "queue"
+the buffer is larger).
 
-A `Fan` has the messages of one topic that came in a row, on their way to everybody who listens.
-What is the same for all subscribers is done once: the entries, which subscribers that settle as
-they are sent share, and what their protocol writes of the messages. A subscriber that settles as it
-is sent, and has credit for all of a fan, gets it whole.
+A `Fan` has the messages of one topic that came in a row, on their way to all its readers. What is
+the same for all of them is done once. Subscribers whose deliveries are settled on sending share the
+entries, and the bytes that their protocol writes. Such a subscriber gets a whole fan at once if it
+has credit for all of it.
 
-A `Binding` fills a queue from topics: that of a durable subscription, or the one that a mirrored
-topic fills. Unlike a feed it takes a message the moment it is published: the sender's receipt has
-to wait for the store if the queue does.
+A `Binding` fills a queue from topics: the queue of a durable subscription, or a mirrored queue.
+Unlike a feed it takes a message the moment it is published. If the queue has to wait for the store,
+so has the sender's receipt.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from covey.core.session import Session
 
 
-NO_LANE: Final = Lane("", is_grouped=False)  # of what came from nowhere
+NO_LANE: Final = Lane("", is_grouped=False)  # for entries that come from no topic
 
 
 class Fan:
@@ -45,23 +46,23 @@ class Fan:
     __slots__ = ("_entries", "can_expire", "lane", "messages", "size", "written")
 
     def __init__(self, lane: Lane = NO_LANE) -> None:
-        """Begin with none; the lane has the topic's name."""
+        """Begin with no message; the lane has the topic's name."""
         self.lane = lane
         self.messages: list[Message] = []
         self.size = 0  # bytes of their bodies
-        self.can_expire = False  # one of them has a time to live
-        self.written: list[bytes] = []  # by the first reader whose protocol can share it
+        self.can_expire = False  # one of the messages can expire
+        self.written: list[bytes] = []  # written once, by the first reader that can share it
         self._entries: list[Entry] = []
 
     def add(self, message: Message) -> None:
-        """Take the next one."""
+        """Add the next message."""
         self.messages.append(message)
         self.size += message.size
         if message.expires_ms:
             self.can_expire = True
 
     def entries(self) -> list[Entry]:
-        """Return an entry for each message, the same ones to everybody."""
+        """Return an entry for each message; all readers share the same entries."""
         if not self._entries:
             lane = self.lane
             self._entries = [Entry(SHARED, message, lane, PENDING) for message in self.messages]
@@ -83,14 +84,14 @@ class Feed(Source):
         self.size = 0  # bytes of what waits
         self.next_seq = 1
         self.is_over = False
-        self.waited_for_by: list[Session] = []  # producers, once for each message they are ahead
+        self.waited_for_by: list[Session] = []  # producers, as often as each was blocked
         self.topics: dict[Topic, None] = {}  # its subscription's
-        self.reached = 0  # by the messages that go out in portions, up to this number
+        self.reached = 0  # the reader has all fan-outs up to this number (`core.host.fan_out`)
         consumer.queue = self
         consumer.window.consumers[consumer] = None
 
     def take(self, fan: Fan) -> None:
-        """Take messages of a topic: all at once if nothing stands in the way of any."""
+        """Take messages of a topic; deliver all at once if nothing stands in the way of any."""
         consumer = self.consumer
         window = consumer.window
         count = len(fan.messages)
@@ -113,7 +114,7 @@ class Feed(Source):
         consumer.deliver_fan(fan)
 
     def offer(self, message: Message, lane: Lane = NO_LANE) -> None:
-        """Take a message of a topic, whose name the lane has: deliver it now, or let it wait."""
+        """Take a message of a topic: deliver it now, or let it wait; the lane names the topic."""
         consumer = self.consumer
         if message.expires_ms and self.clock.has_passed(message.expires_ms):
             return
@@ -132,19 +133,19 @@ class Feed(Source):
             self.is_over = True
 
     def keep_waiting(self, senders: list[Session], topic: str, now: float) -> None:
-        """Let those who have sent too much for this reader wait until it has caught up."""
+        """Block the senders until this reader has caught up: they have sent too much for it."""
         for session in senders:
             session.block(f"a slow subscriber of topic {topic}", now)
             self.waited_for_by.append(session)
 
     def allow(self, buffer_size: int) -> None:
-        """Let so much wait from now on; its producers need not, if that is enough."""
+        """Set the size of the buffer; blocked producers go on if that is enough."""
         self.buffer_size = buffer_size
         if self.is_over and self.size <= buffer_size:
             self._keep_up()
 
     def credit_changed(self, consumer: Consumer) -> None:
-        """Send what waits, as far as the credit goes."""
+        """Deliver messages that wait, as far as the credit goes."""
         while self.waiting and consumer.is_willing():
             entry = self.waiting.popleft()
             self.size -= entry.size + ENTRY_COST
@@ -156,9 +157,9 @@ class Feed(Source):
             self._keep_up()
 
     def settle(self, entry: Entry, outcome: Outcome, now: float, reason: str = "") -> None:
-        """Forget an entry; one that comes back is first in line again.
+        """End a delivery; an entry that is released or failed goes back to its place in line.
 
-        A topic has no other reader for what its only one will not have again, and no dead letters.
+        A rejected entry is forgotten: the feed has no other reader, and a topic no dead letters.
         """
         if entry.state != ACQUIRED:
             return
@@ -179,7 +180,7 @@ class Feed(Source):
         entry.message = None
 
     def leaving(self, consumer: Consumer, now: float, *, counted: bool = True) -> Iterator[int]:
-        """End: a topic keeps nothing for a subscriber that went."""
+        """End the feed: a topic keeps nothing for a subscriber that has left."""
         consumer.is_gone = consumer.is_barred = True
         consumer.queue = None
         consumer.window.leave(consumer)
@@ -203,7 +204,7 @@ class Feed(Source):
         return entry
 
     def _put_back(self, entry: Entry) -> None:
-        # Few ever come back: a walk to its place is simpler than an index.
+        # Few entries ever come back: a walk to the right place is simpler than an index.
         place = 0
         for waiting in self.waiting:
             if waiting.seq > entry.seq:
@@ -234,10 +235,10 @@ class Binding:
         self.queue = queue
         self.selector: Selector | None = None
         self.not_from = ""  # a client whose own messages it does not take; "": there is none
-        self.topics: dict[Topic, None] = {}  # an ordered set: a pattern may mean very many
+        self.topics: dict[Topic, None] = {}  # an ordered set: a pattern may match very many
 
     def admits(self, message: Message, client: str) -> bool:
-        """Return True if it takes a message of a client."""
+        """Return True if the queue takes this message of this client."""
         if self.not_from and self.not_from == client:
             return False
         return self.selector is None or self.selector.matches(message.lookup)

@@ -1,12 +1,12 @@
 """QueueFactory: how the queues of a virtual host begin and end.
 
-A new queue gets its owner, its strategy, its limits and its place in the store. At the end its
-readers are told why, and whoever waits for room in it goes on.
+A new queue gets its owner, its strategy, its limits and its place in the store. When a queue ends,
+its readers are told why, and producers that wait for room in it go on.
 
-`Numbers` know where a queue that is gone stopped counting: one that comes back under its old name
+`Numbers` know the next sequence number of each queue that has ended. A new queue of the same name
 goes on from there. A sequence number is never given twice, since browsers keep them as bookmarks.
-Only so many names are kept. The numbers of forgotten names go on from the highest of them, the
-floor.
+The count of names is limited. Queues of forgotten names go on from the highest of their numbers,
+the floor.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REMEMBERED_MAX: Final = 100_000  # names, at about 150 bytes each
 
 
 class Numbers:
-    """The next sequence number of every name that was used and is not now."""
+    """The next sequence number of every name that was used and has no queue now."""
 
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
@@ -49,7 +49,7 @@ class Numbers:
         return oldest
 
     def recall(self, name: str, next_seq: int, *, is_floor: bool) -> None:
-        """Hear at a restart where a name goes on, or those that were forgotten."""
+        """Take over at a restart the next number of a name, or the floor."""
         if is_floor:
             self.floor = max(self.floor, next_seq)
         else:
@@ -57,7 +57,7 @@ class Numbers:
 
 
 class QueueFactory:
-    """What all queues of one virtual host are given."""
+    """Makes and ends the queues of one virtual host."""
 
     def __init__(
         self,
@@ -80,13 +80,13 @@ class QueueFactory:
         self._clock = clock
 
     def begin(self, name: str, settings: QueueSettings, kind: str) -> Queue:
-        """Make a queue; the kind is the store's word for what it is."""
+        """Make a queue; `kind` says whether it is a durable subscription's, in the store's word."""
         limits = self.policies.broker
         strategy = strategy_of(settings)
         queue = Queue(name, settings, strategy, key_of(settings, strategy, limits), self._owner)
         queue.membership.selectors_max = limits.selectors_per_queue_max
         queue.next_seq = self.numbers.take(name)
-        queue.dropped_to = queue.next_seq - 1  # what an earlier queue of the name still held
+        queue.dropped_to = queue.next_seq - 1  # an earlier queue of this name may have dropped some
         queue.touched_at = self._clock.now
         self.report(queue)
         if self.ledger is not None:
@@ -98,16 +98,16 @@ class QueueFactory:
         return queue
 
     def forget_stops(self, name: str) -> None:
-        """Forget what of a queue somebody has stopped: it is deleted."""
+        """Forget which groups and directions of a queue were stopped: the queue is deleted."""
         self.parked.forget(name)
         self.paused.forget(name)
 
     def report(self, queue: Queue) -> None:
-        """Let a queue tell its events to whoever hears them now."""
+        """Connect a queue with the present sink of events, if there is one."""
         queue.report_to(None if self.events is None else self.events.of_queue(queue.name))
 
     def end(self, queue: Queue, reason: str) -> None:
-        """Let go of a queue that is in use no more; the store is told by whoever ends it."""
+        """End a queue; the caller tells the store."""
         queue.is_ended = True
         self._remember(queue)
         queue.timers.delayed.clear()  # the store forgets the whole queue
@@ -117,10 +117,10 @@ class QueueFactory:
         self.gone.add(queue.counters)
         self.gone.dropped += queue.state.index.count
         if queue.is_awaited:
-            self._owner.freed(queue)  # who waits for room in it goes on, to a new queue of its name
+            self._owner.freed(queue)  # work that waits for it goes on, to a new queue of its name
 
     def _remember(self, queue: Queue) -> None:
-        # Nobody else ever gets a connection's temporary name, and its readers are gone.
+        # No other connection ever gets a temporary name again, and its readers are gone.
         if queue.next_seq == 1 or queue.name.startswith(TEMPORARY_ROOT):
             return
         forgotten = self.numbers.keep(queue.name, queue.next_seq)

@@ -1,7 +1,7 @@
-"""Senders: who has a link to a queue, and is to hear that somebody has deleted it.
+"""Senders: who has a link to a queue, and must be told when somebody deletes the queue.
 
-A protocol whose producers say once where they send to (AMQP) lets them be known here. A queue that
-is swept away because it is empty and unused tells nobody: it is made again by its next message.
+A protocol whose producers name their queue once (AMQP) registers them here. Nobody is told when an
+empty and unused queue is swept away: the next message makes it again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ Heard = Callable[[str, str], None]  # the queue's name, and the reason
 
 
 class Senders:
-    """Whoever sends to each queue of a virtual host."""
+    """The registered senders of each queue of a virtual host."""
 
     def __init__(self) -> None:
         self._known: dict[str, dict[Heard, None]] = {}  # ordered sets, by the queue's name
@@ -21,7 +21,7 @@ class Senders:
         return len(self._known)
 
     def add(self, name: str, heard: Heard) -> None:
-        """Let a sender be known; `heard` is called when the queue was deleted."""
+        """Register a sender; `heard` is called when the queue was deleted."""
         self._known.setdefault(name, {})[heard] = None
 
     def discard(self, name: str, heard: Heard) -> None:
@@ -32,6 +32,6 @@ class Senders:
             self._known.pop(name, None)
 
     def tell(self, name: str, reason: str) -> None:
-        """Tell them that their queue was deleted, and why."""
+        """Tell the senders of a queue that it was deleted, and why."""
         for heard in self._known.pop(name, {}):
             heard(name, reason)

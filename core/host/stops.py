@@ -1,12 +1,11 @@
-"""Stops: what of one virtual host somebody has stopped: groups parked, queues paused, by command.
+"""Stops: what an operator has stopped in one virtual host: groups parked, queues paused.
 
-It stays so until somebody lets it go on: over a restart, over a fail-over, without messages, and
-even if its queue went away unused and is made again. Each stop is a named record of the store
-(`core.storage.ledger`) with the queue, what of it stands still, who stopped it, when and why. A
-queue that is deleted takes its records with it. Groups that failures have parked are not among
-these.
+A stop lasts until somebody ends it: over a restart, over a fail-over, without messages, and even if
+its queue was swept away and is made again. Each stop is a named record of the store
+(`core.storage.ledger`): the queue, which part of it is stopped, who stopped it, when and why. The
+records of a queue are deleted with it. Groups that were parked after failures are not kept here.
 
-| kind    | what of a queue stands still                             |
+| kind    | which part of a queue is stopped                         |
 |---------|----------------------------------------------------------|
 | `park`  | one group, by its name                                   |
 | `pause` | one way: "in" for producers, "out" for consumers         |
@@ -27,7 +26,7 @@ PAUSE: Final = "pause"
 
 
 class Stops:
-    """What of one kind stands still in one virtual host, by queue and part."""
+    """The stops of one kind in one virtual host, by queue and part."""
 
     def __init__(self, kind: str, host_id: str, ledger: Ledger | None) -> None:
         self._kind = kind
@@ -36,7 +35,7 @@ class Stops:
         self._queues: dict[str, dict[str, ParkRecord]] = {}
 
     def recall(self) -> None:
-        """Take over what the store has; called before queues are made."""
+        """Take over the store's records; called before queues are made."""
         if self._ledger is None:
             return
         for key, value in self._ledger.records_of(self._host_id, self._kind).items():
@@ -46,7 +45,7 @@ class Stops:
             self._queues.setdefault(queue, {})[part] = record
 
     def of(self, queue: str) -> dict[str, ParkRecord]:
-        """Return what of a queue stands still."""
+        """Return the stopped parts of a queue."""
         return dict(self._queues.get(queue, {}))
 
     def keep(self, queue: str, part: str, record: ParkRecord) -> None:
@@ -57,13 +56,13 @@ class Stops:
             self._ledger.put(self._host_id, self._kind, _key(queue, part), json.dumps(told))
 
     def end(self, queue: str, part: str) -> None:
-        """Forget it, if it was."""
+        """Forget the stop of a part, if there is one."""
         parts = self._queues.get(queue, {})
         if parts.pop(part, None) is not None and self._ledger is not None:
             self._ledger.take_away(self._host_id, self._kind, _key(queue, part))
 
     def forget(self, queue: str) -> None:
-        """Forget all of a queue that was deleted."""
+        """Forget all stops of a queue that was deleted."""
         for part in list(self._queues.get(queue, {})):
             self.end(queue, part)
         self._queues.pop(queue, None)

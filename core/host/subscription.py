@@ -1,15 +1,16 @@
 """Subscription: one client's wish to read, over one or many destinations.
 
 One SUBSCRIBE or attach makes one `Subscription`. It has one credit window and, for each queue it
-reads, a consumer. Topics all feed one consumer. A pattern keeps the subscription open to
-destinations that are made later. The host calls `attach` for queues and `listen` for topics, of
-those that its user may read.
+reads, a consumer. All its topics share one consumer. With a pattern the subscription also gets
+destinations that are made later. The host calls `attach` for queues and `listen` for topics, if the
+user may read them.
 
 A `Durable` subscription is a queue that listens to topics on behalf of clients that come and go.
 Its name is global in the virtual host, so clients that use the same name share its messages. A
-client that subscribes again with another destination or selector changes it for everybody (the
-Apollo STOMP manual, Topic Durable Subscriptions), or replaces it by a new one (JMS): its protocol
-decides. A subscription may shut out what one client publishes itself (no-local).
+client may subscribe again with another destination or selector. That changes the subscription for
+everybody (the Apollo STOMP manual, Topic Durable Subscriptions), or replaces it by a new one (JMS):
+the client's protocol decides. A subscription may leave out what one client publishes itself
+(no-local).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from covey.core.session import Session
 
 
-HELD_LOOKED_AT: Final = 1000  # consumers: how much is held need not be known to the last
+HELD_LOOKED_AT: Final = 1000  # consumers that are counted: an estimate is enough
 
 
 class Subscription:
@@ -48,21 +49,21 @@ class Subscription:
         self.make = make
         self.consumers: list[Consumer] = []
         self.patterns: list[Pattern] = []
-        self.topics: dict[Topic, None] = {}  # an ordered set: a pattern may mean very many
-        self._named: list[Topic] = []  # those it hears by their names
-        self._queues: set[Queue] = set()  # a pattern may mean very many
+        self.topics: dict[Topic, None] = {}  # an ordered set: a pattern may match very many
+        self._named: list[Topic] = []  # topics that it subscribed to by name, not by pattern
+        self._queues: set[Queue] = set()  # a pattern may match very many
         self.feed: Feed | None = None
-        self.verb = Verb.CONSUME  # or BROWSE: what its user needs to be allowed
-        self.is_lasting = True  # False: what matches its patterns later is none of its business
-        self.matches_zero = False  # whether its `a.**` means `a`, too
-        self.buffer_size = 640 * 1024  # what may wait for it at a topic before producers do
+        self.verb = Verb.CONSUME  # or BROWSE: what its user must be allowed to do
+        self.is_lasting = True  # False: it ignores queues that are made later
+        self.matches_zero = False  # True: its `a.**` matches `a`, too
+        self.buffer_size = 640 * 1024  # bytes of topics that may wait before producers are blocked
 
     def may_read(self, kind: Kind, name: str) -> bool:
-        """Return True if its user may read a destination that one of its patterns means."""
+        """Return True if its user may read a destination that one of its patterns matches."""
         return may(self.session.identity, self.verb, str(Destination(kind, name)))
 
     def attach(self, queue: Queue, now: float) -> None:
-        """Read from a queue, too."""
+        """Begin to read from a queue, if it does not yet."""
         if queue in self._queues:
             return
         self._queues.add(queue)
@@ -72,7 +73,7 @@ class Subscription:
         self.consumers.append(consumer)
 
     def listen(self, topic: Topic, buffer_size: int, clock: Clock) -> None:
-        """Hear a topic, too."""
+        """Begin to hear a topic."""
         if self.feed is None:
             consumer = self.make()
             consumer.name = self.name
@@ -83,18 +84,18 @@ class Subscription:
         self.topics[topic] = None
 
     def keep(self, topic: Topic) -> None:
-        """Hear a topic by its name: it stays for as long as this does."""
+        """Keep a topic that was subscribed to by name: it is not swept away meanwhile."""
         self._named.append(topic)
         topic.named += 1
 
     @property
     def held(self) -> int:
-        """Return about how much there is to let go of."""
+        """Return about how many topics, consumers and deliveries there are to let go of."""
         unsettled = sum([len(each.unsettled) for each in self.consumers[:HELD_LOOKED_AT]])
         return len(self.topics) + len(self.consumers) + unsettled
 
     def detaching(self, now: float, *, counted: bool) -> Steps:
-        """Let go of every queue and topic, step by step; what was held returns."""
+        """Leave every queue and topic, step by step; the messages that it held return."""
         self.window.is_paused = True  # from now on it gets nothing
         for topic in self._named:
             topic.named -= 1
@@ -114,7 +115,7 @@ class Subscription:
 
 
 def settle(entry: Entry, outcome: Outcome, now: float, reason: str = "") -> None:
-    """Settle an entry with whatever it came from."""
+    """Settle an entry at its source: a queue or a feed."""
     consumer = entry.holder
     if consumer is not None and consumer.queue is not None:
         consumer.queue.settle(entry, outcome, now, reason)
@@ -130,21 +131,21 @@ class Durable:
         self.destinations: tuple[Destination, ...] = ()
         self.patterns: list[Pattern] = []
         self.topics = binding.topics
-        self._named: list[Topic] = []  # those it hears by their names
+        self._named: list[Topic] = []  # topics that it hears by name, not by pattern
 
     def is_already(self, destinations: tuple[Destination, ...], selector: Selector | None) -> bool:
-        """Return True if it hears just this."""
+        """Return True if it hears exactly these destinations with this selector."""
         known = self.binding.selector
         same = (known.text if known else "") == (selector.text if selector else "")
         return same and self.destinations == destinations
 
     def listen(self, topic: Topic) -> None:
-        """Hear a topic, too."""
+        """Begin to hear a topic."""
         topic.fill(self.binding)
         self.topics[topic] = None
 
     def listen_by_name(self, topic: Topic) -> None:
-        """Hear a topic for as long as it is not told otherwise."""
+        """Begin to hear a topic by its name: the topic is not swept away meanwhile."""
         self.listen(topic)
         self._named.append(topic)
         topic.named += 1

@@ -1,21 +1,22 @@
-"""Temporary destinations, `temp.<broker id>.<connection id>.<name>`, and what is made by using it.
+"""Temporary destinations, `temp.<broker id>.<connection id>.<name>`, and how destinations are made.
 
-The connection's id is its number and a mark of this start of the broker (`23-9f1c6a02`). Numbers
-begin anew with a broker, and an answer to a request from before must reach nobody else.
+The connection's id is its number and a mark of this start of the broker (`23-9f1c6a02`). A broker
+that is restarted counts connections from the beginning. Without the mark, an answer to a request
+from before the restart could reach another connection.
 
 Anybody may send to a temporary destination. Only the connection in its name may read from it, and
-it ends with that connection (the Apollo STOMP manual, Temporary Destinations). A message to one
-that has ended is taken and dropped, as it would have been had it come a moment earlier: a service
-that answers must not lose its connection because one of its askers went away. While its connection
-is there, a temporary queue keeps what comes like any other queue. It does so before its reader
-comes, and after it was swept away: an answer may be quicker than the SUBSCRIBE of who has asked.
+it ends with that connection (the Apollo STOMP manual, Temporary Destinations). A message to a
+destination that has ended is taken and dropped, as if it had come a moment earlier. So a service
+does not lose its connection because a client that asked it has gone. While its connection is there,
+a temporary queue keeps messages like any other queue, even before it has a reader, and even after
+it was swept away: an answer may come before the SUBSCRIBE of the client that asked.
 
-No pattern ever means a temporary destination, so a pattern needs no owner.
+No pattern ever matches a temporary destination, so a pattern needs no owner.
 
-A destination is made on first use if the broker's `auto_create` says so and the user may create it.
-Without `auto_create` it has to be declared. Only a connection's own temporary destinations are made
-all the same, since nobody else could declare them. Temporary names are asked about like any other
-name (`queue:temp.**`).
+A destination is made on first use if the broker's `auto_create` is set and the user may create it.
+Without `auto_create` it has to be declared. A connection's own temporary destinations are the
+exception, since nobody else could declare them. Permissions apply to temporary names like to any
+other name (`queue:temp.**`).
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from covey.core.session import Session
 
 
 def exists(host: VirtualHost, destination: Destination) -> bool:
-    """Return True if a queue or topic is there."""
+    """Return True if a queue or topic exists."""
     known = host.queues if destination.kind is Kind.QUEUE else host.topics
     return destination.name in known
 
 
 def check_made(session: Session, destination: Destination) -> None:
-    """Raise RefusedError unless the destination is there, or the session may make it."""
+    """Raise RefusedError unless the destination exists, or the session may make it."""
     if destination.is_pattern or destination.kind is Kind.DSUB:
         return
     host = session.host
@@ -47,14 +48,14 @@ def check_made(session: Session, destination: Destination) -> None:
         raise RefusedError(f"there is no {destination.kind.value} {destination.name}", "not-found")
 
 
-SENDABLE_MAX = 1024  # destinations a session need not ask for again; a client may name millions
-NOBODY = 0
-UNKNOWN = -1  # the name starts like a temporary one, but no connection of ours can have made it
-ENDED = -2  # it was made before the broker was started again
+SENDABLE_MAX = 1024  # destinations remembered as allowed for a session; a client may name millions
+NOBODY = 0  # it is not a temporary destination
+UNKNOWN = -1  # the name begins like a temporary one, but no connection of ours can have made it
+ENDED = -2  # it was made before the broker was restarted
 
 
 def owner_of(destination: Destination, broker_id: str, run: str) -> int:
-    """Return the number of the connection a destination belongs to, or one of the above."""
+    """Return the connection that a destination belongs to, or NOBODY, UNKNOWN or ENDED."""
     name = destination.name
     if destination.kind is Kind.DSUB or not name.startswith(TEMPORARY_ROOT):
         return NOBODY
@@ -68,14 +69,14 @@ def owner_of(destination: Destination, broker_id: str, run: str) -> int:
 
 
 def announce(session: Session, places: tuple[Destination, ...], broker_id: str) -> None:
-    """Hear which destinations a session has named to others: its own will get answers."""
+    """Claim those of a session's reply destinations that are its own: answers will come there."""
     for place in places:
         if owner_of(place, broker_id, session.run) == session.id:
             claim(session, place)
 
 
 def claim(session: Session, destination: Destination) -> None:
-    """Note that a temporary destination is the session's; of very many, forget those swept away."""
+    """Note that a temporary destination is the session's; if too many, forget swept ones."""
     own = session.temporary
     if len(own) >= session.temporary_max and destination not in own:
         own.intersection_update([one for one in own if exists(session.host, one)])
@@ -89,20 +90,20 @@ def admitted(
     broker_id: str,
     sessions: Mapping[int, Session],
 ) -> tuple[Destination, ...]:
-    """Return the targets that are there to get a message; raises RefusedError if one says no."""
+    """Return the targets that can get a message; raises RefusedError if one is not allowed."""
     return tuple([target for target in targets if _admit(session, target, broker_id, sessions)])
 
 
 def _admit(
     session: Session, target: Destination, broker_id: str, sessions: Mapping[int, Session]
 ) -> bool:
-    """Let a session send to a target, and remember that it may; False if nobody is there."""
+    """Check that a session may send to a target; False if a temporary target has ended."""
     if target in session.sendable and exists(session.host, target):
         return True
     authorise(session.identity, Verb.SEND, str(target))
     if target.kind is Kind.DSUB:
         session.host.durable(target.name)
-        return True  # asked each time: it may be destroyed
+        return True  # checked each time: a durable subscription may be destroyed
     owner = owner_of(target, broker_id, session.run)
     if owner == UNKNOWN:
         raise RefusedError(f"{target.name} is no connection's temporary destination", "not-found")
@@ -118,14 +119,14 @@ def _admit(
 
 
 def _is_awaited(session: Session, target: Destination, owner: Session | None) -> bool:
-    """Return True if the owner of a temporary queue has named it, though it is not there."""
+    """Return True if the owner of a temporary queue expects messages, though it does not exist."""
     if owner is None or owner.host is not session.host or target not in owner.temporary:
         return False
     return target.kind is Kind.QUEUE and may(owner.identity, Verb.CREATE, str(target))
 
 
 def check_readable(session: Session, destination: Destination, broker_id: str) -> None:
-    """Raise RefusedError if the destination is another connection's."""
+    """Raise RefusedError if the destination belongs to another connection."""
     owner = owner_of(destination, broker_id, session.run)
     if owner == session.id:
         claim(session, destination)

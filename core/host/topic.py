@@ -3,11 +3,12 @@
 
 Queues (`bindings`) take a message as it is published. For connected readers (`feeds`) messages that
 come in a row are gathered and handed out together, at the end of the turn at the latest. So a
-message costs the same for one reader as for a hundred. To very many readers they go in portions
-(`core.host.fan_out`). Whoever publishes to one topic hands out
-what the topic before has gathered: a reader of both sees the messages in the order they were sent.
+message costs the same for one reader as for a hundred. To very many readers the messages go in
+portions (`core.host.fan_out`). When a message comes for another topic, the gathered messages of the
+topic before are handed out first. So a reader of both sees the messages in the order they were
+sent.
 
-The one thing a topic remembers is the last message sent with `retain:set` (the Apollo STOMP
+The only message that a topic keeps is the last one sent with `retain:set` (the Apollo STOMP
 manual). Each later subscription gets that message first. It does not survive a restart.
 """
 
@@ -48,16 +49,16 @@ class Topic:
     def __init__(
         self, name: str, batch_max: int, retaining: dict[Topic, None], fan_outs: FanOuts
     ) -> None:
-        """Begin with nobody; no more than `batch_max` bytes are gathered.
+        """Begin without listeners; messages of about `batch_max` bytes at most are gathered.
 
-        While it retains a message it is among those that are `retaining`.
+        While the topic has a retained message it is in `retaining`.
         """
         self.name = name
         self._batch_max = batch_max
         self._retaining = retaining
         self._fan_outs = fan_outs
-        self.met = 0  # the last listener it has asked about (`core.host.audience`)
-        self.named = 0  # listeners that mean it by its name, and not by a pattern alone
+        self.met = 0  # the number of the last listener that it has met (`core.host.audience`)
+        self.named = 0  # listeners that subscribed by its name, not only by a pattern
         self.bindings: list[Binding] = []
         self.feeds: dict[Feed, None] = {}  # an ordered set: there may be very many
         self.retained: Message | None = None
@@ -65,17 +66,17 @@ class Topic:
         self.delivered = 0
         self.touched_at = 0.0
         self._fan = Fan()
-        self._senders: list[Session] = []  # of what is gathered, each once
+        self._senders: list[Session] = []  # of the gathered messages, each once
 
     @property
     def audience(self) -> int:
-        """Return how many listen."""
+        """Return how many queues and readers listen."""
         return len(self.bindings) + len(self.feeds)
 
     def publish(self, session: Session, message: Message, now: float) -> None:
         """Take a message for everybody who listens."""
         for binding in self.bindings:
-            binding.offer(message, session.client_id)  # may refuse it: then nothing has happened
+            binding.offer(message, session.client_id)  # a refusal here leaves the topic unchanged
         self.touched_at = now
         if message.retain == RETAIN:
             self.retained = message
@@ -93,7 +94,7 @@ class Topic:
                 self.fan_out(now)
 
     def fan_out(self, now: float) -> None:
-        """Hand out what is gathered; its senders wait for readers that do not keep up."""
+        """Hand out the gathered messages; their senders wait for readers that do not keep up."""
         fan = self._fan
         if not fan.messages:
             return
@@ -118,29 +119,30 @@ class Topic:
             self._fan_outs.catch_up(feed, self.touched_at)
             self.feeds[feed] = None
             if self._fan.lane is NO_LANE:
-                self._fan.lane = Lane(self.name, is_grouped=False)  # many topics have no reader
+                # Made only now: many topics never have a reader.
+                self._fan.lane = Lane(self.name, is_grouped=False)
             if self.retained is not None:
                 feed.offer(self.retained, self._fan.lane)
 
     def forget(self, feed: Feed) -> None:
-        """Let a reader go; it hears what was published before."""
+        """Remove a reader; it first gets what was published before."""
         if feed in self.feeds:
             self.fan_out(self.touched_at)
             self._fan_outs.catch_up(feed, self.touched_at)
             del self.feeds[feed]
 
     def fill(self, binding: Binding) -> None:
-        """Let a queue take what is published from now on."""
+        """Let a queue take all messages that are published from now on."""
         if binding not in self.bindings:
             self.bindings.append(binding)
 
     def stop_filling(self, binding: Binding) -> None:
-        """Let a queue take no more."""
+        """Let a queue take no more messages."""
         if binding in self.bindings:
             self.bindings.remove(binding)
 
     def let_go(self) -> None:
-        """Forget its listeners: those that mean it by a pattern meet it when it is used again."""
+        """Forget all listeners; those with a pattern meet the topic when it is used again."""
         for feed in self.feeds:
             self._fan_outs.catch_up(feed, self.touched_at)
             feed.topics.pop(self, None)
@@ -150,11 +152,11 @@ class Topic:
         self.bindings.clear()
 
     def forget_retained(self) -> None:
-        """Have nothing for newcomers any more."""
+        """Forget the retained message."""
         self.retained = None
         self._retaining.pop(self, None)
 
     def offer_retained(self, binding: Binding, clock: Clock) -> None:
-        """Give the retained message, if its time is not over, to a queue that is new here."""
+        """Give the retained message, if it has not expired, to a new queue."""
         if self.retained is not None and not clock.has_passed(self.retained.expires_ms):
             binding.offer(self.retained)

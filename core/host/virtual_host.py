@@ -1,7 +1,8 @@
 """VirtualHost: a world of destinations of its own.
 
-Queues, topics and durable subscriptions by name, made on first use with the first policy that
-matches, and swept away when they are empty and unused (`auto_delete_after_s`).
+It has queues, topics and durable subscriptions by name. A queue or topic is made on first use, with
+the first policy that matches its name. It is swept away when it is empty and unused
+(`auto_delete_after_s`).
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ class Made:
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self._maker: dict[str, str] = {}  # by the destination's name
-        self._counts: dict[str, int] = {}  # by the user's
+        self._counts: dict[str, int] = {}  # by the user's name
 
     def check(self, count: int, maker: str, most: int, own_most: int) -> None:
-        """Raise RefusedError if one more is one too many, in all or for its maker.
+        """Raise RefusedError if there are too many for one more, in all or of this maker.
 
-        What the broker itself makes (a start, a dead-letter queue) is never refused.
+        What the broker itself makes (at a start, a dead-letter queue) is never refused.
         """
         if maker and count >= most:
             raise RefusedError(
@@ -69,7 +70,7 @@ class Made:
             self._counts[maker] = self._counts.get(maker, 0) + 1
 
     def discard(self, name: str) -> None:
-        """Count it no more."""
+        """Count a destination no more."""
         maker = self._maker.pop(name, "")
         if maker:
             self._counts[maker] -= 1
@@ -89,7 +90,7 @@ class VirtualHost:
         ledger: Ledger | None = None,
         jobs: Jobs | None = None,
     ) -> None:
-        """Begin with nothing; its queues belong to the owner, the ledger is the store's."""
+        """Begin empty; `owner` owns its queues, `ledger` tells the store of them."""
         self.jobs = jobs
         self.fan_outs = FanOuts(jobs)
         self.sweeping: Sweep | None = None
@@ -104,8 +105,8 @@ class VirtualHost:
         self.policies = policies
         self.queues: dict[str, Queue] = {}
         self.topics: dict[str, Topic] = {}
-        self.published_gone = 0  # messages of topics that were forgotten
-        self.delivered_gone = 0
+        self.published_gone = 0  # messages published to topics that were deleted
+        self.delivered_gone = 0  # the same for deliveries
         self.durables: dict[str, Durable] = {}
         self.declared: set[str] = set()  # queues that stay though empty and unused
         self.queue_patterns: PatternIndex[Subscription] = PatternIndex()
@@ -120,21 +121,21 @@ class VirtualHost:
 
     @property
     def ledger(self) -> Ledger | None:
-        """Return the store's book, if there is a store."""
+        """Return the store's ledger, if there is a store."""
         return self.queue_factory.ledger
 
     def rename(self, host_names: Iterable[str]) -> None:
-        """Let clients name it so from now on."""
+        """Set the names by which clients know this virtual host."""
         self.host_names = frozenset([name.lower() for name in host_names])
 
     def apply(self, policies: Policies) -> None:
-        """Let new policies hold for what is made from now on."""
+        """Use new policies for all that is made from now on."""
         self.policies = self.audience.policies = self.queue_factory.policies = policies
 
     def queue(self, name: str, settings: QueueSettings | None = None, maker: str = "") -> Queue:
-        """Return the queue, made now if there is none; the policy of its name if none is given.
+        """Return a queue; if there is none, make it, with the policy of its name by default.
 
-        It counts for the user who makes it, if one is named.
+        A new queue counts for the user `maker`, if one is named.
         """
         known = self.queues.get(name)
         if known is not None:
@@ -149,7 +150,7 @@ class VirtualHost:
         self.made_queues.add(name, maker)
         self.queues[name] = queue
         self.mirror(queue)
-        # Temporary queues are their connection's alone: no pattern means them.
+        # No pattern matches temporary queues: each belongs to one connection.
         if not name.startswith(TEMPORARY_ROOT):
             found = self.queue_patterns.matching(name)
             if found:
@@ -157,7 +158,7 @@ class VirtualHost:
         return queue
 
     def topic(self, name: str, maker: str = "") -> Topic:
-        """Return the topic, made now if there is none; whoever means it by a pattern hears it."""
+        """Return a topic, made now if there is none; all whose patterns match it will hear it."""
         known = self.topics.get(name)
         if known is not None:
             if known.met != self.audience.newest:
@@ -181,12 +182,12 @@ class VirtualHost:
     def mirror(self, queue: Queue) -> None:
         """Let a queue hear the topic of its name, if a policy says so and it does not yet."""
         if self.mirror_of(queue.name) is queue:
-            topic = self.topic(queue.name)  # a new one has heard of the queue by now
+            topic = self.topic(queue.name)  # if it is made here, it already has the queue
             if not any(binding.queue is queue for binding in topic.bindings):
                 topic.fill(Binding(queue))
 
     def mirror_of(self, name: str) -> Queue | None:
-        """Return the queue that takes what is sent to the topic of its name, if there is one."""
+        """Return the queue that mirrors the topic of this name, if there is one."""
         queue = self.queues.get(name)
         if queue is None:
             return None
@@ -201,7 +202,7 @@ class VirtualHost:
         return durable
 
     def make_durable(self, name: str) -> Durable:
-        """Return the durable subscription, made now if there is none."""
+        """Return a durable subscription, made now if there is none."""
         durable = self.durables.get(name)
         if durable is None:
             settings = self.policies.durable(name)
@@ -217,7 +218,7 @@ class VirtualHost:
             yield durable.queue
 
     def has(self, queue: Queue) -> bool:
-        """Return True if a queue is here, as one or behind a durable subscription."""
+        """Return True if this is a present queue, or the queue of a durable subscription."""
         durable = self.durables.get(queue.name.removeprefix(DURABLE_PREFIX))
         is_behind = durable is not None and durable.queue is queue
         return is_behind or self.queues.get(queue.name) is queue
@@ -235,7 +236,7 @@ class VirtualHost:
     def bind(self, durable: Durable, destinations: tuple[Destination, ...]) -> None:
         """Let a durable subscription hear these topics, and no others.
 
-        Called again after its binding's selector changed, it remembers that, too.
+        Also called when only the selector of its binding has changed: the store remembers that.
         """
         if durable.destinations != destinations:
             before = set(durable.topics)
@@ -258,7 +259,7 @@ class VirtualHost:
                 durable.listen_by_name(self.topic(destination.name))
 
     def unbind(self, durable: Durable) -> None:
-        """Let it hear nothing."""
+        """Let a durable subscription hear nothing."""
         for pattern in durable.patterns:
             self.audience.discard_durable(durable, pattern)
         durable.patterns.clear()
@@ -278,7 +279,7 @@ class VirtualHost:
             subscription.attach(self.durable(name).queue, self.now)
 
     def forget_patterns(self, subscription: Subscription) -> None:
-        """Let a subscription hear of no more destinations: it is about to end."""
+        """Give a subscription no more destinations and messages: it is about to end."""
         for pattern in subscription.patterns:
             self.queue_patterns.discard(pattern, subscription)
             self.audience.discard(subscription, pattern)
@@ -287,7 +288,7 @@ class VirtualHost:
         subscription.window.is_paused = True  # and it gets nothing more
 
     def _begin(self, job: Job) -> None:
-        """Do a job of the broker's own; all of it at once where nobody does portions."""
+        """Begin a job of the broker's own; without `jobs` do all of it at once."""
         if self.jobs is not None:
             self.jobs.begin(job)
         else:
@@ -296,7 +297,7 @@ class VirtualHost:
             job.finish()
 
     def delete_queue(self, name: str, reason: str) -> None:
-        """Remove a queue with all it holds, and tell who sends to it."""
+        """Remove a queue with all it holds, and tell its senders."""
         self.queue_factory.forget_stops(name)
         self._remove_queue(name, reason)
         self.senders.tell(name, reason)
@@ -313,7 +314,7 @@ class VirtualHost:
         queue.state.record(EventKind.DELETE, "", 0, 0)
         if self.ledger is not None:
             self.ledger.close(self.id, QUEUE, queue)
-            queue.mark()  # the pager counts it no more
+            queue.mark()  # so that the pager counts its bodies no more
 
     def _end(self, queue: Queue, reason: str) -> None:
         self.queue_factory.end(queue, reason)
@@ -327,7 +328,7 @@ class VirtualHost:
             self.ledger.declare(self.id, queue)
 
     def delete_topic(self, name: str) -> None:
-        """Forget a topic and what it retained; its subscribers hear it again when it is used."""
+        """Forget a topic and its retained message; subscribers meet it again at its next use."""
         topic = self.topics.pop(name, None)
         self.made_topics.discard(name)
         if topic is not None:
@@ -336,20 +337,20 @@ class VirtualHost:
             topic.forget_retained()
 
     def delete_temporary(self, destination: Destination) -> None:
-        """End a temporary destination of a connection that goes."""
+        """End a temporary destination of a connection that has ended."""
         if destination.kind is Kind.TOPIC:
             self.delete_topic(destination.name)
         elif destination.name in self.queues:
             self.delete_queue(destination.name, "its connection is gone")
 
     def sweep(self) -> None:
-        """Remove what is empty, unused and was not declared, unless that is under way."""
+        """Begin to remove what is empty, unused and not declared, unless a sweep is under way."""
         if self.sweeping is None or self.sweeping.is_over:
             self.sweeping = Sweep(self)
             self._begin(self.sweeping)
 
     def remove_if_unused(self, name: str) -> None:
-        """Remove a queue that nobody has used for as long as its policy has patience."""
+        """Remove a queue that nobody has used for the `auto_delete_after_s` of its policy."""
         queue = self.queues.get(name)
         if queue is None or name in self.declared:
             return
@@ -370,17 +371,17 @@ class VirtualHost:
         self.delete_topic(name)
         return audience
 
-    # Other policies.
+    # Changes of policies.
 
     def outdate(self) -> None:
         """Have every queue take the policy that holds now, when it is next touched."""
         self.notes = []
         self.outdated = dict.fromkeys(self.all_queues())
         for queue in self.outdated:
-            queue.takes_all = False  # so that nothing gets in past `queue`
+            queue.takes_all = False  # so that every message comes through `queue`, which renews it
 
     def renew(self, queue: Queue) -> None:
-        """Let a queue take the policy that holds now; what stands against it is kept in `notes`."""
+        """Give a queue the policy that holds now; what cannot be changed is noted in `notes`."""
         self.outdated.pop(queue, None)
         limits = self.policies.broker
         queue.membership.selectors_max = limits.selectors_per_queue_max
@@ -396,7 +397,7 @@ class VirtualHost:
         queue.choose_way()
 
     def _wanted(self, queue: Queue) -> QueueSettings:
-        """Return the policy that a queue should have; a declared one's is its own."""
+        """Return the policy that a queue should have; a declared queue keeps its own."""
         if self.queues.get(queue.name) is not queue:
             return self.policies.durable(queue.name.removeprefix(DURABLE_PREFIX))
         return queue.settings if queue.name in self.declared else self.policies.queue(queue.name)
