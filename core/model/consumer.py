@@ -1,20 +1,20 @@
 # Compiled by mypyc: see setup.py.
 """Consumer: one reader of one queue, the credit it has, and what it reads from.
 
-A protocol subclasses `Consumer` and implements `deliver`, which may only append to an outbox. It
-must never call back into the core, since it runs in the middle of a dispatch. An owner is known by
-the object, or by its number, which is never used twice. It is never known by a name: two links may
-share a name.
+A protocol subclasses `Consumer` and implements `deliver`, which may only append to an outbox.
+`deliver` must never call back into the core, since it runs in the middle of a dispatch. A group's
+owner is known by the object, or by its number, which is never used twice. An owner is never known
+by a name: two links may share a name.
 
 `Window` holds the two credit windows of the Apollo STOMP manual. Delivery goes on while either is
-above zero, so each may become negative; both stay signed. One STOMP subscription to several queues
-has one window and a consumer in each queue. There may be very many of them, so a window that opens
-tells only those that found it closed when they had something to send (`stalled`), and of these a
-few at a time: the first of them may use up the credit.
+above zero, so each may become negative. One STOMP subscription to several queues has one window and
+a consumer in each queue. There may be very many such consumers. So a window that opens tells only
+those that had a message to send and found it closed (`stalled`). It tells a few at a time, since
+the first of them may use up the credit.
 
-`Source` is what a consumer reads from. A queue and a topic subscription's feed both hand out
-entries, take them back settled, and hear when a consumer's credit changed. Protocols settle through
-this seam and need not know which of them it is.
+`Source` is what a consumer reads from: a queue, or a topic subscription's feed. Both hand out
+entries, have them settled, and are told when a consumer's credit has changed. Protocols settle
+through this interface and need not know which of the two it is.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from covey.core.session import Session
 
 
-TOLD_AT_A_TIME: Final = 32  # consumers that hear that their window has opened
+TOLD_AT_A_TIME: Final = 32  # so many consumers hear at once that their window has opened
 CREDIT_MAX: Final = 2**53  # far above any real window: sums stay exact integers everywhere
 
 
@@ -49,22 +49,22 @@ class Window:
     def __init__(self, count: int, size: int = 0, *, is_automatic: bool = False) -> None:
         self.count = count
         self.size = size
-        self.is_automatic = is_automatic  # nobody counts: only a full outbox stops delivery
+        self.is_automatic = is_automatic  # credit is not counted: only a full outbox stops delivery
         self.is_paused = False
-        self.browsing = 0  # consumers that look at what there is, and have not seen the end
+        self.browsing = 0  # browsers that have not seen the end of their queue yet
         self.consumers: dict[Consumer, None] = {}  # an ordered set: there may be very many
-        self.stalled: dict[Consumer, None] = {}  # those that have something and found it closed
+        self.stalled: dict[Consumer, None] = {}  # had a message, and found the window closed
 
     def is_open(self) -> bool:
         """Return True if another message may be sent."""
         return not self.is_paused and self.has_credit()
 
     def has_credit(self) -> bool:
-        """Return True if the peer wants another message, be its outbox full or not."""
+        """Return True if the peer wants another message, whether its outbox is full or not."""
         return self.is_automatic or self.count > 0 or self.size > 0
 
     def grant(self, count: int, size: int) -> None:
-        """Raise the windows and let every consumer that was waiting for it go on."""
+        """Raise the windows, and let the consumers that waited for credit go on."""
         was_open = self.count > 0 or self.size > 0
         count += self.count
         size += self.size
@@ -88,9 +88,9 @@ class Window:
                 queue.credit_changed(consumer)
 
     def stall(self, consumer: Consumer) -> None:
-        """Note that a consumer has to hear of it when the window opens, if it is closed.
+        """Note that a consumer must be told when the window opens, if the window is closed.
 
-        One that holds all it may hold is offered again when it settles.
+        A consumer may also wait because it holds all it may hold. It gets more when it settles.
         """
         if not self.is_open():
             self.stalled[consumer] = None
@@ -113,7 +113,7 @@ class Consumer(ABC):
         self.window = window
         self.queue: Source | None = None
         self.name = ""  # subscription id or link name, for people
-        self.client_id = ""  # who it is over reconnects, for sticky return; "" = nobody
+        self.client_id = ""  # stays the same over reconnects, for sticky return; "" = none
         # What it asks for.
         self.selector: Selector | None = None
         self.from_seq = 0
@@ -130,14 +130,14 @@ class Consumer(ABC):
         self.is_browser = False
         self.browse_ends = True
         self.sees_acquired = True
-        self.heeds_holders = False  # of shared groups it sees only what nobody has acquired
+        self.heeds_holders = False  # with shared groups it sees only what nobody has acquired
         self.cursor = 0
         self.read_ahead: ReadAhead | None = None
         # Kept by the queue.
         self.view: View | None = None
         self.unsettled: dict[int, Entry] = {}
         self.lanes: set[Lane] = set()
-        self.group = ""  # the one it has claimed
+        self.group = ""  # the group it has claimed
         self.ready: list[int] = []  # heap: heads only this consumer may take
         self.is_gone = False
         self.is_overdue = False  # it held a message for too long: it gets none until it settles one
@@ -145,7 +145,7 @@ class Consumer(ABC):
         self.deadline_s = 0.0  # how long it may hold a message; 0 = for ever
         self.clocks: dict[int, float] = {}  # when it got which message, if it has a deadline
         self.clock_from = 0.0  # when it last settled something
-        self.is_timed = False  # its queue will look at its clocks
+        self.is_timed = False  # it is in the heap of its queue's `Deadlines`
         self.is_retiring = False  # keeps its groups until they are empty, takes no new ones
         self.joined_at = 0.0
         self.delivered = 0
@@ -170,18 +170,18 @@ class Consumer(ABC):
         """Called when a group this consumer owned is no longer its own."""
 
     def group_done(self, group: str) -> None:  # noqa: B027 - only those that ask for one group
-        """Called between dispatches when the one group it took has no message left.
+        """Called between dispatches when the one group of this consumer has no message left.
 
-        It gets nothing more, and ends its subscription.
+        The consumer gets nothing more, and ends its subscription.
         """
 
     def cancelled(self, reason: str) -> None:  # noqa: B027 - a test's consumer need not care
-        """Called when the queue under this consumer went away."""
+        """Called when this consumer's queue is gone."""
 
     def ran_out(self, entries: list[Entry]) -> None:  # noqa: B027 - a test's need not care
-        """Called when messages that it held for too long have gone back to their places.
+        """Called when messages that this consumer held for too long have gone back.
 
-        What the peer says of these deliveries from now on is late, and settles nothing.
+        If the peer settles these deliveries later, that is too late and changes nothing.
         """
 
     def drained(self) -> None:  # noqa: B027 - only AMQP asks for a drain
@@ -189,7 +189,7 @@ class Consumer(ABC):
 
     def is_willing(self) -> bool:
         """Return True if the consumer can take a message now."""
-        window = self.window  # `is_open` by hand: asked several times a message
+        window = self.window  # `is_open` written out: asked several times a message
         return (
             (window.count > 0 or window.is_automatic or window.size > 0)
             and not window.is_paused
@@ -205,21 +205,21 @@ class Source(ABC):
 
     @abstractmethod
     def settle(self, entry: Entry, outcome: Outcome, now: float, reason: str = "") -> None:
-        """Settle an acquired entry; a second settle of the same is ignored.
+        """Settle an acquired entry; ignore an entry that is settled already.
 
-        `reason` is what the consumer says of a rejection: its dead letter shows it.
+        `reason` is the consumer's reason for a rejection: the dead letter shows it.
         """
 
     def accept(self, consumer: Consumer, entries: Sequence[Entry], now: float) -> None:
-        """Settle what a consumer was given and is done with: clients acknowledge in rows."""
+        """Settle entries that a consumer has accepted: clients acknowledge many at once."""
         for entry in entries:
             self.settle(entry, ACCEPTED, now)
 
     def heard(self, consumer: Consumer, now: float) -> None:  # noqa: B027 - a feed never waits
-        """Hear that a consumer is at work: it has settled something, or was late with it."""
+        """Called when a consumer is at work: it has settled something, in time or late."""
 
     def heard_late(self, consumer: Consumer, seq: int, now: float) -> None:
-        """Hear that a consumer wants to settle what was taken from it, since it took too long."""
+        """Called when a consumer settles a message that it had lost for holding it too long."""
         self.heard(consumer, now)
 
     def record(self, kind: int, entry: Entry) -> None:  # noqa: B027 - a feed has no events
@@ -234,7 +234,7 @@ class Source(ABC):
         """Called when the consumer's window opened."""
 
     def tell_later(self, window: Window) -> None:  # noqa: B027 - a feed is alone behind its window
-        """Have the window tell the next of its consumers, once those that were told had theirs."""
+        """Have the window tell more consumers, once those told before have had their turn."""
 
     def leave(self, consumer: Consumer, now: float, *, counted: bool = True) -> None:
         """Let the consumer go; what it held returns."""
@@ -243,4 +243,4 @@ class Source(ABC):
 
     @abstractmethod
     def leaving(self, consumer: Consumer, now: float, *, counted: bool = True) -> Iterator[int]:
-        """Let the consumer go step by step, as a job does; yield how much each step was."""
+        """Let the consumer go step by step, as a job does; yield how many items each step was."""

@@ -7,9 +7,9 @@
         a selector came ── ASIDE │                └──failed, with a delay──> AWAY ──due──> PENDING
                                  └──expired, dropped, purged──> GONE
 
-Invariants: an entry is in exactly one of these states; only PENDING ones can be a lane's head;
-an ACQUIRED one is never dropped and never expires. An acquired entry *is* the delivery: the
-protocol gets the entry itself and settles it by it, so nothing else is made per message.
+Invariants: an entry is in exactly one of these states. Only a PENDING entry can be delivered. An
+ACQUIRED entry is never dropped and never expires. An acquired entry *is* the delivery: the protocol
+gets the entry itself and hands it back to settle it. So nothing else is made per message.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 # Plain integers: compared on the hot path, where an Enum member costs an attribute lookup.
 PENDING: Final = 0
-STORING: Final = 1  # its store commit is not back yet: nobody may see it (no promise was kept)
+STORING: Final = 1  # not on disk yet: nobody may see it, since a crash could still lose it
 ACQUIRED: Final = 2
 ASIDE: Final = 3  # no present selector admits it; later messages of its group go on
 AWAY: Final = 4  # waits out a redelivery delay
 GONE: Final = 5
 
-SHARED: Final = 0  # the number of an entry that all of a topic's settled subscribers share
+SHARED: Final = 0  # the number of an entry that a topic's presettled subscribers share
 
 # Where the body is besides memory.
 NOWHERE: Final = 0
-KEPT: Final = 1  # in the store, to survive
+KEPT: Final = 1  # in the store, to survive a restart
 SPILLED: Final = 2  # in the scratch file, since memory has no room
-STORED: Final = 3  # the bits of `marks` that say so
-FIRST: Final = 4  # the bit of `marks` above them
+STORED: Final = 3  # the bits of `marks` that hold one of these three
+FIRST: Final = 4  # the bit of `marks` for `is_first`
 
 STATE_NAMES: Final = ("pending", "storing", "acquired", "aside", "away", "gone")
 
@@ -53,7 +53,7 @@ class Outcome(Enum):
     UNFIT = "unfit"  # failed, and not to come back to this consumer
 
 
-ACCEPTED: Final = Outcome.ACCEPTED  # asked for each message: a look-up in an Enum is a search
+ACCEPTED: Final = Outcome.ACCEPTED  # needed for each message: a look-up in an Enum is slow
 
 
 class Entry:
@@ -74,7 +74,7 @@ class Entry:
 
     def __init__(self, seq: int, message: Message | None, lane: Lane, state: int) -> None:
         self.seq = seq
-        self.message = message  # None while its body is out in the store
+        self.message = message  # None while its body is only in the store
         self.size = 0 if message is None else message.size
         self.expires_ms = 0 if message is None else message.expires_ms
         self.lane = lane
@@ -95,7 +95,7 @@ class Entry:
 
     @property
     def is_first(self) -> bool:
-        """Return True if it is the first of `holder`'s ownership, and `holder` is told so."""
+        """Return True if `holder` is told that this is the first message of its ownership."""
         return self.marks >= FIRST
 
     @is_first.setter

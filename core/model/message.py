@@ -1,10 +1,10 @@
 # Compiled by mypyc: see setup.py.
 """Message: what a producer sent, as every room of the broker sees it.
 
-A message is made once by the protocol that received it and never changes; queues, topics and
-transactions share the one object. It keeps the producer's own encoding. The core reads the
-few fields below and, through `lookup`, any property by name (selectors, group keys); another
-protocol asks for the `neutral` form and renders it in its own words. Nothing here knows a wire.
+A message is made once, by the protocol that received it, and never changes. Queues, topics and
+transactions share the one object. It keeps the producer's own encoding. The core reads the few
+fields below and, through `lookup`, any property by name (selectors, group keys). Another protocol
+asks for the `neutral` form and encodes that in its own way. Nothing here knows a wire protocol.
 
 What differs from place to place (sequence number, delivery count, who holds it) lives in
 `core.model.entry.Entry`, one for each queue the message sits in.
@@ -21,7 +21,7 @@ from mypy_extensions import mypyc_attr
 
 from covey.core.selector import Value
 
-# What a message does to its topic's retained one.
+# What a message does to the message that its topic retains.
 KEEP_NOTHING: Final = 0
 RETAIN: Final = 1
 FORGET_RETAINED: Final = 2
@@ -31,7 +31,7 @@ DEFAULT_PRIORITY: Final = 4  # JMS and AMQP 1.0 section 3.2.1 agree on 4 of 0..9
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a dead letter comes from, and what befell it there."""
+    """Where a dead letter comes from, and what happened to it there."""
 
     queue: str
     group: str = ""
@@ -41,7 +41,7 @@ class Origin:
     consumer: str = ""  # who had it last
 
     def fields(self) -> dict[str, str]:
-        """Return what is known of it as texts, by the names that protocols end theirs with."""
+        """Return what is known of it as texts; protocols put a prefix before these names."""
         numbers = {"seq": self.seq, "count": self.count, "time": self.time_ms}
         texts = {"queue": self.queue, "group": self.group, "consumer": self.consumer}
         known = {name: str(number) for name, number in numbers.items() if number}
@@ -49,7 +49,7 @@ class Origin:
 
 
 def origin_of(fields: Mapping[str, str]) -> Origin | None:
-    """Return the origin that texts tell of, None if they name no queue."""
+    """Return the origin that such texts describe, None if they name no queue."""
     queue = fields.get("queue", "")
     if not queue:
         return None
@@ -60,11 +60,11 @@ def origin_of(fields: Mapping[str, str]) -> Origin | None:
 
 @dataclass(slots=True)
 class Neutral:
-    """A message in no protocol's words: what one front end hands to another.
+    """A message in a form of no protocol: what one protocol hands to another.
 
     Names follow AMQP 1.0 section 3.2.4 where it has one. `properties` are the application's
-    own; `body_kind` says what `body` is: data (bytes), text (UTF-8), or json. `body_shape` names
-    what it was in AMQP where the kind does not say it: string, binary, null, map, list, sequence
+    own. `body_kind` says what `body` is: data (bytes), text (UTF-8), or json. `body_shape` says
+    what the body was in AMQP, if the kind does not: string, binary, null, map, list, sequence
     or (any other) value. `dead_reason` is why a dead letter died.
     """
 
@@ -92,16 +92,16 @@ class Neutral:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Message(ABC):
-    """The fields the core decides by; the rest stays in the producer's encoding.
+    """The fields that the core needs; the rest stays in the producer's encoding.
 
-    `group` is the protocol's native group id ("" for none; STOMP has none, its group headers
-    are found by name), `group_sequence` below zero closes the group. Times are milliseconds
-    since the epoch, 0 meaning never. `size` counts content bytes (requirement of the Apollo
-    STOMP manual: credit counts the body, not the frame).
+    `group` is the protocol's native group id, "" for none. STOMP has none: its group headers are
+    found by name. A `group_sequence` below zero closes the group. Times are milliseconds since
+    the epoch, 0 meaning never. `size` counts content bytes, since credit counts the body and not
+    the frame (Apollo STOMP manual).
     """
 
-    # Names the encoding in a store; one decoder is registered for each. A ClassVar, or compiled
-    # code would read this default instead of a subclass's own.
+    # Names the encoding in a store; one decoder is registered for each. It must be a ClassVar:
+    # else compiled code would read this default instead of a subclass's own.
     kind: ClassVar[str] = ""
 
     __slots__ = (
@@ -129,14 +129,14 @@ class Message(ABC):
 
     @abstractmethod
     def message_id(self) -> str:
-        """Return the message's id, the client's or the one the broker made; "" if none."""
+        """Return the message's id, from the client or from the broker; "" if none."""
 
     def duplicate_id(self) -> str:
-        """Return the id the client gave, by which a duplicate is known; "" if it gave none."""
+        """Return the client's id, which tells duplicates; "" if the client gave none."""
         return self.message_id()
 
     def group_place(self) -> str:
-        """Return what the sender calls the place its group id stood in."""
+        """Return the sender's name for the field that had the group id, for error texts."""
         return "group-id"
 
     @abstractmethod
@@ -145,17 +145,18 @@ class Message(ABC):
 
     @abstractmethod
     def neutral(self) -> Neutral:
-        """Return the message in no protocol's words. Costs a full decode."""
+        """Return the message in a form of no protocol. Costs a full decode."""
 
     def form(self) -> object:
-        """Return what this message shares with all that differ from it in `content` alone.
+        """Return an object that stands for all of this message but its `content`.
 
-        None if that is not known; else the same object for each of them and for no other.
+        Messages that differ only in `content` return the same object, others another one. None
+        if that is not known.
         """
         return None
 
     def content(self) -> bytes:
-        """Return the bytes in which messages of one form differ."""
+        """Return the bytes in which messages of the same `form` differ."""
         return b""
 
     @abstractmethod
@@ -163,7 +164,7 @@ class Message(ABC):
         """Return head and body as a store keeps them; `kind` names the decoder."""
 
     def origin(self) -> Origin | None:
-        """Return where a dead letter comes from; None if it is none, or does not know."""
+        """Return where a dead letter comes from; None if unknown, or not a dead letter."""
         return origin_of(self.neutral().dead_origin)
 
     @abstractmethod
