@@ -1,6 +1,6 @@
 """Messages: an AMQP message as the broker keeps it, and as other protocols see it.
 
-Read `sections` first (one walk over the bytes), then `message`. `head_cache` remembers what
+Read `sections` first (one pass over the bytes), then `message`. `head_cache` remembers what
 messages repeat. `splice` writes what a delivery changes. `mapping` and `bodies` turn a message into
-neutral words and back. Imports `codec`.
+the neutral form and back. Imports `codec`.
 """

@@ -1,5 +1,5 @@
 # Compiled by mypyc: see setup.py.
-"""Bodies: what an AMQP body is to somebody who knows only bytes and text, and back.
+"""Bodies: turns an AMQP body into bytes or text for other protocols, and back.
 
 | AMQP                        | neutral kind | shape    | bytes                                |
 |-----------------------------|--------------|----------|--------------------------------------|
@@ -11,19 +11,19 @@
 | value: anything else        | json         | value    | JSON                                 |
 | sequence, one or more       | json         | sequence | JSON: all of them as one list        |
 
-On the way back the shape decides. Without a shape, text becomes a string and all else data. A body
-may not fit its shape: JSON that is none, a list where a map is announced. Such a body goes as data.
-It has reached its consumer already, and nobody is left to complain to.
+On the way back the shape decides. Without a shape, text becomes a string, and everything else
+becomes data. A body may not fit its shape: it is invalid JSON, or a list where a map is announced.
+Such a body is sent as data. By then it is too late to refuse the message.
 
-JSON has no bytes, no uuid, no NaN and no keys but text: they become text. A described value loses
-its descriptor. A binary or a uuid is written as in a message id. Those have a type in AMQP, and are
-text everywhere else:
+JSON has no bytes, no uuid and no NaN, and its keys must be text: such values become text. A
+described value loses its descriptor. A binary or a uuid is written as in a message id. Message ids
+have a type in AMQP, and are text everywhere else:
 
     ulong 7          "ulong:7"            uuid     "uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6"
     binary 0a ff     "binary:0aff"        string   as it is
 
-A string that looks like one of the others gets "string:" before it. So every id has one text, and
-every text is one id. Only the exact form counts: "ulong:007" is a string.
+A string that looks like one of the others gets "string:" before it. So every id has exactly one
+text, and every text means exactly one id. Only the exact form counts: "ulong:007" is a string.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _ULONG_DIGITS_MAX: Final = 20
 
 
 def id_text(value: object) -> str:
-    """Return the text of an id as decoded; "" for none."""
+    """Return the text of a decoded id; "" if there is no id."""
     if isinstance(value, str):
         return STRING + value if _looks_typed(value) else value
     if isinstance(value, int):
@@ -72,7 +72,7 @@ def encode_id(text: str) -> bytes:
 
 
 def _looks_typed(text: str) -> bool:
-    """Return True if a text, behind any number of "string:", is a typed id."""
+    """Return True if a text is a typed id, after any number of leading "string:"."""
     at = 0
     while text.startswith(STRING, at):
         at += len(STRING)
@@ -112,14 +112,15 @@ def _binary(text: str) -> bytes | None:
     return value if value.hex() == text else None
 
 
-# JSON of a larger body would stop everybody for more than some 50 ms; it is handed on encoded.
+# Writing a larger body as JSON would stop the broker for more than some 50 ms. Such a body is
+# passed on in its AMQP encoding.
 JSON_SOURCE_BYTES_MAX: Final = 1024 * 1024
 
 ENCODED_TYPE: Final = "application/amqp"
 
 
 def read_body(data: bytes, sections: Sections, neutral: Neutral) -> None:
-    """Fill in body, kind and shape of the neutral form."""
+    """Set the body, its kind and its shape in the neutral form."""
     if sections.body_kind == VALUE:
         _read_value(data, sections, neutral)
     elif sections.body_kind == SEQUENCE:
@@ -181,7 +182,7 @@ def _as_encoded(data: bytes, sections: Sections, neutral: Neutral) -> None:
 
 
 def _starts(data: bytes, sections: Sections) -> list[int]:
-    """Return where the value of each body section is."""
+    """Return the offset of the value of each body section."""
     starts: list[int] = []
     at = sections.body_start
     while at < len(data):
@@ -214,7 +215,7 @@ def _bare(value: object) -> object:
 
 
 def _plain(value: object) -> object:
-    """Turn a value into one that JSON can say."""
+    """Turn a value into one that JSON can hold."""
     value = _bare(value)
     if isinstance(value, dict):
         return {_key(key): _plain(item) for key, item in value.items()}
@@ -258,7 +259,7 @@ def _from_json(body: bytes, shape: str) -> bytes:
 
 
 def _is_shallow(value: object, depth: int) -> bool:
-    """Return True if what we would send is nested no deeper than we would take."""
+    """Return True if a value is nested at most `depth` deep: the broker itself accepts no more."""
     if isinstance(value, dict):
         return depth > 0 and all(_is_shallow(item, depth - 1) for item in value.values())
     if isinstance(value, list):

@@ -1,16 +1,17 @@
 # Compiled by mypyc: see setup.py.
-"""HeadSectionCache: what messages say before their content, worked out once for all that repeat it.
+"""HeadSectionCache: reads the sections before the content once for all messages that repeat them.
 
-A producer that gives its messages no ids of their own sends the same header, properties and
-application properties again and again. A head is every byte of a message up to the content of its
-one data section, the content's length included. Two messages of the same head and the same size
-have their sections at the same places, and say the same. So nothing of the second is scanned again.
+A producer that gives its messages no ids sends the same header, properties and application
+properties again and again. A head is every byte of a message up to the content of its only data
+section; the content's length is part of the head. If two messages have the same head and the same
+size, all their sections are at the same places and have the same meaning. So the second message is
+not scanned.
 
 Some heads are not remembered:
-- heads with an id or a time of creation, since no two are alike;
-- heads whose meaning depends on when they come (a time to live);
+- heads with an id or a time of creation, because no two are the same;
+- heads whose meaning depends on the time of receipt (a time to live);
 - heads with annotations;
-- heads of messages whose content needs a look (text, lists, several sections, a footer).
+- heads of messages whose content must be checked (text, lists, several sections, a footer).
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from covey.protocols.amqp.messages.sections import (
     TTL,
 )
 
-HEADS_MAX: Final = 1024  # of a connection: as many groups can be sent to by turns; about 0.5 MB
-HEAD_SIZE_MAX: Final = 256  # bytes; a longer one is rarely the same again
+HEADS_MAX: Final = 1024  # a connection's: enough for that many groups in turn; about 0.5 MB
+HEAD_SIZE_MAX: Final = 256  # bytes; longer heads are rarely repeated
 
 
 class HeadSectionCache:
@@ -37,18 +38,18 @@ class HeadSectionCache:
     __slots__ = ("known", "size")
 
     def __init__(self) -> None:
-        self.known: dict[bytes, AmqpMessage] = {}  # an empty message for each, to copy from
-        self.size = 0  # of the last head: the next one is likely to have as many bytes
+        self.known: dict[bytes, AmqpMessage] = {}  # to each head a message without content, to copy
+        self.size = 0  # the last head's number of bytes: the next head probably has the same
 
     def repeated(self, data: bytes) -> AmqpMessage | None:
-        """Take a message as it came, if its head is known."""
+        """Return a message of a producer's bytes if its head is known, else None."""
         pattern = self.known.get(data[: self.size])
         if pattern is None or pattern.size + self.size != len(data):
             return None
         return pattern.with_content(data)
 
     def learn(self, message: AmqpMessage) -> None:
-        """Remember the head of a message that was found to be in order."""
+        """Remember the head of a message that was decoded without an error."""
         size = len(message.data) - message.size
         if size > HEAD_SIZE_MAX or not _is_repeatable(message):
             return
@@ -59,7 +60,7 @@ class HeadSectionCache:
 
 
 def _is_repeatable(message: AmqpMessage) -> bool:
-    """Return True if all that is known of a message is known of any other with its head."""
+    """Return True if any other message with the same head has the same meaning."""
     sections = message.sections
     if sections.body_kind != DATA or sections.message_annotations:
         return False
@@ -69,7 +70,7 @@ def _is_repeatable(message: AmqpMessage) -> bool:
     if _has(own, MESSAGE_ID) or _has(own, CORRELATION_ID) or _has(own, CREATION_TIME):
         return False
     end = stretch(message.data, message.data[sections.body], sections.body + 1)[1]
-    return end == len(message.data)  # one section, and nothing behind it
+    return end == len(message.data)  # one data section, and nothing after it
 
 
 def _has(offsets: list[int], place: int) -> bool:

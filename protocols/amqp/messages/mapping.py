@@ -1,5 +1,5 @@
 # Compiled by mypyc: see setup.py.
-"""Mapping: an AMQP message in neutral words, and a neutral message in AMQP's.
+"""Mapping: an AMQP message to the neutral form, and a neutral message to AMQP.
 
 | neutral                 | AMQP 1.0                                       | note                |
 |-------------------------|------------------------------------------------|---------------------|
@@ -16,10 +16,10 @@
 | dead_reason             | annotation x-opt-dead-letter-reason            | of dead letters     |
 | dead_origin             | x-opt-dead-letter-queue, -group, -seq, ...     | of dead letters     |
 
-Nothing here fails: what comes in was scanned, and what goes out meets nobody who could be told.
-What the neutral message leaves empty is left out. Application properties that name the group are
-the group already. A value that is a list, a map or binary has no neutral form, and is left out as
-well.
+Nothing here fails: AMQP input was scanned, and at delivery it is too late to refuse a message.
+Empty fields of the neutral message are left out. Application properties that name the group do not
+become properties: the group is a field of its own. A property that is a list, a map or binary has
+no neutral form, and is left out, too.
 """
 
 from __future__ import annotations
@@ -70,14 +70,17 @@ PRIORITY_MAX: Final = 9  # of JMS and STOMP; AMQP allows 255
 SEQUENCE_PROPERTY: Final = "JMSXGroupSeq"
 GROUP_PROPERTIES: Final = (*DEFAULT_HEADERS, SEQUENCE_PROPERTY)
 
-# Said by other fields of the neutral form, or by the broker alone.
+# What does not become a property: other fields hold it, or only the broker may write it.
 _DEAD_NAME: Final = DEAD_ANNOTATION.encode()
 _DEATH_NAMES: Final = frozenset([name.encode() for name in DEAD_ANNOTATIONS])
 _NOT_PROPERTIES: Final = frozenset((*GROUP_PROPERTIES, FIRST_PROPERTY))
 
 
 def read_neutral(data: bytes, sections: Sections) -> Neutral:
-    """Return what properties, application properties and body say; the rest is the message's."""
+    """Return the neutral form of properties, application properties and body.
+
+    The caller, `AmqpMessage`, adds the other fields.
+    """
     neutral = Neutral()
     properties = sections.properties
     neutral.message_id = id_text(field(data, properties, MESSAGE_ID))
@@ -219,7 +222,7 @@ def _text(text: str) -> bytes:
 
 
 def _sequence(number: int) -> bytes:
-    """Write a signed group sequence as the uint that AMQP has for it."""
+    """Write a signed group sequence as AMQP's uint."""
     if not number:
         return NULL
     bounded = max(-encoder.INT_MAX - 1, min(number, encoder.INT_MAX))

@@ -1,27 +1,28 @@
 # Compiled by mypyc: see setup.py.
 """AmqpMessage: an AMQP message as the broker keeps it.
 
-The producer's bytes are kept as they came, with the offsets of their sections beside them. What the
-core decides by is read when the message comes. Everything else is read when somebody asks. How a
-message reaches an AMQP consumer is `consumer.render`'s business, but for the common case
+The producer's bytes are kept as they came, together with the offsets of their sections. What the
+core needs for its decisions is read when the message comes. Everything else is read when somebody
+asks for it. `consumer.render` writes a message for an AMQP consumer, except in the common case
 (`passed_on`).
 
 Rules of this file:
-- `decode` is the only place that refuses: it raises ProtocolError or RefusedError. Nothing fails
-  after it, since all that reads the bytes later reads scanned ones.
+- `decode` is the only place that refuses a message: it raises ProtocolError or RefusedError.
+  Nothing fails after that, because the bytes were scanned.
 - The group is `group-id`, or else an application property by one of the names that other clients
-  use. Its number may come as `group-sequence` or as JMS's property.
-- An annotation may put a delivery off, by a time or by a delay (JMS delivery delay).
-- A message that asks for one of these in another type than it must have is refused.
-- A time to live counts from the moment of receipt, so a store keeps expiry as a time of its own.
-- An expiry of 0 means never. So does one before 1970, which no clock can mean.
-- A dead letter never expires. A client that looks at absolute-expiry-time itself would throw it
-  away unseen, so this one field of the bare message is taken out then. An annotation says why the
-  message died.
-- Who sent a message is kept beside it: the bare message is the sender's, with a user-id or not.
-- What only the broker may annotate is taken out of what comes in.
-- A selector sees a message by the names of JMS and of AMQP. A name stands for a field of the
-  properties, or for what the broker itself reads of a message. Any other name is the application's.
+  use. The number in the group is `group-sequence`, or else JMS's property.
+- An annotation may delay a delivery, by a time or by a duration (JMS delivery delay).
+- A message is refused if its group or its delay has the wrong type.
+- A time to live counts from the moment of receipt, so a store keeps the time of expiry itself.
+- An expiry of 0 means never. So does one before 1970, which nobody can mean.
+- A dead letter never expires. A client that checks absolute-expiry-time itself would drop the dead
+  letter unseen. So this field is taken out, although it belongs to the bare message. An annotation
+  says why the message was dead-lettered.
+- The sender's name is kept beside the message: the bare message must stay as it came, with or
+  without a user-id.
+- Annotations that only the broker may write are taken out of incoming messages.
+- A selector may use the names of JMS and of AMQP. Such a name means a field of the properties, or a
+  value that the broker itself reads from a message. Any other name is an application property.
 """
 
 from __future__ import annotations
@@ -75,12 +76,12 @@ from covey.protocols.amqp.messages.splice import (
     without_field,
 )
 
-TIME_MAX_MS: Final = 2**53  # far beyond any calendar: sums stay exact integers everywhere
+TIME_MAX_MS: Final = 2**53  # far beyond any calendar, and exact in any number type
 
 DELIVERY_TIME: Final = "x-opt-delivery-time"  # milliseconds since the epoch
 DELIVERY_DELAY: Final = "x-opt-delivery-delay"  # milliseconds from now
 
-# Before anything is decoded: does the text occur at all?
+# These bytes are searched for before anything is decoded: mostly they do not occur.
 _GROUP_MARKS: Final = (b"message_group", b"JMSXGroupI")
 _DELAY_MARK: Final = b"x-opt-delivery-"
 _DELAY_NAMES: Final = frozenset((DELIVERY_TIME.encode(), DELIVERY_DELAY.encode()))
@@ -90,7 +91,10 @@ _GROUP_NAMES: Final = frozenset(name.encode() for name in GROUP_PROPERTIES)
 
 
 def group_and_sequence(data: bytes, sections: Sections) -> tuple[str, int]:
-    """Return a message's group where a queue without a header of its own looks, and its number."""
+    """Return a message's group and its number in the group, from the default places.
+
+    A queue may have a group header of its own; that is not looked at here.
+    """
     offsets = sections.properties
     sequence = 0
     if len(offsets) > GROUP_SEQUENCE:
@@ -114,7 +118,7 @@ def group_and_sequence(data: bytes, sections: Sections) -> tuple[str, int]:
 
 
 def group_place(data: bytes, sections: Sections) -> str:
-    """Return by which name a message's group was found."""
+    """Return the name of the field or property that gives a message's group."""
     if not text_field(data, sections.properties, GROUP_ID):
         named = pick(data, sections.application_properties, _GROUP_NAMES)
         for name in DEFAULT_HEADERS:
@@ -124,7 +128,7 @@ def group_place(data: bytes, sections: Sections) -> str:
 
 
 def due_time(data: bytes, sections: Sections, wall_ms: int) -> int:
-    """Return before which time a message is not to be delivered, 0 for at once."""
+    """Return the time before which a message must not be delivered; 0: at once."""
     start = sections.message_annotations
     if data.find(_DELAY_MARK, start, sections.bare_start) < 0:
         return 0
@@ -148,11 +152,11 @@ def _may_name_group(data: bytes, sections: Sections) -> bool:
 
 
 def _signed(number: int) -> int:
-    """Read a uint as the signed number that JMS has there: 0xFFFFFFFF closes the group."""
+    """Return a uint as the signed number of JMS: 0xFFFFFFFF is -1, which closes the group."""
     return number - 2**32 if number >= 2**31 else number
 
 
-# Names in selectors: JMS, and "amqp." with the name of the specification.
+# Names in selectors: those of JMS, and "amqp." before the name in the AMQP specification.
 FIELD_NAMES: Final[dict[str, int]] = {
     "JMSMessageID": MESSAGE_ID,
     "JMSCorrelationID": CORRELATION_ID,
@@ -178,7 +182,7 @@ FIELD_NAMES: Final[dict[str, int]] = {
 
 
 def selected_field(data: bytes, sections: Sections, place: int) -> Value:
-    """Return a field of the properties as a selector sees it."""
+    """Return a field of the properties in the form that selectors use."""
     value = field(data, sections.properties, place)
     if place == MESSAGE_ID or place == CORRELATION_ID:
         return id_text(value) or None
@@ -186,7 +190,7 @@ def selected_field(data: bytes, sections: Sections, place: int) -> Value:
 
 
 def selected_own(message: Message, name: str) -> Value:
-    """Return what the broker itself reads of a message, by its name in selectors."""
+    """Return a value that the broker itself reads from a message, by its name in selectors."""
     if name == "JMSPriority" or name == "amqp.priority":
         return message.priority
     if name == "JMSDeliveryMode":
@@ -202,10 +206,10 @@ def selected_own(message: Message, name: str) -> Value:
     return None
 
 
-# What a store keeps before the sections: format, expiry, due time, and the user with its length.
-# Every change of this form raises the format: an older release must not misread a newer one.
+# What a store keeps before the sections: format, expiry, due time, length of the user's name. Every
+# change of this layout needs a new format number: an older release must not misread a newer one.
 _TIMES: Final = Struct(">BqqH")
-_FORMAT: Final = 2  # 1 was without the user
+_FORMAT: Final = 2  # format 1 had no user
 
 
 class AmqpMessage(Message):
@@ -219,12 +223,12 @@ class AmqpMessage(Message):
         super().__init__(sections.body_size)
         self.data = data
         self.sections = sections
-        self.user = ""  # who sent it, by its login
+        self.user = ""  # the login name of the sender
         self._properties: dict[str, Value] | None = None
 
     @classmethod
     def decode(cls, data: bytes, wall_ms: int) -> AmqpMessage:
-        """Take a message as it came; raises ProtocolError or RefusedError."""
+        """Make a message of a producer's bytes; raises ProtocolError or RefusedError."""
         sections = scan(data)
         if sections.message_annotations:
             given, data = data, unforged(data, sections)
@@ -238,7 +242,7 @@ class AmqpMessage(Message):
         return message
 
     def with_content(self, data: bytes) -> AmqpMessage:
-        """Return a message of which everything but the content is known to be as here."""
+        """Return a message with other content whose other parts are known to be the same."""
         copy = AmqpMessage(data, self.sections)
         copy.persistent = self.persistent
         copy.priority = self.priority
@@ -248,16 +252,16 @@ class AmqpMessage(Message):
         return copy
 
     def form(self) -> object:
-        """Return the sections, which only those share that `with_content` has made."""
+        """Return the sections: only messages that `with_content` has made share them."""
         return self.sections
 
     def content(self) -> bytes:
-        """Return the content of the one data section that such a message ends with."""
+        """Return the content of the only data section; for messages that share a `form`."""
         return self.data[len(self.data) - self.size :]
 
     @classmethod
     def restore(cls, head: bytes, body: bytes) -> AmqpMessage:
-        """Read a message back from a store; raises StoreError for one of another form."""
+        """Read a message back from a store; raises StoreError if it has another format."""
         if len(head) < _TIMES.size or head[0] != _FORMAT:
             found = f"format {head[0]}" if head else "no format"
             raise StoreError(f"an AMQP message of {found} in the store, not of format {_FORMAT}")
@@ -273,14 +277,14 @@ class AmqpMessage(Message):
         return message
 
     def encode(self) -> tuple[bytes, bytes]:
-        """Return our times, the user and everything before the body, then the body."""
+        """Return what a store keeps: a head (times, user, sections before the body), the body."""
         user = self.user.encode()
         times = _TIMES.pack(_FORMAT, self.expires_ms, self.due_ms, len(user))
         cut = self.sections.body_start
         return times + user + self.data[:cut], self.data[cut:]
 
     def message_id(self) -> str:
-        """Return the producer's id, "" if it gave none."""
+        """Return the message-id that the producer gave, "" if it gave none."""
         return id_text(field(self.data, self.sections.properties, MESSAGE_ID))
 
     def group_place(self) -> str:
@@ -288,11 +292,11 @@ class AmqpMessage(Message):
         return group_place(self.data, self.sections)
 
     def to(self) -> str:
-        """Return the address in the message itself, "" if there is none."""
+        """Return the address in the field `to`, "" if there is none."""
         return text_field(self.data, self.sections.properties, TO)
 
     def passed_on(self) -> bytes:
-        """Return the payload of a first delivery of which only the header is new, else b""."""
+        """Return the payload of a first delivery if only the header must change, else b""."""
         sections = self.sections
         if self.expires_ms or sections.message_annotations:
             return b""
@@ -301,16 +305,16 @@ class AmqpMessage(Message):
 
     @property
     def names_user(self) -> bool:
-        """Return True if the producer says who it is."""
+        """Return True if the producer has set user-id."""
         offsets = self.sections.properties
         return len(offsets) > USER_ID and offsets[USER_ID] > 0
 
     def user_id(self) -> str:
-        """Return who the producer says it is, "" if it says nothing."""
+        """Return the user-id that the producer has set, "" if it has set none."""
         return user_field(self.data, self.sections.properties)
 
     def lookup(self, name: str) -> Value:
-        """Return a property by its JMS or AMQP name, else the application's own."""
+        """Return a property by its JMS or AMQP name, else an application property."""
         value: Value = None
         place = FIELD_NAMES.get(name, -1)
         if place == USER_ID:
@@ -337,7 +341,7 @@ class AmqpMessage(Message):
         return neutral
 
     def as_dead_letter(self, reason: str, origin: Origin | None = None) -> AmqpMessage:
-        """Return a copy that never expires and says why it is where it is."""
+        """Return a copy that never expires and says why the message was dead-lettered."""
         data = self.data
         sections = self.sections
         header = header_section(self.persistent, self.priority, 0, 0)

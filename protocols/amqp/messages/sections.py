@@ -1,27 +1,28 @@
 # Compiled by mypyc: see setup.py.
-"""Sections: the parts of an encoded message, and one walk over the bytes that finds them.
+"""Sections: the parts of an encoded message, and one pass over the bytes that finds them.
 
     70 header                  list    rewritten by every broker on the way
     71 delivery-annotations    map     for one hop
     72 message-annotations     map     for the infrastructure
     73 properties              list   ┐
-    74 application-properties  map    │ the bare message: passed on bit by bit
+    74 application-properties  map    │ the bare message: passed on unchanged
     75 data, many              binary │
     or 76 sequence, many       list   │
     or 77 value                any    ┘
     78 footer                  map
 
-`scan` looks at every byte that could trouble a reader, here or at the far end. It remembers
-offsets, and decodes nothing. After a scan no part of the message can fail to decode.
+`scan` checks every byte that could make decoding fail, in the broker or in a consumer. It remembers
+offsets, and decodes nothing. After a scan every part of the message can be decoded.
 
 Rules of this file:
-- Sections come in the order of their descriptors, each at most once, the body of one kind. A
-  message without a body is taken: some clients leave an empty one out.
-- An offset is that of the value's code, behind the descriptor. 0 means absent: no value can be
-  there, since a descriptor comes first.
-- A field of the header or the properties is known by its place. Each may be absent, or of the types
-  that the specification gives it. `scan` sees to that, so whoever reads a field finds what it may
-  hold, or nothing.
+- Sections come in the order of their descriptors, each at most once. Only data and sequence may be
+  repeated. The body has one kind. A message without a body is accepted: some clients leave out an
+  empty one.
+- An offset is that of the value's type code, after the descriptor. 0 means absent: no value can be
+  there, because a descriptor comes first.
+- A field of the header or the properties is known by its place. A field may be absent, or must have
+  a type that the specification allows. `scan` checks that, so readers of a field get such a type or
+  nothing.
 
 Source: AMQP 1.0 part 3, sections 3.2, 3.2.1 and 3.2.4.
 """
@@ -74,7 +75,7 @@ NAMES: Final = (
     "amqp-value",
     "footer",
 )
-# A client may write a descriptor out, as "amqp:header:list".
+# A client may write a descriptor as a name, such as "amqp:header:list".
 _KINDS: Final = ("list", "map", "map", "list", "map", "binary", "list", "*", "map")
 DESCRIPTORS: Final[dict[object, int]] = {
     f"amqp:{name}:{kind}": HEADER + place
@@ -83,7 +84,7 @@ DESCRIPTORS: Final[dict[object, int]] = {
 
 
 class Sections:
-    """Where everything is; 0 for what is not there."""
+    """The offsets of a message's sections; 0 for what is absent."""
 
     __slots__ = (
         "application_properties",
@@ -106,36 +107,36 @@ class Sections:
         self.message_annotations = 0
         self.properties: list[int] = []  # the offset of each field
         self.application_properties = 0
-        self.body = 0  # the first of its sections
+        self.body = 0  # the value of its first section
         self.body_kind = 0  # DATA, SEQUENCE, VALUE, or 0
         self.body_size = 0  # bytes of content
         self.footer = 0
-        # Where whole sections begin, descriptor included. Between the end of the properties and
-        # the start of the body there is nothing but the application properties.
+        # These three are offsets of whole sections, descriptor included. Between the end of the
+        # properties and the start of the body are only the application properties.
         self.bare_start = 0
         self.properties_end = 0
         self.body_start = 0
 
 
 def name_of(code: int) -> str:
-    """Return a section's name, or its descriptor for one that is none."""
+    """Return a section's name; the number itself if no section has that descriptor."""
     return NAMES[code - HEADER] if HEADER <= code <= FOOTER else f"0x{code:02x}"
 
 
-Types = tuple[frozenset[int], ...]  # the codes that each place may have
+Types = tuple[frozenset[int], ...]  # the type codes that are allowed at each place
 
 BOOLEANS: Final = frozenset({0x41, 0x42, 0x56})
 UINTS: Final = frozenset({0x43, 0x52, 0x70})
 TIMES: Final = frozenset({0x83})
 IDS: Final = STRINGS | BINARIES | frozenset({0x44, 0x53, 0x80, UUID_CODE})
 
-# Places in the header, and the codes each may have.
+# Places in the header, and the type codes that each may have.
 DURABLE: Final = 0
 PRIORITY: Final = 1
 TTL: Final = 2
 HEADER_TYPES: Final = (BOOLEANS, frozenset({0x50}), UINTS, BOOLEANS, UINTS)
 
-# Places in the properties, and the codes each may have.
+# Places in the properties, and the type codes that each may have.
 MESSAGE_ID: Final = 0
 USER_ID: Final = 1
 TO: Final = 2
@@ -166,14 +167,14 @@ def scan(data: bytes) -> Sections:
 
 
 class _Scan:
-    """One walk over one message."""
+    """One pass over one message."""
 
     __slots__ = ("checker", "data", "sections")
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.sections = Sections()
-        self.checker: Checker | None = None  # most messages need none
+        self.checker: Checker | None = None  # made when needed: most messages need none
 
     def run(self) -> Sections:
         data = self.data
@@ -214,7 +215,7 @@ class _Scan:
         return sections
 
     def _content(self, code: int, at: int) -> int:
-        """Check the value of a section that few messages have; return where it ends."""
+        """Check the value of any other section; return where it ends."""
         sections = self.sections
         if code == VALUE or code == SEQUENCE:
             return self._body(code, at)
@@ -263,7 +264,7 @@ class _Scan:
         return end
 
     def _fields(self, code: int, at: int, offsets: list[int], types: Types) -> int:
-        """Check a list of fields and note where each one is."""
+        """Check a list of fields, and note the offset of each."""
         data = self.data
         form = data[at]
         if form == LIST0:
@@ -283,7 +284,7 @@ class _Scan:
                 raise malformed(f"field {place} of {name_of(code)} has the type 0x{form:02x}")
             offsets.append(at)
             if form == SHORT_STRING and data[at + 2 : at + 2 + data[at + 1]].isascii():
-                at += 2 + data[at + 1]  # the short way; too far is found out at the end
+                at += 2 + data[at + 1]  # the short way; the check of `end` finds overruns
             elif form in STRETCHED:
                 at = check_text(data, form, at + 1)
             else:
@@ -298,7 +299,7 @@ class _Scan:
         return self.checker.check(at)
 
     def _descriptor(self, at: int) -> tuple[int, int]:
-        """Read a descriptor that is not in its short form."""
+        """Read a descriptor that is not in the short form; return it and where it ends."""
         data = self.data
         if data[at] != DESCRIBED or data[at + 1] not in SYMBOLS | {0x80}:
             raise malformed(f"no section begins at byte {at}")

@@ -1,20 +1,21 @@
 # Compiled by mypyc: see setup.py.
-"""Splice: what a delivery puts before, or changes in, a message that was encoded elsewhere.
+"""Splice: the sections that a delivery adds to a producer's message, or changes in it.
 
-Every delivery gets a header of its own. Annotations and one property say what the producer did not:
+Every delivery gets a header of its own. Annotations and one property tell what the broker knows:
 
     first of its group for its consumer    a message annotation; by option an application property,
                                            too, for JMS clients
     the sender                             an annotation, by option
-    its place in the queue                 an annotation of what a browser is shown
-    why it died                            an annotation of a dead letter
+    its place in the queue                 an annotation, for browsers only
+    why it was dead-lettered               an annotation of a dead letter
 
-All else is cut out of the producer's bytes as it is. Only sections that must change are put
-together anew, from the encoded pieces that they had.
+All other bytes are the producer's, unchanged. Only sections that must change are built anew, from
+their encoded parts.
 
-The annotations are the broker's: a producer's are taken out when a message comes (`unforged`). The
-property is a part of the bare message, which nobody may change. It is no word of the broker's as
-long as the option is off. With the option a producer's own is replaced or taken out on the way.
+Only the broker may write these annotations: a producer's are taken out when a message comes
+(`unforged`). The property is a part of the bare message, which nobody may change. So as long as the
+option is off, the property is passed on as the producer wrote it. With the option on, a producer's
+property is replaced or taken out at each delivery.
 
 The bytes must have been scanned. Source: AMQP 1.0 part 3, section 3.2.
 """
@@ -55,12 +56,12 @@ PRIORITIES: Final = 256  # a ubyte
 
 
 def remaining_ms(expires_ms: int, wall_ms: int) -> int:
-    """Return what is left of a message's time, 0 for one that lives for ever."""
+    """Return the rest of a message's time to live; 0 if it never expires."""
     return max(1, expires_ms - wall_ms) if expires_ms else 0
 
 
 def header_section(is_durable: bool, priority: int, ttl_ms: int, deliveries: int) -> bytes:
-    """Return the header that goes before a delivery."""
+    """Return the header section of a delivery."""
     if not ttl_ms and not deliveries:
         return FRESH_HEADERS[PRIORITIES * is_durable + priority]
     return _header(is_durable, priority, ttl_ms, deliveries)
@@ -77,7 +78,8 @@ def _header(is_durable: bool, priority: int, ttl_ms: int, deliveries: int) -> by
     return encoder.section(HEADER, encoder.compound(fields))
 
 
-# Of first deliveries without an expiry, as nearly all are: by priority, durable ones behind.
+# The headers of first deliveries without an expiry, as nearly all are. The index is the priority,
+# plus `PRIORITIES` if durable.
 FRESH_HEADERS: Final = [
     _header(is_durable, priority, 0, 0)
     for is_durable in (False, True)
@@ -91,12 +93,15 @@ def user_pair(user: str) -> bytes:
 
 
 def seq_pair(seq: int) -> bytes:
-    """Return the annotation that tells a message's number on its queue."""
+    """Return the annotation with a message's number in its queue."""
     return encoder.symbol(SEQ_ANNOTATION) + encoder.ulong(seq)
 
 
 def unforged(data: bytes, sections: Sections) -> bytes:
-    """Return a message without what only the broker may annotate; mostly as it is."""
+    """Return a message without the annotations that only the broker may write.
+
+    Mostly it has none, and the bytes are returned as they are.
+    """
     at = sections.message_annotations
     end = sections.bare_start
     if not any([data.find(mark, at, end) >= 0 for mark in _OWN_MARKS]):
@@ -105,7 +110,7 @@ def unforged(data: bytes, sections: Sections) -> bytes:
 
 
 def annotations_section(data: bytes, sections: Sections, pairs: list[bytes]) -> bytes:
-    """Return the section of message annotations, with `pairs` behind those there are."""
+    """Return the section of message annotations, with `pairs` added at the end."""
     at = sections.message_annotations
     if not at:
         return new_annotations(pairs)
@@ -115,7 +120,7 @@ def annotations_section(data: bytes, sections: Sections, pairs: list[bytes]) -> 
 
 
 def new_annotations(pairs: list[bytes]) -> bytes:
-    """Return a section of these annotations, nothing if there are none."""
+    """Return a section of these annotations; b"" if there are none."""
     if not pairs:
         return b""
     encoded = encoder.packed(b"".join(pairs), 2 * len(pairs), is_map=True)
@@ -123,12 +128,15 @@ def new_annotations(pairs: list[bytes]) -> bytes:
 
 
 def dead_pair(reason: str) -> bytes:
-    """Return the annotation that says why a message died."""
+    """Return the annotation that says why a message was dead-lettered."""
     return encoder.symbol(DEAD_ANNOTATION) + encoder.string(reason)
 
 
 def origin_pairs(origin: Mapping[str, str]) -> list[bytes]:
-    """Return the annotations that say where a dead letter comes from; numbers are numbers."""
+    """Return the annotations that say where a dead letter comes from.
+
+    Numbers and the time are encoded as such, not as text.
+    """
     pairs = []
     for name, text in origin.items():
         is_number = name in ("seq", "count", "time") and text.isdecimal()
@@ -157,7 +165,7 @@ def says_first(data: bytes, sections: Sections) -> bool:
 
 
 def first_property_section(data: bytes, sections: Sections, *, is_first: bool) -> bytes:
-    """Return the section of application properties with our word on first-for-consumer."""
+    """Return the application properties with the broker's first-for-consumer, or without any."""
     at = sections.application_properties
     pairs = [FIRST_PROPERTY_PAIR] if is_first else []
     if at:
@@ -168,7 +176,7 @@ def first_property_section(data: bytes, sections: Sections, *, is_first: bool) -
 
 
 def _with_pairs(data: bytes, at: int, names: tuple[str, ...], pairs: list[bytes]) -> bytes:
-    """Return the map at `at` with `pairs` instead of what it has under the names."""
+    """Return the map at `at` without the keys in `names`, and with `pairs` added."""
     parts: list[bytes] = []
     at, _end, count = span(data, data[at], at + 1)
     for _ in range(count // 2):
