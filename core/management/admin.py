@@ -1,8 +1,8 @@
 """Admin: the one API for management; `$management`, HTTP and tests all come through here.
 
-An `Admin` is bound to who asks and in which virtual host, so every verb is authorised. All of them
-need `manage`, but for `declare`: any client may use it that is allowed to create (an address string
-with a `create` policy, for one). What a declaration causes elsewhere is authorised, too
+An `Admin` acts for one user in one virtual host, so every verb is authorised. All verbs need the
+right `manage`, except `declare`, which needs the right to create: a client's address string may
+have a `create` policy. What a declaration causes elsewhere is authorised, too
 (`core.management.declaration`). Names are as clients write them, and are read like destinations.
 
     page, read, trace ...    what there is: `core.management.inspection`
@@ -12,9 +12,9 @@ with a `create` policy, for one). What a declaration causes elsewhere is authori
     close_group, rebalance, park, pause, retire     through `core.queue.policy`
     purge                    a job (`core.jobs`): whoever asked waits for it, and nobody else
 
-Every verb that changes something is put on record (`core.events.audit`), whatever came of it.
+Every verb that changes something is put on record (`core.events.audit`), also if it fails.
 
-A group's name is `queue/group`. What is done to a queue's messages and groups can be done to those
+A group's name is `queue/group`. Commands on the messages and groups of a queue also work on those
 of a durable subscription, `/dsub/NAME`. Refusals are RefusedError with the codes not-found, exists,
 conflict, invalid, denied.
 """
@@ -64,7 +64,7 @@ class Admin(Inspection):
         protocol: str = "",
         session: Session | None = None,
     ) -> None:
-        """Act for somebody who came in by a protocol; answers to the session wait for jobs."""
+        """Act for a user who came by this protocol; answers to `session` wait for its jobs."""
         super().__init__(broker, host, identity)
         self.protocol = protocol
         self.session = session
@@ -96,7 +96,7 @@ class Admin(Inspection):
     def update(
         self, type_name: str, name: str, arguments: Mapping[str, object], now: float
     ) -> Attributes:
-        """Change some arguments of a queue while it works; the others stay, None removes one."""
+        """Change some arguments of a queue in use; None removes one, those not named stay."""
         if type_name in KINDS:
             return self._set(type_name, name, arguments, now, is_new=False)
         with self.acting("change", type_name, name):
@@ -127,7 +127,7 @@ class Admin(Inspection):
         if_empty: bool = False,
         if_unused: bool = False,
     ) -> None:
-        """Remove a thing; `if_empty` and `if_unused` refuse to lose messages or consumers."""
+        """Remove a thing; refuse if it has messages (`if_empty`) or consumers (`if_unused`)."""
         action = {"connection": "close", "job": "stop"}.get(type_name, "delete")
         with self.acting(action, type_name, name) as cost:
             self.check_manage(type_name, name)
@@ -171,7 +171,7 @@ class Admin(Inspection):
         selector: Selector | None,
         now: float,
     ) -> None:
-        """Make a durable subscription in the name of who asks, whose permissions hold."""
+        """Make a durable subscription for the user who asks, with this user's permissions."""
         with self.acting("declare", "subscription", said):
             session = self.session or self.broker.open(self.host, self.identity, now)
             try:
@@ -187,7 +187,7 @@ class Admin(Inspection):
     # Operating.
 
     def purge(self, name: str, now: float) -> Purge:
-        """Drop every message nobody has acquired, delayed ones too; the job counts them."""
+        """Drop every message that no consumer holds, delayed ones too; the job counts them."""
         with self.acting("purge", "queue", name) as cost:
             self.check_manage("queue", name)
             self.broker.turn(now)
@@ -204,13 +204,13 @@ class Admin(Inspection):
             return commands.close_group(self.backlog(name), group, now)
 
     def rebalance(self, name: str, now: float) -> int:
-        """Share out a queue's groups anew, each as it drains; return how many move."""
+        """Distribute a queue's groups anew; each moves when drained; return how many move."""
         with self.acting("rebalance", "queue", name):
             self.check_manage("queue", name)
             return commands.rebalance(self.backlog(name), now)
 
     def rebalance_plan(self, name: str) -> list[Attributes]:
-        """Tell which groups a rebalance would move, from whom to whom."""
+        """Return the groups that a rebalance would move, each with its old and its new owner."""
         self.check_manage("queue", name)
         return [
             {
@@ -225,7 +225,7 @@ class Admin(Inspection):
         ]
 
     def park(self, name: str, group: str, now: float, *, parked: bool, reason: str = "") -> None:
-        """Stop one group, or let it go on, also over a restart; it may have no message."""
+        """Stop one group, or let it go on, also after a restart; the group may have no message."""
         with self.acting("park" if parked else "unpark", "group", name, group):
             self.check_manage("queue", name)
             if not group:
@@ -241,19 +241,19 @@ class Admin(Inspection):
                 self.host.queue_factory.parked.end(queue.name, group)
 
     def pause(self, name: str, way: str, now: float, reason: str = "") -> str:
-        """Stop a queue, also over a restart; return what stands still now: in, out or both."""
+        """Pause a queue, also after a restart; return what is paused now: in, out or both."""
         with self.acting("pause", "queue", name):
             _check_reason(reason)
             record = ParkRecord(self.identity.name, self.broker.clock.wall_ms, reason)
             return self._pause(name, way, now, record)
 
     def resume(self, name: str, way: str, now: float) -> str:
-        """Let a queue go on; return what of it stands still all the same."""
+        """Let a queue go on; return what is still paused: in, out, both or nothing."""
         with self.acting("resume", "queue", name):
             return self._pause(name, way, now, None)
 
     def retire(self, name: str, consumer_id: int, now: float) -> None:
-        """Give a consumer no new groups: a rolling deploy empties it in peace."""
+        """Give a consumer no new groups, so that a rolling deploy can empty it first."""
         with self.acting("retire", "consumer", name, str(consumer_id)):
             self.check_manage("queue", name)
             queue = self.backlog(name)
@@ -267,8 +267,8 @@ class Admin(Inspection):
     def acting(
         self, action: str, kind: str, name: str, part: str = ""
     ) -> AbstractContextManager[Cost]:
-        """Put on record what is done inside; `part` is a group or consumer of the queue `name`."""
-        with suppress(RefusedError):  # it is no name: it is told as it was written
+        """Put on record what the block does; `part` is a group or consumer of the queue `name`."""
+        with suppress(RefusedError):  # not a valid name: the record has it as it was written
             if kind == "topic":
                 name = canonical(Kind.TOPIC, name)
             elif kind in ("queue", "group", "consumer"):
@@ -315,7 +315,7 @@ class Admin(Inspection):
         return queue
 
     def _delete_queue(self, name: str, *, if_empty: bool, if_unused: bool) -> int:
-        """Remove a queue; return how many messages went with it."""
+        """Remove a queue; return how many messages it held."""
         queue = self.queue(name)
         authorise(self.identity, Verb.DESTROY, str(Destination(Kind.QUEUE, queue.name)))
         _refuse_in_use(queue, if_empty=if_empty, if_unused=if_unused)
@@ -326,9 +326,10 @@ class Admin(Inspection):
     def _declared(
         self, name: str, arguments: Mapping[str, object], base: QueueSettings
     ) -> QueueSettings:
-        """Return what the arguments make of a queue; raises RefusedError unless all of it may be.
+        """Return the settings of a queue with these arguments; raises RefusedError if not allowed.
 
-        What it does to other destinations is authorised, too (`core.management.declaration`).
+        What the queue does to other destinations is authorised, too
+        (`core.management.declaration`).
         """
         settings = _declared(name, arguments, base)
         given = (base, self.host.policies.queue(name))
@@ -336,7 +337,7 @@ class Admin(Inspection):
         return settings
 
     def _stop(self, job: Job) -> None:
-        """Do no more of a job that an operator began; what is done stays done."""
+        """Stop a job; what is done stays done; raises RefusedError if it cannot be stopped."""
         if not job.is_stoppable:
             raise RefusedError(f"{job.verb} of {job.target} cannot be stopped half-way", "conflict")
         self.broker.jobs.stop(job)
@@ -344,7 +345,7 @@ class Admin(Inspection):
     def _set(
         self, kind: str, name: str, fields: Mapping[str, object], now: float, *, is_new: bool
     ) -> Attributes:
-        """Set a user, a permission or a policy, from now on and over restarts."""
+        """Set a user, a permission or a policy, from now on and also after restarts."""
         with self.acting("declare" if is_new else "change", kind, name):
             self.check_manage(kind)
             self._check_admin(kind)
@@ -361,7 +362,7 @@ class Admin(Inspection):
             return self.catalogue.read(kind, name, now)
 
     def _check_admin(self, kind: str) -> None:
-        """Who gives rights must have all of them, or could give them to himself."""
+        """Only an admin may give rights: anybody else could give more rights to themselves."""
         if kind in (USER, PERMISSION) and not self.identity.has_role(ADMIN):
             raise denied(self.identity, Verb.MANAGE, f"{kind}s")
 

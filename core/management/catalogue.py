@@ -1,11 +1,11 @@
 """Catalogue: what there is in a virtual host, by type and name.
 
 The types are those of `core.management.describe.ATTRIBUTES`. A group's name is `queue/group`, a
-consumer's `source/id`, a connection's its number. Names of queues and topics are canonical. Who may
-look is asked before (`core.management.admin`).
+consumer's `source/id`, a connection's its number. Names of queues and topics are canonical. The
+caller has checked permissions before (`core.management.admin`).
 
-There may be thousands of anything and a million groups. So what is asked for comes in pages, and
-only what is on the page is described.
+There may be thousands of anything and a million groups. So answers come in pages, and only the
+things on the page are described.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Catalogue:
     def page(
         self, type_name: str, now: float, start: int = 0, count: int | None = None
     ) -> tuple[list[Attributes], int]:
-        """Describe some things of one type, all without a count; return how many there are, too."""
+        """Describe a page of the things of one type, and return their total; no count: all."""
         if type_name == "group":
             return groups(self.queues(), now, start, count)
         host = self.host
@@ -58,13 +58,13 @@ class Catalogue:
     def blocked(
         self, now: float, start: int = 0, count: int | None = None
     ) -> tuple[list[Attributes], int]:
-        """Describe some of the connections whose producers wait; return how many do, too."""
+        """Describe a page of the connections whose producers wait, and return their total."""
         sessions = [session for session in self.sessions() if session.is_blocked]
         describers = [partial(describe.connection, session, now) for session in sessions]
         return _page(describers, start, count)
 
     def _describers(self, type_name: str, now: float) -> list[Callable[[], Attributes]]:
-        """Return what describes each thing of a type, when it is wanted."""
+        """Return a function for each thing of a type, which describes it when called."""
         host = self.host
         if type_name == "broker":
             return [partial(describe.broker, self.broker, host)]
@@ -102,7 +102,7 @@ class Catalogue:
         raise RefusedError(f"there is no {type_name} {name}", "not-found")
 
     def group(self, queue: Queue, group: str, now: float) -> Attributes:
-        """Describe one group of a queue; one without messages is idle."""
+        """Describe one group of a queue; a group without messages is idle."""
         return describe.group(queue, queue.state.lanes.get(group) or Lane(group), now)
 
     def queue(self, name: str) -> Queue:
@@ -137,7 +137,7 @@ class Catalogue:
         return [session for session in sessions if session.host is self.host]
 
     def queues(self) -> list[Queue]:
-        """Return everything that has groups: the queues, and those of durable subscriptions."""
+        """Return all queues that have groups, with those of durable subscriptions."""
         durables = [durable.queue for durable in self.host.durables.values()]
         return [*self.host.queues.values(), *durables]
 
@@ -149,7 +149,7 @@ class Catalogue:
 def groups(
     queues: Sequence[Queue], now: float, start: int = 0, count: int | None = None
 ) -> tuple[list[Attributes], int]:
-    """Describe some groups of these queues; return how many there are, too."""
+    """Describe a page of the groups of these queues, and return their total."""
     found: list[Attributes] = []
     total = 0
     for queue in queues:
@@ -165,7 +165,7 @@ def groups(
 def waiting_groups(
     queues: Iterable[Queue], now: float, start: int = 0, count: int | None = None
 ) -> tuple[list[Attributes], int]:
-    """Describe some of the groups that wait, the most urgent first; return how many do, too."""
+    """Describe a page of the groups that wait, the most urgent first, and return their total."""
     found: list[tuple[tuple[float, Lane], Queue]] = []
     total = 0
     for queue in queues:
@@ -181,7 +181,7 @@ def waiting_groups(
 def parked_groups(
     queues: Iterable[Queue], now: float, start: int = 0, count: int | None = None
 ) -> tuple[list[Attributes], int]:
-    """Describe some of the groups that are parked; return how many are, too."""
+    """Describe a page of the groups that are parked, and return their total."""
     found = [
         (queue, lane) for queue in queues for lane in queue.state.lanes.values() if lane.is_parked
     ]
@@ -190,7 +190,7 @@ def parked_groups(
 
 
 def described(shown: Sequence[tuple[Queue, Lane]], now: float) -> list[Attributes]:
-    """Describe groups of several queues in this order, those of one queue at once."""
+    """Describe groups of several queues, in this order; those of one queue in one call."""
     lanes: dict[Queue, list[Lane]] = {}
     for queue, lane in shown:
         lanes.setdefault(queue, []).append(lane)
@@ -205,7 +205,7 @@ def described(shown: Sequence[tuple[Queue, Lane]], now: float) -> list[Attribute
 def consumers(
     queue: Queue, start: int = 0, count: int | None = None
 ) -> tuple[list[Attributes], int]:
-    """Describe some of a queue's readers, browsers too; return how many there are, too."""
+    """Describe a page of a queue's consumers and browsers, and return their total."""
     state = queue.state
     readers = [*state.consumers.values(), *state.browsers]
     return _page([partial(describe.consumer, reader, queue) for reader in readers], start, count)
@@ -219,7 +219,7 @@ def _page(
 
 
 def _slice(names: Mapping[str, object], start: int, count: int | None) -> list[str]:
-    """Return some of the names, in the order of the table; skipping is done without Python."""
+    """Return some of the names, in the order of the table; `islice` skips the first ones in C."""
     stop = None if count is None else start + count
     return list(islice(names, start, stop))
 

@@ -1,8 +1,8 @@
 """Cluster: what operators see of the brokers that share a database, and how they steer them.
 
-A virtual host is a `space`, a broker is a `node`. Both are told by whichever broker is asked, from
-what it last saw in the database, also while a virtual host has no owner or its owner does not
-answer. To move a space is to change its `owner`; to drain a node is to change `draining`.
+A virtual host is a `space`, a broker is a `node`. Any broker can describe all of them, from what it
+last read in the database. So they are shown even while a virtual host has no owner or its owner
+does not answer. To move a space, change its `owner`. To drain a node, change `draining`.
 """
 
 from __future__ import annotations

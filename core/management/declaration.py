@@ -1,20 +1,20 @@
-"""Declaration: what a declared queue does to other destinations, and who may have it do that.
+"""Declaration: what a declared queue does to other destinations, and which rights that needs.
 
-Some options make one destination feed another. Whoever sets such an option must be allowed what
-the queue will do then, as if they did it by hand:
+Some options make one destination feed another. Whoever sets such an option needs the rights for
+what the queue will then do, as if they did it themselves:
 
 | option   | what the queue does                              | needed                             |
 |----------|--------------------------------------------------|------------------------------------|
 | dlq      | puts its dead messages into another queue        | send on that queue                 |
 | mirrored | reads the topic of its name, and sends to it     | consume and send on that topic     |
 
-`create` is needed as well if the other destination is not there yet. Two things need nothing, since
-whoever declares or changes the queue did not cause them: what the operator's file gives a queue of
-that name, and what the queue does already.
+`create` is needed as well if the other destination does not exist yet. Two things need no right,
+since whoever declares or changes the queue did not cause them: what the operator's file gives a
+queue of that name, and what the queue does already.
 
-The question is asked when the option is set, and never again. A dead-letter queue that is deleted
-later is made again by the next dead message. That message is nobody's request, so there is nobody
-to ask, and without its queue it would be lost.
+The rights are checked when the option is set, and never again. A dead-letter queue that is deleted
+later is made again by the next dead message. No user asked for that, so there are no rights to
+check. Without its dead-letter queue the message would be lost.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def authorise_caused(
     wanted: QueueSettings,
     given: Iterable[QueueSettings],
 ) -> None:
-    """Raise RefusedError if the queue would do what who asks may not; `given` needs no right."""
+    """Raise RefusedError if the queue would do what this user may not; `given` needs no right."""
     known = [deed for settings in given for deed in caused(name, settings)]
     for deed in caused(name, wanted):
         if deed in known:

@@ -8,13 +8,14 @@
 | permissions   | who may do what                                                               |
 | users         | with their roles; with the records of their passwords only if that is asked for |
 
-An import makes what is missing and changes what is otherwise, in that order. It deletes nothing,
-and leaves alone what is so already. So it can be done again. Without a record of its password a
-user is not made. A dry import tells what would be done, and does nothing.
+An import makes what is missing and changes what differs, in the order of this table. It deletes
+nothing, and leaves alone what is the same already. So it can be repeated. A user that does not
+exist is made only if the document has the record of the password. A dry import tells what would be
+done, and does nothing.
 
-An import is a job (`core.jobs`): a long document goes in portions. Who imports must be allowed to
-do each of the things by itself. An entry that is refused ends it, with a sentence that names the
-entry. What stood before it is done.
+An import is a job (`core.jobs`): a long document goes in portions. The user who imports needs the
+right to each single change. An entry that is refused ends the import, with a sentence that names
+the entry. The entries before it stay done.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ NEW: Final = "new"
 CHANGE: Final = "change"
 SAME: Final = "same"
 LEFT: Final = "left alone"
-OF_FILE: Final = "file-"  # how the permissions of a file are called, which have no names
+OF_FILE: Final = "file-"  # prefix for the permissions of a file: there they have no names
 
 
 def parse(text: str) -> Definitions:
@@ -66,7 +67,7 @@ def parse(text: str) -> Definitions:
 
 
 def export(admin: Admin, *, passwords: bool = False) -> Attributes:
-    """Write down all that holds; the records of passwords only for who has the role admin."""
+    """Return everything in force as a document; only an admin gets the records of passwords."""
     admin.check_manage("broker")
     if passwords and not admin.identity.has_role(ADMIN):
         raise denied(admin.identity, Verb.MANAGE, "users")
@@ -132,7 +133,7 @@ class ImportStep(NamedTuple):
     why: str = ""
 
     def told(self) -> dict[str, Plain]:
-        """Return it as plain data."""
+        """Return the step as plain data."""
         found: dict[str, Plain] = dict(self._asdict())
         return {key: value for key, value in found.items() if value not in (None, "")}
 
@@ -141,7 +142,7 @@ class Import(Job):
     """One document on its way in."""
 
     def __init__(self, admin: Admin, wanted: Definitions, *, dry_run: bool) -> None:
-        """Work for who asks; `dry_run` only tells."""
+        """Prepare an import; with `dry_run` it only tells what it would do."""
         entries = [*wanted.policies, *wanted.queues, *wanted.subscriptions]
         total = len(entries) + len(wanted.permissions) + len(wanted.users)
         super().__init__("import", "definitions", admin.session, total)
@@ -152,7 +153,7 @@ class Import(Job):
         self._admin = admin
 
     def steps(self) -> Steps:
-        """Bring in one thing after the other; the first that is refused ends it."""
+        """Bring in one entry after the other; the first one that is refused ends the import."""
         try:
             for look, entry in self._entries():
                 self.done_steps.append(look(entry))
@@ -161,7 +162,7 @@ class Import(Job):
             self.flaw = error
 
     def result(self) -> Attributes:
-        """Tell what was done, or raise what ended it."""
+        """Return what was done, or raise the refusal that ended the import."""
         if self.flaw is not None:
             raise self.flaw
         changed = [step for step in self.done_steps if step.action in (NEW, CHANGE)]
@@ -237,7 +238,7 @@ class Import(Job):
         if any(_only(row, *fields) == fields for row in rows):
             return ImportStep(PERMISSION, entry.name, SAME)
         name = entry.name
-        if name.startswith(OF_FILE):  # of another broker's file, where it has a number only
+        if name.startswith(OF_FILE):  # from another broker's file: the name is only a number
             told = json.dumps(fields, sort_keys=True).encode()
             name = f"imported-{blake2b(told, digest_size=4).hexdigest()}"
         return self._set(PERMISSION, name, fields)
@@ -257,12 +258,12 @@ class Import(Job):
         if is_same:
             return ImportStep(USER, entry.name, SAME)
         step = self._set(USER, entry.name, fields)
-        return step._replace(after={"roles": list(entry.roles)})  # and no secret
+        return step._replace(after={"roles": list(entry.roles)})  # without the password
 
     def _set(
         self, kind: str, name: str, fields: Mapping[str, object], under: str = ""
     ) -> ImportStep:
-        """Set what lies over the file, if it is not so already."""
+        """Set an entry of the overlay, if it differs."""
         admin = self._admin
         rows = overlay_of(admin.broker).describe(kind)
         known = {str(row["name"]): row for row in rows}.get(name)

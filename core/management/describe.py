@@ -30,7 +30,7 @@ from covey.core.model.consumer import Consumer, Source
 from covey.core.queue.queue import Queue
 from covey.core.session import Session
 
-# Of what a consumer holds, the first delivered come first: the oldest is soon found.
+# Deliveries of one consumer to look at. They are in order, so the oldest is among the first.
 HELD_LOOKED_AT: Final = 1000
 DAMAGES_SHOWN: Final = 100  # the log has them all
 
@@ -185,9 +185,9 @@ def groups(queue: Queue, lanes: Iterable[Lane], now: float) -> list[Attributes]:
 
 
 def _oldest_held(lanes: list[Lane]) -> dict[Lane, int]:
-    """Return the number of the oldest message that is out, of each group that has one out.
+    """Return the sequence number of each group's oldest held message, if the group has one.
 
-    What a consumer settles in a transaction is out until that ends.
+    A message that is settled in a transaction counts as held until the transaction ends.
     """
     oldest: dict[Lane, int] = {}
     for holder in {lane.holder for lane in lanes if lane.holder is not None}:
@@ -232,9 +232,9 @@ def _group(queue: Queue, lane: Lane, held: int, now: float) -> Attributes:
 
 
 def client_of(session: Session) -> str:
-    """Name the program behind a connection: as it calls itself, or by its address.
+    """Name the program behind a connection: by its client id, or else by its address.
 
-    Clients call their subscriptions alike, so a consumer's own name tells little.
+    Many clients give their subscriptions the same name, so a consumer's own name tells little.
     """
     return session.client_id or session.remote
 
@@ -305,7 +305,7 @@ def job(job: Job, now: float) -> Attributes:
 
 
 def trace(page: TracePage) -> Attributes:
-    """Describe what a trace tells at a time."""
+    """Describe one answer of a trace."""
     events: list[Plain] = [
         {
             "number": number,
@@ -321,7 +321,7 @@ def trace(page: TracePage) -> Attributes:
 
 
 def _stopped(queue: Queue) -> Attributes:
-    """Tell what of a queue an operator has paused, and who did."""
+    """Describe what of a queue an operator has paused, and who did so."""
     pauses: list[Plain] = [
         {"way": way, "by": record.by, "at_ms": record.at_ms, "why": record.why}
         for way, record in queue.pause.records()
@@ -340,7 +340,7 @@ def _contents(queue: Queue) -> Attributes:
 
 
 def _numbers(queue: Queue) -> Attributes:
-    """Return where a reader that keeps numbers can start and end, and what it may have missed."""
+    """Return the sequence numbers where a reader can start and end, and may have missed some."""
     return {
         "first_seq": queue.first_seq,
         "next_seq": queue.next_seq,
@@ -349,7 +349,7 @@ def _numbers(queue: Queue) -> Attributes:
 
 
 class Declared:
-    """What a policy's settings are called in a declaration."""
+    """A policy's settings as the arguments and options that would declare them."""
 
     def __init__(self, settings: QueueSettings) -> None:
         self.settings = settings
@@ -362,7 +362,7 @@ _known: dict[int, Declared] = {}
 
 
 def _declared(settings: QueueSettings) -> Declared:
-    """Return it; worked out once for a policy, not once for each of its queues."""
+    """Return a policy's arguments; worked out once for a policy, not once for each queue."""
     found = _known.get(id(settings))
     if found is None or found.settings is not settings:
         if len(_known) >= DECLARED_MAX:

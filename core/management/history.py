@@ -1,18 +1,19 @@
-"""History: how the broker's numbers were, second by second, so that a chart needs no other system.
+"""History: the broker's numbers, second by second, so that a chart needs no other system.
 
 A sample is taken every second. Ten minutes of samples are kept, and one a minute for a day. There
-is a series for the broker, one for each virtual host, and one for each of the queues that are
-worth it: a queue gets one when somebody looks at it or when it moves messages, as long as there is
-room for it (`history_queues_max`). When there is none, a queue that somebody looks at takes the
-place of the one that has been quiet and unseen for the longest time. So memory is bounded whatever
-the number of queues.
+is a series for the broker, one for each virtual host, and one for some of the queues. A queue gets
+a series when somebody looks at it or when it moves messages, as long as there is room
+(`history_queues_max`). When there is no room, a queue that somebody looks at takes the place of the
+queue that has been quiet and unseen for the longest time. So memory is bounded whatever the number
+of queues.
 
-What only ever grows (`Column.is_count`) is kept as it is. A rate is made of two neighbours when
-somebody asks. Each sample has its own time, so a sample that comes late falsifies no rate.
+A number that only ever grows (`Column.is_count`) is kept as it is. Its rate is worked out from two
+neighbouring samples when somebody asks. Each sample has its own time, so a late sample falsifies no
+rate.
 
-There may be tens of thousands of queues. So `sample` walks over them in portions: whoever calls it
-lets others work in between. Of the hottest groups of a queue that is looked at, it is kept who
-owned them when (`owners`).
+There may be tens of thousands of queues. So `sample` walks over them in portions, and its caller
+lets others work in between. For a queue that somebody looks at, the history also keeps who owned
+the groups with the most messages, and when (`owners`).
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ FINE_MAX: Final = 600  # ten minutes
 MINUTE_S: Final = 60.0
 COARSE_MAX: Final = 1440  # a day
 PORTION: Final = 1000  # queues looked at in a row: a few milliseconds
-SEEN_S: Final = 600.0  # a queue that nobody has looked at for so long is not seen any more
+SEEN_S: Final = 600.0  # the owners of a queue that nobody looks at are kept for so long
 HOT_GROUPS: Final = 12  # groups of a queue whose owners are kept
-OWNERS_MAX: Final = 120  # changes of the owner that are kept of each of them
-LANES_MAX: Final = 100_000  # a queue with more groups has no such record: the walk takes too long
+OWNERS_MAX: Final = 120  # changes of the owner that are kept for each of these groups
+LANES_MAX: Final = 100_000  # no owners are kept of a queue with more groups: a walk takes too long
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Column:
     """One number of a sample."""
 
     name: str
-    is_count: bool = False  # it only ever grows, and what is asked for is its rate
+    is_count: bool = False  # the number only ever grows, and readers get its rate
 
 
 QUEUE_COLUMNS: Final = (
@@ -97,7 +98,7 @@ class Ring:
         self.count = 0  # rows that were ever put in
 
     def add(self, row: Sequence[float]) -> None:
-        """Keep a row, in the place of the oldest if need be."""
+        """Keep a row; if the ring is full, it replaces the oldest."""
         if self.count < self.size_max:
             self._rows.extend(row)
         else:
@@ -114,7 +115,7 @@ class Ring:
 
 
 class Series:
-    """The samples of one thing: of ten minutes, and of a day."""
+    """The samples of one thing: those of ten minutes, and those of a day."""
 
     __slots__ = ("_coarse", "_coarse_at", "_fine", "columns", "moved_at", "seen_at", "sum")
 
@@ -155,7 +156,7 @@ class Series:
 
 
 class Owners:
-    """Who had the hottest groups of a queue when: changes of the owner, by group."""
+    """Who owned the largest groups of a queue, and when: changes of the owner, by group."""
 
     __slots__ = ("_groups", "seen_at")
 
@@ -164,7 +165,7 @@ class Owners:
         self._groups: dict[str, list[tuple[float, int, str]]] = {}
 
     def sample(self, queue: Queue, now: float, wall_s: float) -> None:
-        """Note the owners of the hottest groups, and of those that were hot before."""
+        """Note the owners of the groups with the most messages, and of groups noted before."""
         lanes = queue.state.lanes
         if len(lanes) > LANES_MAX:
             return
@@ -184,7 +185,7 @@ class Owners:
                 del changes[:-OWNERS_MAX]
 
     def read(self, queue: Queue) -> list[Plain]:
-        """Return the groups, the hottest first, each with its changes of the owner."""
+        """Return the groups, the largest first, each with its changes of the owner."""
         lanes = queue.state.lanes
         sizes = {name: lanes[name].count if name in lanes else 0 for name in self._groups}
         hottest = nlargest(HOT_GROUPS, sizes, key=lambda name: sizes[name])
@@ -231,7 +232,7 @@ class History:
         return self._hosts.setdefault(host.id, Series(HOST_COLUMNS, 0.0))
 
     def queue(self, queue: Queue, now: float) -> Series | None:
-        """Return a queue's series, begun now if there is none; None: histories are not wanted."""
+        """Return a queue's series, begun now if there is none; None if histories are off."""
         series = self._queues.get(queue)
         if series is None:
             series = self._begin(queue, now)
@@ -248,7 +249,7 @@ class History:
         return self._queues.get(queue)
 
     def owners(self, queue: Queue, now: float) -> list[Plain]:
-        """Tell who had a queue's hottest groups when; asking keeps the record going."""
+        """Return who owned a queue's largest groups, and when; asking keeps the record going."""
         if not self._queues_max:
             return []
         owners = self._owners.get(queue)
@@ -316,7 +317,7 @@ class History:
         return max(series.moved_at, series.seen_at)
 
     def _sweep(self, now: float) -> None:
-        """Forget queues that are gone, and whose groups nobody looks at."""
+        """Forget the series of deleted queues, and the owners in queues that nobody looks at."""
         alive = self._directory.hosts
         for queue in [one for one in self._queues if not any(host.has(one) for host in alive)]:
             del self._queues[queue]
@@ -329,7 +330,7 @@ class History:
 
 
 def _row(messages: int, held: int, counts: Counters) -> tuple[float, ...]:
-    # There is no count of deliveries: each was accepted, came back, has died or is held.
+    # Nothing counts deliveries as such: each was accepted, came back, has died or is held now.
     delivered = counts.acked + counts.returned + counts.dead + held
     return (
         messages, held, counts.enqueued, delivered, counts.acked, counts.returned, counts.dead

@@ -1,15 +1,15 @@
-"""Inspection: what somebody who manages things may look at, in one virtual host.
+"""Inspection: what a user with the right `manage` may look at, in one virtual host.
 
-Every question is authorised. Who manages a queue may see it with its groups and consumers. Lists of
-everything need the right to manage the broker. Names are as clients write them, and are read like
-destinations.
+Every request is authorised. Whoever may manage a queue may see it with its groups and consumers.
+Lists of everything need the right to manage the broker. Names are written as clients write them,
+and read like destinations.
 
     page / read           any type of `describe.ATTRIBUTES` (`core.management.catalogue`)
     groups / consumers    those of one queue
     trace                 what happens on a queue (`core.broker.trace`)
 
-A group's name is `queue/group`. The messages and groups of a durable subscription are seen like a
-queue's, `/dsub/NAME`.
+A group's name is `queue/group`. The messages and groups of a durable subscription are shown like
+those of a queue, under `/dsub/NAME`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from covey.core.security.users import Identity, Verb, authorise
 
 SYNTAX = Syntax()
 
-# What a thing's name is the name of, for permissions; a group's starts with its queue's.
+# By the type of a thing: the kind of destination whose permissions decide. A group's name starts
+# with its queue's.
 DESTINATIONS = {
     "queue": Kind.QUEUE,
     "group": Kind.QUEUE,
@@ -60,10 +61,10 @@ class Inspection:
         waiting: bool = False,
         parked: bool = False,
     ) -> tuple[list[Attributes], int]:
-        """Describe some things of one type, or of one type and queue; return how many there are.
+        """Describe a page of the things of one type, or of one queue, and return their total.
 
-        Who manages a queue may see its groups and consumers; other lists are the broker's. Groups
-        and connections that wait can be asked for alone.
+        Groups and consumers of a queue need the right to manage the queue. Other lists need the
+        right to manage the broker. Groups and connections that wait can be asked for alone.
         """
         if queue and type_name == "group":
             return self.groups(queue, now, start, count, waiting=waiting, parked=parked)
@@ -90,7 +91,7 @@ class Inspection:
         waiting: bool = False,
         parked: bool = False,
     ) -> tuple[list[Attributes], int]:
-        """Describe some groups of a queue, of those that wait or are parked; tell how many."""
+        """Describe a page of a queue's groups (all, waiting or parked), and return their total."""
         self.check_manage("queue", name)
         if parked:
             return catalogue.parked_groups([self.backlog(name)], now, start, count)
@@ -98,7 +99,7 @@ class Inspection:
         return chosen([self.backlog(name)], now, start, count)
 
     def consumers(self, name: str, start: int, count: int | None) -> tuple[list[Attributes], int]:
-        """Describe some of a queue's consumers; return how many there are, too."""
+        """Describe a page of a queue's consumers, and return their total."""
         self.check_manage("queue", name)
         return catalogue.consumers(self.backlog(name), start, count)
 
@@ -116,7 +117,7 @@ class Inspection:
         return self.catalogue.read(type_name, name, now)
 
     def trace(self, name: str, after: int, now: float) -> Attributes:
-        """Tell what happened on a queue since event `after`; the first question starts it."""
+        """Return what happened on a queue since event `after`; the first request starts a trace."""
         self.check_manage("queue", name)
         place = self._place(name)
         name = str(place) if place.kind is Kind.DSUB else place.name
@@ -128,16 +129,17 @@ class Inspection:
         return self.catalogue.queue(canonical(Kind.QUEUE, name))
 
     def backlog(self, name: str) -> Queue:
-        """Return a queue that exists; `/dsub/NAME` is that of a durable subscription."""
+        """Return a queue that exists; `/dsub/NAME` means the queue of a durable subscription."""
         place = self._place(name)
         if place.kind is Kind.DSUB:
             return self.host.durable(place.name).queue
         return self.queue(place.name)
 
     def check_manage(self, type_name: str, name: str = "") -> None:
-        """Raise RefusedError if who asks may not manage one queue, topic or subscription.
+        """Raise RefusedError if this user may not manage one queue, topic or subscription.
 
-        Without a name, and for any other type, the broker is meant: a list, a connection.
+        Without a name (a list), and for any other type (a connection), the right to manage the
+        broker is needed.
         """
         what = "broker"
         if name and type_name in DESTINATIONS:
@@ -149,13 +151,14 @@ class Inspection:
         authorise(self.identity, Verb.MANAGE, what)
 
     def place(self, name: str) -> str:
-        """Return what rules call the queue, or the durable subscription, of a name."""
+        """Return the name in permission rules of a queue or durable subscription."""
         return str(self._place(name))
 
     def _place(self, name: str) -> Destination:
-        """Return whose messages a name means: a queue's, or a durable subscription's.
+        """Return the queue or the durable subscription that a name means.
 
-        The latter's queue is listed as `dsub:NAME`; a queue that is really called so comes first.
+        Lists show the queue of a durable subscription as `dsub:NAME`, so that name is understood,
+        too. A real queue of that name comes first.
         """
         if name.startswith(SYNTAX.dsub_prefix):
             return SYNTAX.parse(name, allow_patterns=False)[0]
@@ -167,7 +170,7 @@ class Inspection:
 
 
 def canonical(kind: Kind, name: str) -> str:
-    """Return the one form of a queue's or topic's name; raises RefusedError if it is none."""
+    """Return the canonical form of a queue's or topic's name; raises RefusedError if invalid."""
     prefix = SYNTAX.queue_prefix if kind is Kind.QUEUE else SYNTAX.topic_prefix
     has_prefix = name.startswith("/") or "://" in name
     found = SYNTAX.parse(name if has_prefix else prefix + name, allow_patterns=False)

@@ -1,10 +1,11 @@
 """MessageView: what an operator sees of single messages.
 
 `describe_message` gives one message as a flat record, the same over HTTP and `$management`. A body
-is text if it is one, else base64, and never more than a part of a large one.
+is shown as text if it is text, else as base64. Only the first part of a large body is shown.
 
 `Look` collects messages of a queue without taking them: those of one group, or those of some
-numbers. It is a job, since bodies may have to be read from the store. Held messages are shown, too.
+sequence numbers. It is a job, since bodies may have to be read from the store. Messages that
+consumers hold are shown, too.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from covey.core.queue.queue import Queue
 from covey.core.selector import Value
 from covey.core.session import Session
 
-BODY_SHOWN_MAX: Final = 64 * 1024  # bytes of a body in a listing; `size` tells the whole
-SCANNED_AT_ONCE: Final = 100  # entries of other groups that are one step
+BODY_SHOWN_MAX: Final = 64 * 1024  # bytes of a body in a listing; `size` is that of the whole
+SCANNED_AT_ONCE: Final = 100  # entries of other groups that are skipped in one step of the job
 
 
 def describe_message(entry: Entry) -> Attributes:
@@ -54,7 +55,7 @@ def describe_message(entry: Entry) -> Attributes:
 
 
 def _content(neutral: Neutral) -> Attributes:
-    """Show a body as text if it is one, else as base64; never more than a part of a large one."""
+    """Show a body as text if it is text, else as base64; only the first part of a large one."""
     shown = neutral.body[:BODY_SHOWN_MAX]
     is_cut = len(shown) < len(neutral.body)
     if neutral.body_kind != "data":
@@ -67,7 +68,7 @@ def _plain(value: Value) -> Plain:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, float) and not math.isfinite(value):
-        return str(value)  # JSON has no word for it
+        return str(value)  # JSON has no such number
     return value
 
 
@@ -83,7 +84,7 @@ class Look(Job):
         numbers: Sequence[int] = (),
         count: int = 0,
     ) -> None:
-        """Look for `count` messages of a group, or for those of the numbers."""
+        """Look for `count` messages of a group, or for those with the sequence numbers."""
         super().__init__("look", f"queue {queue.name}", session, count or len(numbers))
         self.queue = queue
         self.found: list[Attributes] = []
@@ -117,7 +118,7 @@ class Look(Job):
             yield 1
 
     def _next(self, cursor: int) -> Entry | None:
-        """Return the next of the group, or one some way ahead to go on from."""
+        """Return the group's next entry; after SCANNED_AT_ONCE others, the one to go on from."""
         lane = self.queue.state.lanes.get(self._group)
         if lane is None or lane.count == 0:
             return None
@@ -130,9 +131,9 @@ class Look(Job):
         return entry
 
     def _show(self, entry: Entry) -> bool:
-        """Write a message down; False: its body is still to be read."""
+        """Add a message to `found`; return False if its body must be read from the store first."""
         if entry.state in (STORING, GONE):
-            return True  # nobody may see it yet
+            return True  # not visible yet, or no more
         if entry.message is None:
             wanted = self.queue.storage_state.overdue
             if entry.seq not in wanted:

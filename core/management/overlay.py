@@ -1,19 +1,20 @@
 """Overlay: users, permissions and policies that operators set while the broker runs.
 
-The configuration file is the operator's own and is never written. What is set at run time is kept
-by the broker, as named records of the virtual host through which it was set. It lies over the file:
+The configuration file belongs to the operator, and the broker never writes it. The broker keeps
+what is set at run time as named records of the virtual host through which it was set. These entries
+lie over the file:
 
-- a user or a policy of the same name replaces the file's. To remove it brings the file's back. What
-  is in the file alone is removed there.
-- policies set at run time come before those of the file, exact names first, then narrow patterns.
-- permissions have names here, and add to those of the file.
+- A user or a policy of the same name replaces the file's. Removing it brings the file's back. An
+  entry that only the file has can only be removed there.
+- Policies set at run time come before those of the file: exact names first, then narrow patterns.
+- Permissions have names here, and add to those of the file.
 
-All or nothing: what makes no sense together with the file is refused, and nothing changes. Neither
-may anybody take the last admin away. A reload keeps the overlay. `describe` says where each entry
-comes from.
+All or nothing: an entry that makes no sense together with the file is refused, and nothing changes.
+A change that would leave no admin is refused, too. A reload keeps the overlay. `describe` says
+where each entry comes from.
 
-Other processes of the same configuration (workers) have overlays, too, and all of them hold in each
-process. What is set here is told to the others (`Shared.entry_changed`), and they are heard.
+Other processes of the same configuration (workers) have overlays, too. All overlays hold in each
+process. A process tells the others what was set in it (`Shared.entry_changed`), and they tell it.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Overlay:
     """What was set at run time, over the settings of the file."""
 
     def __init__(self, brokers: Sequence[Broker]) -> None:
-        """Look at all brokers of a process; the first one to be named keeps what is set."""
+        """Join the entries of all brokers of a process; the first one keeps what is set here."""
         self.brokers = brokers
         self.file: Settings = brokers[0].shared.file_settings
 
@@ -72,11 +73,11 @@ class Overlay:
         return found
 
     def settings(self, file: Settings) -> Settings:
-        """Return what holds: a file's settings and what lies over them."""
+        """Return the settings in force: those of a file, and what lies over them."""
         return _merged(file, {kind: self.entries(kind) for kind in KINDS})
 
     def put(self, kind: str, name: str, fields: Mapping[str, object], now: float) -> None:
-        """Set an entry; what `fields` does not name stays as it was, None takes a field away."""
+        """Set an entry; a field that `fields` does not name stays, None removes a field."""
         entries = self.entries(kind)
         known = entries.get(name) or self._of_file(kind, name)
         if len(entries) >= ENTRIES_MAX and name not in entries:
@@ -89,7 +90,7 @@ class Overlay:
         self._tell(kind, name, wanted)
 
     def remove(self, kind: str, name: str, now: float) -> None:
-        """Take an entry away; the file's of the same name holds again."""
+        """Remove an entry; the file's entry of the same name, if any, holds again."""
         entries = self.entries(kind)
         if name not in entries:
             if self._of_file(kind, name):
@@ -101,14 +102,14 @@ class Overlay:
         self._tell(kind, name, None)
 
     def hear(self, place: str, entries: Entries, now: float) -> None:
-        """Let hold what is set in another process; raises RefusedError if it makes no sense."""
+        """Apply all entries of another process; raises RefusedError if they make no sense."""
         self.brokers[0].shared.elsewhere[place] = entries
         reconfigure(self.brokers, self.settings(self.file), now)
 
     def hear_change(
         self, place: str, kind: str, name: str, fields: dict[str, object] | None, now: float
     ) -> None:
-        """Hear that another process has set an entry, or removed it; it is no longer kept here."""
+        """Called when another process has set or removed an entry; this one keeps it no longer."""
         self._forget(kind, name)
         self._drop_elsewhere(kind, name)
         entries = self.brokers[0].shared.elsewhere.get(place, {})
@@ -125,7 +126,7 @@ class Overlay:
             entries.get(kind, {}).pop(name, None)
 
     def describe(self, kind: str) -> list[Attributes]:
-        """Return every entry that holds, with where it comes from; no secrets."""
+        """Return every entry in force, with its origin and without secrets."""
         entries = self.entries(kind)
         rows = [
             {"name": name, "type": kind, **_shown(kind, fields), "origin": FILE}
@@ -139,7 +140,7 @@ class Overlay:
         return rows
 
     def passwords(self) -> dict[str, str]:
-        """Return every user's password as it is kept: a record, or what the file says."""
+        """Return every user's password as it is kept: a record, or the file's own text."""
         found = {user.name: user.password.get_secret_value() for user in self.file.users}
         for name, fields in self.entries(USER).items():
             found[name] = str(fields.get("password", found.get(name, "")))
@@ -153,7 +154,7 @@ class Overlay:
         }
 
     def _apply(self, changed: dict[str, dict[str, dict[str, object]]], now: float) -> None:
-        """Let other entries hold; raises RefusedError, and changes nothing, if they cannot."""
+        """Apply changed entries; raises RefusedError, and changes nothing, if they are invalid."""
         entries = {kind: self.entries(kind) for kind in KINDS} | changed
         settings = _merged(self.file, entries)
         if not any(ADMIN in user.roles for user in settings.users):
@@ -171,7 +172,7 @@ class Overlay:
         return dict(self._all_of_file(kind)).get(name, {})
 
     def _all_of_file(self, kind: str) -> list[tuple[str, dict[str, object]]]:
-        """Return the file's entries: its permissions have no names, so they get numbers."""
+        """Return the file's entries; its permissions have no names, so they get numbers."""
         if kind == USER:
             return [
                 (
@@ -188,7 +189,7 @@ class Overlay:
 
 
 def overlay_of(broker: Broker) -> Overlay:
-    """Return the overlay of a broker's process; what is set through it is kept by this broker."""
+    """Return the overlay of a broker's process; this broker keeps what is set through it."""
     others = [each for each in broker.shared.brokers if each is not broker]
     return Overlay([broker, *others])
 
@@ -199,9 +200,9 @@ def take_over(
     now: float,
     then: Callable[[list[str]], None] | None = None,
 ) -> list[str]:
-    """Let a file's settings hold, with what lies over them; return what had to stay, and why.
+    """Apply a file's settings and the overlay; return what could not change, and why.
 
-    With very many queues that is known later: `then` is called with all of it.
+    With very many queues that takes a while: `then` is called with the whole list at the end.
     """
     notes = reconfigure(brokers, Overlay(brokers).settings(file), now, then)
     brokers[0].shared.file_settings = file
@@ -245,7 +246,7 @@ def _model(kind: type[Model], title: str, fields: Mapping[str, object]) -> Model
 
 
 def _fields(kind: str, name: str, fields: Mapping[str, object]) -> dict[str, object]:
-    """Return what is kept of an entry: known fields, and of a password its record only."""
+    """Return what is kept of an entry: known fields only, and a password only as its record."""
     known = FIELDS.get(kind)
     unknown = [field for field in fields if known is not None and field not in known]
     if unknown:
@@ -264,7 +265,7 @@ def _fields(kind: str, name: str, fields: Mapping[str, object]) -> dict[str, obj
 
 
 def _joined(known: Mapping[str, object], fields: Mapping[str, object]) -> dict[str, object]:
-    """Return an entry with some fields changed; those of a table within it one by one."""
+    """Return an entry with some fields changed; fields of an inner table are changed one by one."""
     joined = dict(known)
     for key, value in fields.items():
         before = joined.get(key)

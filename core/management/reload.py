@@ -32,10 +32,10 @@ def reconfigure(
     now: float,
     then: Callable[[list[str]], None] | None = None,
 ) -> list[str]:
-    """Let the settings hold for all brokers of a process; return what had to stay, and why.
+    """Apply the settings to all brokers of a process; return what could not change, and why.
 
-    With very many queues that is not known at once: `then` is called with all of it at the end.
-    Raises RefusedError, and changes nothing, if they make no sense.
+    With very many queues that takes a while: `then` is called with the whole list at the end.
+    Raises RefusedError, and changes nothing, if the settings make no sense.
     """
     policies = Policies(settings)
     users = brokers[0].users
@@ -83,9 +83,9 @@ def _reconfigure(
 
 
 class Reload(Job):
-    """Every queue takes its new policy, and every connection is looked at.
+    """Gives every queue its new policy, and checks every connection.
 
-    A queue that is touched before its turn comes takes its policy then (`VirtualHost.renew`).
+    A queue that is used before this job comes to it takes its policy then (`VirtualHost.renew`).
     """
 
     def __init__(self, broker: Broker, changed_users: frozenset[str]) -> None:
@@ -96,7 +96,7 @@ class Reload(Job):
         self.changed_users = changed_users
 
     def steps(self) -> Steps:
-        """Look at connections first: what somebody may no longer read must not go out."""
+        """Check connections first: nobody must be sent what they may no longer read."""
         broker = self.broker
         sessions = list(broker.sessions.values())
         for session in sessions:
@@ -112,7 +112,7 @@ class Reload(Job):
             yield 1
 
     def _let_go_on(self, subscription: Subscription) -> Steps:
-        """Let the new limits be found by whoever waits for the old ones."""
+        """Give the new limits to consumers, so that those at the old limit go on."""
         unsettled_max = self.broker.limits.unsettled_max
         for consumer in list(subscription.consumers):
             if consumer.unsettled_max != unsettled_max:
@@ -123,7 +123,7 @@ class Reload(Job):
 
 
 def _check_session(session: Session, *, is_changed: bool) -> None:
-    session.sendable.clear()  # each target is asked about again
+    session.sendable.clear()  # the right to send is checked again for each target
     if is_changed:
         session.kick(f"user {session.identity.name} has changed: log in again")
     elif not all(_may_go_on(one) for one in session.subscriptions.values()):

@@ -1,8 +1,8 @@
-"""Settings check: what only the core finds wrong: names, patterns, records that mean nothing.
+"""Settings check: mistakes that only the core can find: bad names, patterns, password records.
 
-`config` lies below and cannot read destinations. So `config.load` is handed `flaws`, and adds what
-it finds to its own problems, each with file and line. A broker that starts or reloads without it
-refuses the same entries, but can name no place.
+`config` lies below the core and cannot parse destinations. So `config.load` is handed `flaws`, and
+adds what `flaws` finds to its own problems, each with file and line. A broker that starts or
+reloads without this check refuses the same entries, but cannot name the place.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GROUPLESS: Final = (
 
 
 def flaws(settings: Settings) -> Iterator[Flaw]:
-    """Tell every name, pattern and record of a configuration that means nothing."""
+    """Yield every name, pattern and record of a configuration that is not valid."""
     if settings.broker.workers > 1 and settings.store.kind == "postgres":
         yield ("broker", "workers"), "several workers need a store of this machine, as sqlite"
     for at, queue in enumerate(settings.queues):
@@ -52,7 +52,7 @@ def flaws(settings: Settings) -> Iterator[Flaw]:
 
 
 def password_flaw(password: str) -> str:
-    """Say that a record of a password is none, without a word of it; "" if all is well."""
+    """Return what is wrong with a password record, without quoting it; "" if nothing is."""
     if not password.startswith(RECORD_PREFIX):
         return ""
     try:
@@ -63,7 +63,7 @@ def password_flaw(password: str) -> str:
 
 
 def pattern_flaw(prefix: str, text: str) -> str:
-    """Say what is wrong with the id of an entry; "" if nothing is."""
+    """Return what is wrong with the id of an entry; "" if nothing is."""
     try:
         (destination, *others) = SYNTAX.parse(prefix + text, allow_patterns=True)
         Pattern(destination)
@@ -73,9 +73,10 @@ def pattern_flaw(prefix: str, text: str) -> str:
 
 
 def strategy_flaw(queue: QueueSettings) -> str:
-    """Say which option leaves a strategy that was asked for without any group; "" if none does.
+    """Return which option makes groups, and so the given strategy, impossible; "" if none does.
 
-    Not a rule of the record: a queue declared on top of a policy that names one may do without.
+    `QueueSettings` itself does not refuse this: a queue may be declared with such an option even
+    if its policy names a strategy. Then the queue has no groups.
     """
     groupless = [name for name in GROUPLESS if getattr(queue, name)]
     if not groupless or "strategy" not in queue.groups.model_fields_set:
@@ -84,7 +85,7 @@ def strategy_flaw(queue: QueueSettings) -> str:
 
 
 def dead_letter_flaw(queue: QueueSettings) -> str:
-    """Say what is wrong with the name of a dead-letter queue; "" if nothing is."""
+    """Return what is wrong with the name of a dead-letter queue; "" if nothing is."""
     if queue.dlq is None:
         return ""
     written = queue.dlq.removeprefix(QUEUE_PREFIX).replace("*", "x")

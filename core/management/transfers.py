@@ -1,9 +1,9 @@
 """Transfers: what an operator does with one group, with single messages and with dead letters.
 
-Each function begins a job (`core.publishing.transfer`) on behalf of whoever an `Admin` acts for,
-and returns it. Its `answer` is to be asked for when it is over. All of them need `manage` on the
-queue, and on each queue that gets something. A queue that does not exist yet is made as by a SEND.
-Everything is put on record, with the number of messages it cost.
+Each function begins a job (`core.publishing.transfer`) for the user that an `Admin` acts for, and
+returns the job. Its `answer` is available when the job is over. All of them need `manage` on the
+queue, and on each queue that gets messages. A target queue that does not exist yet is made, as by a
+SEND. Each command is put on record, with the number of messages that it concerned.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def retry(
 
 
 def retry_messages(admin: Admin, name: str, numbers: Sequence[int], now: float) -> Transfer:
-    """Send dead letters by their numbers back to where each came from; what is none stays."""
+    """Send dead letters by their numbers back to where each came from; other messages stay."""
     with admin.acting("retry", "queue", name) as cost:
         queue = _managed(admin, name, now)
         arrivals = admin.broker.publishing.arrivals
@@ -184,7 +184,7 @@ class _Origins:
 
 
 def _begun(admin: Admin, job: T, cost: Cost) -> T:
-    """Begin a job; what it cost is put on record when it is over."""
+    """Begin a job; its number of messages is put on record when the job is over."""
     cost.is_told_later = True
     job.then(lambda: cost.tell(job.count))
     admin.broker.jobs.begin(job)
@@ -205,7 +205,7 @@ def _managed(admin: Admin, name: str, now: float) -> Queue:
 
 
 def _target(admin: Admin, source: Queue, name: str) -> Queue:
-    """Return the queue that gets messages, made if it must be; raises RefusedError."""
+    """Return the queue that gets messages, made if need be; raises RefusedError if not allowed."""
     if not name:
         raise RefusedError("to which queue is not said", "invalid")
     place = Destination(Kind.QUEUE, canonical(Kind.QUEUE, name))

@@ -2,7 +2,7 @@
 
 Every state of a lane has its own answer (see `core.dispatch.lane`). "" means that the group does
 not wait. The sentence names the consumer that could end the wait, by its number and its own name.
-Of a million groups `longest_waits` finds those to look at first, without a sentence for each.
+`longest_waits` finds the most urgent of a million groups, without making a sentence for each.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def why_waits(queue: Queue, lane: Lane) -> str:
     if lane.head is not None and queue.pause.going is not None:
         return f"the queue is {why_stopped(queue.pause.going)}"
     if lane.where == HELD:
-        # Nothing is read from the store for nobody: then that is what it waits for.
+        # Bodies are read from the store only for a consumer. So if there is no consumer, that is
+        # the reason to give.
         is_unread = lane.head is not None and lane.head.message is None
         return (is_unread and _why_untaken(queue)) or lane.why
     if lane.where == DRAINING:
@@ -47,17 +48,18 @@ def why_waits(queue: Queue, lane: Lane) -> str:
 
 
 def longest_waits(queue: Queue, now: float, most: int) -> tuple[list[tuple[float, Lane]], int]:
-    """Return groups that wait, with the seconds they have, and how many do in all.
+    """Return the most urgent groups that wait, with the seconds of their waits, and their total.
 
-    What blocks a group (parked, draining, held) comes first, for it may need an operator, then who
-    has waited longest for a consumer.
+    Groups that are blocked (parked, draining, held) come first, because they may need an operator.
+    Then come the groups that have waited longest for a consumer.
     """
     is_untaken = bool(_why_untaken(queue))
     lanes = [
         lane for lane in queue.state.lanes.values() if _waits(queue, lane, is_untaken=is_untaken)
     ]
     blocked = nsmallest(most, [lane for lane in lanes if lane.blocked_since], key=BLOCKED_SINCE)
-    # A group that nothing blocks has waited since its next message came: the lower its number.
+    # A group that is not blocked has waited since its next message came. A lower sequence number
+    # means a longer wait.
     behind = [lane for lane in lanes if lane.head is not None and not lane.blocked_since]
     found = [(now - lane.blocked_since, lane) for lane in blocked]
     for lane in nsmallest(most, behind, key=NEXT_NUMBER):
@@ -68,13 +70,13 @@ def longest_waits(queue: Queue, now: float, most: int) -> tuple[list[tuple[float
 
 
 def urgency(wait: tuple[float, Lane]) -> tuple[bool, float]:
-    """Return what groups that wait are sorted by, the most urgent last."""
+    """Return the sort key of a group that waits; the most urgent group has the largest."""
     waited_s, lane = wait
     return bool(lane.blocked_since), waited_s
 
 
 def _waits(queue: Queue, lane: Lane, *, is_untaken: bool) -> bool:
-    """Say whether `why_waits` has an answer, without making one where it can be helped."""
+    """Return True if `why_waits` has an answer, but avoid making the sentence."""
     if lane.head is not None and queue.pause.going is not None:
         return True
     if lane.where == READY and lane.target is not None:
@@ -149,7 +151,7 @@ def _why_untaken(queue: Queue) -> str:
 
 
 def _why_refused(queue: Queue, lane: Lane) -> str:
-    """Say why a group that is free is not taken, though somebody has credit."""
+    """Say why nobody takes a free group, although a consumer has credit."""
     state = queue.state
     head = lane.head
     if not state.has_selectors or head is None or head.message is None:
