@@ -1,7 +1,7 @@
 """Passwords: what is kept of one, and how it is checked.
 
-A record is salt, iterations and keys of SCRAM-SHA-256 (RFC 5802, RFC 7677). It is enough to check a
-password and a SCRAM client's proof. It is not enough to be either. No clear text is kept.
+A record is salt, iterations and keys of SCRAM-SHA-256 (RFC 5802, RFC 7677). A record is enough to
+check a password or a SCRAM client's proof. It is not enough to log in. No clear text is kept.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from scramp import ScramException
 from scramp.utils import saslprep
 
 ITERATIONS: Final = 4096  # the least RFC 7677 allows: a login costs about 2 ms
-ITERATIONS_MAX: Final = 1_000_000  # of a record made elsewhere: a login would stop everything else
+ITERATIONS_MAX: Final = 1_000_000  # of a record made elsewhere; more would block the broker
 RECORD_PREFIX: Final = "SCRAM-SHA-256$"
-PREPARED_MAX: Final = 512  # characters: preparing a longer text costs a stranger less than us
+PREPARED_MAX: Final = 512  # characters; preparing a longer text would cost us more than its sender
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class ScramRecord:
 def make_record(
     password: str, salt: bytes | None = None, iterations: int = ITERATIONS
 ) -> ScramRecord:
-    """Stretch a password into a record, with a fresh salt unless one is given."""
+    """Make the record of a password, with a fresh salt unless one is given."""
     if salt is None:
         salt = secrets.token_bytes(16)
     salted = hashlib.pbkdf2_hmac("sha256", _prepared(password), salt, iterations)
@@ -56,7 +56,7 @@ def make_record(
 
 
 def parse_record(text: str) -> ScramRecord:
-    """Read a record back; raises ValueError if it is none."""
+    """Read a record back; raises ValueError if the text is no record."""
     head, keys = text.removeprefix(RECORD_PREFIX).split("$")
     iterations, salt = head.split(":")
     stored, server = keys.split(":")
@@ -69,9 +69,9 @@ def parse_record(text: str) -> ScramRecord:
 
 
 def _prepared(password: str) -> bytes:
-    """Return a password as SCRAM clients send it (RFC 7613): one text, however it was typed.
+    """Return a password as SCRAM clients prepare it (RFC 7613): one form, however it was typed.
 
-    What may not stand in a prepared text is used as it is: it is a password all the same.
+    A password with characters that the RFC forbids is used as it is.
     """
     if password.isascii() or len(password) > PREPARED_MAX:
         return password.encode()

@@ -1,12 +1,12 @@
-"""Permissions: the rules of `[[permission]]`, compiled, and the questions asked of them.
+"""Permissions: the rules of `[[permission]]`, compiled, and the checks against them.
 
-Once there is a rule, everything is denied that no rule allows. A destination is asked about by its
-kind and canonical name. Aliases, temporary names, patterns and composites are expanded before, so
-there is no other spelling to slip through.
+Once there is a rule, everything is denied that no rule allows. A destination is checked by its kind
+and canonical name. Aliases, temporary names, patterns and composites are expanded before the check,
+so no other spelling can get around a rule.
 
-Two questions are about patterns. A wildcard subscription is let in if it may read *something*: each
-destination is asked about when it is attached. A durable one goes on listening when nobody is there
-to be asked. So it needs one rule that covers its pattern.
+Two checks are about patterns. A wildcard subscription is let in if it may read *some* destination:
+each destination is checked when it is attached. A durable wildcard subscription goes on while its
+user is away and cannot be checked. So it needs one rule that covers its whole pattern.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Permission:
     __slots__ = ("_is_for_all", "_kind", "_pattern", "_verbs", "_who")
 
     def __init__(self, settings: PermissionSettings) -> None:
-        """Compile a rule; raises RefusedError that quotes a pattern which makes no sense."""
+        """Compile a rule; raises RefusedError that quotes the pattern if it makes no sense."""
         self._is_for_all = EVERYTHING in settings.who
         self._who = frozenset([_principal(who) for who in settings.who])
         self._verbs: frozenset[str] = frozenset(settings.may)
@@ -45,7 +45,7 @@ class Permission:
         self._pattern = _pattern(name if has_kind else settings.on)
 
     def is_for(self, principals: frozenset[str]) -> bool:
-        """Return True if the rule is about somebody of these names, `user:x` and `role:y`."""
+        """Return True if the rule is about one of these principals, `user:x` or `role:y`."""
         if self._is_for_all and any(name.startswith(USER_MARK) for name in principals):
             return True
         return not self._who.isdisjoint(principals)
@@ -59,13 +59,13 @@ class Permission:
         return self.allows_some(verb, kind) and self._pattern.matches(name)
 
     def covers(self, verb: str, kind: str, pattern: str) -> bool:
-        """Return True if the rule allows the verb on all that a canonical pattern can ever mean."""
+        """Return True if the rule allows the verb on all that a canonical pattern can match."""
         return self.allows_some(verb, kind) and _covers(self._pattern.name, pattern)
 
     def allows_broker(self, verb: str) -> bool:
         """Return True if the rule allows a verb on the broker itself.
 
-        To connect has no destination. To manage the broker is to manage everything in it.
+        Connecting has no destination. Managing the broker means managing everything in it.
         """
         is_about_all = self._kind == "" and self._pattern.name == EVERY_NAME
         return self._has_verb(verb) and (verb == CONNECT or is_about_all)
@@ -85,12 +85,12 @@ class Access:
         self.permissions: list[Permission] | None = None
 
     def apply(self, permissions: list[Permission]) -> None:
-        """Let these rules hold from now on."""
+        """Use these rules from now on."""
         own = [rule for rule in permissions if rule.is_for(self.principals)]
         self.permissions = own if permissions else None
 
     def allows(self, verb: str, destination: str) -> bool:
-        """Ask about a destination, `kind:name`, or about the broker: any other word."""
+        """Return True if the verb is allowed on a destination, `kind:name`; else: on the broker."""
         kind, colon, name = destination.partition(":")
         if self.permissions is None:
             return verb != "manage"
@@ -99,13 +99,13 @@ class Access:
         return any(rule.allows(verb, kind, name) for rule in self.permissions)
 
     def allows_some(self, verb: str, kind: str) -> bool:
-        """Ask whether there is any destination of a kind that the verb is allowed on."""
+        """Return True if a rule allows the verb on any destination of a kind."""
         if self.permissions is None:
             return verb != "manage"
         return any(rule.allows_some(verb, kind) for rule in self.permissions)
 
     def covers(self, verb: str, kind: str, pattern: str) -> bool:
-        """Ask about everything that a pattern can mean, now and later."""
+        """Return True if a rule allows the verb on all that a pattern can match, now and later."""
         if self.permissions is None:
             return verb != "manage"
         return any(rule.covers(verb, kind, pattern) for rule in self.permissions)
@@ -129,7 +129,7 @@ def _pattern(text: str) -> Pattern:
 
 
 def _covers(rule: str, pattern: str) -> bool:
-    """Compare part by part; what is not plain to see is not covered."""
+    """Compare two patterns part by part; return False if the answer is not obvious."""
     wide = cut(rule, CANONICAL.separator, CANONICAL)
     narrow = cut(pattern, CANONICAL.separator, CANONICAL)
     if wide[-1] == CANONICAL.any_descendant:

@@ -1,14 +1,15 @@
 """Throttle: failed logins are counted by address and by user. Too many of them bring a ban.
 
-Whoever fails `failures_max` times within `window_s` is banned for `ban_s`. No password is looked at
-meanwhile, so guessing costs the broker nothing. The throttle is asked right before a password or a
-proof is looked at, and a failure is counted right after. So no more than `failures_max` logins are
-looked at in vain, however many are under way at once. Names that nobody has are counted like
-others: a ban tells nothing about who exists.
+Whoever fails `failures_max` times within `window_s` is banned for `ban_s`. During a ban no password
+is checked, so guessing costs the broker nothing. The throttle is asked right before a password or a
+proof is checked, and a failure is counted right after. So no more than `failures_max` wrong logins
+are checked, however many are under way at once. Unknown user names are counted like others, so a
+ban does not reveal which users exist.
 
-A ban must not be a weapon. A user and an address from which that user has logged in before are a
-pair with a count of its own. So the user is not shut out by what others do to the name elsewhere,
-or by others at that address. An address of IPv6 is its /64, since whoever has one has all of it.
+Nobody must be able to ban somebody else. A user and an address from which that user has logged in
+before are a pair with a count of its own. So failures of others with this name elsewhere, or of
+others at this address, do not shut the user out. An IPv6 address counts as its /64, since a site
+has a whole /64.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from cachetools import LRUCache
 
 from covey.config.settings import BrokerSettings
 
-FAILED_MAX: Final = 10_000  # names and addresses that are counted; the longest quiet is forgotten
+FAILED_MAX: Final = 10_000  # counted names and addresses; beyond that the least recent is forgotten
 KNOWN_MAX: Final = 10_000  # pairs of address and user that have logged in before
 SITE_BITS: Final = 64  # of an IPv6 address: what one site has
 
@@ -50,7 +51,7 @@ class Throttle:
         self._known: LRUCache[Key, None] = LRUCache(KNOWN_MAX)
 
     def wait_s(self, address: str, user: str, now: float) -> float:
-        """Return how long this user is banned at this address yet; 0: not at all."""
+        """Return how long this user is still banned at this address; 0 if not banned."""
         site = site_of(address)
         pair = ("pair", site, user)
         keys = [pair] if pair in self._known else [("address", site, ""), ("user", "", user)]
@@ -70,7 +71,7 @@ class Throttle:
                 failures.count = 0
 
     def succeeded(self, address: str, user: str) -> None:
-        """Remember a pair that is no stranger."""
+        """Remember that this user has logged in from this address."""
         pair = ("pair", site_of(address), user)
         self._failed.pop(pair, None)
         self._known[pair] = None
@@ -92,7 +93,7 @@ def throttle_of(limits: BrokerSettings) -> Throttle:
 
 
 def site_of(address: str) -> str:
-    """Return what stands for an address: itself, or the /64 of an IPv6 one."""
+    """Return what an address counts as: itself, or its /64 if it is an IPv6 address."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

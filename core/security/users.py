@@ -1,10 +1,11 @@
 """Users: who somebody is, and what they may do.
 
 Passwords are kept as records (`core.security.passwords`), for STOMP logins, SASL PLAIN and SCRAM
-alike. A name that does not exist costs the same time as one that does. A failed login always gets
-the same answer. After too many the only answer is "wait" (`core.security.throttle`).
+alike. A login with an unknown name takes the same time as one with a known name. A failed login
+always gets the same answer. After too many failures the only answer is "wait"
+(`core.security.throttle`).
 
-`authorise` is the one place that says yes or no to a verb on a destination. Everybody asks it after
+`authorise` is the one place that allows or refuses a verb on a destination. It is called after
 aliases, temporary names and composites are expanded.
 """
 
@@ -34,7 +35,7 @@ from covey.core.security.passwords import (
 from covey.core.security.permissions import Access, compile_permissions
 from covey.core.security.throttle import Throttle
 
-VERIFIED_MAX: Final = 1024  # remembered good logins: a storm of reconnects costs no key stretching
+VERIFIED_MAX: Final = 1024  # remembered good logins, so that many reconnects stay cheap
 ANONYMOUS: Final = "anonymous"  # the name and the one role of whoever is let in without a login
 ADMIN: Final = "admin"  # the role that may do everything
 
@@ -53,7 +54,7 @@ class Verb(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """One name somebody goes by; kinds are "user" and "role"."""
+    """One name of somebody who has logged in; its kind is "user" or "role"."""
 
     kind: str
     name: str
@@ -102,7 +103,7 @@ class Users:
     def apply(
         self, users: Iterable[UserSettings], permissions: Iterable[PermissionSettings]
     ) -> frozenset[str]:
-        """Let these users and rules hold from now on; return who has to log in again.
+        """Use these users and rules from now on; return the users who have to log in again.
 
         Raises RefusedError, and changes nothing, if one of them makes no sense.
         """
@@ -115,7 +116,7 @@ class Users:
             if name in gone or name not in self._settings
         }
         for name in gone:
-            self._identities[name].access.permissions = []  # open connections hold it yet
+            self._identities[name].access.permissions = []  # open connections still use it
             del self._records[name], self._identities[name]
         self._defaults -= gone
         self._verified.clear()
@@ -127,14 +128,14 @@ class Users:
         return frozenset(gone)
 
     def login(self, name: str, password: str, *, is_loopback: bool, remote: str = "") -> Identity:
-        """Return who it is; raises RefusedError without a word on what was wrong."""
+        """Return the user's identity; raises RefusedError that does not say what was wrong."""
         self.admit(name, remote)
         record = self.record(name)
         digest = hmac.digest(self._secret, f"{name}\0{password}".encode(), "sha256")
         is_verified = digest in self._verified
         if not is_verified and (not record.matches(password) or name not in self._identities):
             raise self.refused(name, remote)
-        self._verified[digest] = None  # the newest, whether it was here or not
+        self._verified[digest] = None  # now the most recent one, also if it was known before
         return self.identity(name, is_loopback=is_loopback, remote=remote)
 
     def admit(self, name: str, remote: str) -> None:
@@ -147,7 +148,7 @@ class Users:
                 )
 
     def refused(self, name: str, remote: str) -> RefusedError:
-        """Count a failed login; return the one answer to all of them."""
+        """Count a failed login; return the answer, which is the same for all failures."""
         if remote:
             self.throttle.failed(_address(remote), name, self._clock.now)
         self._audit.login_failed(name if name in self._identities else "", remote)
@@ -164,17 +165,17 @@ class Users:
         return replace(known, remote=remote)
 
     def known(self, name: str) -> Identity | None:
-        """Return a user by name, for those who ask what the user may do."""
+        """Return a user by name, to find out what that user may do; None if there is none."""
         return self._identities.get(name)
 
     def mark(self, name: str, key: str) -> str:
-        """Return what tells one password of a user from another, to whoever has the key."""
+        """Return a keyed hash of a user's password, which changes when the password changes."""
         user = self._settings.get(name)
         password = "" if user is None else user.password.get_secret_value()
         return hmac.new(key.encode(), f"{name}\0{password}".encode(), "sha256").hexdigest()
 
     def renewed(self, known: Identity, *, is_loopback: bool, remote: str) -> Identity | None:
-        """Return somebody who has logged in before; None if they would have to log in again."""
+        """Return the identity of an earlier login; None if this user has to log in again."""
         current = self._identities.get(known.name)
         if current is None or current.access is not known.access:
             return None
@@ -183,14 +184,14 @@ class Users:
         return replace(current, remote=remote)
 
     def anonymous(self, remote: str = "") -> Identity:
-        """Return somebody without a login; the role `anonymous` is all that rules know them by."""
+        """Return the identity of a client without a login: rules know it as role `anonymous`."""
         return replace(self._anonymous, remote=remote)
 
     def record(self, name: str) -> ScramRecord:
-        """Return the user's record; for an unknown name one that nothing matches.
+        """Return the user's record; for an unknown name, one that no password matches.
 
-        Made from the name and a secret, so that asking twice gives the same salt, and as costly as
-        the records there are: nobody learns which names exist.
+        That one is made from the name and a secret, so that asking twice gives the same salt. It
+        is as costly to check as the real records. So nobody learns which names exist.
         """
         known = self._records.get(name)
         if known is not None:
@@ -201,7 +202,7 @@ class Users:
 
     @property
     def has_default_password(self) -> bool:
-        """Return True if a user still has the password everybody knows."""
+        """Return True if a user still has the well-known first password."""
         return bool(self._defaults)
 
     def _record_of(self, user: UserSettings) -> ScramRecord:
@@ -228,40 +229,40 @@ class Users:
 
 
 def login_failed() -> RefusedError:
-    """Make the one answer to every failed login."""
+    """Make the answer to a failed login, which is the same for all failures."""
     return RefusedError("login failed: wrong user or password", "denied")
 
 
 def authorise(identity: Identity, verb: Verb, destination: str) -> None:
-    """Say nothing if it is allowed, raise RefusedError if not.
+    """Raise RefusedError, and tell the audit, unless the verb is allowed.
 
-    `destination` is written `kind:name` (`str(Destination)`); any other word is the broker itself.
+    `destination` is written `kind:name` (`str(Destination)`). Any other word means the broker.
     """
     if not may(identity, verb, destination):
         raise denied(identity, verb, destination)
 
 
 def may(identity: Identity, verb: Verb, destination: str) -> bool:
-    """Return True if it is allowed; for those who only look around, since nobody is told."""
+    """Return True if the verb is allowed; the audit does not hear of this question."""
     return identity.has_role(ADMIN) or identity.access.allows(verb.value, destination)
 
 
 def authorise_pattern(identity: Identity, verb: Verb, pattern: Destination) -> None:
-    """Let in a wildcard if it may mean anything; each destination is asked about on its own."""
+    """Raise RefusedError unless some destination is allowed; each is checked when attached."""
     if not identity.has_role(ADMIN):
         if not identity.access.allows_some(verb.value, pattern.kind.value):
             raise denied(identity, verb, str(pattern))
 
 
 def authorise_forever(identity: Identity, verb: Verb, pattern: Destination) -> None:
-    """Let in a wildcard that will go on when nobody can be asked: a rule has to cover it."""
+    """Raise RefusedError unless a rule covers the whole pattern, for a durable subscription."""
     if not identity.has_role(ADMIN):
         if not identity.access.covers(verb.value, pattern.kind.value, pattern.name):
             raise denied(identity, verb, str(pattern))
 
 
 def denied(identity: Identity, verb: Verb, destination: str) -> RefusedError:
-    """Tell the audit of a refusal, and make it."""
+    """Tell the audit of a refusal, and return its error."""
     identity.audit.denied(identity.name, verb.value, destination, identity.remote)
     return RefusedError(f"user {identity.name} may not {verb.value} {destination}", "denied")
 
