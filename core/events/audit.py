@@ -3,15 +3,16 @@
 The core writes no log. It tells an `Audit`, and the server's audit writes the lines. No password,
 no body and no header ever comes through here.
 
-Who did what to the broker, or wanted to, is put on record as an `OperatorAction`. Everything that
+An `OperatorAction` is the record of who did something to the broker, or tried to. Everything that
 changes what others rely on is an action: a queue or topic declared, changed or deleted, messages
 purged, groups closed, parked and rebalanced, a consumer retired, a connection closed, definitions
-imported, the configuration read again. Messages that are sent and consumed are no actions. Neither
-is what comes and goes with its user: a destination made on first use, a temporary one, a
-subscription of a client.
+imported, the configuration read again. Sending and consuming messages are no actions. Things that
+come and go with their user are no actions either: a destination made on first use, a temporary
+destination, a client's subscription.
 
 An action is told once it has ended: "ok", "refused" with the broker's own words for why, "failed"
-if the broker could not. `count` is how many messages it cost, where it costs messages.
+if the broker could not do it. `count` is how many messages the action dropped or moved, if it does
+so.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class OperatorAction:
     protocol: str  # the way in: "http", "amqp 1.0", "stomp 1.2", "signal"
     action: str
     kind: str  # of the thing: queue, topic, subscription, group, consumer, connection, ...
-    host: str  # the virtual host's id; "" if it is about the broker
+    host: str  # the virtual host's id; "" if the action is about the broker
     name: str
     result: str = ""
     reason: str = ""
@@ -42,35 +43,35 @@ class OperatorAction:
 
 
 class Audit(ABC):
-    """Who hears of it."""
+    """Who is told of such things."""
 
     @abstractmethod
     def denied(self, user: str, verb: str, destination: str, remote: str) -> None:
-        """Hear that somebody asked for what they may not."""
+        """Called when a user was denied a verb."""
 
     @abstractmethod
     def login_failed(self, user: str, remote: str) -> None:
-        """Hear of a failed login; `user` is "" for a name nobody has: it may be a password."""
+        """Called after a failed login; `user` is "" for an unknown name: it may be a password."""
 
     @abstractmethod
     def slow_consumer(self, user: str, remote: str, waited_s: float) -> None:
-        """Hear that a client has not read what is meant for it for too long."""
+        """Called when a client has not read its deliveries for too long."""
 
     @abstractmethod
     def producer_blocked(self, user: str, remote: str, reason: str, waited_s: float) -> None:
-        """Hear that a producer has been waiting for a while, and for what."""
+        """Called when a producer has been waiting for a while; `reason` says for what."""
 
     @abstractmethod
     def group_trouble(self, queue: str, trouble: str, group: str) -> None:
-        """Hear that a group is in trouble, or with "" for its name all groups of a queue."""
+        """Called when a group is in trouble; "" as its name means all groups of the queue."""
 
     @abstractmethod
     def slow_turn(self, length_s: float, doing: str) -> None:
-        """Hear that nobody was served for too long, and what was done meanwhile."""
+        """Called after a turn that took too long; `doing` says what was done in it."""
 
     @abstractmethod
     def operator_action(self, action: OperatorAction) -> None:
-        """Hear what somebody has changed, or was not let change."""
+        """Called when an operator has changed something, or was refused."""
 
 
 class Unheard(Audit):
@@ -105,16 +106,16 @@ FAILED: Final = "failed"
 
 @dataclass(slots=True)
 class Cost:
-    """How many messages an action has cost; None: it is not one that does."""
+    """How many messages an action dropped or moved; None if it is not such an action."""
 
-    tell: Callable[[int | None], None]  # tells the audit that it is done, with this count
+    tell: Callable[[int | None], None]  # tells the audit that the action is done, with this count
     count: int | None = None
-    is_told_later: bool = False  # whoever does it calls `tell` when all of it is done
+    is_told_later: bool = False  # True: the action is a job, which calls `tell` at its end
 
 
 @contextmanager
 def on_record(audit: Audit, action: OperatorAction) -> Iterator[Cost]:
-    """Tell the audit what came of what is done inside."""
+    """Tell the audit how the action inside the block ended."""
     cost = Cost(lambda count: audit.operator_action(replace(action, result=OK, count=count)))
     try:
         yield cost

@@ -1,9 +1,9 @@
 # Compiled by mypyc: see setup.py.
 """Events: what happened in the core, as records for whoever listens.
 
-The core writes no log. It reports here, and the composition root decides what becomes of it:
-nothing, an event log for the data pipeline, a trace of one queue, metrics. A queue that nobody
-listens to pays one `is None` test per event.
+The core writes no log. It reports here, and the composition root decides who listens: nobody, an
+event log for the data pipeline, a trace of one queue, metrics. A queue that nobody listens to pays
+one `is None` test per event.
 
 Kinds are numbers of one byte, so that a record packs into a fixed layout. They are part of the
 event log's format, and never re-used. `SCHEMA_VERSION` rises when a kind or a field is added. Kinds
@@ -28,7 +28,7 @@ class EventKind(IntEnum):
 
     ENQUEUE = 1
     ASSIGN = 2  # a consumer became the owner of a group
-    REVOKE = 3  # it is no longer
+    REVOKE = 3  # a consumer is no longer the owner of a group
     DELIVER = 4
     ACK = 5
     RELEASE = 6  # came back, uncounted
@@ -50,23 +50,24 @@ class EventKind(IntEnum):
     GROUPS_OVER_SIZE = 22  # a bounded map had to grow: nothing was safe to evict
     ASIDE = 23  # a group's next message, which no present selector admits, was stepped over
     DELETE = 24  # the queue went away with all it held
-    ENLIST = 25  # its consumer has settled it in a transaction, which keeps it until its end
-    DELIST = 26  # that transaction was given up: it is its consumer's again
-    DEADLINE = 27  # its consumer held it for too long; FAIL or DEAD_LETTER follows
-    LATE = 28  # a consumer settled what had been taken from it: that changed nothing
-    MOVE = 29  # an operator has put it into another queue
-    SPILL = 30  # a group left an owner that had no credit; to whom
-    PAUSE = 31  # an operator has stopped the queue; `seq`: 1 in, 2 out, 3 both
-    RESUME = 32  # and lets it go on
+    ENLIST = 25  # the message was settled in a transaction, which holds it until it ends
+    DELIST = 26  # that transaction was aborted: the consumer holds the message again
+    DEADLINE = 27  # the consumer held the message for too long; FAIL or DEAD_LETTER follows
+    LATE = 28  # a consumer settled a message that was taken from it: without effect
+    MOVE = 29  # an operator has put the message into another queue
+    SPILL = 30  # a group left an owner that had no credit; `consumer` is the new owner
+    PAUSE = 31  # an operator has paused the queue; `seq`: 1 in, 2 out, 3 both
+    RESUME = 32  # an operator lets the queue go on
     START = 64  # a virtual host begins to be logged; see `EventSink.of_host`
-    RECOVER = 65  # was on the queue when the log began; of number 0: all that was there follows
-    POLICY = 66  # the queue goes by this from now on; `group` is its strategy
+    RECOVER = 65  # a message that was there when the log began; number 0 comes before all of them
+    POLICY = 66  # the queue's policy from now on; `group` is its strategy
     RETIRE = 67  # a consumer gets no new groups, and keeps its own until they are empty
 
 
 KIND_NAMES: Final = {int(kind): kind.name.lower().replace("_", "-") for kind in EventKind}
 
-# Told of each message: a look-up in an Enum is a search, and arithmetic with one is slow.
+# Kinds recorded for each message, as plain numbers: looking up an Enum member, and arithmetic with
+# one, are slow.
 ENQUEUE: Final = int(EventKind.ENQUEUE)
 ASSIGN: Final = int(EventKind.ASSIGN)
 REVOKE: Final = int(EventKind.REVOKE)
@@ -75,7 +76,7 @@ ACK: Final = int(EventKind.ACK)
 START: Final = int(EventKind.START)
 RECOVER: Final = int(EventKind.RECOVER)
 
-RECOVERED_AT_ONCE: Final = 20_000  # messages told at a start before the log must have caught up
+RECOVERED_AT_ONCE: Final = 20_000  # messages recorded at a start before the log must catch up
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -87,11 +88,11 @@ class QueueEvents(ABC):
         """Take one event; 0 and "" where a field does not apply. Must not fail or wait."""
 
     def arrive(self, kind: int, group: str, seq: int, size: int, persistent: bool) -> None:
-        """Take the event that a message is there now; `persistent` if it survives a restart."""
+        """Take the arrival of a message; `persistent` if the message survives a restart."""
         self.record(kind, group, 0, seq)
 
     def catch_up(self) -> bool:
-        """Wait until there is room for many more, if ever; only called while a broker starts."""
+        """Wait for room for many more events; False: never; only called while a broker starts."""
         return True
 
 
@@ -101,16 +102,16 @@ class EventSink(ABC):
 
     @abstractmethod
     def of_queue(self, name: str) -> QueueEvents | None:
-        """Give the place for one queue's events; None if nobody wants them."""
+        """Return the listener for one queue's events; None if nobody wants them."""
 
     @abstractmethod
     def of_host(self, host: str, before: str = "", position: int = 0) -> EventSink:
-        """Give the sink for a virtual host, which begins to be logged now.
+        """Return the sink for a virtual host, which begins to be logged now.
 
-        `before` is the run that last had the host's store, `position` the last event that this run
-        knew when it last changed the store. Later events of that run are in doubt.
+        `before` is the run that last had the host's store. `position` is the last event of that
+        run before its last change of the store. Later events of that run are in doubt.
         """
 
     def hand_over(self) -> int:
-        """Make what was told safe from the end of this process; return the last event's id."""
+        """Hand all events so far to another process, in case this one ends; return the last id."""
         return 0

@@ -1,10 +1,9 @@
 # Compiled by mypyc: see setup.py.
 """EventLog: the sink that keeps every event for the data pipeline, and the child that writes it.
 
-The loop notes each event in three numbers. It hands many at a time to a child process
-(`EventWriter`), which makes Parquet files of them. Nothing here waits or fails. If the child cannot
-keep up beyond its backlog, a whole chunk is left out. The gap in the event ids says so to whoever
-reads the log.
+The event loop notes each event as three numbers. It hands many events at a time to a child process
+(`EventWriter`), which makes Parquet files of them. Nothing here waits or fails. If the child's
+backlog is full, a whole chunk is left out. Readers of the log see that by a gap in the event ids.
 
     chunk    HEADER, new names, columns, moments
     HEADER   magic, flags, id of the first event, bytes of names, number of events, of moments
@@ -18,27 +17,28 @@ reads the log.
 Rules of the format:
 - Events are noted in lists that become columns when a chunk is full. That costs half of packing
   each event by itself.
-- Times are the wall clock's at the broker's present turn, one for all that happened in it. Reading
-  the clock would cost more than the rest of an event.
+- All events of a turn have one time: the wall clock's at that turn. Reading the clock for each
+  event would cost more than the rest of the event.
 - Queue and group names are sent once, and are numbers from then on: 0 is "", then 1, 2, ... in the
   order sent. The dictionary starts over when it is full (flag FORGET), so that neither side grows
   with the number of names ever used.
-- Event ids count 1, 2, ... without a gap, and are not packed: a chunk's first id tells all.
+- Event ids count 1, 2, ... without a gap. Only a chunk's first id is packed: the others follow.
 - The name of a queue is sent as three lines: its virtual host, the run before, the name that is
-  shown. Queues of the first virtual host are shown by their own names, those of another as
-  `host/name`. No queue's name has a slash in it, so two hosts' queues of one name are never taken
-  for one.
-- Patterns mean the name without the host. A queue that none of them means pays nothing.
+  shown. Queues of the first virtual host are shown by their own names, those of another host as
+  `host/name`. No queue's name has a slash in it, so queues of the same name in two hosts are never
+  mixed up.
+- Patterns are matched against the name without the host. A queue that no pattern matches pays
+  nothing.
 - Each virtual host begins with START: its `group` are the patterns, its `seq` is the position of
   the run before. Then each queue of it tells what was on it (RECOVER).
-- What the store is given was handed to the child before (`hand_over`). So all that a restart can
-  find was told, and what the log has beyond the store's position is in doubt.
+- Before changes go to the store, their events are handed to the child (`hand_over`). So the log
+  has all that a restart can find. Events after the store's position are in doubt.
 
 Chunks go to the child through a pipe that never blocks. What the child has not taken yet waits in a
 bounded backlog. The child is a plain Python process (`covey.pipeline.event_log.writer`), with
 packages that the broker itself does not need (the extra `pipeline`). The child has a session of its
-own, so a Ctrl-C for the broker does not reach it. It ends when the pipe does, and finishes its file
-even if the broker was killed.
+own, so a Ctrl-C for the broker does not reach the child. The child ends when the pipe is closed,
+and finishes its file even if the broker was killed.
 """
 
 from __future__ import annotations
@@ -107,13 +107,13 @@ class ChunkTaker(ABC):
 
 
 class EventLog(EventSink):
-    """Notes the events of the queues that one of the patterns means."""
+    """Notes the events of the queues that match one of the patterns."""
 
     def __init__(
         self, taker: ChunkTaker, patterns: tuple[str, ...], clock: Clock, first_host: str = ""
     ) -> None:
         self.taker = taker
-        self.first_host = first_host  # whose queues are shown without their host
+        self.first_host = first_host  # its queues are shown without their host
         self.patterns = ",".join(patterns)
         self.dropped = 0  # events in chunks that found no room
         self.names_max = NAMES_MAX
@@ -127,22 +127,22 @@ class EventLog(EventSink):
         self._whats: list[int] = []
         self._consumers: list[int] = []
         self._seqs: list[int] = []
-        self._now = NEVER  # the last moment's time as the clock has it
+        self._now = NEVER  # the time of the last moment, by the monotonic clock
         self._starts: list[int] = []
         self._times: list[float] = []
 
     def of_queue(self, name: str) -> QueueEvents | None:
-        """Give the place for the events of a queue of the first host, if a pattern means it."""
+        """Return the listener for a queue of the first host, if a pattern matches the queue."""
         return self.place_of(self.first_host + LINE + LINE, name)
 
     def of_host(self, host: str, before: str = "", position: int = 0) -> EventSink:
-        """Give the sink for the queues of a virtual host."""
+        """Return the sink for the queues of a virtual host."""
         start = host + LINE + before + LINE
         QueueLog(self, start).record(START, self.patterns, 0, max(0, position))
         return HostLog(self, start if host == self.first_host else start + host + HOST_MARK)
 
     def place_of(self, start: str, name: str) -> QueueEvents | None:
-        """Give the place for a queue's events, if a pattern means it."""
+        """Return the listener for a queue's events, if a pattern matches the queue."""
         if not any(pattern.matches(name) for pattern in self._patterns):
             return None
         return QueueLog(self, start + name)
@@ -163,7 +163,7 @@ class EventLog(EventSink):
             self.flush()
 
     def number_of(self, name: str) -> int:
-        """Return the number of a name, which is sent if it is new."""
+        """Return the number of a name; a new name is sent with the next chunk."""
         number = self._names.get(name)
         return self._enter(name) if number is None else number
 
@@ -214,7 +214,7 @@ class EventLog(EventSink):
     def _enter(self, name: str) -> int:
         number = len(self._names)
         self._names[name] = number
-        # A lone surrogate has no UTF-8; Parquet would refuse the whole column for it.
+        # A lone surrogate has no UTF-8 form. Parquet would refuse the whole column because of it.
         encoded = name.encode("utf-8", "backslashreplace")
         self._new_names.append(LENGTH.pack(len(encoded)) + encoded)
         return number
@@ -226,7 +226,7 @@ class EventLog(EventSink):
 
 
 class QueueLog(QueueEvents):
-    """One queue's way into the log, which knows the queue's number by heart."""
+    """Writes one queue's events to the log, and remembers the queue's number."""
 
     def __init__(self, log: EventLog, name: str) -> None:
         self._log = log
@@ -235,7 +235,7 @@ class QueueLog(QueueEvents):
         self._base = 0
 
     def arrive(self, kind: int, group: str, seq: int, size: int, persistent: bool) -> None:
-        """Note that a message is there, how large it is and whether it survives a restart."""
+        """Note the arrival of a message, its size and whether it survives a restart."""
         said = min(size, SIZE_MAX)
         self.record(kind, group, said + PERSISTENT if persistent else said, seq)
 
@@ -253,18 +253,18 @@ class QueueLog(QueueEvents):
 
 
 class HostLog(EventSink):
-    """One virtual host's way into the log, which knows what stands before its queues' names."""
+    """Writes one virtual host's events to the log, with the right prefix for its queue names."""
 
     def __init__(self, log: EventLog, start: str) -> None:
         self._log = log
         self._start = start
 
     def of_queue(self, name: str) -> QueueEvents | None:
-        """Give the place for a queue's events under its full name."""
+        """Return the listener for a queue's events, under the queue's full name."""
         return self._log.place_of(self._start, name)
 
     def of_host(self, host: str, before: str = "", position: int = 0) -> EventSink:
-        """Give the sink for another host."""
+        """Return the sink for another host."""
         return self._log.of_host(host, before, position)
 
     def hand_over(self) -> int:
@@ -277,12 +277,12 @@ def _pattern(text: str) -> Pattern:
     return Pattern(destination)
 
 
-PIPE_BYTES: Final = 1 << 20  # what Linux lets most ask for: half a second of heavy traffic
-FINISH_TIMEOUT_S: Final = 10.0  # for the last file's footer; then the child is given up
+PIPE_BYTES: Final = 1 << 20  # the most that Linux allows by default: half a second of heavy traffic
+FINISH_TIMEOUT_S: Final = 10.0  # for the last file's footer; then we stop waiting for the child
 PUSH_EVERY_S: Final = 0.05  # at the end, while the pipe is full
 
 FILES: Final = "*events-*.parquet*"  # of every run, and those not finished yet
-EXPOSED_TOLD: Final = 5  # files of a log that are named; there may be thousands
+EXPOSED_TOLD: Final = 5  # exposed files that are named in an error; there may be thousands
 
 PACKAGES: Final = ("pyarrow", "numpy")  # that the child imports
 
@@ -313,14 +313,14 @@ class EventWriter(ChunkTaker):
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "covey.pipeline.event_log.writer", *arguments],
             stdin=subprocess.PIPE,
-            bufsize=0,  # ours alone writes to the pipe, and never waits for it
+            bufsize=0,  # only this class writes to the pipe, and it never waits
             start_new_session=True,
             umask=-1 if allow_open_files else NOT_OWNER,
         )
         assert self._process.stdin is not None
         self._pipe = self._process.stdin.fileno()
         os.set_blocking(self._pipe, False)
-        with suppress(OSError):  # a small pipe is slower, and no reason not to serve
+        with suppress(OSError):  # a small pipe is slower, but good enough
             fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
     def take(self, chunk: bytes) -> bool:
@@ -359,7 +359,7 @@ class EventWriter(ChunkTaker):
             self._fail()
 
     def _has_ended(self, within_s: float) -> bool:
-        """Wait for the child's end, but not longer than that."""
+        """Wait at most `within_s` for the child's end; return True if it has ended."""
         try:
             self._process.wait(within_s)
         except subprocess.TimeoutExpired:
@@ -385,7 +385,7 @@ class EventWriter(ChunkTaker):
     def _fail(self) -> None:
         self._backlog.clear()
         self._backlog_bytes = 0
-        code = self._process.wait()  # it is dead: its end of the pipe is closed
+        code = self._process.wait()  # the child is dead: its end of the pipe is closed
         self.failure = f"its writer ended with exit code {code}"
 
 
@@ -409,7 +409,8 @@ def _check(directory: Path) -> None:
 
 def _close(directory: Path) -> None:
     """Let nobody else read the log; raises StoreError if that cannot be done."""
-    # Those of its hours are behind the directory's own modes, and in years they are many.
+    # Only files directly in the directory. Those in its folders of hours are protected by the mode
+    # of the directory itself, and after years there are very many.
     files = list(directory.glob(FILES))
     close_to_others(directory, files)
     found = exposures(directory, files)
