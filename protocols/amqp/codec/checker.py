@@ -1,12 +1,13 @@
 # Compiled by mypyc: see setup.py.
-"""Checker: walks over values that a stranger sent, and makes nothing of them.
+"""Checker: checks the encoded values that a peer sent, without decoding them.
 
-`skip` and `decode` read what the checker has passed without further doubt. Sizes and counts add up,
-every code is known, text is UTF-8, symbols are ASCII, and map keys can be looked up by.
+`skip` and `decode` trust bytes that the checker has accepted. Sizes and counts add up, every type
+code is known, text is UTF-8, symbols are ASCII, and map keys are of types that can be keys.
 
 Rules of this file:
-- Depth and number of values are limited, so that no message can make anybody recurse or run long.
-- An array whose elements have no width is refused: nine bytes could claim 2^32 of them.
+- The depth and the number of values are limited, so no message can cause deep recursion or long
+  work.
+- An array whose elements have no width is refused: nine bytes could claim 2^32 elements.
 - Only ProtocolError (malformed) and RefusedError (a limit) are raised.
 
 Source: AMQP 1.0 part 1, section 1.6.
@@ -38,11 +39,11 @@ from covey.protocols.amqp.codec.types import (
 )
 
 DEPTH_MAX: Final = 64  # as deep as a selector may nest; real messages stay below ten
-VALUES_MAX: Final = 100_000  # values of one message: a walk over them takes some 30 ms
+VALUES_MAX: Final = 100_000  # values of one message: checking them takes some 30 ms
 
 
 def check_text(data: bytes, code: int, at: int) -> int:
-    """Check a text or binary whose code stood before `at`; return where it ends."""
+    """Check a text or binary whose type code is just before `at`; return where it ends."""
     start, end = stretch(data, code, at)
     if end > len(data):
         raise malformed(f"a value of {end - start} bytes at byte {start} is cut short")
@@ -57,7 +58,7 @@ def check_text(data: bytes, code: int, at: int) -> int:
 
 
 class Checker:
-    """One walk over the values of one message or frame."""
+    """One check of the values of one message or frame."""
 
     __slots__ = ("data", "left")
 
@@ -66,7 +67,7 @@ class Checker:
         self.left = VALUES_MAX
 
     def check(self, at: int) -> int:
-        """Return where the value at `at` ends, having found no fault in it."""
+        """Check the value at `at`; return where it ends."""
         try:
             end = self._value(at, 0)
         except (IndexError, StructError) as error:
@@ -85,7 +86,7 @@ class Checker:
         return self._content(code, at + 1, depth)
 
     def _content(self, code: int, at: int, depth: int) -> int:
-        """Check what follows a code: an array has one code for all its elements."""
+        """Check what follows a type code; all elements of an array share one code."""
         width = WIDTHS[code]
         if width >= 0:
             if code == BOOLEAN and self.data[at] > 1:
@@ -121,12 +122,12 @@ class Checker:
         return end
 
     def _item(self, at: int, depth: int) -> int:
-        """Check a value; the short way for what nearly all are: short ASCII text."""
+        """Check a value; short ASCII text, as nearly all values are, takes a short way."""
         data = self.data
         if data[at] == SHORT_STRING:
             end = at + 2 + data[at + 1]
             if data[at + 2 : end].isascii():
-                return end  # beyond the end of the data it cannot be the end of its list
+                return end  # if it is beyond the data, the check of the list's end finds that
         return self._value(at, depth)
 
     def _array(self, code: int, at: int, depth: int) -> int:

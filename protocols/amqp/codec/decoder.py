@@ -1,10 +1,10 @@
 # Compiled by mypyc: see setup.py.
-"""Decoder: Python values from AMQP bytes that a `Checker` has passed.
+"""Decoder: Python values from AMQP bytes that a `Checker` has accepted.
 
 Rules of this file:
-- Nothing is checked again. Bytes that were not checked may raise anything here.
-- Types that Python does not tell apart come out alike: a symbol is a str, a timestamp an int.
-  The decimals stay bytes, since nobody asks for them.
+- Nothing is checked again. Bytes that were not checked may raise any exception here.
+- Types that Python does not distinguish give the same result: a symbol is a str, a timestamp an
+  int. The decimals stay bytes, because nobody needs them.
 - A described value keeps its descriptor (`Described`). An array is the exception: all of its
   elements have the same descriptor.
 
@@ -57,7 +57,7 @@ def decode_map(data: bytes, at: int) -> dict[object, object]:
 
 
 def pick(data: bytes, at: int, names: frozenset[bytes]) -> dict[str, object]:
-    """Return what the map at `at` has under these names, passing over the rest undecoded."""
+    """Return the values of these names in the map at `at`; other values are not decoded."""
     found: dict[str, object] = {}
     at, _end, count = span(data, data[at], at + 1)
     for _ in range(count // 2):
@@ -76,7 +76,7 @@ def pick(data: bytes, at: int, names: frozenset[bytes]) -> dict[str, object]:
 
 
 def text_at(data: bytes, at: int) -> str:
-    """Return the text at `at`, "" for null."""
+    """Return the text at `at`; "" if the value is not text."""
     code = data[at]
     if code not in TEXTS:
         return ""

@@ -2,10 +2,10 @@
 """Encoder: AMQP bytes from Python values.
 
 Rules of this file:
-- Every function returns one whole encoded value, in the shortest form of its type. `section` puts
-  a descriptor before a value.
-- Nothing here fails, since it is too late to refuse. What a type cannot hold becomes the nearest
-  value that it can hold: a number beyond 64 bits becomes text, a lone surrogate a question mark.
+- Every function returns one complete encoded value, in the shortest form of its type. `section`
+  puts a descriptor before a value.
+- Nothing here fails, because it is too late to refuse a message. What a type cannot hold becomes
+  something near: a number beyond 64 bits becomes text, a lone surrogate a question mark.
 
 Source: AMQP 1.0 part 1, section 1.6.
 """
@@ -26,7 +26,7 @@ LONG_MAX: Final = 2**63 - 1
 UINT_MAX: Final = 2**32 - 1
 ULONG_MAX: Final = 2**64 - 1
 
-_SHORT_MAX: Final = 255  # bytes that an 8-bit size can tell
+_SHORT_MAX: Final = 255  # the largest 8-bit size
 
 
 def boolean(truth: bool) -> bytes:
@@ -80,12 +80,12 @@ def whole(number: int) -> bytes:
 
 
 def compound(parts: Sequence[bytes], *, is_map: bool = False) -> bytes:
-    """Encode a list of encoded items, or a map of encoded keys and values in turn."""
+    """Encode a list of encoded items, or a map of alternating encoded keys and values."""
     return packed(b"".join(parts), len(parts), is_map=is_map)
 
 
 def packed(items: bytes, count: int, *, is_map: bool = False) -> bytes:
-    """Encode a list or map whose `count` items are joined already."""
+    """Encode a list or map whose `count` encoded items are already joined."""
     if not count and not is_map:
         return b"\x45"
     if len(items) < _SHORT_MAX and count <= _SHORT_MAX:

@@ -1,14 +1,14 @@
 # Compiled by mypyc: see setup.py.
-"""Performatives: the frames of AMQP 1.0, as far as they are not proton's business.
+"""Performatives: reads and writes those frames of AMQP 1.0 that proton does not handle.
 
     frame           size (4) | data offset, in words (1) | type 0 (1) | channel (2) | body
     body            0x00 0x53 code | list of fields | payload
 
 The code may also be written as a longer number, or as a name.
 
-The bytes that are read come from strangers: whatever is in them, only ProtocolError is raised. Most
-fields are numbers and truths. -1 stands for a field that is not there. All sequence numbers wrap
-around at 32 bits (AMQP 1.0 section 2.8.10).
+The bytes come from a peer and may be anything: only ProtocolError is raised. Most fields are
+numbers or booleans. -1 stands for an absent field. All sequence numbers wrap around at 32 bits
+(AMQP 1.0 section 2.8.10).
 
 Source: AMQP 1.0 part 2, sections 2.3 and 2.7.
 """
@@ -45,33 +45,33 @@ _NAMES: Final = {
     b"amqp:close:list": CLOSE,
 }
 
-TRANSFER_STARTS: Final = bytes((0x00, 0x53, TRANSFER))  # as nearly all do
+TRANSFER_STARTS: Final = bytes((0x00, 0x53, TRANSFER))  # how nearly all transfers begin
 NUMBER_SIZE: Final = len(TRANSFER_STARTS)
 
-HEAD: Final = Struct(">II")  # of a frame: its size; data offset, type and channel as one number
+HEAD: Final = Struct(">II")  # a frame's size; its data offset, type and channel as one number
 HEAD_SIZE: Final = 8
-CHANNEL: Final = 0xFFFF  # where the channel is in that number
-USUAL: Final = 0x0200  # the rest of it: nothing but a channel in the head, and AMQP behind it
-WORD: Final = 4  # bytes, in which the data offset counts
+CHANNEL: Final = 0xFFFF  # the bits of that number that are the channel
+USUAL: Final = 0x0200  # the other bits of a usual AMQP frame: data offset 2, type 0
+WORD: Final = 4  # bytes; the unit of the data offset
 HEART_BEAT: Final = HEAD.pack(HEAD_SIZE, USUAL << 16)
 
-MASK: Final = 2**32 - 1  # of sequence numbers
-HALF: Final = 2**31  # of two sequence numbers closer than this it can be said which is later
+MASK: Final = 2**32 - 1  # for sequence numbers, which wrap around
+HALF: Final = 2**31  # two sequence numbers can be compared if their distance is less than this
 
 ABSENT: Final = -1
-# The widths of what a number or a truth may be written as.
+# The type codes of numbers and booleans, and the widths of their values.
 _WIDTHS: Final = {NULL: 0, 0x41: 0, 0x42: 0, 0x43: 0, 0x44: 0} | {
     0x50: 1, 0x52: 1, 0x53: 1, 0x56: 1, 0x60: 2, 0x70: 4, 0x80: 8,
 }  # fmt: skip
 _TRUE: Final = 0x41
 
-# In an attach.
+# Places of fields in an attach.
 _SOURCE_PLACE: Final = 5
-_COUNT_PLACE: Final = 9  # of the initial delivery-count
+_COUNT_PLACE: Final = 9  # the initial delivery-count
 
 
 def later_by(number: int, other: int) -> int:
-    """Return by how much a sequence number is later than another, below 0 if it is earlier."""
+    """Return by how much a sequence number is later than another; below 0 if it is earlier."""
     distance = (number - other) & MASK
     return distance if distance < HALF else distance - MASK - 1
 
@@ -80,7 +80,7 @@ def later_by(number: int, other: int) -> int:
 
 
 def code_of(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Return the code of the body at `at` and where its list is; 0 for a body that has none."""
+    """Return the code of the body at `at`, and where its list begins; the code is 0 if unknown."""
     if at + 3 < end and data[at] == 0:
         if data[at + 1] == 0x53:
             return data[at + 2], at + 3
@@ -94,7 +94,10 @@ def code_of(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def numbers(data: bytes, at: int, end: int, count: int) -> tuple[list[int], int]:
-    """Read the first fields of the list at `at`; return them and where the next one is, or 0."""
+    """Return the first `count` fields of the list at `at`, and where the next field is.
+
+    The place is 0 if there is no next field.
+    """
     values = [ABSENT] * count
     try:
         if data[at] == LIST0:
@@ -123,7 +126,7 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
 
 
 def read_attach(data: bytes, at: int, end: int) -> tuple[int, int, bool]:
-    """Return an attach's handle, its delivery-count, and whether it has a source."""
+    """Return an attach's handle, its initial delivery-count, and whether it has a source."""
     try:
         if data[at] not in LISTS:
             raise malformed("an attach that is not a list")
@@ -153,29 +156,29 @@ def frame_of(channel: int, body: bytes) -> bytes:
 
 
 def performative(code: int, *fields: bytes) -> bytes:
-    """Write a body of encoded fields."""
+    """Write a frame's body from encoded fields."""
     return encoder.section(code, encoder.compound(fields))
 
 
 def error_of(condition: str, text: str, info: bytes = encoder.NULL) -> bytes:
-    """Write a condition as an end, a rejection or a close carries it."""
+    """Write an error as it is carried by an end, a rejection or a close."""
     return performative(ERROR, encoder.symbol(condition), encoder.string(text), info)
 
 
-# A transfer up to its payload. All deliveries of a link differ in three numbers only:
+# A transfer up to its payload. The deliveries of a link differ only in the size and the number:
 #
 #   size | 02 00 channel 00 53 14 c0 14 06 70 handle 70 | number | a0 04 | number | 43 settled more
 #
-# The delivery's tag is its number, too.
+# The number is written twice: it is also the delivery's tag.
 TRANSFER_HEAD: Final = Struct(">I16sI2sI3s")
 TAG: Final = b"\xa0\x04"
-LAST: Final = (b"\x43\x42\x42", b"\x43\x41\x42")  # the end of a head: unsettled, settled
-MORE: Final = (b"\x43\x42\x41", b"\x43\x41\x41")  # the same where more is to come
+LAST: Final = (b"\x43\x42\x42", b"\x43\x41\x42")  # the last fields: unsettled, settled
+MORE: Final = (b"\x43\x42\x41", b"\x43\x41\x41")  # the same for a transfer that others follow
 
 _START: Final = Struct(">HH7sIB")
 _FIELDS: Final = b"\x00\x53\x14\xc0\x14\x06\x70"
 
 
 def transfer_start(channel: int, handle: int) -> bytes:
-    """Write what is the same in all transfers of a link, from behind the size to the number."""
+    """Write what all transfers of a link share: everything between the size and the number."""
     return _START.pack(USUAL, channel, _FIELDS, handle, 0x70)

@@ -1,13 +1,13 @@
 # Compiled by mypyc: see setup.py.
-"""Transfer: the frame that brings a message or a part of it, read field by field.
+"""Transfer: reads the frame that carries a message or a part of one.
 
     handle, delivery-id, delivery-tag, message-format, settled, more,
     rcv-settle-mode, state, resume, aborted, batchable
 
-One object serves a whole connection. It is read anew for each frame, so nobody keeps it.
+A connection has one `Transfer` object. Each frame overwrites it, so nobody may keep it.
 
-The transfers of one link mostly differ in the delivery's number and tag alone, for thousands of
-messages. So a transfer that has the shape of the last one is not read field by field again:
+For thousands of messages, the transfers of one link mostly differ only in the delivery's number and
+tag. So a transfer that has the shape of the last one is not read field by field:
 
     start: list, handle, the number's code | number | the tag's length | tag | ending: the rest
 
@@ -33,7 +33,7 @@ _SHORT_LIST: Final = 0xC0
 _LONG_LIST: Final = 0xD0
 
 _USUAL: Final = 6  # fields; few transfers have more
-_NO_SHAPE: Final = b"\xff"  # which no list begins with
+_NO_SHAPE: Final = b"\xff"  # no list begins with this byte
 
 
 class Transfer:
@@ -61,19 +61,19 @@ class Transfer:
 
     def __init__(self) -> None:
         self.handle = 0
-        self.number = ABSENT  # the delivery's, which all but its first transfer may leave out
+        self.number = ABSENT  # the delivery's number; only its first transfer must have it
         self.has_tag = False
         self.format = ABSENT
         self.is_settled = False
         self.has_more = False
-        self.settles_second = False  # the receiver is to wait for the sender's settlement
+        self.settles_second = False  # the receiver must wait for the sender's settlement
         self.is_aborted = False
-        self.is_whole = False  # a message as nearly all come, with nothing to look at but that
-        self.state = b""  # encoded, and found to be well formed
+        self.is_whole = False  # a complete message in the usual form, as nearly all are
+        self.state = b""  # encoded; a `Checker` has accepted it
         self.payload = b""
         self.tag = b""
-        self.keeps_tag = False  # somebody has to tell which delivery it was by its tag
-        # The shape of the last one.
+        self.keeps_tag = False  # the tag is needed: errors must name deliveries by their tags
+        # The shape of the last transfer.
         self._start = _NO_SHAPE
         self._length = b""
         self._tag_size = 0
@@ -133,7 +133,7 @@ class Transfer:
             self._learn(data, first, stop)
 
     def _learn(self, data: bytes, at: int, stop: int) -> None:
-        """Remember the shape of the transfer that was read, if the next one may have it, too."""
+        """Remember the shape of the transfer that was read, if the next one can have the same."""
         start = at + (3 if data[at] == _SHORT_LIST else 9)
         start += 1 + WIDTHS[data[start]]  # the handle
         tag = start + 5
@@ -146,7 +146,7 @@ class Transfer:
         self._ending = data[ending:stop]
 
     def _read_usual(self, data: bytes, at: int, count: int) -> int:
-        """Read what nearly all have; return where the rest is."""
+        """Read the fields that nearly all transfers have; return where the rest begins."""
         code = data[at]
         if code == _UINT:
             self.handle = U32.unpack_from(data, at + 1)[0]
@@ -185,7 +185,7 @@ class Transfer:
         return self._read_flags(data, at, count)
 
     def _read_flags(self, data: bytes, at: int, count: int) -> int:
-        """Read whether it is settled and whether more is to come."""
+        """Read message-format, settled and more; return where the rest begins."""
         self.format = ABSENT
         if count > 3:
             end = _past(data, at)
@@ -205,9 +205,9 @@ class Transfer:
         return at
 
     def _read_rest(self, data: bytes, at: int, count: int) -> int:
-        """Read the fields behind `more`."""
+        """Read the fields after `more`."""
         end = _past(data, at)
-        self.settles_second = end > at + 1 and data[end - 1] != 0  # else the link's mode holds
+        self.settles_second = end > at + 1 and data[end - 1] != 0  # else the link's mode counts
         at = end
         self.state = b""
         self.is_aborted = False
@@ -217,7 +217,7 @@ class Transfer:
                 self.state = data[at:end]
             at = end
         if count > 8:
-            at = _past(data, at)  # resume: no delivery is known to have been begun before
+            at = _past(data, at)  # resume: not supported, no delivery is kept for it
         if count > 9:
             self.is_aborted = data[at] == _TRUE or (data[at] == BOOLEAN and data[at + 1] == 1)
             at = _past(data, at)
@@ -225,7 +225,7 @@ class Transfer:
 
 
 def _tag_end(data: bytes, at: int) -> int:
-    """Return where the delivery-tag ends: a delivery is mostly known by its number."""
+    """Return where the delivery-tag ends."""
     code = data[at]
     if code == _SHORT_BINARY:
         return at + 2 + data[at + 1]
@@ -238,7 +238,7 @@ def _tag_end(data: bytes, at: int) -> int:
 
 
 def _past(data: bytes, at: int) -> int:
-    """Pass over a field of fixed width."""
+    """Return where a field of fixed width ends."""
     width = WIDTHS[data[at]]
     if width < 0:
         raise malformed(f"a field of the type 0x{data[at]:02x} in a transfer")

@@ -1,5 +1,5 @@
 # Compiled by mypyc: see setup.py.
-"""The type codes of AMQP 1.0, and how far each value reaches.
+"""The type codes of AMQP 1.0, and where each encoded value ends.
 
     00 descriptor value    described         4x .. 9x    fixed: 0 1 2 4 8 16 bytes
     ax size bytes          text, binary      bx          the same with a 32-bit size
@@ -8,9 +8,9 @@
 
 Rules of this file:
 - There are tables, and the arithmetic of sizes. Nothing is decoded.
-- `skip` is right for bytes that a `Checker` has passed. All other functions may meet any bytes.
-- Those raise ProtocolError. Where the bytes end too soon they let IndexError and struct.error
-  through, which the caller puts into words.
+- `skip` is for bytes that a `Checker` has accepted. All other functions may get any bytes.
+- The other functions raise ProtocolError. If the bytes end too soon, they raise IndexError or
+  struct.error; the caller turns these into an error with a cause.
 
 Source: AMQP 1.0 part 1, sections 1.2 and 1.6.
 """
@@ -62,10 +62,10 @@ LISTS: Final = frozenset({0xC0, 0xD0})
 MAPS: Final = frozenset({0xC1, 0xD1})
 ARRAYS: Final = frozenset({0xE0, 0xF0})
 COMPOUNDS: Final = LISTS | MAPS
-# What a map may be looked up by: text, binary and everything of fixed width.
+# The types of a map's keys: text, binary and everything of fixed width.
 KEYS: Final = STRETCHED | frozenset({*CONSTANTS, *NUMBERS, *OPAQUE, BOOLEAN, CHAR})
 
-_WIDE: Final = 0x10  # of a code with a size: the size has 32 bits
+_WIDE: Final = 0x10  # this bit of a type code says that the size has 32 bits
 
 
 def _widths() -> list[int]:
@@ -86,12 +86,12 @@ WIDTHS: Final = _widths()
 
 
 def malformed(text: str) -> ProtocolError:
-    """Make the error for bytes that are no AMQP."""
+    """Return the error for bytes that are not valid AMQP."""
     return ProtocolError(text, "decode-error")
 
 
 def stretch(data: bytes, code: int, at: int) -> tuple[int, int]:
-    """Return start and end of a text or binary whose code stood before `at`."""
+    """Return start and end of a text or binary whose type code is just before `at`."""
     if code & _WIDE:
         size: int = U32.unpack_from(data, at)[0]
         return at + 4, at + 4 + size
@@ -99,7 +99,7 @@ def stretch(data: bytes, code: int, at: int) -> tuple[int, int]:
 
 
 def span(data: bytes, code: int, at: int) -> tuple[int, int, int]:
-    """Return first item, end and count of a list, map or array whose code stood before `at`."""
+    """Return first item, end and count of a list, map or array; its code is just before `at`."""
     if code & _WIDE:
         size: int = U32.unpack_from(data, at)[0]
         count: int = U32.unpack_from(data, at + 4)[0]
@@ -117,8 +117,9 @@ def span(data: bytes, code: int, at: int) -> tuple[int, int, int]:
 def skip(data: bytes, at: int) -> int:
     """Return where the value at `at` ends.
 
-    A described value is a descriptor and a value, so there is one more to pass. No call of itself:
-    nothing bounds how deep a stranger's descriptors nest, and a compiled call has a C stack only.
+    A described value is a descriptor and a value, so two more values must be skipped. The function
+    is a loop and does not call itself: a peer may nest descriptors as deep as it likes, and
+    compiled recursion would overflow the C stack.
     """
     left = 1
     while left:
@@ -130,6 +131,6 @@ def skip(data: bytes, at: int) -> int:
         elif code == DESCRIBED:
             left += 2
         else:
-            at = stretch(data, code, at)[1]  # lists and arrays have their sizes where texts do
+            at = stretch(data, code, at)[1]  # lists and arrays have their sizes at the same place
         left -= 1
     return at
