@@ -1,5 +1,5 @@
 """Login: SASL before an AMQP connection.
 
-`sasl` is the exchange, `mechanisms` the ways in. `sole_connection` is for a container that asks to
-have no other connection.
+`sasl` is the exchange of frames, `mechanisms` has the ways to log in. `opening` reads a peer until
+its virtual host is known. `sole_connection` is for a container that wants no second connection.
 """

@@ -1,7 +1,8 @@
-"""Mechanisms: the ways to log in that SASL names.
+"""Mechanisms: the SASL mechanisms, which are the ways to log in.
 
-A mechanism takes the client's responses and gives challenges, until it knows who the client is or
-refuses. It raises RefusedError, always the same one: a failed login never says what was wrong.
+A mechanism takes the client's responses and returns challenges, until it knows the client's
+identity or refuses the client. A refusal is always the same RefusedError: a failed login never says
+what was wrong.
 
 | mechanism     | response                          | proof                                        |
 |---------------|-----------------------------------|----------------------------------------------|
@@ -10,7 +11,7 @@ refuses. It raises RefusedError, always the same one: a failed login never says 
 | EXTERNAL      | authzid                           | the name in the client's certificate         |
 | ANONYMOUS     | anything (RFC 4505)               | none                                         |
 
-An authzid must be empty or the name itself: nobody acts for somebody else here.
+An authzid must be empty or the user's own name: no user can act for another.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class Mechanism(ABC):
     """One login."""
 
     def __init__(self) -> None:
-        self.identity: Identity | None = None  # who it is, once that is known
-        self.final = b""  # the last word of the server, sent with the outcome
+        self.identity: Identity | None = None  # None until the client's identity is proved
+        self.final = b""  # the server's last message, sent with the outcome
 
     @abstractmethod
     def respond(self, response: bytes) -> bytes:
@@ -77,7 +78,7 @@ class Scram(Mechanism):
         """Take the first message, then the final one."""
         text = _text(response)
         if self.name is not None:
-            # Many may have begun before the first one failed: none is looked at after too many.
+            # Check the throttle again: many logins may have begun before the first one failed.
             self.users.admit(self.name, self.remote)
         try:
             if self.name is None:
@@ -113,7 +114,7 @@ class External(Mechanism):
         self.is_loopback = is_loopback
 
     def respond(self, response: bytes) -> bytes:
-        """Let in the user whose certificate it is."""
+        """Let in the user that the certificate names."""
         name = self.certificate_name
         if _text(response) not in ("", name):
             raise malformed("an EXTERNAL response that is not the certificate's name")
@@ -122,7 +123,7 @@ class External(Mechanism):
 
 
 class Anonymous(Mechanism):
-    """Nobody asks."""
+    """No proof of identity (RFC 4505)."""
 
     def __init__(self, users: Users, *, remote: str = "") -> None:
         super().__init__()
@@ -130,7 +131,7 @@ class Anonymous(Mechanism):
         self.remote = remote
 
     def respond(self, response: bytes) -> bytes:
-        """Let in whoever it is."""
+        """Let the client in as the anonymous user."""
         self.identity = self.users.anonymous(self.remote)
         return b""
 

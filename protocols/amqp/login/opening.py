@@ -1,12 +1,12 @@
-"""Opening: login and open of an AMQP connection, which say which virtual host it wants.
+"""Opening: reads the login and the open of an AMQP connection, which name its virtual host.
 
     client                          doorman
     SASL header, init, ...    ->    mechanisms, ..., outcome   (`login.sasl`)
     AMQP header               ->    the same: some clients wait for it before they open
-    open (hostname)                 known: the engine goes on, from the AMQP header
+    open (hostname)                 host known: the engine goes on, from the AMQP header
 
-The engine gets the finished login, and all that came after it. An open that cannot be read, or is
-longer than `login_frame_max`, goes to the engine as it is.
+The engine gets the finished login, and all bytes that came after it. An open that cannot be read,
+or that is longer than `login_frame_max`, goes to the engine as it is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FRAME_HEADER_SIZE: Final = 8
 
 
 class AmqpOpening(Opening):
-    """What a peer sends up to the end of its open."""
+    """Reads a peer's bytes up to the end of its open."""
 
     def __init__(self, users: Users, settings: AmqpSettings, peer: Peer) -> None:
         super().__init__(settings.open_timeout_s)
@@ -44,7 +44,7 @@ class AmqpOpening(Opening):
         self._greeting = b""
 
     def receive(self, data: bytes) -> None:
-        """Take bytes until the login has failed, or the peer has opened."""
+        """Take bytes until the login has failed, or the peer's open is complete."""
         sasl = self._sasl
         sasl.receive(data)
         if sasl.state is SaslState.FAILED:
@@ -53,12 +53,12 @@ class AmqpOpening(Opening):
             self._look(sasl.leftover)
 
     def outgoing(self) -> bytes:
-        """Give what the login has to say, and the header."""
+        """Return the login's frames, and the AMQP header."""
         greeting, self._greeting = self._greeting, b""
         return self._sasl.outgoing() + greeting
 
     def hand_over(self, engine: Engine, now: float, *, is_refused: bool) -> None:
-        """Let the engine go on where the login ended."""
+        """Give the engine the login and the bytes after it; none if the peer was refused."""
         assert isinstance(engine, AmqpEngine)
         if is_refused:
             self._sasl.leftover = b""
@@ -67,7 +67,10 @@ class AmqpOpening(Opening):
         engine.receive(b"", now)
 
     def packed(self) -> tuple[Login, bytes] | None:
-        """Return who has logged in, and what came after that; all answers are to be sent before."""
+        """Return the finished login, and the bytes after it; None if the login is not finished.
+
+        The caller must have sent all answers before.
+        """
         if self._sasl.state is not SaslState.DONE:
             return None
         login: Login = {
@@ -79,7 +82,7 @@ class AmqpOpening(Opening):
         return login, self._sasl.leftover
 
     def unpack(self, login: Login, read: bytes) -> None:
-        """Let somebody in whose login was served before."""
+        """Take over a login that another opening has served."""
         self._sasl.resume(
             str(login["user"]),
             is_anonymous=bool(login["is_anonymous"]),
@@ -89,7 +92,7 @@ class AmqpOpening(Opening):
         self._is_greeted = bool(login["is_greeted"])
 
     def _look(self, read: bytes) -> None:
-        """Find the open behind the header."""
+        """Look for the open after the AMQP header."""
         if len(read) < len(AMQP_HEADER):
             self.is_known = not AMQP_HEADER.startswith(read)
             return
@@ -108,7 +111,7 @@ class AmqpOpening(Opening):
 
 
 def _hostname(frame: bytes) -> str:
-    """Return the host name of an open; "" if it has none, or is none."""
+    """Return the host name in an open; "" if it has none, or if the frame is not an open."""
     start = 4 * frame[4]
     if frame[5] != 0 or not FRAME_HEADER_SIZE <= start < len(frame):
         return ""
@@ -117,7 +120,7 @@ def _hostname(frame: bytes) -> str:
         if Checker(body).check(0) != len(body):
             return ""
     except BrokerError:
-        return ""  # the engine tells what is wrong
+        return ""  # the engine will report what is wrong
     opened = decode(body)
     if not isinstance(opened, Described) or opened.descriptor not in OPENS:
         return ""

@@ -4,17 +4,17 @@
     "AMQP" 3 1 0 0                     ->       the same, mechanisms
     init (mechanism, response, host)   ->       challenge, or outcome
     response                           ->       challenge, or outcome
-    "AMQP" 0 1 0 0                     ->       no longer ours: `leftover`
+    "AMQP" 0 1 0 0                     ->       for the engine: `leftover`
 
     frame: size(4) doff(1) type(1)=1 ignored(2), a described list
 
 Rules of this file:
-- Nothing but the header and SASL frames is taken before the outcome. No frame is kept that is
-  longer than `frame_max`. The engine has a timer for those who say nothing.
-- Whatever goes wrong, the answer is the same: outcome "auth" and the end.
-- A peer that starts with anything else (HTTP, AMQP 0-9-1, TLS inside) is shown the header we
-  speak, and that is the end (AMQP 1.0 section 2.2).
-- A peer that starts without SASL is let in as nobody, where that is allowed.
+- Only the header and SASL frames are accepted before the outcome. A frame that is longer than
+  `frame_max` is refused. The engine has a timer for peers that send nothing.
+- Every failed login gets the same answer: outcome "auth", and the connection ends.
+- A peer that starts with anything else (HTTP, AMQP 0-9-1, TLS inside) is sent the SASL header, and
+  the connection ends (AMQP 1.0 section 2.2).
+- A peer that starts without SASL is let in as the anonymous user, if that is allowed.
 
 Source: AMQP 1.0 part 5, section 5.3.
 """
@@ -63,13 +63,13 @@ SASL_FRAME: Final = 1  # the frame type
 
 OK: Final = 0
 AUTH: Final = 1  # the outcome code of a failed login
-SYSTEM: Final = 2  # the outcome code of a login at which the broker failed
+SYSTEM: Final = 2  # the outcome code if the broker itself failed
 NOTHING_OFFERED: Final = "no SASL mechanism is left without a client certificate"
 DENIED: Final = "denied"  # wrong passwords and missing permissions
 
 
 class SaslState(Enum):
-    """How far a login is."""
+    """The state of a login."""
 
     WAITING = "waiting"
     DONE = "done"
@@ -92,8 +92,8 @@ class SaslServer:
     ) -> None:
         self.state = SaslState.WAITING
         self.hostname = ""
-        self.leftover = b""  # what follows the login, for the AMQP engine
-        self.complaint = ""  # why it failed, if not for who asked: the core tells of that itself
+        self.leftover = b""  # the bytes after the login, for the AMQP engine
+        self.complaint = ""  # why it failed; "" for denials, which the core itself reports
         self.users = users
         self.allow_anonymous = allow_anonymous
         self.is_loopback = is_loopback
@@ -111,17 +111,20 @@ class SaslServer:
 
     @property
     def identity(self) -> Identity:
-        """Return who it is; only asked when the login is done."""
+        """Return the client's identity; only asked when the login is done."""
         assert self._identity is not None, "the login is not done"
         return self._identity
 
     @property
     def is_anonymous(self) -> bool:
-        """Return True if somebody without a name was let in; only asked when the login is done."""
+        """Return True if the client is anonymous; only asked when the login is done."""
         return not self.identity.principals
 
     def resume(self, user: str, *, is_anonymous: bool, hostname: str, leftover: bytes) -> None:
-        """Be done: another process has served this login; raises RefusedError if it cannot hold."""
+        """Take over a finished login that another process has served.
+
+        Raises RefusedError if the user is not known here.
+        """
         if is_anonymous and self.allow_anonymous:
             self._identity = self.users.anonymous(self.remote)
         else:
@@ -133,7 +136,7 @@ class SaslServer:
         self._end(SaslState.DONE)
 
     def receive(self, data: bytes) -> None:
-        """Take bytes from the peer; none are expected once the login has failed."""
+        """Take bytes from the peer; bytes that come after a failed login are ignored."""
         if self.state is not SaslState.WAITING:
             self.leftover += data if self.state is SaslState.DONE else b""
             return
@@ -143,7 +146,7 @@ class SaslServer:
         try:
             while self.state is SaslState.WAITING and self._take_frame():
                 pass
-        except BrokerError as error:  # malformed or refused: the peer learns no more than that
+        except BrokerError as error:  # malformed or refused: the peer is not told which
             self.complaint = "" if error.code == DENIED else error.text
             self._send(OUTCOME, [b"\x50" + bytes((AUTH,))])
             self._end(SaslState.FAILED)
@@ -155,7 +158,7 @@ class SaslServer:
             self._end(SaslState.FAILED)
 
     def outgoing(self) -> bytes:
-        """Give the bytes for the peer."""
+        """Return the bytes for the peer."""
         data = b"".join(self.out)
         self.out.clear()
         return data
@@ -181,7 +184,7 @@ class SaslServer:
         return True
 
     def _take_frame(self) -> bool:
-        """Act on one whole frame; return True if there was one."""
+        """Handle one complete frame; return False if there is none."""
         buffer = self._buffer
         if len(buffer) < FRAME_HEADER_SIZE:
             return False
@@ -206,7 +209,7 @@ class SaslServer:
         self._mechanism = self._make(name)
         self.hostname = hostname if isinstance(hostname, str) else ""
         if response is None and name != ANONYMOUS:
-            self._send(CHALLENGE, [encoder.binary(b"")])  # RFC 4422 section 5: the client is first
+            self._send(CHALLENGE, [encoder.binary(b"")])  # RFC 4422 section 5: the client begins
         else:
             self._on_response(self._mechanism, [b"" if response is None else response])
 
@@ -225,7 +228,7 @@ class SaslServer:
         self._end(SaslState.DONE)
 
     def _make(self, name: object) -> Mechanism:
-        """Start the mechanism the peer has chosen, if it was offered."""
+        """Return the mechanism that the peer has chosen, if it was offered."""
         users, is_loopback, remote = self.users, self.is_loopback, self.remote
         if name in self.offered:
             if name == PLAIN:
@@ -272,7 +275,7 @@ def make_sasl(
 
 
 def _unwanted(first: bytes) -> str:
-    """Say what is wrong with a header that is not SASL's."""
+    """Return what is wrong with a header that is not SASL's."""
     name = spoken(first)
     if name == "AMQP":
         return "expected AMQP 1.0 with SASL, but the peer speaks another AMQP, or no SASL"
