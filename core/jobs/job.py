@@ -2,25 +2,25 @@
 """Job: work that may be long, done in portions, so that nobody else waits for it.
 
 A job says what it does (`verb`, `target`), for whom (`session`, None: the broker itself), and how
-far it is (`done` of `total`). Its `steps` do a small piece of the work and yield how many items
-that was. They go on where they were when the next portion comes. What they touch may have changed
-between two portions: steps look things up again after each yield.
+far it is (`done` of `total`). Its `steps` is a generator. It does a small piece of the work, yields
+how many items that was, and goes on from there. What it works on may have changed between two
+portions. So `steps` looks things up again after each yield.
 
 - The first portion is done at once (`Jobs.begin`). So short work is done in the same turn as ever,
   and nobody sees that it is a job.
-- Then each turn of the event loop does one portion, of the jobs in turn. A portion ends after
-  `work_portion` items or `work_portion_ms`, whichever is first.
-- Steps that cannot go on yet yield `WAIT`. The portion ends then, and the job *rests*: it is tried
-  again in later turns, but asks for none.
-- `then` calls back when all of it is done, in the turn of the last portion.
-- A job that is `waited_for` keeps its session from going on: the next frame of this client may ask
-  for what the job changes. Heart-beats go on, and so does everybody else.
+- Then each turn of the event loop does one portion of each job, as far as the time lasts. A portion
+  ends after `work_portion` items or `work_portion_ms`, whichever is first.
+- If `steps` cannot go on yet, it yields `WAIT`. The portion ends then, and the job *rests*: it is
+  tried again in later turns, but asks for no turn itself.
+- `then` calls back when the whole job is done, in the turn of the last portion.
+- A session may have to wait for its job (`is_waited_for`): the client's next frame may ask for what
+  the job changes. Heart-beats go on, and all other sessions do.
 - A job that is stopped does no more portions. `ended` is called either way, once.
-- What a portion changes in the store is its session's (`JobKeeper`), so an answer that waits for
-  the disk waits for all portions.
+- What a portion changes in the store counts as changed by its session (`JobKeeper`). So an answer
+  that waits for the disk waits for all portions.
 
-The core has no clock that runs within a turn. The server gives a stopwatch; without one, as in a
-test, the number of items alone bounds a portion.
+The core has no clock that runs within a turn. The server gives a stopwatch. Without one, as in a
+test, only the number of items limits a portion.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 Steps = Iterator[int]  # how many items each piece of the work was
 
-WAIT: Final = -1  # what steps yield that cannot go on yet
+WAIT: Final = -1  # yielded by steps that cannot go on yet
 LOOK_EVERY: Final = 16  # items between two looks at the stopwatch
 FAR: Final = 1e18  # a time that never comes
 
@@ -56,11 +56,11 @@ class Job(ABC):
         self.session = session
         self.total = total
         self.done = 0
-        self.number = 0  # given once it needs more than one portion
+        self.number = 0  # given when the job needs a second portion
         self.begun_at = 0.0
         self.now = 0.0  # the time of the portion that is being done
         self.is_over = False
-        self.is_resting = False  # it waits for something, and is tried again whenever things happen
+        self.is_resting = False  # it waits for something, and is tried again in later turns
         self.is_waited_for = False
         self.outlives_session = True  # False: it is stopped when its session goes
         self.is_stoppable = False  # by an operator: what is done stays done
@@ -69,13 +69,13 @@ class Job(ABC):
 
     @abstractmethod
     def steps(self) -> Steps:
-        """Do the work piece by piece; yield how many items each was, none if nothing was done."""
+        """Do the work piece by piece; yield how many items each piece was."""
 
     def ended(self) -> None:  # noqa: B027 - most jobs leave nothing to put in order
-        """Called when the last step is done or the job was stopped, before those who follow."""
+        """Called when the last step is done or the job was stopped, before those of `then`."""
 
     def then(self, call: Callable[[], None]) -> None:
-        """Call back when the job is over; at once if it is."""
+        """Call back when the job is over; at once if it is over already."""
         if self.is_over:
             call()
         else:
@@ -111,7 +111,7 @@ class Job(ABC):
         return True
 
     def finish(self) -> None:
-        """Hear that nothing more will be done; tell those who wait for it."""
+        """End the job, and call back those who wait for its end."""
         self.is_over = True
         self._steps = None
         self.ended()
@@ -122,11 +122,11 @@ class Job(ABC):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class JobKeeper(ABC):
-    """What jobs need of the broker."""
+    """What jobs need from the broker."""
 
     @abstractmethod
     def claim(self, session: Session, *, is_over: bool) -> None:
-        """Let the session's answers wait for what was just changed on its behalf."""
+        """Let the session's answers wait until what was just changed for it is on disk."""
 
     @abstractmethod
     def wake(self) -> None:
@@ -143,8 +143,8 @@ class Jobs:
         self.portion = 1000
         self.portion_s = 0.005
         self.pending_max = 1_000_000
-        self.last_done = ""  # what the last portion was of, in words for people
-        self.finished = 0  # how many needed more than one portion, and are over
+        self.last_done = ""  # the job of the last portion, in words for people
+        self.finished = 0  # jobs that are over, of those with more than one portion
         self._clock = clock
         self._keeper = keeper
         self._stopwatch = stopwatch
@@ -152,7 +152,7 @@ class Jobs:
         self._numbers = 0
 
     def allow(self, portion: int, portion_ms: float, pending_max: int) -> None:
-        """Let other limits hold from now on."""
+        """Use other limits from now on."""
         self.portion = portion
         self.portion_s = portion_ms / 1000
         self.pending_max = pending_max
@@ -164,7 +164,7 @@ class Jobs:
 
     @property
     def is_busy(self) -> bool:
-        """Return True if a job can go on; those that rest wait for others to do something."""
+        """Return True if some job can go on now; a resting job cannot."""
         return any([not job.is_resting for job in self._line])
 
     def running(self) -> list[Job]:
@@ -184,7 +184,7 @@ class Jobs:
     def begin(self, job: Job, *, is_waited_for: bool = False) -> None:
         """Do the first portion now, and the others in later turns.
 
-        With `is_waited_for` the session's protocol must hand in nothing more before it is over.
+        With `is_waited_for` the session's protocol must hand in nothing until the job is over.
         """
         job.begun_at = job.now = self._clock.now
         if job.advance(self.portion, self._stopwatch, self._deadline()):
@@ -199,7 +199,7 @@ class Jobs:
         self._keeper.wake()
 
     def run(self) -> None:
-        """Do a portion: of one job after the other, until the time for it is over."""
+        """Do a portion of one job after the other, until the time of a portion is over."""
         deadline = self._deadline()
         for _ in range(len(self._line)):
             job = self._line.popleft()

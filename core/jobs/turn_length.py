@@ -1,9 +1,9 @@
 # Compiled by mypyc: see setup.py.
 """TurnLengths: how long the turns of the event loop took, and what the long ones were doing.
 
-Nobody else is served during a turn. So the longest turn is the longest anybody had to wait for what
-others did. Lengths are counted in buckets, as Prometheus counts them. A turn above `slow_s` is told
-to the operator, with what it was doing: the last thing that was noted in it.
+Nobody else is served during a turn. So the longest turn is the longest that anybody had to wait for
+the work of others. Lengths are counted in buckets, as Prometheus does. The operator is told of a
+turn above `slow_s`, and of what it was doing: the last value of `doing`.
 
 Without a stopwatch, as in a test, nothing is measured.
 """
@@ -17,21 +17,21 @@ from typing import Final
 from covey.core.events.audit import Audit
 
 BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
-LONG_S: Final = 0.01  # of frames of one client, before everybody else has a turn
+LONG_S: Final = 0.01  # one client's frames may take so long, then others have a turn
 
 
 class TurnLengths:
     """The lengths of all turns so far."""
 
     def __init__(self, stopwatch: Callable[[], float] | None, audit: Audit) -> None:
-        self.counts = [0] * (len(BOUNDS) + 1)  # the last one is for those above all bounds
+        self.counts = [0] * (len(BOUNDS) + 1)  # the last count is for turns above all bounds
         self.total_s = 0.0
         self.longest_s = 0.0
         self.longest_doing = ""
-        self.collected_s = 0.0  # by the garbage collector, which stops everything meanwhile
+        self.collected_s = 0.0  # time in the garbage collector, which stops everything
         self.longest_collection_s = 0.0
         self.slow_s = 0.1
-        self.doing = ""  # what the present turn is at, in words for people
+        self.doing = ""  # what the present turn does, in words for people
         self._stopwatch = stopwatch
         self._audit = audit
         self._began = 0.0
@@ -50,12 +50,12 @@ class TurnLengths:
         return self._stopwatch is not None and self._stopwatch() - self._began > LONG_S
 
     def end_of(self, number: int) -> None:
-        """End that turn, unless others had theirs since: then it waited, and was not busy."""
+        """End the turn of this number, unless others have begun since: then it was not busy."""
         if self._number == number:
             self.end()
 
     def collected(self, length_s: float) -> None:
-        """Hear how long a garbage collection took."""
+        """Called with the length of each garbage collection."""
         self.collected_s += length_s
         self.longest_collection_s = max(self.longest_collection_s, length_s)
 
