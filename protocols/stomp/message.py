@@ -155,7 +155,7 @@ V1_2: Final = Version.V1_2
 
 
 class StompMessage(Message):
-    """A message in STOMP's words."""
+    """A message that a STOMP client sent, or one translated for a STOMP client."""
 
     kind = "stomp"
 
@@ -217,7 +217,7 @@ class StompMessage(Message):
         return None if finder is None else finder(self)
 
     def neutral(self) -> Neutral:
-        """Return the message in no protocol's words."""
+        """Return the message in the neutral form, from which other protocols translate."""
         neutral = Neutral(
             body=self.body,
             message_id=self.message_id(),

@@ -17,9 +17,9 @@ else, new credit from it counts as a settlement.
 
 A peer may ask for a drain (`Drain`): the link's credit must be used up now, or be given back. Every
 queue that the link reads is asked to deliver what it has. A topic is not asked, because it keeps
-nothing back. The drain ends when all queues have answered that nothing more will come, and when the
-outbox is empty. Then a flow gives the link's credit back. That flow is sent even if no credit is
-left.
+nothing back. The drain ends when all queues have answered that nothing more will come, and when
+nothing in the outbox can be sent for the credit. Then a flow gives the link's credit back. That
+flow is sent even if no credit is left.
 
 Source: AMQP 1.0 sections 2.6.7, 2.6.12 and 2.7.5.
 """

@@ -213,7 +213,7 @@ _FORMAT: Final = 2  # format 1 had no user
 
 
 class AmqpMessage(Message):
-    """A message in AMQP's words."""
+    """A message that an AMQP client sent."""
 
     kind = "amqp"
 
@@ -330,7 +330,7 @@ class AmqpMessage(Message):
         return self._properties.get(name)
 
     def neutral(self) -> Neutral:
-        """Return the message in no protocol's words."""
+        """Return the message in the neutral form, from which other protocols translate."""
         neutral = read_neutral(self.data, self.sections)
         neutral.user_id = neutral.user_id or self.user
         neutral.group_id = self.group
