@@ -2,13 +2,13 @@
 """GroupKey: which group a message belongs to.
 
 A queue with a configured header (the Qpid page: `qpid.group_header_key`) looks at that header
-and at nothing else. Any other queue takes the first that is not empty of the AMQP group-id,
-`message_group` (the Apollo STOMP manual), `JMSXGroupID` (ActiveMQ's message groups page) and
-`JMSXGroupId` (that page's sample code).
+and at nothing else. Any other queue looks at these in turn, and takes the first that is not empty:
+the AMQP group-id, `message_group` (the Apollo STOMP manual), `JMSXGroupID` (ActiveMQ's message
+groups page) and `JMSXGroupId` (that page's sample code).
 
-A group id is text. Numbers and booleans of AMQP application properties become the text a STOMP
-client would send for them, so that one group can be fed from both sides; anything else is
-refused. Without an id the message is in the default group if the queue has one, else in none.
+A group id is text. Numbers and booleans of AMQP application properties become the text that a STOMP
+client would send for them, so that both protocols can send to one group. Anything else is refused.
+Without an id the message is in the default group if the queue has one, else in none.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ UTF8_BYTES_PER_CHAR_MAX: Final = 4
 
 
 class GroupIdError(ValueError):
-    """A message's group id cannot be used; the text says where it stood and why."""
+    """A message's group id cannot be used; the text names the field and the reason."""
 
 
 class GroupKey:
@@ -45,10 +45,10 @@ class GroupKey:
         self.header = header
         self.default_group = default_group
         self.id_bytes_max = id_bytes_max
-        self.safe_length = id_bytes_max // UTF8_BYTES_PER_CHAR_MAX  # characters, whatever they are
+        self.safe_length = id_bytes_max // UTF8_BYTES_PER_CHAR_MAX  # so many characters always fit
 
     def resolve(self, native: str | None, lookup: Callable[[str], Value]) -> str:
-        """Give the message's group, "" for none; `native` is the AMQP group-id."""
+        """Return the message's group, "" for none; `native` is the AMQP group-id."""
         if self.header is not None:
             return self.checked(self.header, lookup(self.header)) or self.default_group
         group = self.checked("group-id", native)
@@ -61,7 +61,7 @@ class GroupKey:
         return self.default_group
 
     def checked(self, place: str, value: Value) -> str:
-        """Give a group id as text, "" for none; raises GroupIdError that names where it stood."""
+        """Return a group id as text, "" for none; raises GroupIdError that names its field."""
         if value is None:
             return ""
         text = value if isinstance(value, str) else _as_text(place, value)

@@ -1,12 +1,13 @@
 # Compiled by mypyc: see setup.py.
 """OwnerMap: what the strategies that remember owners have in common.
 
-A map from a key (the group, or its bucket) to a consumer, with the number of keys each living
-consumer owns. `shared`, `simple`, `lru` and `hash-buckets` differ only in when a key is forgotten.
+It is a map from a key (the group, or its bucket) to a consumer, with the number of keys that each
+living consumer owns. `shared`, `simple`, `lru` and `hash-buckets` differ mainly in when a key is
+forgotten.
 
-A consumer that leaves costs O(1): its entries stay behind and die when they are next read.
-They count in no view, and once they outnumber the living ones the map is rebuilt, so that the
-memory follows the living entries and the work stays O(1) per entry.
+A consumer that leaves costs O(1): its entries stay behind, dead, and go when they are next read.
+Dead entries are never counted. Once they outnumber the living ones, the map is rebuilt. So memory
+follows the living entries, and the work stays O(1) per entry.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class OwnerMap(GroupStrategy):
         self.live = 0
 
     def owner(self, group: str, skip: frozenset[int] = NONE) -> int:
-        """Give the recorded owner if it is there and not to be skipped."""
+        """Return the recorded owner if it is there and not to be skipped."""
         consumer = self.owners.get(group, FREE)
         if consumer == FREE:
             return FREE
@@ -49,7 +50,7 @@ class OwnerMap(GroupStrategy):
         return NO_GROUPS
 
     def remembered(self) -> Iterable[tuple[str, int]]:
-        """Walk all entries, of consumers that have left, too."""
+        """Walk all entries, also those of consumers that have left."""
         return self.owners.items()
 
     def hand(self, unit: str, consumer: int) -> None:
@@ -57,18 +58,18 @@ class OwnerMap(GroupStrategy):
         self.bind(unit, consumer)
 
     def joined(self, consumer: int, weight: int) -> bool:
-        """Count the consumer as there; it owns nothing yet, so no lane need be asked."""
+        """Count the consumer as there; it owns nothing yet, so no lane has to be asked."""
         self.loads.setdefault(consumer, 0)
         return False
 
     def rejoined(self, consumer: int, weight: int) -> bool:
-        """Drop what it once owned, which is dead, before its number lives again."""
+        """Drop the consumer's dead entries first: its number is about to count as living again."""
         if consumer not in self.loads:
             self.compact()
         return self.joined(consumer, weight)
 
     def left(self, consumer: int) -> None:
-        """Count the consumer as gone; its entries die when they are next read."""
+        """Count the consumer as gone; its entries go when they are next read."""
         self.live -= self.loads.pop(consumer, 0)
         if len(self.owners) - self.live > self.live + DEAD_SPARED:
             self.compact()

@@ -1,6 +1,6 @@
-"""Registry: the group strategies, by every name a user may know one by.
+"""Registry: the group strategies, by every name that a user may know.
 
-Everybody who must know which strategies there are reads this and nothing else:
+All code that must know which strategies there are reads this and nothing else:
 
     config          the names and aliases of `groups.strategy`, the defaults and limits of options
     covey-config    the options of the command line, and its help
@@ -49,7 +49,7 @@ def spellings() -> dict[str, str]:
 
 
 def find(name: str) -> tuple[StrategyEntry, Values]:
-    """Return the strategy of any name, and the options that this name brings.
+    """Return the strategy with this name, and the values of options that the name brings.
 
     Case does not matter, and an underscore is as good as a hyphen.
     """
@@ -67,8 +67,8 @@ def find(name: str) -> tuple[StrategyEntry, Values]:
 def make(name: str, **given: int) -> GroupStrategy:
     """Build a queue's strategy by any of its names.
 
-    A strategy takes the options it knows. One that is not given is what the name brings, or else
-    the default.
+    A strategy takes the options it knows. An option that is not given has the value that the name
+    brings, or else its default.
     """
     unknown = [option for option in given if option not in OPTIONS]
     if unknown:

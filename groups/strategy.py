@@ -5,15 +5,15 @@ A strategy answers one question, `owner(group)`, and is told everything that may
 answer. It decides on strings and integers alone: groups are text, consumers are positive numbers
 that are never used twice, 0 means "free". It sees no message, no credit and no clock.
 
-How a queue uses it:
+How a queue uses a strategy:
 
-- The owner written on a group's lane is the truth for a group that has messages. The strategy is
-  asked only when a lane has no owner or is to be asked again, so that a bound lane costs no call
-  per message.
-- A free lane goes to whichever consumer the queue picks (highest priority, then least `load`);
-  `took` records it.
-- A change of owner never waits in here. The queue's gate keeps a lane still until the old
-  owner's unsettled messages are settled.
+- While a group has messages, the owner noted on its lane is the one that counts. The queue asks
+  the strategy only if the lane has no owner, or after something has changed. So a lane with an
+  owner costs no call per message.
+- A free lane goes to the consumer that the queue picks (highest priority, then least `load`).
+  `took` records the choice.
+- A strategy changes an owner at once. The queue's gate keeps the lane still until the old owner's
+  unsettled messages are settled.
 
 Every call may be repeated: a second `left`, `closed` or `vanished` changes nothing.
 Life of a group: `opened` (first message there), `took`, `drained` (nothing unsettled any more),
@@ -43,8 +43,8 @@ NO_GROUPS: Final[tuple[str, ...]] = ()
 class GroupStrategy(ABC):
     """One queue's rule for owning groups.
 
-    Methods with a body of their own are optional: that body is the answer of a strategy which
-    holds nothing that depends on the call.
+    Methods that are not abstract are optional. Their bodies here suit a strategy that keeps
+    nothing which depends on the call.
     """
 
     __slots__ = ()
@@ -71,44 +71,44 @@ class GroupStrategy(ABC):
 
     @abstractmethod
     def owner(self, group: str, skip: frozenset[int] = NONE) -> int:
-        """Give the consumer that owns the group, never one of `skip`; 0 if it is free."""
+        """Return the consumer that owns the group, never one of `skip`; 0 if it is free."""
 
     @abstractmethod
     def took(self, group: str, consumer: int) -> Sequence[str]:
-        """Record that a free group went to the consumer; give other groups to be asked again."""
+        """Record that a free group went to the consumer; return other groups to ask about again."""
 
     def unit_of(self, group: str) -> str:
-        """Give what stands for the group and all that have the same owner as it."""
+        """Return the unit of a group: the name for all groups that must share its owner."""
         return group
 
     def remembered(self) -> Iterable[tuple[str, int]]:
-        """Walk the units that have an owner, and who that is, be they on the queue or not."""
+        """Walk the units that have an owner, with the owner, even those without messages."""
         return ()
 
     def hand(self, unit: str, consumer: int) -> None:  # noqa: B027 - optional, see the class
         """Give a unit to another consumer."""
 
     def spill(self, group: str, consumer: int) -> None:
-        """Give a group that has messages, none of them out, to another consumer."""
+        """Give another consumer a group that has messages, none of them unsettled."""
         self.hand(self.unit_of(group), consumer)
 
     @abstractmethod
     def joined(self, consumer: int, weight: int) -> bool:
-        """Learn of a consumer; True asks for all lanes to be asked again."""
+        """Called when a consumer has joined; return True if all lanes must be asked again."""
 
     def rejoined(self, consumer: int, weight: int) -> bool:
-        """Take back a consumer that has left, under its old number; it owns nothing."""
+        """Take back a consumer that has left, under its old number; it owns nothing now."""
         return self.joined(consumer, weight)
 
     @abstractmethod
     def left(self, consumer: int) -> None:
-        """Let go of a consumer that is gone, or that shall get no further groups."""
+        """Forget a consumer that is gone, or that shall get no more groups."""
 
     @abstractmethod
     def renamed(self, old: int, new: int) -> None:
-        """Put `new` in the place of `old`: it owns what `old` owned, and `old` has left.
+        """Put `new` in the place of `old`: `new` owns what `old` owned, and `old` has left.
 
-        For a client that comes back soon enough to find its groups again. `new` may have joined
+        This is for a client that comes back soon enough to keep its groups. `new` may have joined
         before or not. Nothing happens if `old` is not there any more.
         """
 
@@ -122,11 +122,11 @@ class GroupStrategy(ABC):
 
     @abstractmethod
     def load(self, consumer: int) -> int:
-        """Count what the consumer owns, the measure by which free groups are spread."""
+        """Return how much the consumer owns; free groups go to who owns least."""
 
     @abstractmethod
     def tracked(self) -> int:
-        """Count the entries held, for views and for memory."""
+        """Return how many entries the strategy keeps: for operators, and as a measure of memory."""
 
     def opened(self, group: str) -> None:  # noqa: B027 - optional, see the class
         """Note that the group has its first message on the queue."""
@@ -135,27 +135,27 @@ class GroupStrategy(ABC):
         """Note that the group has no message on the queue any more."""
 
     def drained(self, group: str) -> bool:
-        """Note that nothing of the group is unsettled; True takes it from its owner."""
+        """Note that nothing of the group is unsettled; return True to take it from its owner."""
         return False
 
     def delivered(self, group: str) -> None:  # noqa: B027 - optional, see the class
         """Note that a message of the group was handed to its owner (if `wants_delivered`)."""
 
     def age(self) -> int:
-        """Turn the idle clock: forget what was idle at the last turn and still is; count it."""
+        """Forget groups that were idle at the last call and still are; return how many."""
         return 0
 
     def evictions(self) -> Sequence[str]:
-        """Give the groups evicted for lack of room since this was last asked."""
+        """Return the groups evicted for lack of room since the last call."""
         return NO_GROUPS
 
     @property
     def over_size(self) -> bool:
-        """Whether it holds more than its size allows because nothing could be evicted."""
+        """Return True if it keeps more than its size allows, since nothing could be evicted."""
         return False
 
     def describe(self) -> dict[str, int | str]:
-        """Give the settings in force, for the admin's view."""
+        """Return the settings in force, for operators."""
         return {"strategy": self.name}
 
 
@@ -179,7 +179,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class StrategyEntry:
-    """What others know of a strategy without looking into it."""
+    """What the rest of Covey knows of a strategy: its names, its options, how to make it."""
 
     name: str
     about: str
@@ -199,7 +199,7 @@ class StrategyEntry:
 
     @property
     def size(self) -> Option | None:
-        """The option that says how large it is; None if it has no size."""
+        """Return the option that sets the strategy's size; None if it has no size."""
         return self.options[0] if self.options else None
 
     def spellings(self) -> tuple[str, ...]:

@@ -2,9 +2,9 @@
 """Consumers of a simulated queue: who works, who is next, and which lanes each may take from.
 
 WorkerPool knows the workers, present and gone. A worker is willing while it holds fewer than
-`credit` messages. A new lane goes to the willing worker with the least load. Of two such it goes to
-the one that has waited longest for a new lane. A message of no group goes to the willing worker
-that was served least. Workers are numbered as they come, from 1.
+`credit` messages. A new lane goes to the willing worker with the least load. If two have the same
+load, it goes to the one that has waited longest for a new lane. A message without a group goes to
+the willing worker with the fewest messages so far. Workers are numbered as they come, from 1.
 
 ReadyLanes lists the first message of each lane that can be taken. The message is listed with the
 lane's owner, or as free if nobody owns the lane. The oldest comes first. An entry can become wrong:
@@ -50,7 +50,7 @@ class WorkerPool:
         return leaver
 
     def first_to_finish(self) -> Worker:
-        """Return the worker whose message is done next; of two the one that began it first."""
+        """Return the worker whose message is done next; of two, the one that began first."""
         first = self.everybody[-1]
         for worker in self.everybody:
             if worker.finishes_at < first.finishes_at or (
@@ -76,7 +76,7 @@ class WorkerPool:
         return best
 
     def least_served(self, willing: Worker) -> Worker:
-        """Return the willing worker with the fewest messages so far; there is one."""
+        """Return the willing worker with the fewest messages so far; `willing` is one."""
         for worker in self.present.values():
             if worker.held.count < self._credit and worker.served < willing.served:
                 willing = worker
@@ -89,8 +89,8 @@ class ReadyLanes:
     __slots__ = ("_groups", "_lanes", "free")
 
     def __init__(self, lanes: list[Lane], groups: list[int]) -> None:
-        """Find a message's lane by `groups`, its group's number."""
-        self.free: list[int] = []  # of lanes nobody owns
+        """Keep the lanes; `groups` has each message's group number, which finds its lane."""
+        self.free: list[int] = []  # heads of lanes that nobody owns
         self._lanes = lanes
         self._groups = groups
 

@@ -1,11 +1,11 @@
 # Compiled by mypyc: see setup.py.
 """Load: recorded arrivals of one queue. Figures and Result: what came of replaying them.
 
-Groups are numbers, so that a replay looks no name up. The number 0 stands for messages without a
-group.
+Groups are numbers, so that a replay needs no look-up of names. The number 0 stands for messages
+without a group.
 
-A simulated queue counts its figures while it plays. Waits and the strategy's size are sampled: a
-percentile needs no more, and millions of messages are played.
+A simulated queue counts its figures while it plays. Waits and the strategy's size are only sampled:
+millions of messages are played, and samples are enough for a percentile.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Figures:
     __slots__ = ("entries_max", "moved", "moves", "order_lost", "redelivered", "wait_sum", "waits")
 
     def __init__(self) -> None:
-        # Groups that changed workers: at first, since one came, since one left.
+        # Groups that changed workers: before the join, after it, after the leave.
         self.moved: tuple[set[str], set[str], set[str]] = (set(), set(), set())
         self.moves = 0
         self.redelivered = 0

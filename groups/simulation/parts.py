@@ -15,7 +15,7 @@ NEVER: Final = float("inf")
 
 
 class MessageList:
-    """Messages one behind the other. A message is in one list at most, so all share the table."""
+    """A linked list of messages. A message is in one list at most, so all share one table."""
 
     __slots__ = ("count", "first", "followers", "last")
 
@@ -102,12 +102,12 @@ class Worker:
         self.present_s = 0.0
         self.finishes_at = NEVER
         self.started = (
-            0  # the number of that start: of two that finish at one time the earlier goes first
+            0  # number of its last start: of two that finish at one time, the lower goes first
         )
         self.held = MessageList(followers)
         self.ready: list[
             int
-        ] = []  # first messages of lanes it owns; a wrong one stays until it is on top
+        ] = []  # heap: heads of lanes it owns; a wrong one stays until it is on top
         self.lanes = 0  # how many it owns that have messages
         self.served = 0
         self.assigned = 0  # when it last got a free lane, for "longest without one"

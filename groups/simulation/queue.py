@@ -1,11 +1,11 @@
 # Compiled by mypyc: see setup.py.
 """SimulatedQueue: what a queue would have done with recorded arrivals under another policy.
 
-The strategies are the broker's own. Around them stands the queue's rule in short:
+The strategies are the broker's own. The queue around them is simplified to these rules:
 
-- a group is a lane, a FIFO of waiting messages; the oldest first message that a worker may take
+- a group is a lane, a FIFO of waiting messages. Of the heads that some worker may take, the oldest
   goes first;
-- a lane that nobody owns goes to the willing worker with the least load, for its next message;
+- a lane that nobody owns goes, with its head, to the willing worker with the least load;
 - the gate: while messages of a lane are unsettled, only the worker that holds them may take more.
   So a lane whose owner changes waits until it has drained;
 - a worker that leaves returns what it held to its place.
@@ -15,9 +15,9 @@ recorded. One worker joins after a third of the arrivals' time. The first worker
 thirds. `tests/groups/simulation/test_queue.py` runs the same arrivals through the real queue and
 compares.
 
-Millions of messages go through this for every scenario, so nothing is allocated for a message. It
-is a number, and a `MessageList` links numbers through one table of followers. A strategy is asked
-only about a lane without an owner.
+Millions of messages go through this for every scenario, so nothing is allocated for a message. A
+message is a number, and a `MessageList` links numbers through one table of followers. A strategy is
+asked only about a lane without an owner.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class SimulatedQueue:
             self.fill(worker)
 
     def own(self, lane: Lane, owner: int) -> None:
-        """Write down whose a lane is; who has how many is what new ones are shared out by."""
+        """Note a lane's owner, and how many lanes each worker has: new ones go to the fewest."""
         everybody = self.pool.everybody
         if lane.owner != FREE:
             everybody[lane.owner - 1].lanes -= 1
@@ -126,7 +126,7 @@ class SimulatedQueue:
         lane.owner = owner
 
     def is_next(self, lane: Lane, worker: Worker) -> bool:
-        """Return True if the worker can take this lane and no other: most messages need no list."""
+        """Return True if the worker can take this lane and nothing else, so no list is needed."""
         return (
             lane.owner == worker.id
             and lane.messages.count == 1
@@ -138,7 +138,7 @@ class SimulatedQueue:
         )
 
     def list_head(self, lane: Lane) -> None:
-        """Put a lane's head where whoever may take it will look, unless it has to drain."""
+        """List a lane's head for whoever may take it, unless the lane has to drain."""
         if lane.owner == FREE:
             self.own(lane, self.strategy.owner(lane.name))
         lane.is_draining = lane.unsettled > 0 and lane.holder != lane.owner
@@ -164,7 +164,7 @@ class SimulatedQueue:
                 taker = self.pool.least_loaded() or worker
                 older = self.ready_lanes.best_ready(taker) if taker is not worker else None
                 if is_older(older, oldest):
-                    self.fill(taker)  # what is its own already comes first
+                    self.fill(taker)  # its own lane has an older head
                 else:
                     self.take_free(oldest, taker)
 
@@ -174,7 +174,7 @@ class SimulatedQueue:
             self.fill(worker)
 
     def take_free(self, lane: Lane, worker: Worker) -> None:
-        """Give a lane nobody owns, and its head, to a worker."""
+        """Give a lane that nobody owns, and its head, to a worker."""
         heappop(self.ready_lanes.free)
         neighbours = self.strategy.took(lane.name, worker.id)
         self.strategy.evictions()

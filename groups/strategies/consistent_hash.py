@@ -1,18 +1,18 @@
 # Compiled by mypyc: see setup.py.
-"""consistent-hash: the group's name alone decides, by a ring of the consumers present.
+"""consistent-hash: a group's owner follows from its name and a ring of the consumers present.
 
 These are the message groups of the Apollo STOMP manual. Nothing is kept per group, so any number of
 groups costs nothing. Every group has an owner as long as there is a consumer. So no group is ever
 free, and none can be closed. A join moves the newcomer's share to it at once; the queue's gate lets
 each group drain first. After a join only groups that go to the newcomer move. After a leave only
-those of the leaver do.
+groups of the leaver move.
 
-Apollo has 10 points per consumer; its heaviest of 16 carries some 1.6 times its share. The default
-here is 100 points, which brings that to 1.2.
+Apollo has 10 points per consumer. Of 16 consumers, the one with most groups has some 1.6 times its
+share. The default here is 100 points, which brings that to 1.2.
 
 `HashRing` is the ring: points of consumers on a circle, found by bisection. A key belongs to the
 first point at or after its own position, wrapping at the top. A consumer has many points, so that
-its share is even. When it leaves, its share falls to many others.
+all shares are about equal. When a consumer leaves, its share falls to many others.
 
     points   [ position (64 bits) | consumer (48 bits) ] as one number each, sorted
 
@@ -82,7 +82,7 @@ class HashRing:
         self.owners.clear()
         for i in range(count):
             self._points.append(position(f"{consumer}:{i}") << CONSUMER_BITS | consumer)
-        # Sorted runs are merged in linear time; inserting one by one would move the list each time.
+        # One sort is cheap, since most is in order. Each single insert would move half the list.
         self._points.sort()
 
     def remove(self, consumer: int) -> None:
@@ -103,7 +103,7 @@ class HashRing:
         self._points.sort()
 
     def find(self, key: str, skip: frozenset[int] = NONE) -> int:
-        """Give the first consumer clockwise of the key that is not to be skipped, else 0."""
+        """Return the first consumer clockwise of the key that is not to be skipped, else 0."""
         if not skip:
             return self.owners.get(key, FREE) or self._look_up(key)
         points = self._points
@@ -128,7 +128,7 @@ class HashRing:
 
 @lru_cache(POSITIONS_KEPT)
 def position(text: str) -> int:
-    """Give the place of a text on the circle, the same in every process."""
+    """Return the place of a text on the circle, the same in every process."""
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=POSITION_BYTES).digest()
     return int.from_bytes(digest, "big")
 
@@ -158,10 +158,10 @@ class ConsistentHash(GroupStrategy):
         assert 1 <= points <= POINTS_MAX, f"a consumer has 1 to {POINTS_MAX} points, not {points}"
         self.points = points
         self._ring = HashRing()
-        self.spilled: dict[str, int] = {}  # groups that are with another until they are empty
+        self.spilled: dict[str, int] = {}  # who has groups, until they are empty, against the ring
 
     def owner(self, group: str, skip: frozenset[int] = NONE) -> int:
-        """Give the consumer of the first point that is not to be skipped."""
+        """Return the consumer of the first point that is not to be skipped."""
         known = FREE if skip else self._ring.owners.get(group, FREE)  # asked for each message
         if known == FREE and self.spilled:
             kept = self.spilled.get(group, FREE)
@@ -170,12 +170,12 @@ class ConsistentHash(GroupStrategy):
         return known or self._ring.find(group, skip)
 
     def spill(self, group: str, consumer: int) -> None:
-        """Let a group be with another consumer until it is empty."""
+        """Give a group to another consumer until the group is empty."""
         self.spilled[group] = consumer
         self._ring.owners.pop(group, None)
 
     def vanished(self, group: str) -> None:
-        """Let the ring decide again."""
+        """Let the ring decide again about a group that had been spilled."""
         self.spilled.pop(group, None)
 
     def took(self, group: str, consumer: int) -> Sequence[str]:
@@ -183,7 +183,7 @@ class ConsistentHash(GroupStrategy):
         return NO_GROUPS
 
     def joined(self, consumer: int, weight: int) -> bool:
-        """Put the consumer on the ring; any lane may be its own now."""
+        """Put the consumer on the ring; it may own any lane now, so all are asked."""
         if consumer in self._ring:
             return False
         self._ring.add(consumer, min(self.points * max(weight, 1), POINTS_MAX))
@@ -198,7 +198,7 @@ class ConsistentHash(GroupStrategy):
             self.spilled = {group: one for group, one in kept if one != consumer}
 
     def renamed(self, old: int, new: int) -> None:
-        """Give the old consumer's points to the new one, in place of any it has."""
+        """Give the old consumer's points to the new one, which loses its own."""
         if old in self._ring:
             self.left(new)
             self._ring.replace(old, new)
@@ -213,15 +213,15 @@ class ConsistentHash(GroupStrategy):
         """Change nothing, for the same reason."""
 
     def load(self, consumer: int) -> int:
-        """Give 0: no group is ever free, so there is nothing to spread."""
+        """Return 0: no group is ever free, so there is nothing to share out."""
         return 0
 
     def tracked(self) -> int:
-        """Count the points on the ring."""
+        """Return how many points are on the ring."""
         return len(self._ring)
 
     def describe(self) -> dict[str, int | str]:
-        """Give the strategy and its points per consumer."""
+        """Return the strategy and its points per consumer."""
         return {"strategy": self.name, "ring_points": self.points}
 
 

@@ -1,16 +1,17 @@
 # Compiled by mypyc: see setup.py.
 """hash-buckets: groups are hashed into a fixed number of buckets, and a bucket has an owner.
 
-ActiveMQ's message group hash bucket map (see its message groups page): bounded memory whatever
-the number of groups, and every group tracked; the price is that groups which collide share an
-owner. The bucket is |hashCode % n| with the hashCode of a Java string, so that a queue moved from
-ActiveMQ splits its groups as before. `A` is in bucket 65 of 1024; `Aa` and `BB` share bucket 64.
+This is ActiveMQ's message group hash bucket map (see its message groups page). Memory is bounded,
+whatever the number of groups, and no group's owner is forgotten. The price is that groups in the
+same bucket share an owner. The bucket is |hashCode % n| with the hashCode of a Java string, so that
+a queue moved from ActiveMQ splits its groups as before. `A` is in bucket 65 of 1024; `Aa` and `BB`
+share bucket 64.
 
-Unlike there, closing one group frees its bucket only if no other group of that bucket has
+Unlike in ActiveMQ, closing one group frees its bucket only if no other group of that bucket has
 messages: a close of X must not move Y in the middle of its work.
 
-Memory: an entry per owned bucket, and the names that are on the queue now, which `took` needs to
-say who else just got an owner.
+Memory: an entry per owned bucket, and the names of the groups on the queue now. `took` needs these
+names to return the other groups that have just got an owner.
 """
 
 from __future__ import annotations
@@ -46,25 +47,25 @@ class HashBuckets(OwnerMap):
         self._present: dict[str, set[str]] = {}  # only buckets with groups on the queue
 
     def owner(self, group: str, skip: frozenset[int] = NONE) -> int:
-        """Give the owner of the group's bucket."""
+        """Return the owner of the group's bucket."""
         return super().owner(self._bucket(group), skip)
 
     def took(self, group: str, consumer: int) -> Sequence[str]:
-        """Record the owner of the bucket; its other groups on the queue have one now, too."""
+        """Record the owner of the bucket; return its other groups on the queue."""
         bucket = self._bucket(group)
         self.bind(bucket, consumer)
         return self._neighbours(bucket, group)
 
     def unit_of(self, group: str) -> str:
-        """Give the group's bucket."""
+        """Return the group's bucket."""
         return self._bucket(group)
 
     def opened(self, group: str) -> None:
-        """Note the name as present in its bucket."""
+        """Note that the group's bucket has it on the queue."""
         self._present.setdefault(self._bucket(group), set()).add(group)
 
     def vanished(self, group: str) -> None:
-        """Note the name as gone from its bucket, which keeps its owner."""
+        """Note that the group is off the queue; its bucket keeps the owner."""
         bucket = self._bucket(group)
         names = self._present.get(bucket)
         if names is None:
@@ -74,13 +75,13 @@ class HashBuckets(OwnerMap):
             del self._present[bucket]
 
     def closed(self, group: str) -> None:
-        """Free the bucket, unless another group of it is present."""
+        """Free the bucket, unless another group of it is on the queue."""
         bucket = self._bucket(group)
         if not self._neighbours(bucket, group):
             self.forget(bucket)
 
     def describe(self) -> dict[str, int | str]:
-        """Give the strategy and its number of buckets."""
+        """Return the strategy and its number of buckets."""
         return {"strategy": self.name, "bucket_count": self.bucket_count}
 
     def _bucket(self, group: str) -> str:
@@ -91,7 +92,7 @@ class HashBuckets(OwnerMap):
 
 
 def bucket_of(group: str, bucket_count: int) -> int:
-    """Give the group's bucket: the remainder of its Java hash code, its sign dropped."""
+    """Return the group's bucket: the remainder of its Java hash code without the sign."""
     return abs(java_hash(group)) % bucket_count
 
 
@@ -101,7 +102,7 @@ def java_hash(text: str) -> int:
     result = 0
     for char in text:
         unit = ord(char)
-        if unit > 0xFFFF:  # outside the basic plane Java has a pair of surrogates
+        if unit > 0xFFFF:  # Java has a pair of surrogates for it
             unit -= 0x10000
             result = (31 * result + 0xD800 + (unit >> 10)) & HASH_MASK
             unit = 0xDC00 + (unit & 0x3FF)

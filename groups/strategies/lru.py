@@ -2,21 +2,21 @@
 """lru: like `simple`, but of the idle groups only the newest are remembered.
 
 ActiveMQ's cached message group map (see its message groups page) keeps the 1024 newest groups and
-forgets the rest, whatever messages are still out. Its page warns that order is lost then.
+forgets the rest, even groups with unsettled messages. Its page warns that order is lost then.
 
 `LruMap` never evicts a group that has messages on the queue:
 
     busy groups (with messages)    in the owner map alone, never evictable
     idle groups                    also in an OrderedDict, the longest idle one first to go
 
-So recency is the order of `vanished`, and no call per delivery is needed. If all groups are busy
-the map grows beyond its size and says so (`over_size`). It shrinks as groups vanish. Invariant:
-there are more entries than `size` only while nothing is evictable.
+So the age of an idle group counts from `vanished`, and no call per delivery is needed. If all
+groups are busy, the map grows beyond its size and says so (`over_size`). It shrinks as groups
+vanish. Invariant: there are more entries than `size` only while nothing is evictable.
 
 `StrictLruMap` is ActiveMQ's own behaviour, for those who move a system that relies on the hard
 bound. The group whose last delivery is longest ago is evicted, busy or not. Each delivery refreshes
-its group, and an evicted group is a new group for its next message. Its old owner may still hold
-messages of it. That is how order is lost in ActiveMQ once more groups are in use than fit; here the
+its group. An evicted group has no owner for its next message, though its old owner may still hold
+messages of it. That is how ActiveMQ loses order once more groups are in use than fit. Here the
 queue's gate still holds. `took` returns the evicted groups, since their lanes must be asked again.
 """
 
@@ -51,25 +51,25 @@ class LruMap(OwnerMap):
         self._evicted: deque[str] = deque(maxlen=EVICTIONS_KEPT)
 
     def took(self, group: str, consumer: int) -> Sequence[str]:
-        """Record the owner; idle groups make room, and have no lane to be asked again."""
+        """Record the owner; evict idle groups, which have no lane to be asked again."""
         self.evictable.pop(group, None)
         self.bind(group, consumer)
         self.trim()
         return NO_GROUPS
 
     def left(self, consumer: int) -> None:
-        """Let go of the consumer, and of its idle groups at once: they take room from others."""
+        """Forget the consumer, and its idle groups at once: they would take room from others."""
         super().left(consumer)
         for group in list(self.evictable):
             if self.owner(group) == FREE:
                 del self.evictable[group]
 
     def opened(self, group: str) -> None:
-        """Protect a group that has messages again."""
+        """Protect a group that has messages again from eviction."""
         self.evictable.pop(group, None)
 
     def vanished(self, group: str) -> None:
-        """Make an owned group evictable, the last one to go, and shrink if the map had grown."""
+        """Make an owned group evictable, as the last to go; shrink the map if it had grown."""
         if self.owner(group) != FREE:
             self.evictable[group] = None
             self.evictable.move_to_end(group)
@@ -86,7 +86,7 @@ class LruMap(OwnerMap):
         self.evictable.clear()
 
     def trim(self) -> list[str]:
-        """Evict until the size is kept or nothing is evictable; give the evicted."""
+        """Evict until the size is kept or nothing is evictable; return the evicted groups."""
         gone: list[str] = []
         while self.live > self.size and len(self.evictable) > 0:
             group = self.evictable.popitem(last=False)[0]
@@ -96,18 +96,18 @@ class LruMap(OwnerMap):
         return gone
 
     def evictions(self) -> Sequence[str]:
-        """Give the groups evicted since this was last asked, the newest `EVICTIONS_KEPT`."""
+        """Return the groups evicted since the last call, the newest `EVICTIONS_KEPT` of them."""
         gone = list(self._evicted)
         self._evicted.clear()
         return gone
 
     @property
     def over_size(self) -> bool:
-        """Whether more groups are busy than the size allows."""
+        """Return True if more groups are busy than the size allows."""
         return self.live > self.size
 
     def describe(self) -> dict[str, int | str]:
-        """Give the strategy and its size."""
+        """Return the strategy and its size."""
         return {"strategy": self.name, "cache_size": self.size}
 
 
@@ -119,7 +119,7 @@ class StrictLruMap(LruMap):
     wants_delivered: ClassVar[bool] = True
 
     def took(self, group: str, consumer: int) -> Sequence[str]:
-        """Record the owner as the newest; give the groups that lost theirs for it."""
+        """Record the group as the newest; return the groups that were evicted for it."""
         self.bind(group, consumer)
         evicted = self.trim()
         self.evictable[group] = None
@@ -138,7 +138,7 @@ class StrictLruMap(LruMap):
         """Change nothing: only deliveries count as use."""
 
     def describe(self) -> dict[str, int | str]:
-        """Give the strategy, its size and that it is the strict one."""
+        """Return the strategy, its size, and that it is the strict one."""
         return {**super().describe(), "lru_strict_activemq": 1}
 
 

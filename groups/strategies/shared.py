@@ -1,10 +1,10 @@
 # Compiled by mypyc: see setup.py.
 """shared: a group belongs to a consumer only while that consumer holds messages of it.
 
-The shared groups of the Qpid page: whoever takes the first message of a free group owns the
-group until all it was given is acknowledged, released or rejected; the next message may then go
-to anybody. Messages without a group id share one default group (`qpid.no-group`) and wait for
-each other.
+These are the shared groups of the Qpid page. The consumer that takes the first message of a free
+group owns the group until all its messages of it are acknowledged, released or rejected. Then the
+next message may go to anybody. Messages without a group id share one default group
+(`qpid.no-group`) and wait for each other.
 
 Memory: one entry per group that has unsettled messages. A group without messages does not exist
 and has no owner.
