@@ -1,10 +1,11 @@
 """covey.worker: ordered work in ten lines, for programs that use a Covey broker.
 
-Read `worker` first. `subscription` is one connection's work: `schedule` says what may run, `window`
-how much may come, `backoff` how long what failed waits, `cache` keeps values by group. `producer`
-sends. Below them: `link` finds a broker, `connection` speaks STOMP with the broker's own codec,
-`address` reads URLs, `message` and `outgoing` are what comes and goes. `telemetry` tells of it all.
-`testing` is a broker in memory; it alone needs the broker's dependencies.
+Read `worker` first. `subscription` is the work over one connection: `schedule` says which messages
+may run, `window` how many may come, `backoff` how long a failed one waits, `cache` keeps values by
+group. `producer` sends. Below them: `link` finds a broker, `connection` speaks STOMP with the
+broker's own codec, `address` reads URLs, `message` and `outgoing` are the messages that come and
+go. `telemetry` reports on the work. `testing` is a broker in memory; only this module needs the
+broker's dependencies.
 
 Importing this package loads nothing but the standard library and the codec.
 """

@@ -4,8 +4,8 @@
     covey+tls://user:password@host                      port 61614, with a checked certificate
     covey://user:password@one,two:61700,three           several brokers, tried in turn
 
-Without a user it is `admin` with the password `password`, which a broker accepts from its own
-machine only. What is special in a URL is written %XX in a user, a password or a virtual host.
+Without a user, the user is `admin` with the password `password`, which a broker accepts from its
+own machine only. In a user, a password or a virtual host, special characters are written as %XX.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Address:
     user: str
     password: str
     is_tls: bool = False
-    virtual_host: str = ""  # "": the broker's address is a name of it
+    virtual_host: str = ""  # "": the one with the broker's address among its names
 
     def __str__(self) -> str:
         """Return the address without its secret, for people."""

@@ -8,9 +8,10 @@
     async def handle(message: Message) -> None:
         cart = await carts(message)
 
-The value is loaded when a group's message asks for it first, and kept while the group stays. It
-is dropped when the group comes anew (somebody else may have changed what it stands for), when it is
-taken away, when its handler fails, when the connection ends, and when there are too many.
+The value is loaded when a message of the group first asks for it, and kept while the group stays at
+this worker. It is dropped when the group comes back from another consumer (which may have changed
+what the value stands for), when the group is taken away, when a handler of the group fails, when
+the connection ends, and when there are too many values.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class GroupCache(Generic[Value]):
     """A value for each group."""
 
     def __init__(self, load: Load[Value], groups_max: int = GROUPS_MAX) -> None:
-        """Load values by a function of the group."""
+        """Use `load` to make the value of a group."""
         self._load = load
         self._groups_max = groups_max
         self._values: OrderedDict[str, Value] = OrderedDict()

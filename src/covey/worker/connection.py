@@ -1,10 +1,10 @@
 """Connection: one logged-in STOMP 1.2 connection, as an asyncio protocol.
 
-The frames are written and read by the broker's own codec. What is written in one turn of the event
-loop leaves as one piece. A receipt calls back; a MESSAGE goes to its subscription; an ERROR ends
-the connection, and everybody who waits for a receipt hears why. Heart-beats go both ways.
+The frames are written and read by the broker's own codec. All frames of one turn of the event loop
+are sent together. A receipt calls its callback. A MESSAGE goes to its subscription. An ERROR ends
+the connection, and all callbacks that wait for a receipt get the reason. Heart-beats go both ways.
 
-`open_connection` dials over TCP or TLS; a `Dial` of another kind (covey.worker.testing) joins the
+`open_connection` dials over TCP or TLS. Another kind of `Dial` (covey.worker.testing) joins the
 protocol to a broker without a socket.
 """
 
@@ -26,8 +26,8 @@ from covey.worker.errors import ConnectionLostError, UnreachableError, WorkerErr
 
 VERSION: Final = Version.V1_2
 HEARTBEAT_S: Final = 10.0
-TIMEOUT_S: Final = 10.0  # for the login, and for a good-bye
-FLUSH_BYTES: Final = 262_144  # written at once rather than at the end of the turn
+TIMEOUT_S: Final = 10.0  # for the login, and for the DISCONNECT
+FLUSH_BYTES: Final = 262_144  # so much is sent at once, not at the end of the turn
 
 Headers = Iterable[tuple[str, str]]
 Dial = Callable[[Address, asyncio.Protocol], Awaitable[None]]
@@ -75,7 +75,7 @@ class Connection(asyncio.Protocol):
         """Begin without a transport; `dial` gives it one."""
         self.address = address
         self.loop = asyncio.get_running_loop()
-        self.ended: asyncio.Future[WorkerError] = self.loop.create_future()  # why it ended
+        self.ended: asyncio.Future[WorkerError] = self.loop.create_future()  # the reason
         self._heartbeat_ms = round(heartbeat_s * 1000)
         self._heartbeat: Heartbeat | None = None
         self._beat_timer: asyncio.TimerHandle | None = None
@@ -93,13 +93,13 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Return True if it can still be written to."""
+        """Return True if frames can still be written."""
         return not self.ended.done()
 
     # What its users do.
 
     async def log_in(self, client_id: str) -> None:
-        """Say who we are and wait for the broker's word."""
+        """Send CONNECT and wait for the broker's answer."""
         address = self.address
         beat = self._heartbeat_ms
         headers = [
@@ -112,17 +112,17 @@ class Connection(asyncio.Protocol):
         self.write("CONNECT", headers + ([("client-id", client_id)] if client_id else []))
         answer = await self._connected
         if beat:
-            # The same algebra as the broker's, seen from this side.
+            # The same rule for heart-beats as in the broker, seen from this side.
             now = self.loop.time()
             self._heartbeat = Heartbeat(answer.get("heart-beat"), now, send_ms_min=beat)
             self._beat()
 
     def write(self, command: str, headers: Headers, body: bytes = b"") -> None:
-        """Send a frame with what else is written in this turn."""
+        """Send a frame, together with all others of this turn."""
         self.write_raw(encode(command, headers, body, VERSION))
 
     def write_raw(self, frames: bytes) -> None:
-        """Send frames that are encoded already; a connection that has ended takes nothing."""
+        """Send frames that are encoded already; a connection that has ended ignores them."""
         if not self.is_open:
             return
         if not self._outbox:
@@ -133,7 +133,7 @@ class Connection(asyncio.Protocol):
             self._flush()
 
     def on_receipt(self, call: OnReceipt) -> tuple[str, str]:
-        """Return a receipt header; `call` hears None when it comes, or why it never will."""
+        """Return a receipt header; `call` gets None when the receipt comes, else the error."""
         self._last_receipt += 1
         name = str(self._last_receipt)
         self.expect(name, call)
@@ -147,37 +147,37 @@ class Connection(asyncio.Protocol):
             self._receipts[receipt] = call
 
     async def ask(self, command: str, headers: Headers) -> None:
-        """Send a frame and return when the broker has done what it asks."""
+        """Send a frame and return when the broker has handled it."""
         answer: asyncio.Future[None] = self.loop.create_future()
         self.write(command, [*headers, self.on_receipt(answering(answer))])
         await answer
 
     def read(self, subscription: str, reader: OnMessage) -> None:
-        """Give a subscription's messages to a reader."""
+        """Let a reader get the messages of a subscription."""
         self._readers[subscription] = reader
 
     async def room(self) -> None:
-        """Return when the other side takes more."""
+        """Return when more can be written."""
         await self._writable.wait()
 
     async def close(self, timeout_s: float = TIMEOUT_S) -> None:
-        """Say good-bye: everything sent before is done when this returns."""
+        """Disconnect; the broker has handled everything sent before when this returns."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self.ask("DISCONNECT", [])
         except (TimeoutError, WorkerError):
-            pass  # what was not acknowledged returns to its place either way
+            pass  # unacknowledged messages return to their places either way
         self._end(ConnectionLostError("the connection was closed"))
 
     def abort(self) -> None:
-        """End it without a word."""
+        """End the connection without DISCONNECT."""
         self._outbox.clear()
         self._end(ConnectionLostError("the connection was ended"))
 
     # asyncio's side.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport."""
+        """Called when the transport is there."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
@@ -194,16 +194,16 @@ class Connection(asyncio.Protocol):
             self._end(UnreachableError(f"{self.address} does not speak STOMP: {error}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell everybody who waits."""
+        """Called when the transport has ended: tell all who wait."""
         cause = f": {exc}" if exc else ""
         self._end(ConnectionLostError(f"{self.address} closed the connection{cause}"))
 
     def pause_writing(self) -> None:
-        """The other side reads too slowly."""
+        """Called when the broker reads too slowly."""
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """The other side has caught up."""
+        """Called when the broker has caught up."""
         self._writable.set()
 
     def _handle(self, frame: Frame) -> None:
@@ -262,7 +262,7 @@ class Connection(asyncio.Protocol):
         self.ended.set_result(error)
         if not self._connected.done():
             self._connected.set_exception(error)
-            self._connected.exception()  # nobody may be waiting for it any more
+            self._connected.exception()  # mark it as seen: perhaps nobody waits for it any more
         if self._beat_timer is not None:
             self._beat_timer.cancel()
         self._writable.set()
@@ -275,7 +275,7 @@ class Connection(asyncio.Protocol):
 
 
 def answering(answer: asyncio.Future[None]) -> OnReceipt:
-    """Return what sets a future when its receipt comes, or when it never will."""
+    """Return a callback that sets a future when its receipt comes, or to the error."""
 
     def answered(error: WorkerError | None) -> None:
         if answer.done():

@@ -1,4 +1,4 @@
-"""What can go wrong between a worker and its broker, and what a handler may say of a message.
+"""The errors between a worker and its broker, and those that a handler may raise.
 
     WorkerError
     ├── UnreachableError       nobody answers at any of the addresses
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Final
 
-# Refusals that another try would meet again.
+# Refusals that another try would get again.
 LASTING_CODES: Final = frozenset({"denied", "invalid", "version"})
 
 
@@ -56,7 +56,7 @@ class Retry(Exception):
     """The message should come again; its group waits with it. It counts as a failed try."""
 
     def __init__(self, reason: str = "", *, after: float | None = None) -> None:
-        """Come again after so many seconds; None: as the worker's back-off says."""
+        """Have the message come again after some seconds; None: after the worker's back-off."""
         super().__init__(reason)
         if after is not None and after < 0:
             raise ValueError(f"after={after} is negative")
@@ -64,7 +64,7 @@ class Retry(Exception):
 
 
 def refusal(headers: dict[str, str]) -> RefusedError:
-    """Make an error of an ERROR frame."""
+    """Make an error from the headers of an ERROR frame."""
     text = headers.get("message", "refused")
     code = headers.get("covey-code", "")
     return DeniedError(text, code) if code == "denied" else RefusedError(text, code)

@@ -1,8 +1,9 @@
-"""Link: the brokers that may be asked, and how to get to one of them again and again.
+"""Link: the addresses of the brokers, and how to connect to one of them again and again.
 
-The addresses are tried in turn, the last good one first. Between rounds the wait doubles up to
-`WAIT_MAX_S`, with a random part, so that a thousand workers do not come back in one instant. What
-another try would meet again (a wrong password, a name that makes no sense) is raised at once.
+The addresses are tried in turn, beginning with the one that answered last. Between rounds the wait
+doubles up to `WAIT_MAX_S`. It has a random part, so that a thousand workers do not come back in one
+instant. An error that another try would get again (a wrong password, an invalid name) is raised at
+once.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Told = Callable[[Address, WorkerError, float], None]
 
 
 def _untold(address: Address, error: WorkerError, wait_s: float) -> None:
-    """Tell nobody."""
+    """Do nothing."""
 
 
 class Link:
@@ -53,9 +54,9 @@ class Link:
         self._at = 0  # the address that answered last
 
     async def open(self, *, give_up_s: float | None = None, told: Told = _untold) -> Connection:
-        """Connect to the first that answers; None tries for ever.
+        """Connect to the first broker that answers; without `give_up_s` try for ever.
 
-        `told` hears of every address that did not answer, and how long we wait.
+        `told` is called for every address that did not answer, with the wait that follows.
         """
         loop = asyncio.get_running_loop()
         deadline = None if give_up_s is None else loop.time() + give_up_s

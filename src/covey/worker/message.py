@@ -1,8 +1,8 @@
 """Message: what a handler gets, and what it may send in answer.
 
-What a handler sends through its message (`send`) leaves together with the acknowledgement, in one
-transaction of the broker's: either the message is done and its follow-ups are in their queues, or
-none of it happened.
+What a handler sends through its message (`send`) goes to the broker together with the
+acknowledgement, in one transaction: either the message is acknowledged and its follow-ups are in
+their queues, or none of it has happened.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from covey.worker.outgoing import Body, Outgoing, trace_headers
 
-SEQ_HEADER: Final = "covey-seq"  # where the broker is asked to write a message's number
+SEQ_HEADER: Final = "covey-seq"  # the header in which the broker tells a message's number
 GROUP_HEADERS: Final = ("message_group", "JMSXGroupID", "JMSXGroupId")
 
 
@@ -40,13 +40,13 @@ class Message:
 
     @property
     def id(self) -> str:
-        """The id its sender gave it, or the broker; the same whenever it comes again."""
+        """The message's id, from its sender or the broker; the same for each delivery."""
         own = self.headers.get("message-id", "")
         return self.headers.get("covey-message-id", own)
 
     @property
     def destination(self) -> str:
-        """Where it was sent to."""
+        """The destination that the message was sent to."""
         return self.headers.get("destination", "")
 
     @property
@@ -60,27 +60,27 @@ class Message:
 
     @property
     def redelivered(self) -> bool:
-        """It was with a consumer before, and may have been handled in part."""
+        """True if a consumer had the message before, and may have handled it in part."""
         return self.headers.get("redelivered") == "true"
 
     @property
     def is_first_for_consumer(self) -> bool:
-        """Its group has just come to this worker: what was cached for the group is stale."""
+        """True if the group has just come to this worker: cached values of the group are stale."""
         return self.headers.get("JMSXGroupFirstForConsumer") == "true"
 
     @property
     def reply_to(self) -> str:
-        """Where an answer is awaited; "" if none is."""
+        """The destination for a reply; "" if the sender awaits none."""
         return self.headers.get("reply-to", "")
 
     @property
     def correlation_id(self) -> str:
-        """What an answer must carry so that it finds its question."""
+        """The id by which the sender matches a reply with its request."""
         return self.headers.get("correlation-id", "") or self.id
 
     @property
     def sent_at(self) -> float | None:
-        """When it was sent, in seconds since the epoch, if its sender said so."""
+        """When the message was sent, in seconds since the epoch; None if it does not say."""
         text = self.headers.get("timestamp", "")
         return int(text) / 1000 if text.isascii() and text.isdigit() else None
 
@@ -98,7 +98,7 @@ class Message:
     ) -> None:
         """Send a message when this one is acknowledged, in one transaction with it.
 
-        Its id is made of this message's id, so that a second try sends the same one.
+        The new message's id is made from this one's, so that a second try sends the same id.
         """
         number = len(self.outbox) + 1
         outgoing = Outgoing(
@@ -111,11 +111,11 @@ class Message:
             ttl,
             delay,
         )
-        outgoing.frame()  # what cannot be sent fails here, in the handler
+        outgoing.frame()  # a message that cannot be sent fails here, in the handler
         self.outbox.append(outgoing)
 
     def reply(self, body: Body, *, headers: Mapping[str, str] | None = None) -> None:
-        """Answer a request when it is acknowledged; a handler's result does the same."""
+        """Send a reply when this request is acknowledged; a handler's result is sent likewise."""
         if not self.reply_to:
             raise ValueError(f"message {self.id} awaits no reply")
         self.outbox.append(

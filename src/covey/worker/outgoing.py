@@ -1,11 +1,11 @@
-"""Outgoing messages: what a producer says in a SEND, and how a body becomes bytes.
+"""Outgoing messages: the headers of a SEND, and how a body becomes bytes.
 
     bytes               as they are
     str                 UTF-8, content-type text/plain
     dict, list, ...     JSON, content-type application/json
 
-Every message has an id, given or made up: if a connection breaks before the receipt came, the
-message is sent again with the same id, and a queue with a `duplicate_window` takes it once.
+Every message has an id, given or made up. If a connection breaks before the receipt has come, the
+message is sent again with the same id. A queue with a `duplicate_window` then takes it only once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Outgoing:
     correlation_id: str = ""
 
     def lines(self) -> list[tuple[str, str]]:
-        """Write its headers."""
+        """Return the headers of the SEND frame."""
         kind = content_type(self.body)
         found = [
             ("destination", destination_of(self.destination)),
@@ -62,17 +62,17 @@ class Outgoing:
         return found + [pair for pair in self.headers.items() if pair[0] not in ours]
 
     def frame(self, *extra: tuple[str, str]) -> bytes:
-        """Write it as a SEND frame."""
+        """Return the SEND frame."""
         return encode("SEND", [*self.lines(), *extra], body_bytes(self.body), VERSION)
 
 
 def destination_of(name: str) -> str:
-    """Return a destination as STOMP writes it; a bare name is a queue."""
+    """Return a destination as STOMP writes it; a name without a prefix is a queue."""
     return name if name.startswith("/") else f"/queue/{name}"
 
 
 def body_bytes(body: Body) -> bytes:
-    """Write a body; TypeError if it is neither bytes, nor text, nor JSON."""
+    """Return a body as bytes; TypeError if it is neither bytes, nor text, nor fit for JSON."""
     if isinstance(body, bytes):
         return body
     if isinstance(body, str):
@@ -81,7 +81,7 @@ def body_bytes(body: Body) -> bytes:
 
 
 def content_type(body: Body) -> str:
-    """Name the kind of a body; bytes say nothing of themselves."""
+    """Return the content type of a body; "" for bytes, whose type is not known."""
     if isinstance(body, bytes):
         return ""
     return "text/plain" if isinstance(body, str) else "application/json"
@@ -95,7 +95,7 @@ def _milliseconds(name: str, seconds: float) -> str:
 
 def trace_headers(headers: Mapping[str, str] | None) -> Mapping[str, str]:
     """Add the current span's headers, if the program uses OpenTelemetry."""
-    # Its tracer is loaded by whoever has spans; what carries them along is not.
+    # A program with spans has loaded the tracing module, but maybe not the one for propagation.
     if "opentelemetry.trace" not in sys.modules:
         return headers or {}
     carried = dict(headers or {})

@@ -1,8 +1,8 @@
-"""Producer: sends messages and knows that the broker has them.
+"""Producer: sends messages and waits for the broker's receipts.
 
-`send` returns when the receipt has come: the message is on disk if it is persistent. Whatever is
-without a receipt when a connection breaks is sent again over the next one, in the old order, with
-the same ids. Sends may run at the same time; their order is that of the calls.
+`send` returns when the receipt has come: then a persistent message is on disk. When a connection
+breaks, all messages without a receipt are sent again over the next one, in the same order and with
+the same ids. Several sends may run at the same time. Their messages go in the order of the calls.
 
     async with Producer("covey://admin:password@localhost") as producer:
         await producer.send("orders", {"item": 3}, group="order-17")
@@ -36,13 +36,13 @@ REPLY_S: Final = 30.0
 
 
 class Pending:
-    """What was sent and has no receipt yet."""
+    """Frames that were sent and have no receipt yet."""
 
     __slots__ = ("answer", "frames", "receipts")
 
     def __init__(self, frames: bytes, receipts: list[str], answer: asyncio.Future[None]) -> None:
         self.frames = frames
-        self.receipts = receipts  # the last one means that all is done
+        self.receipts = receipts  # when the last one comes, all is done
         self.answer = answer
 
 
@@ -76,7 +76,7 @@ class Producer:
         pending_max: int = PENDING_MAX,
         give_up_s: float | None = GIVE_UP_S,
     ) -> None:
-        """Name the broker, or several; nothing is connected yet."""
+        """Take the URLs of one or several brokers; this does not connect yet."""
         self.link = Link(url)
         self.give_up_s = give_up_s
         self._room = asyncio.Semaphore(pending_max)
@@ -85,7 +85,7 @@ class Producer:
         self._connection: Connection | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._questions: dict[str, asyncio.Future[Message]] = {}
-        self._is_asking = False  # a temporary queue for replies is wanted
+        self._is_asking = False  # a temporary queue for replies is needed
 
     async def __aenter__(self) -> Self:
         self._connection = await self.link.open(give_up_s=self.give_up_s)
@@ -101,7 +101,7 @@ class Producer:
         await self.close()
 
     async def close(self) -> None:
-        """Say good-bye; a send that still waits for its receipt raises ConnectionLostError."""
+        """Disconnect; a send that still waits for its receipt raises ConnectionLostError."""
         if self._keeper is not None:
             self._keeper.cancel()
             with suppress(asyncio.CancelledError):
@@ -140,7 +140,7 @@ class Producer:
     ) -> list[str]:
         """Send messages in order, without a wait between them; returns their ids.
 
-        If one is refused, the others are sent all the same; a transaction is all or nothing.
+        If one is refused, the others are sent nevertheless. Use a transaction for all or nothing.
         """
         ids, answers = [], []
         for body in bodies:
@@ -170,7 +170,7 @@ class Producer:
         headers: Mapping[str, str] | None = None,
         timeout_s: float = REPLY_S,
     ) -> Message:
-        """Ask and wait for the answer; TimeoutError if none comes in time."""
+        """Send a request and return its reply; TimeoutError if none comes in time."""
         if not self._is_asking:
             self._is_asking = True
             if self._connection is not None:
@@ -234,7 +234,7 @@ class Producer:
         while True:
             assert self._connection is not None
             await asyncio.shield(self._connection.ended)
-            await asyncio.sleep(WAIT_FIRST_S)  # a refusal that comes each time must not spin
+            await asyncio.sleep(WAIT_FIRST_S)  # no busy loop if the broker refuses each time
             try:
                 connection = await self.link.open()
             except WorkerError as error:
@@ -258,7 +258,7 @@ class Producer:
         connection.write("SUBSCRIBE", [("id", REPLIES_ID), ("destination", REPLIES), receipt])
 
     def _listening(self, error: WorkerError | None) -> None:
-        """Tell all who ask that no reply can come, if the temporary queue was refused."""
+        """Fail all requests if the broker has refused the temporary queue: no reply can come."""
         if isinstance(error, RefusedError):
             self._is_asking = False
             for reply in self._questions.values():
@@ -291,7 +291,7 @@ def _outgoing(
 
 
 def _written(number: int, messages: list[Outgoing], is_atomic: bool) -> tuple[bytes, list[str]]:
-    """Write one message, or a transaction; a receipt for each frame that may be refused."""
+    """Encode a message or a transaction; each frame that may be refused asks for a receipt."""
     name = f"p{number}"
     if not is_atomic:
         return messages[0].frame(("receipt", name)), [name]
@@ -307,7 +307,7 @@ def _written(number: int, messages: list[Outgoing], is_atomic: bool) -> tuple[by
 
 
 def _kept_when_lost(answer: asyncio.Future[None]) -> OnReceipt:
-    """Return what answers by a receipt or a refusal; a lost connection is no answer."""
+    """Return a callback that sets the answer on a receipt or a refusal, not on a lost link."""
     told = answering(answer)
 
     def answered(error: WorkerError | None) -> None:
@@ -318,7 +318,7 @@ def _kept_when_lost(answer: asyncio.Future[None]) -> OnReceipt:
 
 
 def _only_refused(answer: asyncio.Future[None]) -> OnReceipt:
-    """Return what answers by a refusal alone."""
+    """Return a callback that sets the answer on a refusal only."""
     told = _kept_when_lost(answer)
 
     def answered(error: WorkerError | None) -> None:

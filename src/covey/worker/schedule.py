@@ -1,15 +1,15 @@
 """Schedule: which of the messages that a worker holds may run now.
 
-A pure machine, without a connection or a clock. Each group has a lane; the messages of a lane run
-one after the other (or a batch at a time), those of different lanes at the same time, up to
-`concurrency`. A message without a group has a lane of its own.
+This is a pure state machine, without a connection or a clock. Each group has a lane. The messages
+of one lane run one after the other (or a batch at a time). Messages of different lanes run at the
+same time, up to `concurrency`. A message without a group has a lane of its own.
 
-**Giving back.** When a message fails, the broker must have it back ahead of those behind it. So the
-failed one is refused first and all that wait behind it in its lane are released after it. Until
-the broker has confirmed that (`confirmed`), messages of the group may still come that it had
-sent before. They would overtake the failed one. A sequence number that we gave back in this round
-can only come again after the broker took it back: it may wait in the lane. Any other is given back
-too. Nothing of the lane runs before all is confirmed.
+**Giving back.** When a message fails, the broker must get it back before the later messages of its
+group. So the worker first refuses the failed message, then releases all that wait behind it in its
+lane. Until the broker confirms that (`confirmed`), messages of the group may still come that the
+broker sent before. They would overtake the failed one, so they are given back as well. But a
+message that was given back in this round can only come after the broker took it back. So it may
+wait in the lane. No message of the lane runs before all is confirmed.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from covey.worker.message import Message
 
 TROUBLED_MAX: Final = 10_000  # groups whose failures are remembered
 
-Key = tuple[str, str | None, int]  # destination, group, and the number of one without a group
+Key = tuple[str, str | None, int]  # destination, group, and the number of a message without a group
 
 
 class Lane:
-    """The messages of one group that are here."""
+    """The messages of one group that this worker holds and has not begun."""
 
     __slots__ = ("barriers", "given", "is_busy", "is_revoked", "key", "waiting")
 
     def __init__(self, key: Key) -> None:
         self.key = key
         self.waiting: deque[Message] = deque()
-        self.is_busy = False  # a job of it runs, or waits for its back-off
+        self.is_busy = False  # one of its jobs runs, or waits for its back-off
         self.is_revoked = False  # the group moves to another consumer
-        self.barriers = 0  # confirmations that have not come yet
-        self.given: set[int] = set()  # given back in this round, and not here again
+        self.barriers = 0  # awaited confirmations of the broker
+        self.given: set[int] = set()  # numbers given back in this round that did not come again
 
     @property
     def may_run(self) -> bool:
@@ -44,7 +44,7 @@ class Lane:
 
 
 class Job:
-    """What one call of the handler gets."""
+    """The messages of one call of the handler."""
 
     __slots__ = ("lane", "messages")
 
@@ -54,9 +54,10 @@ class Job:
 
 
 class Troubles:
-    """How often each group, or message without one, has failed in a row; the oldest are forgotten.
+    """Counts the failures in a row of each group, or of a message without one.
 
-    Also up to which number a group runs message by message, since a batch of it has failed.
+    The oldest counts are forgotten. After a batch has failed, it also knows up to which number the
+    group's messages must run one by one.
     """
 
     def __init__(self, count_max: int = TROUBLED_MAX) -> None:
@@ -68,7 +69,7 @@ class Troubles:
         return self._known.get(key, (0, 0))[0]
 
     def note(self, key: Key, single_until: int = 0) -> int:
-        """Count a failure; return how many it are."""
+        """Count a failure; return the number of failures in a row."""
         count, until = self._known.pop(key, (0, 0))
         self._known[key] = (count + 1, max(until, single_until))
         if len(self._known) > self.count_max:
@@ -76,7 +77,7 @@ class Troubles:
         return count + 1
 
     def clear(self, key: Key, sequence: int) -> None:
-        """Note that a message up to this number went well."""
+        """Note that messages up to this number were handled without a failure."""
         if not self._known or key not in self._known:
             return
         _, until = self._known[key]
@@ -95,7 +96,7 @@ class Schedule:
     """All lanes of one subscription."""
 
     def __init__(self, concurrency: int, batch: int, troubles: Troubles) -> None:
-        """Run so many jobs at a time, of so many messages each."""
+        """Run at most `concurrency` jobs at a time, each of at most `batch` messages."""
         self.concurrency = concurrency
         self.batch = batch
         self.troubles = troubles
@@ -105,7 +106,7 @@ class Schedule:
 
     @property
     def missing(self) -> int:
-        """How many jobs we would like to have besides: one that runs and one ahead for each."""
+        """How many more jobs are wanted: each handler should have one running and one ready."""
         return max(0, 2 * self.concurrency - self.running - len(self._ready))
 
     @property
@@ -114,7 +115,7 @@ class Schedule:
         return not self._lanes
 
     def add(self, message: Message) -> Lane | None:
-        """Take a message; a lane is returned if the message must be given back to it at once."""
+        """Take a message; if it must be given back at once, return its lane."""
         number = 0 if message.group else message.sequence
         key = (message.destination, message.group, number)
         lane = self._lanes.get(key)
@@ -151,21 +152,21 @@ class Schedule:
         self._free(job.lane)
 
     def suspend(self, job: Job) -> None:
-        """End the run of a job that failed; its lane waits for `give_back`."""
+        """End the run of a failed job; its lane stays busy until `give_back`."""
         self.running -= 1
 
     def give_back(self, job: Job) -> list[Message]:
-        """End a suspended job; return what waits behind it, to be released after it."""
+        """End a suspended job; return the messages behind it, to be released after it."""
         lane = job.lane
         behind = list(lane.waiting)
         lane.waiting.clear()
-        lane.given.clear()  # what was given back before may come again before this is confirmed
+        lane.given.clear()  # earlier ones may come again before this is confirmed
         self._give(lane, [*job.messages, *behind])
         lane.is_busy = False
         return behind
 
     def revoke(self, destination: str | None, group: str) -> list[tuple[Lane, list[Message]]]:
-        """Return what waits of a group that moves away, to be released."""
+        """Return the waiting messages of a group that moves away, to be released."""
         found = []
         for lane in list(self._lanes.values()):
             is_meant = lane.key[1] == group and destination in (None, lane.key[0])
@@ -179,7 +180,7 @@ class Schedule:
         return found
 
     def confirmed(self, lane: Lane) -> None:
-        """Note that the broker has taken back what was given back."""
+        """Note that the broker has taken back the messages that were given back."""
         lane.barriers -= 1
         if not lane.barriers:
             lane.given.clear()

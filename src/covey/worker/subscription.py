@@ -1,11 +1,12 @@
 """Subscription: one connection's messages, from MESSAGE to ACK.
 
-Each message goes to the schedule; each job of the schedule is a task that calls the handler. When
-the handler returns, the messages are acknowledged, together with what it sent. When it raises, the
-job waits for its back-off and is refused; the schedule says what has to go back with it.
+Each message goes to the schedule. Each job of the schedule becomes a task that calls the handler.
+When the handler returns, the job's messages are acknowledged, together with the follow-ups that it
+sent. When the handler raises, the job waits for its back-off and is refused. The schedule says
+which messages must go back with it.
 
-A subscription ends with its connection. Handlers that still run then are cancelled, since their
-messages will be with somebody else; the next subscription begins when they have ended.
+A subscription ends with its connection. Handlers that still run then are cancelled, because the
+broker will deliver their messages again. The next subscription begins when they have ended.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ class Subscription:
     """What a worker reads over one connection."""
 
     def __init__(self, worker: Worker, connection: Connection) -> None:
-        """Begin with nothing under way."""
+        """Begin with no messages."""
         self.worker = worker
         self.connection = connection
         self.schedule = Schedule(worker.concurrency, worker.batch, worker.troubles)
         self.window = Window(worker.concurrency, worker.batch)
         self.is_stopping = False
-        self._held: dict[str, Message] = {}  # by the broker's number of the delivery
+        self._held: dict[str, Message] = {}  # by the delivery's `ack` id
         self._tasks: set[asyncio.Task[None]] = set()
         self._waits: dict[asyncio.TimerHandle, Job] = {}
         self._transactions = 0
-        self._is_due = False  # what came is to be looked at
+        self._is_due = False  # `_go_on` is scheduled
 
     async def open(self) -> None:
         """Subscribe; RefusedError if the broker does not let us."""
@@ -63,7 +64,7 @@ class Subscription:
         await self.connection.ask("SUBSCRIBE", headers)
 
     async def stop(self, timeout_s: float) -> None:
-        """Finish what runs, refuse what failed; the rest goes back with the connection."""
+        """Finish running jobs, refuse failed ones; the rest goes back when the connection ends."""
         self.is_stopping = True
         for timer, job in list(self._waits.items()):
             timer.cancel()
@@ -73,7 +74,7 @@ class Subscription:
         await self.abandon()
 
     async def abandon(self) -> None:
-        """Cancel what runs, and return when it has ended."""
+        """Cancel the running jobs, and return when they have ended."""
         self.is_stopping = True
         for timer in self._waits:
             timer.cancel()
@@ -99,18 +100,18 @@ class Subscription:
         lane = self.schedule.add(message)
         if lane is not None:
             self._release(lane, [message])
-        if not self._is_due:  # once for all messages of one read: then a batch is whole
+        if not self._is_due:  # once after all messages of one read, so that batches fill
             self._is_due = True
             self.connection.loop.call_soon(self._go_on)
 
     def _revoked(self, group: str) -> None:
-        """Let a group go: what waits of it is released, what runs of it is finished."""
+        """Let a group go: release its waiting messages, and finish those that run."""
         for lane, messages in self.schedule.revoke(None, group):
             self._release(lane, messages)
         self._start(self.worker.group_left(group))
 
     def _go_on(self) -> None:
-        """Start what may run, and ask for more where no acknowledgement does."""
+        """Start jobs that may run; give more credit if no acknowledgement will carry it."""
         self._is_due = False
         schedule = self.schedule
         while not self.is_stopping and (job := schedule.next()) is not None:
@@ -121,9 +122,10 @@ class Subscription:
                 self._extend(more)
 
     def _extend(self, credit: int) -> None:
-        """Give credit although nothing is to be acknowledged.
+        """Give credit without an acknowledgement.
 
-        STOMP has no frame for it. An ACK raises the credit at once, and its transaction is aborted.
+        STOMP has no frame for that. So an ACK in a transaction carries the credit, which counts at
+        once. Then the transaction is aborted, and the message stays unacknowledged.
         """
         within = self._next_transaction()
         named = next(iter(self._held))
@@ -139,7 +141,7 @@ class Subscription:
     # Jobs.
 
     async def _run(self, job: Job) -> None:
-        """Call the handler and settle what it was given."""
+        """Call the handler and settle its messages."""
         messages = job.messages
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -173,7 +175,7 @@ class Subscription:
             self._settle("ACK", job.messages)
 
     def _refusing(self, message: Message) -> OnReceipt:
-        """Return what notes a follow-up that the broker does not take: it never will."""
+        """Return a callback that notes that the broker refuses a follow-up: it always would."""
 
         def told(error: WorkerError | None) -> None:
             if isinstance(error, RefusedError) and error.is_lasting:
@@ -191,7 +193,7 @@ class Subscription:
             self.schedule.finish(job)
             self._settle("NACK", job.messages, [TO_DEAD_LETTERS])
             return
-        # A batch that failed is tried again message by message, so that only the guilty counts.
+        # A failed batch runs again message by message, so that only the bad one counts as failed.
         last = job.messages[-1].sequence if len(job.messages) > 1 else 0
         failures = worker.troubles.note(job.lane.key, last)
         wait_s = worker.backoff.wait_s(failures)
@@ -206,7 +208,7 @@ class Subscription:
             self._waits[timer] = job
 
     def _refuse(self, timer: asyncio.TimerHandle | None, job: Job) -> None:
-        """Give a failed job back, and after it everything behind it in its group."""
+        """Give a failed job back, and after it the messages behind it in its group."""
         if timer is not None:
             self._waits.pop(timer, None)
         self._let_go(job)
@@ -218,7 +220,7 @@ class Subscription:
         self._go_on()
 
     def _let_go(self, job: Job) -> None:
-        """Forget again what a handler may have cached of a group that was revoked meanwhile."""
+        """Drop cached values of a group that was revoked while the handler ran."""
         lane = job.lane
         if lane.is_revoked and lane.key[1] is not None:
             lane.is_revoked = False
@@ -227,7 +229,7 @@ class Subscription:
     # Frames.
 
     def _release(self, lane: Lane, messages: list[Message]) -> None:
-        """Give back untried messages; the broker's receipt ends the lane's barrier."""
+        """Give back messages that did not run; the broker's receipt ends the lane's barrier."""
         for message in messages:
             for observer in self.worker.observers:
                 observer.given_back(message)
@@ -238,7 +240,7 @@ class Subscription:
                 self.schedule.confirmed(lane)
                 self._go_on()
 
-        # A transaction of nothing: its receipt comes when all before it is done.
+        # An empty transaction: its receipt comes when the broker has handled all frames before it.
         within = self._next_transaction()
         self.connection.write("BEGIN", [within])
         self.connection.write("ABORT", [within, self.connection.on_receipt(confirmed)])

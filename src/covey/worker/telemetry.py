@@ -1,10 +1,10 @@
 """What a worker tells of its work: counts and durations, a log, traces.
 
-An `Observer` hears of everything that happens; `Counts` is one that counts. The log is structlog's
-if the program has configured that, else the standard library's. Traces are OpenTelemetry's if its
-API is installed: what is sent carries the current span in its headers (`outgoing`), and a handler
-runs in a span that continues it. Both are looked for when a worker starts, not when this package is
-imported.
+An `Observer` is told everything that happens; `Counts` is one that counts. The log is structlog's
+if the program has configured structlog, else the standard library's. Traces are OpenTelemetry's if
+its API is installed. A sent message carries the current span in its headers (`outgoing`), and a
+handler runs in a span that continues the sender's. Both libraries are looked for when a worker
+starts, not when this package is imported.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ LOGGER: Final = "covey.worker"
 
 
 class Observer:
-    """Hears what a worker does; override what you want to know. Calls must return at once."""
+    """Is told what a worker does; override what you need. Each method must return at once."""
 
     def received(self, message: Message) -> None:
-        """A message has come."""
+        """Called when a message has come."""
 
     def started(self, message: Message, lag_s: float | None) -> None:
-        """A handler begins; the lag is the time since the message was sent, if it says so."""
+        """Called when a handler begins; `lag_s` is the time since the message was sent."""
 
     def handled(self, message: Message, duration_s: float) -> None:
-        """A handler has returned; the message is acknowledged."""
+        """Called when a handler has returned; the message is acknowledged."""
 
     def failed(self, message: Message, error: BaseException, duration_s: float) -> None:
-        """A handler has raised; the message comes again, or is dead."""
+        """Called when a handler has raised; the message comes again, or is dead-lettered."""
 
     def given_back(self, message: Message) -> None:
-        """A message goes back untried: an earlier one of its group failed, or the group moved."""
+        """Called when a message goes back unhandled: an earlier one failed, or its group moved."""
 
     def connected(self, address: str) -> None:
-        """A broker answers."""
+        """Called when a connection to a broker is open."""
 
     def disconnected(self, reason: str) -> None:
-        """The broker is gone; what was under way will come again."""
+        """Called when the connection is lost; messages that were being handled will come again."""
 
 
 class Counts(Observer):
@@ -86,7 +86,7 @@ class Counts(Observer):
 
 
 def lag_of(message: Message) -> float | None:
-    """Return the time since a message was sent, if it says so; clocks may differ a little."""
+    """Return the time since a message was sent, if known; clocks may differ a little."""
     return None if message.sent_at is None else max(0.0, time.time() - message.sent_at)
 
 
@@ -100,11 +100,11 @@ class Log:
         self._logger = logging.getLogger(LOGGER)
 
     def info(self, event: str, **fields: object) -> None:
-        """Tell what goes as it should."""
+        """Log a normal event."""
         self._write(logging.INFO, event, fields)
 
     def warning(self, event: str, **fields: object) -> None:
-        """Tell what somebody may want to look at."""
+        """Log an event that somebody may want to look at."""
         self._write(logging.WARNING, event, fields)
 
     def _write(self, level: int, event: str, fields: dict[str, object]) -> None:
@@ -126,7 +126,7 @@ class Tracer:
 
     @contextmanager
     def span(self, message: Message) -> Iterator[None]:
-        """Run a handler in a span that continues its sender's; only if it `is_on`."""
+        """Run a handler in a span that continues its sender's; call this only if `is_on`."""
         assert self._tracer is not None
         assert self._trace is not None
         propagate = importlib.import_module("opentelemetry.propagate")
@@ -146,7 +146,7 @@ class Tracer:
 
 
 def _installed(name: str) -> Any:
-    """Import a module that may not be there."""
+    """Return a module, or None if it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:

@@ -12,9 +12,9 @@
 
         run(scenario())
 
-`run` runs a coroutine on an event loop whose time jumps to the next timer whenever nothing else is
-to do: an hour's back-off takes no time, in the handler's own sleeps, too. While a thread works
-(a handler that is not async) time does not jump.
+`run` runs a coroutine on an event loop whose time jumps to the next timer whenever there is nothing
+else to do. So an hour's back-off takes no time, nor does a handler's own sleep. While a thread
+works (a handler that is not async) time does not jump.
 
 This module needs the broker's dependencies; the rest of the package does not.
 """
@@ -39,7 +39,7 @@ from covey.worker.producer import Producer
 from covey.worker.worker import Worker
 
 URL: Final = "covey://admin:password@localhost"
-TIMEOUT_S: Final = 86_400.0  # of the jumping clock
+TIMEOUT_S: Final = 86_400.0  # in the time of the jumping clock
 LOOK_S: Final = 0.01  # between two looks at a queue
 THREAD_S: Final = 0.01  # between two looks at a thread, in real time
 
@@ -48,7 +48,7 @@ Given = TypeVarTuple("Given")
 
 
 def run(scenario: Coroutine[Any, Any, Result], timeout_s: float = TIMEOUT_S) -> Result:
-    """Run a coroutine on a clock that jumps; TimeoutError after so long on that clock."""
+    """Run a coroutine on a clock that jumps; TimeoutError after `timeout_s` on that clock."""
 
     async def limited() -> Result:
         async with asyncio.timeout(timeout_s):
@@ -59,12 +59,12 @@ def run(scenario: Coroutine[Any, Any, Result], timeout_s: float = TIMEOUT_S) -> 
 
 
 class JumpingLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time is the next timer's whenever it would wait."""
+    """An event loop whose time jumps to the next timer whenever it would wait."""
 
     def __init__(self) -> None:
-        """Begin at a time that is none of the real clock's."""
+        """Begin at a time that differs from the real clock's."""
         self.now = 1000.0
-        self.threads = 0  # that work for it
+        self.threads = 0  # how many work for the loop
         self.looks: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []  # who waits for what
         super().__init__(_JumpingSelector(self))
 
@@ -75,14 +75,14 @@ class JumpingLoop(asyncio.SelectorEventLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Given], Result], *args: *Given
     ) -> asyncio.Future[Result]:
-        """Let a thread work; time stands still for it."""
+        """Let a thread work; time does not jump meanwhile."""
         self.threads += 1
         future = super().run_in_executor(executor, func, *args)
         future.add_done_callback(self._thread_ended)
         return future
 
     def jump(self, seconds: float) -> None:
-        """Let time pass, unless what somebody waits for holds now."""
+        """Wake those whose condition holds now; if there are none, let time pass."""
         held = [awaited for holds, awaited in self.looks if not awaited.done() and holds()]
         for awaited in held:
             awaited.set_result(None)
@@ -94,7 +94,7 @@ class JumpingLoop(asyncio.SelectorEventLoop):
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    """Waits for nothing but threads; where it would wait, time passes."""
+    """Waits only for threads; where it would wait otherwise, the loop's time jumps."""
 
     def __init__(self, loop: JumpingLoop) -> None:
         super().__init__()
@@ -150,7 +150,7 @@ class MemoryBroker:
             await producer.send_many(destination, bodies, group=group)
 
     async def work(self, worker: Worker, *, until: Callable[[], bool] | None = None) -> None:
-        """Run a worker until its queue is empty, or until something holds."""
+        """Run a worker until its queue is empty, or until a condition holds."""
         self.attach(worker)
         looking = asyncio.create_task(self.until(until or (lambda: not self.depth(worker.queue))))
         working = asyncio.create_task(worker.run(handle_signals=False))
@@ -162,7 +162,7 @@ class MemoryBroker:
             await working
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Let time pass until something holds; it is looked at whenever nothing else is to do."""
+        """Let time pass until a condition holds; it is checked whenever the loop is idle."""
         loop = self._loop
         if not isinstance(loop, JumpingLoop):
             while not holds():  # noqa: ASYNC110 - anything may be asked for
@@ -177,7 +177,7 @@ class MemoryBroker:
             loop.looks.remove(look)
 
     def depth(self, queue: str) -> int:
-        """Count the messages of a queue, those included that somebody holds."""
+        """Return the number of a queue's messages, held ones included."""
         name = destination_of(queue).removeprefix("/queue/")
         found = self.broker.host.queues.get(name)
         return 0 if found is None else found.state.index.count
@@ -208,14 +208,14 @@ class MemoryBroker:
         return [message.text for message in await self.messages(queue)]
 
     def break_connections(self) -> None:
-        """End every connection without a word, as a cable that is pulled."""
+        """End every connection abruptly, like a pulled cable."""
         for pipe in list(self._pipes):
             pipe.break_off()
 
     # What a connection does.
 
     async def dial(self, address: Address, protocol: asyncio.Protocol) -> None:
-        """Join a connection to this broker."""
+        """Connect a protocol to this broker."""
         engine = StompEngine(self.broker, StompSettings(), now=self._loop.time())
         pipe = Pipe(self, engine, protocol)
         self._pipes.append(pipe)
@@ -228,7 +228,7 @@ class MemoryBroker:
             self._loop.call_soon(self._work)
 
     def forget(self, pipe: Pipe) -> None:
-        """Let a connection go."""
+        """Forget a connection that has ended."""
         if pipe in self._pipes:
             self._pipes.remove(pipe)
 
@@ -251,7 +251,7 @@ class MemoryBroker:
 
 
 class Pipe(asyncio.Transport):
-    """A connection's bytes, to an engine and back."""
+    """Carries a connection's bytes to an engine and back."""
 
     def __init__(
         self, broker: MemoryBroker, engine: StompEngine, protocol: asyncio.Protocol
@@ -279,7 +279,7 @@ class Pipe(asyncio.Transport):
         return self._is_closing
 
     def close(self) -> None:
-        """End it; what was written before is read."""
+        """Close the pipe; the broker still reads what was written before."""
         if not self._is_closing:
             self.work(self._loop.time())
             self.break_off()
@@ -289,7 +289,7 @@ class Pipe(asyncio.Transport):
         self.break_off()
 
     def break_off(self) -> None:
-        """End it as a lost network does."""
+        """Close the pipe as if the network were lost."""
         if self._is_closing:
             return
         self._is_closing = True
@@ -299,7 +299,7 @@ class Pipe(asyncio.Transport):
         self._loop.call_soon(self._protocol.connection_lost, None)
 
     def work(self, now: float) -> bool:
-        """Do what the shell around an engine does; False if there was nothing to do."""
+        """Do the work of the server around an engine; return False if there was none."""
         engine = self.engine
         was_busy = self._is_awake
         if self._is_awake or (self.deadline is not None and now >= self.deadline):

@@ -8,8 +8,9 @@
 
     asyncio.run(worker.run())        # or: covey worker run shop:worker
 
-Different groups run at the same time, messages of one group one after the other. A message is
-acknowledged when the handler returns; an exception is a failed try, and its group waits with it.
+Messages of different groups run at the same time, messages of one group one after the other. A
+message is acknowledged when the handler returns. An exception is a failed try: the message comes
+again, and its group waits for it.
 """
 
 from __future__ import annotations
@@ -63,12 +64,12 @@ class Worker:
         stop_s: float = STOP_S,
         client_id: str = "",
     ) -> None:
-        """Name a broker, or several, and a queue.
+        """Take the URLs of one or several brokers, and a queue.
 
-        `batch` over 1 gives the handler lists of messages of one group. `time_limit_s` ends a
+        With a `batch` over 1 the handler gets lists of messages of one group. `time_limit_s` ends a
         handler that takes longer; that is a failed try. `group_header` is the queue's own
-        `groups.header`. `weight` takes so many shares of the groups. `stop_s` is how long a stop
-        waits for handlers.
+        `groups.header`. `weight` is how many shares of the groups this worker gets. `stop_s` is how
+        long a stop waits for handlers.
         """
         _check("concurrency", concurrency, CONCURRENCY_MAX)
         _check("batch", batch, BATCH_MAX)
@@ -101,7 +102,7 @@ class Worker:
     # What a program says before it runs.
 
     def handler(self, function: Handler) -> Handler:
-        """Call this function for each message (each batch); a plain one runs in a thread."""
+        """Call this function for each message or batch; one that is not async runs in a thread."""
         if self._handler is not None:
             raise ValueError("a worker has one handler, and this one has it already")
         if self.time_limit_s is not None and not inspect.iscoroutinefunction(function):
@@ -117,7 +118,7 @@ class Worker:
     def group_cache(self, load: Callable[[str], Value]) -> GroupCache[Value]: ...
 
     def group_cache(self, load: Load[Any]) -> GroupCache[Any]:
-        """Keep a value for each group while the group is here; see `covey.worker.cache`."""
+        """Keep a value for each group while it is at this worker; see `covey.worker.cache`."""
         cache: GroupCache[Any] = GroupCache(load)
         self._caches.append(cache)
         return cache
@@ -139,7 +140,7 @@ class Worker:
     # Running.
 
     async def run(self, *, handle_signals: bool = True) -> None:
-        """Work until `stop`, SIGTERM or SIGINT; raises what no other try would mend."""
+        """Work until `stop`, SIGTERM or SIGINT; raises errors that another try would get again."""
         if self._handler is None:
             raise ValueError("the worker has no handler: decorate a function with @worker.handler")
         if self._stopped is not None:
@@ -159,7 +160,7 @@ class Worker:
             self._stopped = None
 
     def stop(self) -> None:
-        """Finish what runs, give the rest back and let `run` return."""
+        """Finish running jobs, give the rest back and let `run` return."""
         if self._stopped is not None:
             self._stopped.set()
 
@@ -174,12 +175,12 @@ class Worker:
         trace: TracebackType | None,
     ) -> None:
         assert self._background is not None
-        await asyncio.sleep(0)  # it may not have begun
+        await asyncio.sleep(0)  # the task may not have begun
         self.stop()
         await self._background
 
     async def _work(self, stopped: asyncio.Event) -> None:
-        """Connect and work until the connection ends, or we are to stop."""
+        """Connect and work until the connection ends, or the worker is stopped."""
         stopping = asyncio.ensure_future(stopped.wait())
         opening = asyncio.ensure_future(self._opened())
         try:
@@ -198,7 +199,7 @@ class Worker:
                 await self._ended(subscription)
         finally:
             stopping.cancel()
-            opening.cancel()  # it may have ended long ago
+            opening.cancel()  # no effect if it has ended
             await asyncio.wait([opening])
 
     async def _opened(self) -> Subscription | None:
@@ -223,7 +224,7 @@ class Worker:
         return subscription
 
     async def _ended(self, subscription: Subscription) -> None:
-        """Let a connection go: after a stop with a good-bye, else whatever ran on it is over."""
+        """End a subscription: in order after a stop; if the connection is lost, cancel its jobs."""
         connection = subscription.connection
         if connection.is_open:
             await subscription.stop(self.stop_s)
@@ -256,7 +257,7 @@ class Worker:
     # What a subscription asks for.
 
     async def handle(self, messages: list[Message]) -> None:
-        """Call the handler in time, in its span, with the group's hooks before it."""
+        """Call the group's hooks, then the handler, within its time limit and in a span."""
         first = messages[0]
         if first.id in self._refused:
             raise Reject(f"a follow-up was refused: {self._refused[first.id]}")
@@ -292,7 +293,7 @@ class Worker:
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
-            await asyncio.wait([running])  # a thread ends when it ends; its group waits for that
+            await asyncio.wait([running])  # a thread cannot be cancelled, so its group waits
             raise
 
     async def group_left(self, group: str) -> None:
@@ -305,7 +306,7 @@ class Worker:
             self._log.warning("hook_failed", group=group, error=f"{type(error).__name__}: {error}")
 
     def note_failure(self, messages: list[Message], error: Exception, duration_s: float) -> None:
-        """Tell of a handler that raised; what it cached of the group is not to be trusted."""
+        """Report that a handler raised, and drop what it may have cached of the group."""
         for message in messages:
             if message.group is not None:
                 self.drop(message.group)
@@ -323,13 +324,13 @@ class Worker:
         )
 
     def note_refused(self, message: Message, reason: str) -> None:
-        """Remember that a message's follow-ups are refused: it will be rejected."""
+        """Remember that the broker refuses a message's follow-ups: the message will be rejected."""
         self._refused[message.id] = reason
         if len(self._refused) > REFUSED_MAX:
             self._refused.popitem(last=False)
 
     def drop(self, group: str) -> None:
-        """Forget what is cached of a group."""
+        """Drop the cached values of a group."""
         for cache in self._caches:
             cache.drop(group)
 
