@@ -1,12 +1,12 @@
 """AMQP client: small, blocking, on proton; for commands.
 
-It is asked in STOMP's words and shows what comes as a STOMP client would see it, by the broker's
-own mapping. Of a SEND's headers `message_group` becomes the group-id and `persistent` durable, all
-others are application properties; a body that is UTF-8 is text. Of a SUBSCRIBE's headers
-`selector`, `browser` and `from-seq` are understood.
+Its callers use STOMP's words, and see messages as a STOMP client would, by the broker's own
+mapping. Among the headers of a SEND, `message_group` becomes the group-id, `persistent` becomes
+durable, and all others become application properties. A body that is valid UTF-8 is sent as text.
+Among the headers of a SUBSCRIBE, `selector`, `browser` and `from-seq` are understood.
 
-Reading is one message at a time, and an acknowledgement waits for the broker's own settlement. The
-end of a browse is where a drain brings nothing more (AMQP 1.0 section 2.6.7).
+The client reads one message at a time. An acknowledgement waits until the broker has settled, too.
+A browse ends where a drain brings no more messages (AMQP 1.0 section 2.6.7).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from covey.protocols.amqp.messages.message import AmqpMessage
 from covey.protocols.amqp.messages.splice import SEQ_ANNOTATION
 from covey.protocols.stomp.mapping import headers_of, property_headers
 
-BROWSE_BATCH: Final = 100  # messages of one drain
+BROWSE_BATCH: Final = 100  # messages asked for in one drain
 END: Final = {"browser": "end"}
 
 
@@ -43,14 +43,14 @@ class AmqpClient(MessageClient):
         self._connection = connect(place, timeout_s)
         self._senders: dict[str, BlockingSender] = {}
         self._sent: list[Any] = []
-        self._receiver: Any = None  # proton's types leave out what a reader always has
+        self._receiver: Any = None  # Any: proton's types lack what every receiver has
         self._destination = ""
         self._is_browsing = False
         self._from_seq = 0
-        self._has_brought = True  # whether the last drain of a browse brought anything
+        self._has_brought = True  # whether the last drain of a browse brought messages
 
     def close(self) -> None:
-        """Let the broker go; one that is gone already is no trouble."""
+        """Disconnect; no error if the broker is gone already."""
         close(self._connection)
 
     def send(self, destination: str, headers: Iterable[tuple[str, str]], body: bytes) -> None:
@@ -73,7 +73,7 @@ class AmqpClient(MessageClient):
             self._wait(lambda: all(each.settled for each in sent))
         except UnreachableError as error:
             reason = self._why_late(error)
-            # The broker may have taken it after all, right before it heard that we let go.
+            # The broker may have taken the message after all, just before it heard that we gave up.
             if not all(each.settled for each in sent):
                 raise reason from error
         for each in sent:
@@ -82,7 +82,7 @@ class AmqpClient(MessageClient):
                 raise refusal(each.remote.condition)
 
     def subscribe(self, destination: str, headers: Iterable[tuple[str, str]]) -> None:
-        """Read a destination; returns when the broker has agreed."""
+        """Subscribe to a destination; returns when the broker has confirmed."""
         wanted = dict(headers)
         self._destination = destination
         self._is_browsing = wanted.get("browser") == "true"
@@ -95,7 +95,7 @@ class AmqpClient(MessageClient):
         )
 
     def message(self, timeout_s: float | None) -> Delivery | None:
-        """Return the next message, or None if none comes in time; None waits for ever."""
+        """Return the next message, or None if none comes in time; no timeout waits for ever."""
         receiver = self._receiver
         assert receiver is not None, "subscribe comes first"
         if self._is_browsing:
@@ -104,7 +104,7 @@ class AmqpClient(MessageClient):
         return None if message is None else self._shown(message)
 
     def ack(self, delivery: Delivery, *, credit: int = 0) -> None:
-        """Settle the message that came last, the only one there is; asking for one is credit."""
+        """Acknowledge the last message, the only one held; `message` gives the credit itself."""
         assert self._receiver is not None
         accepted: Disposition = self._receiver.fetcher.unsettled.popleft()
         accepted.update(Disposition.ACCEPTED)
@@ -112,7 +112,7 @@ class AmqpClient(MessageClient):
         accepted.settle()
 
     def _browsed(self, receiver: Any) -> Delivery:
-        """Return the next message of a browse, or the mark behind the last one."""
+        """Return the next message of a browse, or the end mark after the last one."""
         fetcher, link = receiver.fetcher, receiver.link
         while True:
             self._wait(lambda: bool(fetcher.has_message or not link.credit))
@@ -129,7 +129,7 @@ class AmqpClient(MessageClient):
                 return Delivery(END, b"")
 
     def _shown(self, message: Message) -> Delivery:
-        """Return what came as a STOMP client would see it."""
+        """Return a message as a STOMP client would see it."""
         wall_ms = int(time.time() * 1000)
         neutral = AmqpMessage.decode(bytes(message.encode()), wall_ms).neutral()
         headers = dict(headers_of(neutral, self._destination, None))
@@ -141,7 +141,7 @@ class AmqpClient(MessageClient):
         return Delivery(headers, neutral.body)
 
     def _why_late(self, error: UnreachableError) -> ClientError:
-        """Say why a message was not taken, if the broker tells us; we let go of it now."""
+        """Disconnect; return why the broker did not take a message in time, if it says so."""
         self.close()
         try:
             with Management(self.place, self.timeout_s) as management:
@@ -155,7 +155,7 @@ class AmqpClient(MessageClient):
         self._do(lambda: self._connection.wait(condition, timeout=self.timeout_s))
 
     def _do(self, act: Callable[[], Any]) -> Any:
-        """Do something with proton; a ClientError says why it failed."""
+        """Call proton; turn its errors into a ClientError that says why."""
         try:
             return act()
         except Timeout as error:
@@ -181,7 +181,7 @@ def _message(headers: dict[str, str], body: bytes) -> Message:
         content: str | bytes = body.decode("utf-8")
     except UnicodeDecodeError:
         content = body
-    # Inferred: bytes are a data section, as any AMQP client writes them.
+    # Inferred by proton: bytes become a data section, as in any AMQP client.
     inferred = isinstance(content, bytes)
     return Message(
         content, group_id=group, durable=is_durable, properties=headers, inferred=inferred

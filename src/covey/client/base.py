@@ -1,7 +1,8 @@
-"""MessageClient: what a command does with messages, whatever wire they go over.
+"""MessageClient: what a command does with messages, in any protocol.
 
-Destinations and headers are STOMP's, the plainest words there are; a client of another protocol
-translates them. Refusals are raised as `client.errors` says, at the latest by the next `confirm`.
+Destinations and headers are STOMP's, because these are the simplest. A client of another protocol
+translates them. Refusals are raised as errors of `client.errors`, at the latest by the next
+`confirm`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from types import TracebackType
 from typing import Final, Self
 
 TIMEOUT_S: Final = 10.0
-SEQ_HEADER: Final = "covey-seq"  # where a browse is told each message's number
+SEQ_HEADER: Final = "covey-seq"  # the header with a message's number in a browse
 
 Headers = list[tuple[str, str]]
 
@@ -28,12 +29,12 @@ class Delivery:
 
     @property
     def is_end(self) -> bool:
-        """True for the mark behind the last message of a browse."""
+        """Return True if this is the end mark after the last message of a browse."""
         return self.headers.get("browser") == "end"
 
 
 class Closing(ABC):
-    """Something that is let go at the end of a `with`."""
+    """Something that is closed at the end of a `with`."""
 
     def __enter__(self) -> Self:
         return self
@@ -48,7 +49,7 @@ class Closing(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let the broker go; what is unacknowledged goes to others."""
+        """Disconnect; unacknowledged messages go to other consumers."""
 
 
 class MessageClient(Closing):
@@ -66,12 +67,12 @@ class MessageClient(Closing):
 
     @abstractmethod
     def subscribe(self, destination: str, headers: Iterable[tuple[str, str]]) -> None:
-        """Read a destination; returns when the broker has agreed."""
+        """Subscribe to a destination; returns when the broker has confirmed."""
 
     @abstractmethod
     def message(self, timeout_s: float | None) -> Delivery | None:
-        """Return the next message, or None if none comes in time; None waits for ever."""
+        """Return the next message, or None if none comes in time; no timeout waits for ever."""
 
     @abstractmethod
     def ack(self, delivery: Delivery, *, credit: int = 0) -> None:
-        """Settle a message; `credit` opens a window that does not open by itself."""
+        """Acknowledge a message; `credit` adds to a window that acknowledgements do not reopen."""

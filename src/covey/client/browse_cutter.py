@@ -1,15 +1,16 @@
 # Compiled by mypyc: see setup.py.
-"""Cutter: the messages of a browse, cut out of what the broker writes, many at a time.
+"""Cutter: cuts the messages of a browse out of the broker's bytes, many at a time.
 
     MESSAGE LF subscription:N LF message-id:ID          and more of the broker's own lines
     covey-seq:NUMBER [LF expires:TIME] [LF content-length:SIZE]
     the producer's lines
     LF body NUL LF
 
-A frame codec has to expect anything from anybody. Here our own broker writes, and it writes the
-same few lines before every message. So a search for their ends is enough, at a third of the cost:
-this is where a task of Spark spends its time. The first frame that does not look like this is left
-to the codec: the end of the browse, or an error. A frame that is not whole yet waits for its rest.
+A general frame codec has to expect any input. Here our own broker writes, and it writes the same
+few lines before every message. So it is enough to search for the ends of these lines. That costs a
+third of the codec's time, and a task of Spark spends most of its time here. The first frame that
+looks different is left to the codec: it is the end of the browse, or an error. An incomplete frame
+waits for its rest.
 """
 
 from __future__ import annotations
@@ -36,22 +37,22 @@ class Rows:
 
 
 class Cutter:
-    """What has come of one browse and is not cut yet."""
+    """The bytes of one browse that are not cut yet."""
 
     def __init__(self, end: int) -> None:
         self.end = end  # messages from this number on are not wanted
-        self.is_over = False  # such a number came, or an odd frame
-        self.is_odd = False  # one came that is no message of a browse
+        self.is_over = False  # a message with such a number came, or an odd frame
+        self.is_odd = False  # a frame came that is not a message of a browse
         self._pieces: list[bytes] = []
         self._size = 0
-        self._needed = 0  # bytes, for the next frame to be whole
+        self._needed = 0  # bytes until the next frame is complete
 
     def rest(self) -> bytes:
-        """Return what was not cut."""
+        """Return the bytes that were not cut."""
         return b"".join(self._pieces)
 
     def cut(self, data: bytes) -> Rows:
-        """Take more bytes; return the messages that are whole now."""
+        """Take more bytes; return the messages that are complete now."""
         rows = Rows()
         self._pieces.append(data)
         self._size += len(data)
@@ -63,10 +64,10 @@ class Cutter:
         return rows
 
     def _cut(self, data: bytes, rows: Rows) -> int:
-        """Cut from the front; return where the first frame begins that is left."""
+        """Cut messages from the front; return where the first frame that is left begins."""
         at, size = 0, len(data)
         self._needed = 0
-        while (head_end := data.find(b"\n\n", at + 1)) >= 0:  # + 1: the LF behind a NUL
+        while (head_end := data.find(b"\n\n", at + 1)) >= 0:  # + 1: skip the LF after a NUL
             ours, mark, rest = data[at:head_end].partition(SEQ_LINE)
             number, _, theirs = rest.partition(LENGTH_LINE)
             length, _, theirs = theirs.partition(b"\n")
@@ -95,6 +96,6 @@ class Cutter:
 
 
 def _parted(number: bytes, theirs: bytes) -> tuple[bytes, bytes]:
-    """Part a number from lines behind it: of a message that expires, or has no body."""
+    """Split a number from the lines after it, which messages that expire or lack a body have."""
     number, _, before = number.partition(b"\n")
     return number, b"\n".join(filter(None, (before, theirs)))

@@ -1,9 +1,9 @@
-"""Errors of a client: what kept it from its answer, so that a command can choose its exit code.
+"""Errors of a client: their class tells a command which exit code to choose.
 
 ClientError
 ├── UnreachableError     nobody answers there, or the broker went away
 │   └── StrangerError    somebody else answers: trying again does not help
-├── DeniedError          the broker is there and does not let us
+├── DeniedError          the broker denies the login or the action
 └── AnswerError          the broker understood and said no
 
 Why a broker could not be reached is told in one sentence that says what to look at:
@@ -12,9 +12,10 @@ Why a broker could not be reached is told in one sentence that says what to look
     no broker answers at X         nothing listens there: is it running?
     X speaks STOMP, not AMQP       the wrong port
     X does not speak TLS           tls:// at a plain port
-    X closed without a word        so does OpenSSL where it hears no TLS
+    X closed without a word        as OpenSSL does if the client does not speak TLS
 
-proton tells these apart badly, so the AMQP clients ask again with a socket once they have failed.
+proton does not tell these cases apart well. So after a failure the AMQP clients try once more with
+a plain socket, to see who answers.
 """
 
 from __future__ import annotations
@@ -35,32 +36,32 @@ class UnreachableError(ClientError):
 
 
 class StrangerError(UnreachableError):
-    """Somebody answers there, but not as was asked; trying again does not help."""
+    """Something else than a broker of this protocol answers; trying again does not help."""
 
 
 class DeniedError(ClientError):
-    """The broker is there and does not let us in, or not do this."""
+    """The broker denies the login or the action."""
 
 
 class AnswerError(ClientError):
     """The broker understood and said no."""
 
 
-# AMQP's header draws an answer out of AMQP, STOMP and TLS, the blank line one out of HTTP.
+# AMQP, STOMP and TLS servers answer to AMQP's header, HTTP servers to the blank line.
 QUESTION: Final = b"AMQP\x03\x01\x00\x00\r\n\r\n"
-WAIT_S: Final = 2.0  # for an answer to it; who says nothing speaks none of them
+WAIT_S: Final = 2.0  # for an answer to it; silence means none of these protocols
 READ_BYTES: Final = 64
 
 
 def unreached(place: Place, error: OSError) -> UnreachableError:
-    """Say why no connection was made."""
+    """Return the error that says why no connection was made."""
     if isinstance(error, socket.gaierror):
         return UnreachableError(f"no host is named {place.host}")
     return UnreachableError(f"no broker answers at {place.address}; is it running there?")
 
 
 def misunderstood(place: Place, wanted: str, answer: bytes) -> UnreachableError | None:
-    """Say that somebody else answers, by the first bytes of the answer; None if it is not so."""
+    """Return the error if the answer's first bytes are of another protocol; None if not."""
     name = spoken(answer)
     if not answer:
         return None if place.is_tls else wordless(place)
@@ -72,19 +73,19 @@ def misunderstood(place: Place, wanted: str, answer: bytes) -> UnreachableError 
 
 
 def wordless(place: Place) -> UnreachableError:
-    """Say that the first word was answered by none."""
+    """Return the error for a connection that closed without an answer."""
     return UnreachableError(
         f"{place.address} closed without a word; if it wants TLS, write tls:// before its name"
     )
 
 
 def without_tls(place: Place) -> UnreachableError:
-    """Say that a port is a plain one."""
+    """Return the error for a port that does not speak TLS."""
     return StrangerError(f"{place.address} does not speak TLS; leave tls:// out")
 
 
 def asked_again(place: Place, wanted: str) -> UnreachableError | None:
-    """Look who listens there; None if it is whom we wanted, or says nothing."""
+    """Return the error for what answers there; None if it is the wanted protocol, or silent."""
     try:
         with socket.create_connection((place.host, place.port), WAIT_S) as peer:
             peer.sendall(QUESTION)

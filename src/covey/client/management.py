@@ -1,7 +1,7 @@
 """Management client: asks a broker's `$management` node over AMQP, and waits for the answer.
 
-Blocking, one request at a time, made for commands that run and end. Failures are told apart by
-their class (`client.errors`), so that a command can choose its exit code.
+The client blocks and sends one request at a time. It is made for commands that run and end. The
+class of an error (`client.errors`) tells a command which exit code to choose.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PORT = 5672
 TYPE_PREFIX = "covey."
 FIRST_FAILURE = 300
 STATUS_DENIED = 403
-NO_STATUS = 500  # an answer without a status is a failure, too
+NO_STATUS = 500  # an answer without a status counts as a failure
 PAGE = 500  # rows asked for at a time: a large answer is cut into several
 
 Row = dict[str, Any]
@@ -35,7 +35,7 @@ class Management(Closing):
         self._connection = connect(place, timeout_s)
         try:
             self._requests = SyncRequestResponse(self._connection, "$management")
-        except LinkDetached as error:  # who may log in may not manage, for all that
+        except LinkDetached as error:  # a user who may log in may still lack the right to manage
             raise refusal(error.link.remote_condition) from error
         except (ConnectionException, Timeout, OSError, ProtonException) as error:
             raise why(error, place) from error
@@ -80,7 +80,7 @@ class Management(Closing):
         waiting: bool = False,
         parked: bool = False,
     ) -> list[Row]:
-        """Return everything of one type, or the first of it; of one queue, or only what waits."""
+        """Return the entities of one type, `most` at most; of one queue, or only waiting ones."""
         found: list[Row] = []
         while True:
             answer = self.ask(
@@ -103,7 +103,7 @@ class Management(Closing):
                 return found
 
     def read(self, type_name: str, name: str) -> Row:
-        """Return one thing."""
+        """Return one entity."""
         return self.ask("READ", type_name, name)
 
     def groups(self, queue: str, *, parked: bool = False) -> list[Row]:
@@ -112,7 +112,7 @@ class Management(Closing):
 
 
 def _row(found: Row) -> Row:
-    """Take off what only programs need: people know a thing by its type's short name."""
+    """Remove what only programs need: the identity, and the prefix of the type's name."""
     found.pop("identity", None)
     if "type" in found:
         found["type"] = str(found["type"]).removeprefix(TYPE_PREFIX)
@@ -120,7 +120,7 @@ def _row(found: Row) -> Row:
 
 
 def _plain(value: Any) -> Any:
-    """Take off proton's types: its integers would print as `int32(1)`."""
+    """Turn proton's types into Python's own: its integers would print as `int32(1)`."""
     if isinstance(value, dict):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list):

@@ -4,11 +4,11 @@
 
     localhost    10.1.1.7:5672    tls://ann@broker.example    localhost/shop.example
 
-Without a user it is the default one, whose password works from the broker's own machine only. A
-user without a password is asked for it by the caller (`password` is None then): a password on a
-command line can be read by everybody on the machine. With tls:// the broker must show a certificate
-for that host, signed by an authority of this system or of the file in SSL_CERT_FILE. The virtual
-host is one of its host names; without it the broker's address has to be one.
+Without a user it is the default one, whose password works from the broker's own machine only. If a
+user has no password here (`password` is None), the caller asks for it, because everybody on the
+machine can read a command line. With tls:// the broker must show a certificate for that host,
+signed by an authority of this system or of the file in SSL_CERT_FILE. The virtual host is given by
+one of its host names. If it is left out, the broker's address must be one of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DEFAULT_USER: Final = "admin"
 DEFAULT_PASSWORD: Final = "password"
 PORT_MAX: Final = 65535
 TLS_PREFIX: Final = "tls://"
-TLS_PORTS: Final = {5672: 5671, 61613: 61614}  # where TLS is at home, by the plain port
+TLS_PORTS: Final = {5672: 5671, 61613: 61614}  # by a protocol's plain port: its port for TLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,11 @@ class Place:
     user: str
     password: str | None
     is_tls: bool = False
-    virtual_host: str = ""  # a host name of the one meant; "": the broker's address is one
+    virtual_host: str = ""  # one of its host names; "": the broker's address
 
     @property
     def address(self) -> str:
-        """The place without its secret, for people and for URLs."""
+        """The place without its password, for people and for URLs."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 

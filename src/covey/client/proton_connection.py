@@ -19,7 +19,7 @@ from covey.client.errors import AnswerError, ClientError, DeniedError, Unreachab
 from covey.client.place import Place
 from covey.protocols.amqp.conditions import CONDITIONS
 
-CONDITION: Final = re.compile(r" due to: Condition\((.*)\)$", re.DOTALL)  # as proton writes one
+CONDITION: Final = re.compile(r" due to: Condition\((.*)\)$", re.DOTALL)  # in proton's error texts
 
 
 def connect(place: Place, timeout_s: float | None) -> BlockingConnection:
@@ -33,7 +33,7 @@ def connect(place: Place, timeout_s: float | None) -> BlockingConnection:
             user=place.user,
             password=place.password or "",
             virtual_host=place.virtual_host or place.host,
-            sni=place.host,  # what the certificate is for, whichever virtual host is meant
+            sni=place.host,  # the certificate's name, for any virtual host
             allowed_mechs="PLAIN",
             allow_insecure_mechs=True,
             reconnect=False,
@@ -43,14 +43,14 @@ def connect(place: Place, timeout_s: float | None) -> BlockingConnection:
 
 
 def _container() -> Container:
-    """Return proton's side of it, named so that a list of connections tells who this is."""
+    """Return proton's container, with a name that identifies it in a list of connections."""
     container = Container()
     container.container_id = f"covey-{os.getpid()}"
     return container
 
 
 def close(connection: BlockingConnection) -> None:
-    """Let the broker go; one that is gone already is no trouble."""
+    """Disconnect; no error if the broker is gone already."""
     try:
         connection.close()
     except (ProtonException, OSError):
@@ -58,7 +58,7 @@ def close(connection: BlockingConnection) -> None:
 
 
 def why(error: Exception, place: Place) -> ClientError:
-    """Say why a connection failed."""
+    """Return the error that says why a connection failed."""
     text = str(error)
     if "unauthorized" in text or "Authentication" in text:
         return DeniedError(f"{place.address} refused the login of {place.user}")
@@ -72,9 +72,9 @@ def why(error: Exception, place: Place) -> ClientError:
 
 
 def _last_word(error: Exception) -> Condition | None:
-    """Return the condition with which the broker itself closed a connection; None if it did not.
+    """Return the condition with which the broker closed the connection; None if it did not.
 
-    The connection has forgotten it when the error arrives; the error's text still holds it.
+    proton's connection does not keep the condition, but the text of its error does.
     """
     found = CONDITION.search(str(error)) if isinstance(error, ConnectionClosed) else None
     if found is None:
@@ -87,7 +87,7 @@ def _last_word(error: Exception) -> Condition | None:
 
 
 def refusal(condition: Any) -> ClientError:
-    """Say no as the broker did; without a word it has only let go."""
+    """Return the error for a broker's condition; without one the broker has just closed."""
     if condition is None:
         return AnswerError("the broker did not take the message")
     text = str(condition.description or condition.name)
@@ -95,7 +95,7 @@ def refusal(condition: Any) -> ClientError:
 
 
 def _tls_domain() -> SSLDomain:
-    """Trust whom this system trusts, and only for the host's own name."""
+    """Trust the authorities that this system trusts, and check the host's name."""
     domain = SSLDomain(SSLDomain.MODE_CLIENT)
     authorities = ssl.get_default_verify_paths().cafile
     if authorities is not None:

@@ -1,9 +1,9 @@
 """STOMP client: small, blocking, on the broker's own frame codec; for commands and scripts.
 
-One connection, STOMP 1.2, no heart-beats: `send` waits for nothing, `confirm` waits until the
-broker has handled everything before it (and stored what is persistent), `message` waits for the
+It has one connection, STOMP 1.2, without heart-beats. `send` does not wait. `confirm` waits until
+the broker has handled everything before it, and stored persistent messages. `message` waits for the
 next delivery. An ERROR frame ends the connection and is raised: DeniedError for a missing
-permission or a wrong password, AnswerError for the rest.
+permission or a wrong password, AnswerError for all others.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PORT: Final = 61613
 READ_BYTES: Final = 256 * 1024
 VERSION: Final = Version.V1_2
 SUBSCRIPTION: Final = "covey"  # a command reads one destination only
-# Lines that the broker writes for one delivery: a copy of the message must not carry them.
+# Headers that the broker adds to one delivery. A copy of the message must not carry them.
 DELIVERY_HEADERS: Final = frozenset(
     "destination message-id covey-message-id subscription ack content-length redelivered"
     " JMSXGroupFirstForConsumer".split()
@@ -53,7 +53,7 @@ class StompClient(MessageClient):
         self.place = place
         self.timeout_s = timeout_s
         self._receipts = 0
-        self._has_heard = False  # anything at all
+        self._has_heard = False  # whether the broker has sent anything at all
         self._inbox: deque[Delivery] = deque()
         self._parser = FrameParser(limits or Limits())
         self._parser.version = VERSION
@@ -69,7 +69,7 @@ class StompClient(MessageClient):
         self._log_in()
 
     def close(self) -> None:
-        """Let the broker go; what is unacknowledged goes to others."""
+        """Disconnect; unacknowledged messages go to other consumers."""
         self._socket.close()
 
     def send(self, destination: str, headers: Iterable[tuple[str, str]], body: bytes) -> None:
@@ -83,13 +83,13 @@ class StompClient(MessageClient):
         self._wait_for_receipt()
 
     def subscribe(self, destination: str, headers: Iterable[tuple[str, str]]) -> None:
-        """Read a destination; returns when the broker has agreed."""
+        """Subscribe to a destination; returns when the broker has confirmed."""
         named = [("id", SUBSCRIPTION), ("destination", destination)]
         self._write("SUBSCRIBE", [*named, *headers, ("receipt", self._next_receipt())])
         self._wait_for_receipt()
 
     def message(self, timeout_s: float | None) -> Delivery | None:
-        """Return the next message, or None if none comes in time; None waits for ever."""
+        """Return the next message, or None if none comes in time; no timeout waits for ever."""
         if self._inbox:
             return self._inbox.popleft()
         while True:
@@ -100,7 +100,7 @@ class StompClient(MessageClient):
                 return _delivery(frame)
 
     def ack(self, delivery: Delivery, *, transaction: str = "", credit: int = 0) -> None:
-        """Settle a message; `credit` opens a window that does not open by itself."""
+        """Acknowledge a message; `credit` adds to a window that acknowledgements do not reopen."""
         extra = [("transaction", transaction)] if transaction else []
         extra += [("credit", str(credit))] if credit else []
         self._write("ACK", [("id", delivery.headers["ack"]), *extra])
@@ -110,7 +110,7 @@ class StompClient(MessageClient):
         self._write("BEGIN", [("transaction", transaction)])
 
     def commit(self, transaction: str) -> None:
-        """End a transaction; returns when all of it has happened."""
+        """Commit a transaction; returns when the broker has done all of it."""
         receipt = ("receipt", self._next_receipt())
         self._write("COMMIT", [("transaction", transaction), receipt])
         self._wait_for_receipt()
@@ -119,7 +119,7 @@ class StompClient(MessageClient):
         place = self.place
         login = [("login", place.user), ("passcode", place.password or "")]
         host = ("host", place.virtual_host or place.host)
-        # Before we give up the broker does, and says what the message has waited for.
+        # The broker gives up before we do, and says what the message has waited for.
         wait = ("covey-wait-ms", str(int(self.timeout_s * 500)))
         self._write("CONNECT", [("accept-version", "1.2"), host, *login, wait])
         frame = self._frame(self.timeout_s)
@@ -130,7 +130,7 @@ class StompClient(MessageClient):
         try:
             self._socket.sendall(encode(command, headers, body, VERSION))
         except OSError as error:
-            # An ERROR that says why may have come before the connection broke.
+            # An ERROR frame with the reason may have come before the connection broke.
             self._frame(self.timeout_s)
             raise UnreachableError(f"{self.place.address} closed the connection") from error
 
@@ -149,7 +149,7 @@ class StompClient(MessageClient):
                 return
 
     def _frame(self, timeout_s: float | None) -> Frame | None:
-        """Read the next frame; None when none comes in time."""
+        """Return the next frame; None if none comes in time."""
         data: bytes | None = b""
         try:
             while (frame := self._parser.next_frame()) is None:
@@ -165,7 +165,7 @@ class StompClient(MessageClient):
         return frame
 
     def _receive(self, timeout_s: float | None) -> bytes | None:
-        """Read what has come; None when nothing comes in time."""
+        """Return the bytes that have come; None if none come in time."""
         try:
             self._socket.settimeout(timeout_s)
             data = self._socket.recv(READ_BYTES)
@@ -182,7 +182,7 @@ class StompClient(MessageClient):
 
 
 def own_headers(delivery: Delivery) -> Headers:
-    """Return what the producer wrote, without the lines of this delivery."""
+    """Return the producer's headers, without those that belong to this delivery."""
     return [pair for pair in delivery.headers.items() if pair[0] not in DELIVERY_HEADERS]
 
 
@@ -192,7 +192,7 @@ def _delivery(frame: Frame) -> Delivery:
 
 def _connect(place: Place, timeout_s: float) -> socket.socket:
     plain = socket.create_connection((place.host, place.port), timeout_s)
-    # Two short frames in a row: else the second waits for the first one's late acknowledgement.
+    # Else the second of two short frames would wait for TCP's delayed acknowledgement of the first.
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if not place.is_tls:
         return plain
