@@ -392,7 +392,7 @@ class PostgresEngine(Engine):
     def _read_rows(self, places: list[int], found: list[BodyRecord]) -> None:
         try:
             if self.lease.connection.closed:
-                self.lease.settle()
+                self.lease.reconnect()
             with self.lease.connection.cursor(binary=True) as cursor:
                 rows = cursor.execute(READ, (self.lease.number, places)).fetchall()
         except psycopg.Error as error:

@@ -169,6 +169,16 @@ class Lease:
             " it has lost commits, as a standby that is not synchronous does"
         )
 
+    def reconnect(self) -> None:
+        """Make sure of a working connection for a read.
+
+        Raises StoreBusyError while a commit is in doubt. What `settle` finds out is for that commit
+        alone, which asks when it is tried again. A read that asked first would let it be done twice.
+        """
+        if self._is_in_doubt:
+            raise StoreBusyError("it is not known yet whether the last commit was done")
+        self.settle()
+
     def committed(self, sent: float) -> None:
         """Called when a commit that was sent at that time was done."""
         self.tail += 1

@@ -85,6 +85,21 @@ def test_a_commit_without_an_answer_is_found_done_or_not(
     commit(owner)
 
 
+def test_a_read_leaves_a_commit_in_doubt_to_whoever_tries_it_again(postgres: Postgres) -> None:
+    owner = lease(postgres)
+    owner.try_take()
+    with postgres.connect() as connection:
+        connection.execute("update covey_spaces set tail = tail + 1")
+    owner.connection.close()
+    owner.doubt(psycopg.OperationalError("gone"))
+    with pytest.raises(StoreBusyError, match="not known yet"):
+        owner.reconnect()
+    assert owner.settle()
+    owner.connection.close()
+    owner.reconnect()
+    assert not owner.connection.closed
+
+
 def test_a_database_that_has_lost_commits_ends_the_owner_loudly(postgres: Postgres) -> None:
     owner = lease(postgres)
     owner.try_take()
