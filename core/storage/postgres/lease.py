@@ -173,7 +173,7 @@ class Lease:
         """Make sure of a working connection for a read.
 
         Raises StoreBusyError while a commit is in doubt. What `settle` finds out is for that commit
-        alone, which asks when it is tried again. A read that asked first would let it be done twice.
+        alone, which asks when it is tried again. If a read asked first, it would be done twice.
         """
         if self._is_in_doubt:
             raise StoreBusyError("it is not known yet whether the last commit was done")
