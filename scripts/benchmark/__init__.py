@@ -3,8 +3,8 @@
 wire/         what the generator speaks: a connection of the load, and its bytes
 workloads/    what is measured: the table of flows, and a module for each other workload
 load.py       the generator: one process of its own, never the limit
-options.py    the command line; no more than Python is needed to print its help
-runner.py     one workload on everybody, turn by turn
+options.py    the command line; needs only Python to print its help
+runner.py     one workload on all contenders, in turn
 process.py    brokers as processes: start, stop, memory, processor time
 contender.py  Covey, and what a run must know of any broker
 peers.py      how each peer is started, where it is installed

@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run what is asked for; the exit code is 1 if any run lost or reordered messages."""
     given = sys.argv[1:] if argv is None else list(argv)
     arguments = parser().parse_args(given)
-    signal.signal(signal.SIGTERM, _end)  # by `timeout`, say: the brokers must not outlive it
+    signal.signal(signal.SIGTERM, _end)  # by `timeout`, for example: the brokers must end, too
     results = [*_earlier(arguments.earlier), *_run(arguments)]
     if arguments.json:
         text = json.dumps([asdict(result) for result in results], indent=1)
@@ -45,7 +45,7 @@ def _earlier(files: Sequence[Path]) -> list[Result]:
 
 
 def _shown(given: Sequence[str]) -> str:
-    """Write the command as a person would type it: where a build lies is this machine's matter."""
+    """Return the command as a person would type it, without this machine's path of a build."""
     shown = list(given)
     for option in ("--build", "--earlier", "--json"):
         while option in shown:
@@ -87,7 +87,7 @@ def _run(arguments: argparse.Namespace) -> list[Result]:
 
 
 def _pipeline(builds: list[Covey], arguments: argparse.Namespace) -> list[Result]:
-    """Measure the data pipeline, where it is installed: it needs packages the broker does not."""
+    """Measure the data pipeline, if its packages are installed; the broker does not need them."""
     if find_spec("pyspark") is None:
         _say("pipeline is skipped: scripts/setup pipeline installs what it needs")
         return []
@@ -99,7 +99,7 @@ def _pipeline(builds: list[Covey], arguments: argparse.Namespace) -> list[Result
 def _flows(
     chosen: list[Case], contenders: list[Contender], arguments: argparse.Namespace
 ) -> list[Result]:
-    """Show first what the generator can do, then run everybody."""
+    """First show how fast the generator is, then run all contenders."""
     proofs = [case for case in chosen if case.workload.name in SINK_CASES]
     results = _take_turns([Sink()], proofs, arguments)
     return results + _take_turns(contenders, chosen, arguments)

@@ -1,6 +1,6 @@
 """Contender: a broker that can be started for a run, Covey among others.
 
-Every one gets loopback ports nobody uses and a directory that is deleted afterwards.
+Each contender gets free loopback ports, and a directory that is deleted afterwards.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Contender(ABC):
     host = "localhost"
     user = "admin"
     password = "password"
-    window_max = UNLIMITED  # messages in flight it can stand
+    window_max = UNLIMITED  # most messages in flight
     keeps_groups = True  # else a run with groups is not checked for order
     cannot: frozenset[str] = frozenset()  # workloads it cannot run
     speaks: frozenset[str] = frozenset(("stomp",))
@@ -41,7 +41,7 @@ class Contender(ABC):
 
 
 class Sink(Contender):
-    """The broker that does nothing, by which the generator is measured."""
+    """The broker that does nothing; it shows how fast the generator is."""
 
     name = "sink"
     keeps_groups = False
@@ -65,7 +65,7 @@ class Covey(Contender):
         options: tuple[str, ...] = (),
         settings: dict[str, str] | None = None,
     ) -> None:
-        """Have a build, with arguments and settings (variables of its environment) of its own."""
+        """Take a build, its arguments and its settings (environment variables)."""
         self.name = name
         self.package = package or str(ROOT / "src")
         self.options = options
@@ -87,7 +87,7 @@ class Covey(Contender):
 
 
 def policy(strategy: str) -> str:
-    """Write the policy of the queues a group workload uses."""
+    """Return the policy of the queues that a group workload uses."""
     return (
         f'[[queue]]\nid = "bench.{strategy}.**"\n'
         f'[queue.groups]\nstrategy = "{strategy}"\nheader = "JMSXGroupID"\n'
@@ -95,5 +95,5 @@ def policy(strategy: str) -> str:
 
 
 def environment_path() -> str:
-    """Return where programs are looked for; system daemons often lie beside the usual path."""
+    """Return the search path with the folders of system daemons, which PATH often lacks."""
     return os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin"

@@ -1,7 +1,7 @@
 """Goals: what each workload is to reach, as a ratio to the best peer in the same run.
 
-A goal is for a case's first words, so that it holds at every size. A ratio above 1 means better
-than the peer, for times and bytes too. `durable-beside` has a rate of its own to reach.
+A goal is found by the first words of a case's name, so that it applies to every size. A ratio above
+1 means better than the peer, for times and bytes too. The goal of `durable-beside` is a rate.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from scripts.benchmark.result import Result
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A ratio for the source as it is, and one for the compiled build."""
+    """One ratio for the plain source, and one for the compiled build."""
 
     case: str
     plain: float
@@ -48,7 +48,7 @@ def goal_of(result: Result) -> Goal | None:
 
 
 def verdict(result: Result, ratio: float) -> str:
-    """Say in a table's cell what was asked, and whether it was reached."""
+    """Return a table's cell: the goal, and whether it was reached."""
     goal = goal_of(result)
     if goal is None:
         return ""

@@ -1,7 +1,7 @@
-"""Java peers: the brokers that Maven has, fetched once and started here.
+"""Java peers: brokers from Maven, fetched once and started here.
 
     artemis     ActiveMQ Artemis, its distribution; an instance with NIO journal, as `artemis
-                create` makes it. Without ANYCAST as the default an AMQP address is a topic there,
+                create` makes it. ANYCAST is made the default: else an AMQP address is a topic,
                 whose messages nobody stores
     activemq6   ActiveMQ Classic 6, which Maven has as libraries: embedded in a main of a few lines,
                 with the settings of its manual's advice for speed, and KahaDB
@@ -68,20 +68,20 @@ public class Bench {
 
 
 def cache() -> Path:
-    """Return where what was fetched lies."""
+    """Return the folder of what was fetched."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "covey-bench"
 
 
 class JavaPeer(Contender):
-    """A peer that Maven has."""
+    """A peer that is fetched from Maven."""
 
     speaks = frozenset(("stomp", "amqp"))
     foreign_queue = ""
-    home = Path()  # there once all of it was fetched
+    home = Path()  # exists once all was fetched
 
     def missing(self) -> str:
-        """Say which program is not there; fetch the rest."""
+        """Return which program is missing; if none is, fetch the peer."""
         lacking = [name for name in ("java", "javac", "mvn") if not shutil.which(name)]
         if lacking:
             return f"apt-get install default-jdk-headless maven: no {', '.join(lacking)}"
@@ -95,7 +95,7 @@ class JavaPeer(Contender):
         return ""
 
     def fetch(self) -> None:
-        """Have all of it in its home."""
+        """Fetch everything into its home."""
         raise NotImplementedError
 
 
@@ -121,7 +121,7 @@ class Artemis(JavaPeer):
         archive.unlink()
 
     def start(self) -> Process:
-        """Make an instance, name its ports, and run it."""
+        """Make an instance, set its ports, and run it."""
         directory = scratch_directory()
         port, amqp_port = free_port(), free_port()
         instance = directory / "instance"
@@ -137,7 +137,7 @@ class Artemis(JavaPeer):
 
 
 def artemis_config(text: str, port: int, amqp_port: int) -> str:
-    """Keep STOMP and AMQP of an instance's ports, and make queues of addresses by default."""
+    """Keep only the ports of STOMP and AMQP, and make addresses queues by default."""
     stomp = (
         f'<acceptor name="stomp">tcp://127.0.0.1:{port}?protocols=STOMP;useEpoll=true'
         ";anycastPrefix=/queue/;multicastPrefix=/topic/</acceptor>"
@@ -159,7 +159,7 @@ def artemis_config(text: str, port: int, amqp_port: int) -> str:
 
 
 class ActiveMQ6(JavaPeer):
-    """ActiveMQ Classic, the version of today."""
+    """ActiveMQ Classic, a current version."""
 
     name = "activemq6"
     foreign_queue = "queue://"

@@ -1,12 +1,12 @@
 """Load: the generator. One process, one thread, all connections; it must never be the limit.
 
-Everything it sends is written beforehand (`wire`, `amqp`), everything it reads is only counted.
-It keeps at most `window` messages in flight, so that queues stay short and the figure is a flow,
-not a burst. What arrived is kept and checked after the clock has stopped.
+Everything it sends is encoded beforehand (`wire`, `amqp`). What it reads is only counted. It keeps
+at most `window` messages in flight, so that queues stay short and the figure is a flow, not a
+burst. The bytes that arrived are kept and checked after the clock has stopped.
 
-One process for producer and consumers is on purpose: an ACK leaves it after the message was noted,
-so the order in which messages are noted is the order of delivery even across consumers, and a
-group that moves from one to another can be checked. `sink` shows what this costs.
+Producers and consumers are in one process on purpose. A message is noted before its ACK leaves. So
+messages are noted in the order of delivery, even across consumers, and a group that moves from one
+consumer to another can be checked. `sink` shows what this costs.
 
     python -m scripts.benchmark.load < job.json > result.json
 """
@@ -28,7 +28,7 @@ from scripts.benchmark.wire.link import IncompleteError, Job, Link
 from scripts.benchmark.wire.stomp import StompLink
 
 CHUNK = 64  # messages handed to the socket at a time
-FILES_BESIDE = 64  # files besides the connections
+FILES_BESIDE = 64  # open files that are not connections
 STALLED_S = 30.0  # nothing arrived for this long: the run has failed
 UNDER_WAY = 1000  # messages after which an endless load says that it runs
 UNDER_WAY_LINE = "under way\n"
@@ -38,7 +38,7 @@ PROTOCOLS: dict[str, type[StompLink] | type[AmqpLink]] = {"stomp": StompLink, "a
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of it."""
+    """The result of a run."""
 
     elapsed_s: float
     deliveries: int
@@ -56,10 +56,10 @@ class Load:
             consumer.subscribe(job)
         self.producers: list[Link] = [PROTOCOLS[job.sender](job) for _ in range(job.producers)]
         self.frames = self.producers[0].sends(job)
-        self.turn = 0  # of the producers: whose it is
+        self.turn = 0  # which producer sends next
         self.fan = job.consumers if job.is_fan_out else 1
         self.count = sys.maxsize if job.is_endless else job.count
-        # Fewer at once are not worth a system call, while the window allows more.
+        # Fewer messages are not worth a system call, if the window allows more.
         self.chunk_min = min(CHUNK, job.window // 4)
         self.sent = 0
         self.confirmed = 0
@@ -67,7 +67,7 @@ class Load:
         self.arrived: list[tuple[int, bytes]] = []
 
     def run(self) -> Outcome:
-        """Move everything, check it, say how long it took."""
+        """Send and receive all messages, check them, and return the outcome."""
         cpu = time.process_time()
         start = time.perf_counter()
         round_trips: list[float] = []
@@ -123,7 +123,7 @@ class Load:
         return not self.job.is_confirmed or self.confirmed >= self.count
 
     def _send_on(self) -> None:
-        """Keep the window full; a socket that is full is left alone until it says so."""
+        """Keep the window full; a socket that is full is left alone until it is writable."""
         full = 0
         while self.sent < self.count and full < len(self.producers):
             self.turn = (self.turn + 1) % len(self.producers)
@@ -188,7 +188,7 @@ def _make(job: Job) -> Load:
 
 
 def _allow_files(count: int) -> None:
-    """Let this process have a socket for each connection, if the system does."""
+    """Raise the limit of open files to `count`, as far as the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < count:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(count, hard), hard))

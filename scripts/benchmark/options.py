@@ -1,6 +1,6 @@
 """The options of `scripts/bench`.
 
-Standard library only, here and in what is imported: `--help` prints before anything is set up.
+This module and its imports use only the standard library: `--help` works before anything is set up.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ REPETITIONS: Final = 5
 
 
 class WholeWords(HelpFormatter):
-    """Breaks no line within a workload's name."""
+    """Does not break a line within a workload's name."""
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return wrap(text, width, break_on_hyphens=False)
 
 
 def parser() -> ArgumentParser:
-    """Return what reads the command line."""
+    """Return the parser of the command line."""
     made = ArgumentParser(
         prog="scripts/bench",
         description="Measure Covey, and its peers beside it.",

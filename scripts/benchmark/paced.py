@@ -1,11 +1,12 @@
 """PacedLoad: an open loop. Each message has its time to leave, whatever the broker does meanwhile.
 
-The time of a message is from when it should have left to when it arrived. A broker that stands
-still for a while so makes all messages late that were due in that while, not the one that it held
-alone: latencies of a closed loop leave those out ("coordinated omission").
+The latency of a message counts from when it should have left until it arrived. So if a broker
+pauses, all messages that were due during the pause are late, not only the one that it held. A
+closed loop would leave the others out ("coordinated omission").
 
-One producer and one consumer on one queue: what arrives is in order, so that the place of a message
-says which it is. The generator never sleeps, for a sleep would be longer than what is measured.
+There are one producer and one consumer on one queue. Messages arrive in order, so a message is
+identified by its place. The generator never sleeps, because a sleep is longer than the times that
+are measured.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import time
 from scripts.benchmark.load import Load, Outcome
 from scripts.benchmark.wire.link import IncompleteError, Job
 
-CHUNK_MAX = 64  # messages that are due handed to the socket at a time
+CHUNK_MAX = 64  # due messages handed to the socket at a time
 STALLED_S = 30.0
 
 
@@ -25,10 +26,10 @@ class PacedLoad(Load):
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        self.late: list[float] = []  # seconds, message by message
+        self.late: list[float] = []  # seconds, for each message
 
     def run(self) -> Outcome:
-        """Send everything in time, check it, and say how late each message came."""
+        """Send all messages in time, check them, and return the latency of each."""
         producer, consumer = self.producers[0], self.consumers[0]
         for link in (producer, consumer):
             link.socket.setblocking(False)
@@ -50,7 +51,7 @@ class PacedLoad(Load):
         return Outcome(elapsed, self.received, cpu, self.late)
 
     def _send_due(self, passed: float) -> None:
-        """Send what is due by now; what the socket does not take is late, and counts as late."""
+        """Send the messages that are due; those that the socket does not take count as late."""
         producer = self.producers[0]
         if producer.unsent:
             producer.flush()

@@ -1,4 +1,4 @@
-"""Peers: the brokers Covey is compared with, where they are installed.
+"""Peers: the brokers that Covey is compared with, if they are installed.
 
     rabbitmq   Debian's rabbitmq-server with its STOMP and AMQP 1.0 plug-ins; it has no message
                groups, so a run with groups is competing consumers and is not checked for order
@@ -8,8 +8,8 @@
     coilmq     from PyPI; stalls with more than a few messages in flight, and its MESSAGE frames
                carry no `ack`, so nothing can be acknowledged one by one
 
-and those of `java_peers`: artemis, activemq6. All of them run untuned otherwise: a tuned one may be
-faster.
+The others are in `java_peers`: artemis, activemq6. All peers run untuned otherwise: a tuned one may
+be faster.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class RabbitMQ(Contender):
     password = "guest"
     keeps_groups = False
     speaks = frozenset(("stomp", "amqp"))
-    foreign_queue = "/amq/queue/"  # under the other name it would be declared again, not durable
+    foreign_queue = "/amq/queue/"  # `/queue/` would declare the queue again as not durable
 
     def missing(self) -> str:
         """Say whether the Debian package is there."""
@@ -71,7 +71,7 @@ class RabbitMQ(Contender):
         (directory / "rabbitmq.conf").write_text(
             f"stomp.listeners.tcp.1 = 127.0.0.1:{port}\nlisteners.tcp.1 = 127.0.0.1:{amqp}\n"
         )
-        # The mapper would leave our session and outlive the run if the node started it.
+        # If the node started the mapper, it would leave our session and outlive the run.
         epmd = shutil.which("epmd", path=environment_path()) or "epmd"
         command = f'{epmd} -port {mapper} & exec "{RABBITMQ_PROGRAM}"'
         process = Process(
@@ -121,7 +121,7 @@ class CoilMQ(Contender):
     """CoilMQ, the broker in Python."""
 
     name = "coilmq"
-    host = socket.getfqdn()  # it refuses any other
+    host = socket.getfqdn()  # CoilMQ refuses any other host
     window_max = 10
     cannot = frozenset(("individual", "groups", "durable", "durable-beside"))
 

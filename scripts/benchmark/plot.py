@@ -20,7 +20,7 @@ TEXT = 'font-family="sans-serif" font-size="12"'
 
 
 def bars(results: Sequence[Result]) -> str:
-    """Draw each result's median with its range, the cases in order; none may be without values."""
+    """Draw each result's median with its range, the cases in order; each must have values."""
     names = list(dict.fromkeys(result.contender for result in results))
     lowest = 10 ** floor(log10(min(min(result.values) for result in results)))
     highest = max(10 * lowest, *(max(result.values) for result in results))
@@ -50,7 +50,7 @@ def curves(lines: Mapping[str, Sequence[float]], steps: Sequence[int], across: s
     parts = [_text(8, MARGIN // 2, f"{up} ({highest:.2f} at most, 1 at the bottom)")]
     parts += [_text(MARGIN + step * i, floor_y + 20, str(name)) for i, name in enumerate(steps)]
     parts.append(_text(8, floor_y + 40, across))
-    # Names of curves that end together are put under one another.
+    # Names of curves that end at the same height are put below one another.
     taken = CURVES_HEIGHT * 2
     ends = sorted(lines, key=lambda name: -height(lines[name][-1]))
     for name in ends:
@@ -95,7 +95,7 @@ def tails(results: Sequence[Result]) -> str:
         )
         ends.append((heights[-1], f"{name}: {figure(values[-1])}", colour))
     taken = height
-    for y, name, colour in sorted(ends, reverse=True):  # names never on top of each other
+    for y, name, colour in sorted(ends, reverse=True):  # names must not overlap
         taken = min(y + 4, taken - 14)
         parts.append(_text(MARGIN + step * (len(steps) - 1) + 8, taken, name, colour))
     return _page(parts, height)

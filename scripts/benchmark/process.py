@@ -1,8 +1,8 @@
-"""Process: a broker as a process of its own, on loopback, with its files in a directory that goes.
+"""Process: a broker as a process on loopback, with its files in a temporary directory.
 
 Memory is the resident set of the process and all its children (a JVM under a shell script, an
-Erlang node with its helpers). Processor time is read the same way, so that a run can tell how much
-of the machine somebody else was using meanwhile: the noise is printed beside each figure.
+Erlang node with its helpers). Processor time is read the same way. So a run can tell how much of
+the machine others used meanwhile. This noise is printed beside each figure.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-START_S = 90.0  # a JVM on a busy machine
+START_S = 90.0  # long enough for a JVM on a busy machine
 STOP_S = 20.0
 POLL_S = 0.05
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class StartError(Exception):
-    """A broker did not come up; the text holds its last words."""
+    """A broker did not start; the text has the end of its output."""
 
 
 def free_port() -> int:
@@ -43,7 +43,7 @@ class Process:
     ) -> None:
         """Start it and wait until it accepts connections."""
         self.port = port
-        self.amqp_port = 0  # where it speaks that too
+        self.amqp_port = 0  # if the broker speaks AMQP, too
         self.directory = directory
         self.log = directory / "output.log"
         self.command = list(command)
@@ -74,7 +74,7 @@ class Process:
 
     def stop(self) -> None:
         """End it and everything it started, and delete its files."""
-        group = self.child.pid  # its own session, so the whole group is ours to end
+        group = self.child.pid  # it has its own session, so we may kill the whole group
         try:
             os.killpg(group, signal.SIGTERM)
             self.child.wait(STOP_S)
@@ -131,7 +131,7 @@ def machine_cpu_s() -> float:
 
 
 def _fields(pid: int) -> list[str]:
-    """Return /proc/PID/stat from its third field on: the name before it may hold anything."""
+    """Return /proc/PID/stat from its third field on; the second, a name, may hold spaces."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

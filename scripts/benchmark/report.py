@@ -1,6 +1,6 @@
-"""Report: the page that says how fast, against whom, and how sure that is.
+"""Report: the page with the figures, the comparison with peers, and the noise.
 
-What a person wrote under "What it says" stays when the page is written again.
+The text that a person wrote under "What it says" is kept when the page is written again.
 """
 
 from __future__ import annotations
@@ -107,5 +107,5 @@ def _ratios(results: Sequence[Result]) -> str:
 
 
 def is_ours(result: Result) -> bool:
-    """Say whether a result is Covey's, whichever build."""
+    """Return True if a result is of a build of Covey."""
     return result.contender.startswith("covey")

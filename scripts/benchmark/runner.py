@@ -1,8 +1,8 @@
 """Runner: one case on every contender, repetition by repetition in turn.
 
-Turn by turn, so that a slow minute of the machine meets everybody alike. Each repetition is a
-generator process of its own on the contender's running broker; the first one of each contender
-is thrown away (a JIT, caches). How much of the machine others used meanwhile is noted with each.
+Contenders take turns, so that a slow minute of the machine affects all alike. Each repetition is a
+new generator process on the contender's running broker. The first repetition of each contender is
+thrown away (a JIT, caches). Each notes how much of the machine others used meanwhile.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from scripts.benchmark.workloads.workloads import LATENCY, Case
 WARM_UPS = 1
 US_PER_S = 1e6
 
-# What a load beside another is, whatever the measured one: a queue that is never empty.
+# The load that runs beside any measured one: a queue that is never empty.
 BESIDE = {
     "is_endless": True,
     "is_persistent": False,
@@ -93,7 +93,7 @@ class Runner:
         spent = (time.monotonic() - start) * (os.cpu_count() or 1)
         result.others.append(max(0.0, (machine_cpu_s() - machine - ours) / spent))
         result.notes["resident_bytes"] = process.resident_bytes()
-        # Of the last repetition: what the broker itself spent, which a busy machine changes less.
+        # The broker's own processor time in the last repetition: a busy machine changes it less.
         result.notes["broker_cpu_us"] = broker_s / outcome.deliveries * US_PER_S
         result.notes["generator_share"] = outcome.cpu_s / outcome.elapsed_s
         _note(result, outcome)
@@ -150,7 +150,7 @@ class Background:
         self.cpu_s = 0.0
 
     def __enter__(self) -> Background:
-        """Start it and wait until it is under way."""
+        """Start the load and wait until it runs."""
         assert self.process.stdin is not None and self.process.stdout is not None
         json.dump(asdict(self.job), self.process.stdin)
         self.process.stdin.close()
@@ -161,7 +161,7 @@ class Background:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop it and take its figures."""
+        """Stop the load and read its figures."""
         assert self.process.stdout is not None
         self.process.terminate()
         text = self.process.stdout.read()

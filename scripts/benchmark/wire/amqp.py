@@ -1,7 +1,7 @@
 """AmqpLink: an AMQP 1.0 connection of the load, one session, one link, one message a frame.
 
-With one link in a session its delivery ids follow one another, so that what arrived is accepted
-by ranges: one disposition for all transfers of a read. Credit is renewed when half is used.
+With one link in a session, its delivery ids follow one another. So one disposition with a range
+accepts all transfers of a read. Credit is renewed when half of it is used.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from scripts.benchmark.wire.link import IncompleteError, Job, Link
 from scripts.benchmark.wire.stomp_wire import body
 
 CREDIT = 20_000  # of a consumer, as its window
-WINDOW = 2**31 - 1  # of a session: the links' credit is the limit
+WINDOW = 2**31 - 1  # of a session; not a limit, since the links' credit is one
 FRAME_SIZE_MAX = 64 * 1024
 HEADER_SECTION, DATA_SECTION = 0x70, 0x75
 UNSETTLED, SETTLED = 0, 1
@@ -24,12 +24,12 @@ class AmqpLink(Link):
     def __init__(self, job: Job) -> None:
         super().__init__(job.amqp_port)
         self.is_settled = job.ack == "auto"
-        self.sent_max = 0  # deliveries the link's credit allows in all
+        self.sent_max = 0  # how many deliveries the link's credit allows in all
         self.got = 0
         self.accepted = 0
         self.got_first: int | None = None  # the broker's first delivery id
         self.granted = 0
-        self.incoming_id = 0  # the broker's transfer that comes next
+        self.incoming_id = 0  # the number of the broker's next transfer
         self._log_in(job)
 
     def subscribe(self, job: Job) -> None:
@@ -61,7 +61,7 @@ class AmqpLink(Link):
         ]
 
     def read(self) -> bytes:
-        """Cut behind the last whole frame."""
+        """Return the complete frames; keep the rest."""
         return self._whole_frames(self.receive())
 
     def deliveries(self, frames: bytes) -> int:
@@ -78,14 +78,14 @@ class AmqpLink(Link):
         return count
 
     def answer(self, frames: bytes) -> bytes:
-        """Accept what came since the last time, and renew the credit."""
+        """Return a disposition for all since the last call, and new credit if due."""
         answer = b"" if self.is_settled else self._accept(self.got)
         if self.granted - self.got < CREDIT // 2:
             answer += self._grant()
         return answer
 
     def confirmations(self, frames: bytes) -> int:
-        """Count what dispositions accept, and learn the credit from flows."""
+        """Count the deliveries that dispositions accept, and read the credit from flows."""
         count = 0
         for code, place in amqp.performatives(frames):
             if code == amqp.DISPOSITION:
@@ -142,7 +142,7 @@ class AmqpLink(Link):
         frames, place = self._expect(amqp.SASL_OUTCOME)
         if amqp.fields(frames, place, 1) != [0]:
             raise IncompleteError("the broker refused the login")
-        name = f"bench-{self.socket.getsockname()[1]}"  # no two may share one, some brokers say
+        name = f"bench-{self.socket.getsockname()[1]}"  # unique: some brokers require it
         opening = amqp.described(
             amqp.OPEN, amqp.string(name), amqp.string(job.host), amqp.uint(FRAME_SIZE_MAX)
         )
@@ -177,7 +177,7 @@ class AmqpLink(Link):
         self.tail = self.tail[amqp.HEADER_SIZE :]
 
     def _expect(self, code: int) -> tuple[bytes, int]:
-        """Wait for one frame; what came behind it stays for later."""
+        """Wait for one frame; bytes that came after it are kept."""
         while True:
             while amqp.cut(self.tail) == 0:
                 self.tail = self.receive()

@@ -20,7 +20,7 @@ SASL_MECHANISMS, SASL_INIT, SASL_OUTCOME = 0x40, 0x41, 0x44
 DETACH, END, CLOSE = 0x16, 0x17, 0x18
 ACCEPTED = 0x24
 SOURCE, TARGET = 0x28, 0x29
-CODE_PLACE = 10  # of a performative's code in its frame
+CODE_PLACE = 10  # offset of a performative's code in its frame
 
 NULL = b"\x40"
 TRUE = b"\x41"
@@ -93,7 +93,7 @@ def performatives(frames: bytes) -> Iterator[tuple[int, int]]:
 
 
 def fields(frames: bytes, place: int, count: int) -> list[int | bool | None]:
-    """Read the first fields of the performative at a place: numbers and truths, else None."""
+    """Return the first fields of the performative at a place: numbers and booleans, else None."""
     at = place + CODE_PLACE + 1
     kind = frames[at]
     if kind == 0x45:
@@ -120,7 +120,7 @@ def _field(data: bytes, at: int) -> tuple[int | bool | None, int]:
     if kind == 0x00:
         _, at = _field(data, at)
         return _field(data, at)
-    if kind >= 0xA0:  # the rest says its own size: one byte where the kind's high digit is even
+    if kind >= 0xA0:  # these begin with their size: one byte if the kind's high digit is even
         wide = kind >> 4 & 1
         size = int.from_bytes(data[at : at + 4], "big") if wide else data[at]
         return None, at + (4 if wide else 1) + size

@@ -1,7 +1,7 @@
-"""Link: one connection of the load, whatever it speaks.
+"""Link: one connection of the load, in any protocol.
 
-All that a run asks of a protocol is here; the bytes are written before the clock starts, and what
-arrives is only cut into whole frames and counted while it runs.
+This class has all that a run needs of a protocol. Frames are encoded before the clock starts. While
+it runs, the bytes that arrive are only cut into complete frames and counted.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ class IncompleteError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to do to which broker."""
+    """What the generator does, and to which broker."""
 
     port: int  # STOMP's
     destination: str
     count: int
     size: int
-    sender_destination: str = ""  # where the producer must call it something else
+    sender_destination: str = ""  # if the producer must use another name for it
     amqp_port: int = 0
     host: str = "localhost"  # the virtual host a login names
     user: str = "admin"
     password: str = "password"
     sender: str = "stomp"
     receiver: str = "stomp"
-    producers: int = 1  # of STOMP; what they send is dealt out to them
+    producers: int = 1  # STOMP only; messages are divided among them
     consumers: int = 1
-    ack: str = "auto"  # in AMQP's words: sent settled
+    ack: str = "auto"  # in AMQP "auto" means: sent settled
     is_persistent: bool = False
-    is_confirmed: bool = False  # the broker answers for each message; the window counts answers
+    is_confirmed: bool = False  # the broker confirms each message, and the window counts that
     is_fan_out: bool = False  # every consumer gets every message
     groups: int = 0
-    keeps_groups: bool = True  # else the broker knows no groups, and order is not asked of it
+    keeps_groups: bool = True  # False: the broker has no groups, so order is not checked
     window: int = 20_000
     credit: int = 0
     is_ping_pong: bool = False
-    rate: float = 0.0  # messages a second, each at its time, whatever the broker does (`paced`)
-    is_endless: bool = False  # until told to stop, unchecked: a load beside the measured one
+    rate: float = 0.0  # messages a second in an open loop (`paced`); 0: closed loop
+    is_endless: bool = False  # runs until stopped, unchecked: a load beside the measured one
 
 
 class Link(ABC):
@@ -57,7 +57,7 @@ class Link(ABC):
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.tail = b""
         self.unsent = memoryview(b"")
-        self.room = UNLIMITED  # messages the broker is willing to take in all
+        self.room = UNLIMITED  # how many messages the broker accepts in all
 
     @abstractmethod
     def subscribe(self, job: Job) -> None:
@@ -65,11 +65,11 @@ class Link(ABC):
 
     @abstractmethod
     def sends(self, job: Job) -> list[bytes]:
-        """Become a producer, and write all its messages."""
+        """Become a producer, and return its messages as frames."""
 
     @abstractmethod
     def read(self) -> bytes:
-        """Return the whole frames that have arrived."""
+        """Return the complete frames that have arrived."""
 
     @abstractmethod
     def deliveries(self, frames: bytes) -> int:
@@ -77,14 +77,14 @@ class Link(ABC):
 
     @abstractmethod
     def answer(self, frames: bytes) -> bytes:
-        """Write what a consumer owes the broker for them."""
+        """Return the acknowledgements and credit that a consumer sends for these frames."""
 
     @abstractmethod
     def confirmations(self, frames: bytes) -> int:
-        """Count the messages that a producer's frames say are taken; raise at anything bad."""
+        """Count the messages that the broker has confirmed to a producer; raise on an error."""
 
     def receive(self) -> bytes:
-        """Return what has arrived."""
+        """Return the bytes that have arrived."""
         data = self.socket.recv(READ_SIZE)
         if not data:
             raise IncompleteError("the broker closed a connection")
@@ -96,7 +96,7 @@ class Link(ABC):
         self.flush()
 
     def flush(self) -> None:
-        """Send on."""
+        """Send more of the kept rest."""
         try:
             sent = self.socket.send(self.unsent)
         except BlockingIOError:

@@ -1,8 +1,8 @@
-"""Sink: the fastest broker there is, for it does nothing. It shows what the generator can do.
+"""Sink: the fastest possible broker, because it does nothing. It shows the generator's own limit.
 
-Every SEND goes out again as a MESSAGE by one replacement on the whole read, to the next consumer
-in turn, or to all for a topic. No frame is parsed, nothing is kept, acknowledgements are thrown
-away. A figure of a real broker near the sink's own would be the generator's, not the broker's.
+One replacement on all bytes of a read turns each SEND into a MESSAGE. It goes to the next consumer
+in turn, or to all consumers of a topic. No frame is parsed, nothing is kept, acknowledgements are
+ignored. If a real broker's figure is near the sink's, it measures the generator, not the broker.
 
     python -m scripts.benchmark.wire.sink PORT
 """
@@ -39,7 +39,7 @@ class Client:
 
 
 class Sink:
-    """Gives back what it gets."""
+    """Sends every message back."""
 
     def __init__(self, port: int) -> None:
         self.selector = selectors.DefaultSelector()

@@ -26,7 +26,7 @@ class StompLink(Link):
         return wire.send_frames(job.destination, job.count, job.size, job.groups, header)
 
     def read(self) -> bytes:
-        """Cut behind the last NUL; pieces of a large message are joined once."""
+        """Return the bytes up to the last NUL; pieces of a large message are joined only once."""
         data = self.receive()
         cut = data.rfind(b"\0") + 1
         if not cut:

@@ -1,11 +1,11 @@
-"""Wire: STOMP's bytes of the load, written before the clock starts; their check after it stopped.
+"""Wire: STOMP's bytes of the load, written before the clock starts and checked after it stops.
 
-Each body begins with a stamp, the group and the number in it, and is filled up to its size:
+Each body begins with a stamp of the group and the number within the group, padded to the size:
 
     000007:00000042xxxxxxxx...
 
-So completeness and order are checked from what arrived, after the run, while the generator only
-counts NULs and cuts acknowledgement ids out during it. Bodies never hold a NUL.
+So completeness and order are checked after the run. During the run the generator only counts NULs
+and cuts out the ids for acknowledgements. Bodies never hold a NUL.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def login(host: str, user: str, password: str) -> bytes:
 
 
 def subscribe(destination: str, ack: str, credit: int) -> bytes:
-    """Write the SUBSCRIBE frame, the credit under the name each broker knows, and ask a receipt."""
+    """Return the SUBSCRIBE frame with a receipt, and the credit under each broker's name for it."""
     headers = [f"destination:{destination}", "id:1", f"ack:{ack}", "receipt:subscribed"]
     if credit:
         headers += [f"prefetch-count:{credit}", f"activemq.prefetchSize:{credit}"]
@@ -37,7 +37,7 @@ def subscribe(destination: str, ack: str, credit: int) -> bytes:
 
 
 def body(count: int, size: int, groups: int = 0) -> Iterator[bytes]:
-    """Yield the bodies of `count` messages, dealt out over the groups in turn."""
+    """Yield the bodies of `count` messages, assigned to the groups in turn."""
     filler = b"x" * (size - STAMP_LENGTH)
     for number in range(count):
         group, place = (number % groups, number // groups) if groups else (0, number)
@@ -47,7 +47,7 @@ def body(count: int, size: int, groups: int = 0) -> Iterator[bytes]:
 def send_frames(
     destination: str, count: int, size: int, groups: int, header: bytes = b""
 ) -> list[bytes]:
-    """Write `count` SEND frames, dealt out over the groups in turn (0: without any)."""
+    """Return `count` SEND frames, assigned to the groups in turn (0: no groups)."""
     head = b"SEND\n%sdestination:%s" % (header, destination.encode())
     frames = []
     for number, content in enumerate(body(count, size, groups)):
@@ -58,7 +58,7 @@ def send_frames(
 
 
 def acks(frames: bytes) -> bytes:
-    """Write the ACK of every MESSAGE in `frames`."""
+    """Return the ACK of every MESSAGE in `frames`."""
     ids = ACK_ID.findall(frames)
     if not ids:
         return b""

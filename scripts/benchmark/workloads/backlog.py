@@ -1,10 +1,15 @@
 """Backlog: a long queue of persistent messages, a kill, a restart, and how fast it drains.
 
-On a process of its own, in this order: the rate of a queue that is near empty, its producer and
-its consumer at work; the fill; SIGKILL and the time until the broker listens again; what it has in
-memory then, of which the bodies are no part; the drain by the same sort of consumer. Every message
-expires, in a day, and belongs to one of many groups: what a message costs beyond its window is
-dearest then. The figure is the drain's rate, all others are its notes.
+Each build gets a fresh process. The steps are:
+
+- measure the rate of a nearly empty queue, with a producer and a consumer at work;
+- fill the queue;
+- send SIGKILL, restart, and measure the time until the broker listens again;
+- measure its memory, which does not include the bodies;
+- drain the queue by the same kind of consumer.
+
+Every message expires in a day and belongs to one of many groups, because such messages cost most
+beyond the window. The figure is the drain's rate. All others are its notes.
 """
 
 from __future__ import annotations
@@ -25,9 +30,9 @@ from scripts.benchmark.workloads.memory import at_rest, fill
 from scripts.benchmark.workloads.workloads import CREDIT, RATE
 
 MESSAGES: Final = 1_000_000
-FLOW_MESSAGES: Final = 40_000  # through the queue that is near empty
+FLOW_MESSAGES: Final = 40_000  # through the nearly empty queue
 MESSAGES_PER_GROUP: Final = 10
-CHUNK: Final = 10_000  # messages written at a time: a million of them would be a gigabyte
+CHUNK: Final = 10_000  # messages written at a time: a million would be a gigabyte
 HEADER: Final = b"persistent:true\nttl:86400000\n"
 NOTES: Final = {
     "empty_queue_per_s": "{:,.0f}/s on an empty queue",
@@ -38,7 +43,7 @@ NOTES: Final = {
 
 
 def measure(builds: Sequence[Covey], scale: float, say: Callable[[str], None]) -> list[Result]:
-    """Measure each build, once: the fill takes its time."""
+    """Measure each build once, because the fill takes long."""
     results = []
     for build in builds:
         count = max(CHUNK, int(MESSAGES * scale) // CHUNK * CHUNK)
@@ -96,7 +101,7 @@ def _drain(job: Job) -> float:
     link = StompLink(job)
     start = time.perf_counter()
     link.socket.sendall(wire.subscribe(job.destination, job.ack, job.credit))
-    received = -1  # the receipt of the subscription is a frame, too
+    received = -1  # -1: the receipt of the subscription counts as a frame
     while received < job.count:
         frames = link.read()
         received += link.deliveries(frames)

@@ -1,8 +1,8 @@
 """Balance: how much more than its share the heaviest consumer of a queue carries.
 
-One message in each of many groups, named at random, on a real queue whose consumers have credit
-without end: the strategy and the dispatch together decide who gets which group. 1.00 is a fair
-share. Written as the table of docs/groups.md, and drawn.
+A real queue gets one message of each of many groups with random names. Its consumers have unlimited
+credit. So the strategy and the dispatch together decide which consumer gets which group. 1.00 is a
+fair share. The result is printed as the table of docs/groups.md, and drawn.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ UNIT: Final = "times a fair share"
 
 
 def measure(say: Callable[[str], None], picture: Path | None) -> list[Result]:
-    """Measure every strategy; say the table, and draw it if a file is named."""
+    """Measure every strategy; print the table, and draw it if a file is named."""
     session = bench_session()
     names = strategies()
     # A profile is the same strategy with other options: Apollo's number of points on the ring.
@@ -77,9 +77,9 @@ def _measure(session: Session, strategy: str, consumers: int) -> Result:
 
 
 def heaviest(session: Session, strategy: str, consumers: int, chance: Random) -> float:
-    """Return the load of the heaviest consumer in fair shares."""
+    """Return the load of the heaviest consumer, as a multiple of the fair share."""
     queue = Queue("bench", QueueSettings(), make(strategy), GroupKey(), Unowned())
-    queue.consumer_numbers = chance.getrandbits(32)  # a ring stands differently in each run
+    queue.consumer_numbers = chance.getrandbits(32)  # so that the ring differs in each run
     takers = [Taker(session, Window(UNLIMITED)) for _ in range(consumers)]
     for taker in takers:
         queue.join(taker, 0.0)

@@ -1,9 +1,10 @@
-"""Dispatch: the core alone, what one message costs while a backlog waits.
+"""Dispatch: what one message costs the core while a backlog waits.
 
-A queue holds a backlog in many groups, every one blocked: its owner has no credit left. Beside
-them one group's messages come, are delivered and acknowledged, one by one. If a step depended on
-the backlog or on the number of blocked groups, it would show here. Each backlog is measured in a
-process of its own, which also tells what a waiting message and a waiting group take in memory.
+A queue holds a backlog in many groups. Each of these groups is blocked: its owner has no credit
+left. Meanwhile the messages of one other group come, are delivered and acknowledged, one by one. If
+the cost depended on the backlog or on the number of blocked groups, it would show here. Each
+backlog is measured in a process of its own, which also measures the memory of a waiting message and
+of a waiting group.
 
     python -m scripts.benchmark.workloads.dispatch BACKLOG GROUPS
 """
@@ -55,7 +56,7 @@ class Finding:
 
 
 class Taker(Consumer):
-    """Takes what it gets and remembers the last."""
+    """Takes every delivery and remembers the last."""
 
     last: Entry | None = None
 
@@ -135,7 +136,7 @@ def _message(block: Block, group: str) -> StompMessage:
 
 
 def bench_session() -> Session:
-    """Open a session of a broker of its own, for consumers to belong to."""
+    """Open a session on a new broker, as the owner of consumers."""
     broker = Broker(Settings())
     return broker.open(broker.host_named(None), Identity("bench", ()), 0.0)
 

@@ -1,10 +1,10 @@
 """Growth: what each queue, group and subscription costs as their number grows.
 
-On a process of its own for each contender and each kind, decade by decade from 10^3 on: one message
-is sent to each new queue, or of each new group, or one subscription is made to each of so many
-queues. A figure is the time of one of the newest decade; the note is what each has added to the
-memory. Time that grows with the number shows as a figure that does. Scale 1 goes to 10^5 queues and
-groups and 10^4 subscriptions, 10 times as far with `--scale 10`.
+Each contender and each kind gets a fresh process. Their number grows by powers of ten, from 10^3
+on: one message is sent to each new queue, or one message of each new group, or one subscription is
+made to each queue. A figure is the time for one item of the newest power of ten. Its note is the
+memory that each has added. If the figure rises, the time depends on the number. Scale 1 goes to
+10^5 queues and groups and 10^4 subscriptions, `--scale 10` to 10 times as many.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scripts.benchmark.workloads.memory import at_rest, fill
 
 FIRST: Final = 1000
 MOST: Final = {"queues": 100_000, "groups": 100_000, "subscriptions": 10_000}
-SUBSCRIPTIONS_EACH: Final = 200  # of one connection; brokers allow only so many
+SUBSCRIPTIONS_EACH: Final = 200  # of one connection, since brokers limit their number
 SIZE: Final = 128
 UNIT: Final = "us each"
 
@@ -31,7 +31,7 @@ UNIT: Final = "us each"
 def measure(
     contenders: Sequence[Contender], scale: float, say: Callable[[str], None]
 ) -> list[Result]:
-    """Measure each contender, once: a decade is as good as many repetitions."""
+    """Measure each contender once: a power of ten is as good as many repetitions."""
     results = []
     for contender in contenders:
         for kind, most in MOST.items():
@@ -87,7 +87,7 @@ class Grower:
         self.links: list[StompLink] = []
 
     def grow(self, first: int, until: int) -> None:
-        """Make those from `first` on, and wait until the broker has them."""
+        """Make the items from `first` to `until`, and wait until the broker has them."""
         if self.kind == "subscriptions":
             for start in range(first, until, SUBSCRIPTIONS_EACH):
                 self._subscribe(range(start, min(until, start + SUBSCRIPTIONS_EACH)))
@@ -115,6 +115,6 @@ class Grower:
         link.ask(last, b"RECEIPT")
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Close the connections."""
         for link in self.links:
             link.socket.close()

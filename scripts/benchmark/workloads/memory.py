@@ -1,7 +1,7 @@
 """Memory: what an idle connection and a waiting message of 1 KiB cost a broker.
 
-The growth of the resident set of the broker's processes, on a fresh process: first a thousand
-connections that log in and keep quiet, then messages into a queue nobody reads.
+The figure is how much the resident set of the broker's processes grows. A fresh broker first gets a
+thousand connections that log in and stay idle, then messages into a queue that nobody reads.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from scripts.benchmark.wire.stomp import StompLink
 CONNECTIONS: Final = 1000
 MESSAGES: Final = 50_000
 MESSAGE_SIZE: Final = 1024
-WARM_UP: Final = 100  # connections and messages before the first look: code, pools, a JIT
-SETTLED_S: Final = 1.0  # a collector and a pool of sockets come to rest
+WARM_UP: Final = 100  # connections and messages before the measurement: code, pools, a JIT
+SETTLED_S: Final = 1.0  # until a garbage collector and a pool of sockets come to rest
 
 
 def measure(contenders: Sequence[Contender], say: Callable[[str], None]) -> list[Result]:
@@ -76,13 +76,13 @@ def _messages(contender: Contender, process: Process) -> Result:
 
 
 def fill(link: StompLink, frames: list[bytes]) -> None:
-    """Send messages; the receipt of the last says that all are in."""
+    """Send messages; wait for the last one's receipt, which means that the broker has all."""
     last = frames[-1].replace(b"SEND\n", b"SEND\nreceipt:last\n", 1)
     link.socket.sendall(b"".join(frames[:-1]))
     link.ask(last, b"RECEIPT")
 
 
 def at_rest(process: Process) -> int:
-    """Return what is resident once the broker has nothing to do."""
+    """Return the resident bytes once the broker is idle."""
     time.sleep(SETTLED_S)
     return process.resident_bytes()

@@ -1,9 +1,9 @@
-"""Pace: how long messages take while a broker is little, half and almost fully loaded.
+"""Pace: how long messages take while a broker is lightly, half and almost fully loaded.
 
-For each contender: its highest rate with one producer and one consumer, then an open loop at 10, 50
-and 90 % of it (`scripts.benchmark.paced`). Contenders take turns. A figure is the median message's
-time of each repetition; its notes are the slowest of ten, of a hundred and of a thousand, the worst
-repetition's. `--picture` draws the curves.
+For each contender this measures its highest rate with one producer and one consumer, then an open
+loop at 10, 50 and 90 % of that rate (`scripts.benchmark.paced`). Contenders take turns. A figure is
+the median message's time of each repetition. Its notes are the time that one message in ten, in a
+hundred and in a thousand exceeds, in the worst repetition. `--picture` draws the curves.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def measure(
     say: Callable[[str], None],
     picture: Path | None = None,
 ) -> list[Result]:
-    """Measure all contenders, in turn."""
+    """Measure all contenders in turn."""
     running = [(contender, contender.start()) for contender in contenders]
     results = []
     try:

@@ -1,11 +1,11 @@
 """Pipeline: rows a second to and from Spark, how long audit and plan take and how that grows, and
 what the event log costs the broker.
 
-The log is made up: messages of several queues with groups as uneven as in life (Zipf), each
+The log is artificial: messages of several queues with groups as uneven as in practice (Zipf), each
 enqueued, delivered and acknowledged, written by the event log's own writer. A job is a process as
-`scripts/pipeline` starts it, so its figure has the start of Spark and its Java in it. `local[8]`
-on fewer cores shows what more partitions cost; `local[1]` against `local[2]` what a core brings.
-All of it runs the build that `scripts/pipeline` and `scripts/serve` would.
+`scripts/pipeline` starts it, so its figure includes the start of Spark and its Java. `local[8]` on
+fewer cores shows what more partitions cost. `local[1]` against `local[2]` shows what a core gains.
+All measurements use the same build as `scripts/pipeline` and `scripts/serve`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from covey.core.events.event_log import GROUP_SHIFT, LENGTH, QUEUE_SHIFT
 from covey.pipeline.event_log.writer import Events, Writer
 
 MESSAGES: Final = 1_000_000
-# Each job with a part of the messages on so many cores: how it grows with both. `plan` on one core
-# would take as long as all else.
+# Each job, the part of the messages, and the cores: how the time grows with both. `plan` on one
+# core would take as long as all the others.
 JOBS: Final = (
     ("audit", 0.1, ("local[2]",)),
     ("audit", 1.0, ("local[1]", "local[2]", "local[8]")),
@@ -57,13 +57,13 @@ ROTATE_BYTES: Final = 4 << 20
 EVENT_LOG_SIZE: Final = 128  # bytes of a body where the event log's cost is measured
 
 ROWS: Final = 200_000
-ROWS_REPETITIONS: Final = 2  # of each: a repetition takes seconds, and there are nine of them
+ROWS_REPETITIONS: Final = 2  # of each of nine measurements: a repetition takes seconds
 WINDOWS: Final = ("COVEY_BROKER__MEMORY_WINDOW_QUEUE", "COVEY_BROKER__MEMORY_WINDOW_TOTAL")
 ROOM: Final = "1G"  # for all rows
 
 
 class Steps:
-    """Says what is being measured, which of how many steps that is, and since when."""
+    """Prints the current step, its number among all steps, and the time since the start."""
 
     def __init__(self, count: int, say: Callable[[str], None]) -> None:
         self.count = count
@@ -72,12 +72,12 @@ class Steps:
         self.began = time.monotonic()
 
     def begin(self, what: str) -> None:
-        """Say what comes next."""
+        """Print the step that begins."""
         self.done += 1
         self.say(f"[{self.done} of {self.count}, {time.monotonic() - self.began:.0f} s] {what}")
 
     def tell(self, result: Result) -> Result:
-        """Say what came of it."""
+        """Print the result of a step."""
         self.say(f"{result.case:<56} {result.contender:<16} {result.text()} {result.unit}")
         return result
 
@@ -85,7 +85,7 @@ class Steps:
 def measure(
     build: Covey, repetitions: int, scale: float, say: Callable[[str], None]
 ) -> list[Result]:
-    """Measure everything with one build, the compiled one where there is one."""
+    """Measure everything with one build, the compiled one if there is one."""
     steps = Steps(2 + sum(len(masters) for _, _, masters in JOBS), say)
     results = measure_rows(build, scale, steps) + measure_jobs(build, scale, steps)
     steps.begin("the event log's cost")
@@ -163,7 +163,7 @@ def _run_job(job: str, log: Path, master: str, build: Covey) -> float:
 
 
 def _lines(build: Covey, module: str, *arguments: str) -> Iterator[str]:
-    """Run a module with a build's package; give the lines it says as they come."""
+    """Run a module with a build's package; yield the lines it prints as they come."""
     with TemporaryFile("w+") as trouble:
         done = subprocess.Popen(
             [sys.executable, "-P", "-m", module, *arguments],

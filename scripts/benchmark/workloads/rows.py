@@ -2,14 +2,14 @@
 
     python -m scripts.benchmark.workloads.rows ROOMY USUAL ROWS REPETITIONS
 
-One Spark session on two cores writes and reads queues of 1 KiB messages again and again, and prints
-a line of JSON for each thing it does: its name, and the seconds of each repetition. The first of
-each warms Spark up and is left out. ROOMY is a broker that has room for all rows in memory, USUAL
-one with the default window, which has most of them in its scratch file, or in its store.
+One Spark session on two cores writes and reads queues of 1 KiB messages again and again. It prints
+a line of JSON for each measurement: its name, and the seconds of each repetition. The first
+repetition warms Spark up and is left out. ROOMY is a broker that has room for all rows in memory.
+USUAL is one with the default window. It keeps most rows in its scratch file, or in its store.
 
 Rows to write are in Spark's memory before the clock starts, and rows that were read are only
-counted, so the figures are the data source's and the broker's. Whatever it does, a query takes
-Spark a moment to plan; the read of an empty queue shows how long.
+counted. So the figures are those of the data source and the broker. Spark needs some time to plan
+any query. The read of an empty queue shows how long.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NOTHING: Final = "source, no rows"
 
 
 class Rows:
-    """A session, a broker, and what to do with both."""
+    """Measures writes and reads with one Spark session and one broker."""
 
     def __init__(self, spark: SparkSession, broker: str, made_up: DataFrame) -> None:
         self.spark = spark
@@ -57,7 +57,7 @@ class Rows:
         return time.monotonic() - began
 
     def read(self, queue: str, partitions: int, rows: int) -> float:
-        """Read a queue that has so many rows; return the seconds that took."""
+        """Read a queue that has `rows` rows; return the seconds that took."""
         reader = self.spark.read.format("covey").option("brokers", self.broker)
         found = reader.option("subscribe", queue).option("minPartitions", partitions).load()
         began = time.monotonic()
@@ -73,7 +73,7 @@ class Rows:
 
 
 def rows_to_send(spark: SparkSession, count: int) -> DataFrame:
-    """Return rows that Spark has in its memory."""
+    """Return rows that are in Spark's memory."""
     made_up = spark.range(0, count, 1, 2).select(
         F.lit(bytes(range(1, 129)) * (BODY_BYTES // 128)).alias("value"),
         F.concat(F.lit("group-"), F.col("id") % GROUPS).alias("group_id"),
@@ -84,7 +84,7 @@ def rows_to_send(spark: SparkSession, count: int) -> DataFrame:
 
 
 def main(arguments: list[str]) -> None:
-    """Do everything, again and again."""
+    """Run all measurements, each several times."""
     roomy, usual, count, repetitions = *arguments[:2], int(arguments[2]), int(arguments[3])
     spark = open_session("bench", MASTER)
     spark.dataSource.register(CoveyDataSource)

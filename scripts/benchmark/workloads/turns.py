@@ -1,10 +1,10 @@
-"""Turns: how long anybody has to wait while somebody else asks for something big.
+"""Turns: how long one client has to wait while another asks for something big.
 
-One client sends a message with a receipt every 5 ms, from a process of its own. Another does the
-big things, one after the other: subscriptions to very many queues, purges, lists, a reload. The
-figure of each is the longest time that the first client waited for a receipt meanwhile; the note
-says how long the big thing took. At full size there are 50,000 queues, 100,000 retained messages
-and a backlog of 1,000,000; `--scale` takes a part of it.
+One client sends a message with a receipt every 5 ms, from a process of its own. Another client does
+big operations, one after the other: subscriptions to very many queues, purges, lists, a reload. The
+figure of each is the longest time that the first client waited for a receipt meanwhile. The note
+says how long the operation took. At full size there are 50,000 queues, 100,000 retained messages
+and a backlog of 1,000,000. `--scale` takes a part of that.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def measure(builds: Sequence[Covey], scale: float, say: Say) -> list[Result]:
 
 
 class Table:
-    """The big things, one after the other."""
+    """Does the big operations, one after the other."""
 
     def __init__(self, process: Process, http: int, scale: float, name: str, say: Say) -> None:
         self.process = process
@@ -68,7 +68,7 @@ class Table:
         self.job = Job(port=process.port, destination="", count=0, size=16)
 
     def run(self) -> list[Result]:
-        """Do all of them; return the longest waits."""
+        """Do all operations; return the longest wait during each."""
         self._backlog()
         self._unsettled()
         self._transactions()
@@ -81,7 +81,7 @@ class Table:
 
     @contextmanager
     def _watched(self, case: str) -> Iterator[None]:
-        """Measure what another client sees of what is done inside."""
+        """Measure how long another client waits during the `with` block."""
         ours, theirs = multiprocessing.Pipe()
         pinger = multiprocessing.Process(target=ping, args=(self.process.port, theirs), daemon=True)
         pinger.start()
@@ -90,7 +90,7 @@ class Table:
         try:
             yield
             took_s = time.perf_counter() - began
-            time.sleep(0.2)  # what follows from it is part of it
+            time.sleep(0.2)  # the operation's later effects count as well
         finally:
             ours.send("stop")
         longest_s, count = ours.recv()
@@ -225,7 +225,7 @@ class Table:
 
 
 def ping(port: int, told: Connection) -> None:
-    """Send with a receipt every 5 ms until told to stop; tell the longest wait."""
+    """Send with a receipt every 5 ms until told to stop; report the longest wait."""
     link = StompLink(Job(port=port, destination="", count=0, size=16))
     link.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     frame = _send(b"/topic/ping", b"receipt:p\n")
@@ -242,7 +242,7 @@ def ping(port: int, told: Connection) -> None:
 
 
 def subscribe(destination: str, more: bytes) -> bytes:
-    """Write a SUBSCRIBE that asks for a receipt."""
+    """Return a SUBSCRIBE frame that asks for a receipt."""
     head = b"SUBSCRIBE\nid:1\nreceipt:s\ndestination:" + destination.encode()
     return head + b"\n" + more + b"\n\0"
 
@@ -252,7 +252,7 @@ def _send(destination: bytes, header: bytes = b"") -> bytes:
 
 
 def _until(link: StompLink, word: bytes) -> None:
-    """Read until a word comes."""
+    """Read until `word` comes."""
     tail = b""
     while word not in tail:
         more = link.socket.recv(1 << 20)
@@ -262,7 +262,7 @@ def _until(link: StompLink, word: bytes) -> None:
 
 
 def _take(link: StompLink, count: int) -> bytes:
-    """Read so many messages; return what acknowledges the last."""
+    """Read `count` messages; return the ACK of the last."""
     found, tail, last = 0, b"", b""
     while found < count:
         more = link.socket.recv(1 << 20)

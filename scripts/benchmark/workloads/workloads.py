@@ -1,10 +1,10 @@
 """Workloads: the table of what is measured. A new one is a row here.
 
-A flow is a `Job` of the generator; its figure is deliveries per second, or the time of a round
-trip. With `beside`, another load without an end saturates the same broker meanwhile. Counters are
-chosen so that one repetition takes about a second on Covey; `--scale` changes them all. Each
-repetition uses a destination of its own, so that nothing is left over from the one before. A
-workload of another sort (`dispatch`, `memory`, `pace`, `growth`) has a module of its own.
+A flow is a `Job` of the generator. Its figure is deliveries per second, or the time of a round
+trip. With `beside`, another endless load saturates the same broker meanwhile. The numbers of
+messages are chosen so that one repetition takes about a second on Covey. `--scale` multiplies them
+all. Each repetition has its own destination, so that nothing is left over from the one before. A
+workload of another kind (`dispatch`, `memory`, `pace`, `growth`) has a module of its own.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, Final
 
 KIB: Final = 1024
 SIZES: Final = (128, KIB)
-CREDIT: Final = 1000  # messages a consumer may hold, as the peers' own defaults
+CREDIT: Final = 1000  # messages a consumer may hold, similar to the peers' defaults
 FAN_OUT_WINDOW: Final = 2000  # each of them is ten deliveries
 GROUPS: Final = 1000
-DURABLE_WINDOW: Final = 100  # receipts a careful producer lets stand out
+DURABLE_WINDOW: Final = 100  # messages without a receipt that a careful producer allows
 DURABLE_SIZE: Final = 1024
 AMQP_SIZE: Final = 128
 
@@ -30,11 +30,11 @@ LATENCY: Final = "us"
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One row: what the generator does, besides size and destination."""
+    """One row: what the generator does, apart from size and destination."""
 
     name: str
     about: str
-    place: str  # the destination, of which each repetition gets its own
+    place: str  # the destination; each repetition gets its own, named after it
     job: Mapping[str, Any]
     count: int
     is_for_peers: bool = True
@@ -45,7 +45,7 @@ class Workload:
 
     @property
     def unit(self) -> str:
-        """Return what its figure counts."""
+        """Return the unit of the figure."""
         return LATENCY if self.job.get("is_ping_pong") else RATE
 
 
@@ -234,7 +234,7 @@ NAMES: Final = tuple(flow.name for flow in TABLE) + tuple(OTHERS)
 
 def strategies() -> list[str]:
     """Return every group strategy, the default one first: peers run only beside that."""
-    # The broker is imported here only: the names above are printed before anything is set up.
+    # The broker is imported here only: `--help` prints the names above before anything is set up.
     from covey.config.queues import GroupSettings
     from covey.groups import STRATEGIES
 
@@ -242,7 +242,7 @@ def strategies() -> list[str]:
 
 
 def flows() -> Iterator[Workload]:
-    """Yield the rows of the table, and one for each strategy where it says groups."""
+    """Yield the rows of the table; GROUPS_FLOW becomes one row for each strategy."""
     for flow in TABLE:
         if flow.name != GROUPS_FLOW:
             yield flow
@@ -259,7 +259,7 @@ def flows() -> Iterator[Workload]:
 
 
 def cases(names: list[str], sizes: tuple[int, ...] | None = None) -> Iterator[Case]:
-    """Yield the flows asked for, at their own sizes or those given: `groups` means all of them."""
+    """Yield the flows asked for, at their own or the given sizes; `groups` means all strategies."""
     for flow in flows():
         if flow.name in names or flow.name.partition(" ")[0] in names:
             for size in sizes or flow.sizes:
