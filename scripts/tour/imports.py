@@ -1,8 +1,8 @@
 """Imports: which room of the source imports which, read from the files themselves.
 
-A room is a folder of `core/` or `protocols/`, or a folder of the package otherwise. The order of
-the rooms is that of the contracts in pyproject.toml, which import-linter checks. An import that
-only serves a type checker is no import here, as in those contracts.
+A room is a folder of `core/` or `protocols/`, or another folder of the package. The order of the
+rooms is that of the contracts in pyproject.toml, which import-linter checks. Imports that only
+serve a type checker do not count here, as in those contracts.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "covey"
-SPLIT = ("core", "protocols")  # whose folders are rooms of their own
+SPLIT = ("core", "protocols")  # folders of these are rooms of their own
 
 
-# The list of the wire protocols lies beside them and is read by the server alone: counted there.
+# The registry lies beside the wire protocols. Only the server reads it, so it counts as server.
 REGISTRY = f"{PACKAGE}.protocols.registry"
 COUNTED_ABOVE = f"{PACKAGE}.server"
 
@@ -79,7 +79,7 @@ def _module(file: Path) -> str:
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:
-    """Give the modules that a file imports when it runs."""
+    """Yield the modules that a file imports when it runs."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             continue

@@ -1,6 +1,6 @@
 """Pictures: the console as it looks while a shop sends orders and packers work on them.
 
-A broker of its own, a load over STOMP, and the system's Chromium; the pictures go to docs/images.
+It starts a broker, a load over STOMP, and the system's Chromium. The pictures go to docs/images.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ dlq = "dlq.orders"
 
 @dataclass(frozen=True)
 class Picture:
-    """What is taken, and how."""
+    """What a picture shows, and how it is taken."""
 
     name: str
     place: str
@@ -61,7 +61,7 @@ async def connect(port: int, client: str) -> tuple[asyncio.StreamReader, asyncio
 
 
 async def shop(port: int, client: str, queue: str, rate: float) -> None:
-    """Send messages of many groups, of a few of them most."""
+    """Send messages of many groups; a few groups get most of them."""
     _, writer = await connect(port, client)
     dice = random.Random(client)
     names = [f"order-{number:04d}" for number in range(ORDERS)]
@@ -76,7 +76,7 @@ async def shop(port: int, client: str, queue: str, rate: float) -> None:
 
 
 async def packer(port: int, client: str, queue: str, rate: float, fails: float = 0.0) -> None:
-    """Work on so many messages a second; a few fail."""
+    """Work on `rate` messages a second; the part `fails` of them fails."""
     reader, writer = await connect(port, client)
     dice = random.Random(client)
     place = f"id:{client}\ndestination:/queue/{queue}"
@@ -91,7 +91,7 @@ async def packer(port: int, client: str, queue: str, rate: float, fails: float =
 
 
 async def scenario(port: int) -> None:
-    """Let all of them work, for ever."""
+    """Run all shops and packers for ever."""
     await asyncio.gather(
         shop(port, "shop-1", "orders", 90),
         shop(port, "shop-2", "orders", 60),
@@ -139,7 +139,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def park(broker: BrokerProcess) -> None:
-    """Stop one of the groups, so that a picture shows one."""
+    """Park one of the groups, so that a picture shows a parked group."""
     place = f"http://{address_of(broker)}/api/v1/queues/orders/groups/order-0003/park"
     httpx.post(place, auth=(LOGIN, PASSCODE), json={}).raise_for_status()
 

@@ -1,8 +1,8 @@
 """Rooms: draws the rooms of the source and their imports as docs/images/rooms.svg.
 
-One floor a room, from the top of the house to its ground. A line begins at the room that imports
-and ends, with a dot, at the room that is imported; it is wide if many files do it. Floors that
-everybody may use have no lines: they would hide the others.
+Each room is a floor, from the top of the house to its ground. A line begins at the room that
+imports and ends, with a dot, at the room that is imported. It is wide if there are many imports.
+Floors that every room may import have no lines, because these would hide the others.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ WORDS = {
     "groups": "who owns a group: one file a strategy",
     "config": "every option: for everybody",
 }
-GROUND = ("core", "config")  # for everybody
+GROUND = ("core", "config")  # every room may import these
 
 # Sizes in pixels.
 FLOOR, BOX, WIDTH, NAME_WIDTH = 34, 28, 468, 148
 LEFT, TOP, MARGIN = 12, 12, 16
 GAP = 10  # between two wings
 REACH_MIN, REACH = 24, 300  # how far the shortest and the longest line go to the right
-MANY = 5  # imports that make a line wide
+MANY = 5  # from so many imports on a line is wide
 
-# A colour for each wing of the house, which is good on white and on black.
+# A colour for each wing of the house, readable on white and on black.
 COLOURS = {
     "application": "#8250df",
     "protocols": "#0a84d0",
@@ -130,7 +130,7 @@ def _box(room: str, top: int) -> str:
 
 
 def _line(importer: str, start: int, end: int, count: int, height: int) -> str:
-    """Draw an arc on the right of the house, the further out the more floors it passes."""
+    """Draw an arc on the right of the house; it reaches further out if it passes more floors."""
     right = LEFT + WIDTH
     begin, finish = start + BOX * 2 // 3, end + BOX // 3
     # A cubic curve reaches three quarters of the way to its control points.

@@ -1,8 +1,8 @@
 """Trace: which file of the broker calls which, while something is recorded.
 
 A step is one call from a file to another one. Calls within a file, and calls into Python or a
-library, are no steps. What a library calls back counts for the file that called the library. What
-comes from outside has no caller: the event loop, or the first function of a thread.
+library, are not steps. When a library calls back, the file that called the library counts as the
+caller. A call from the event loop, and the first function of a thread, have no caller.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ MAIN_THREAD = "MainThread"
 class Step:
     """One call between two files."""
 
-    caller: str  # "" if it comes from outside
+    caller: str  # "" if the call comes from outside
     callee: str
     function: str
-    depth: int  # how many steps it is inside of
+    depth: int  # how many steps enclose this one
     thread: str
 
 
 class Trace:
-    """Records steps of every thread that was started since it was made."""
+    """Records the steps of this thread, and of all threads that are started later."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -40,7 +40,7 @@ class Trace:
         sys.setprofile(self._called)
 
     def start(self) -> None:
-        """Forget what was recorded, and record."""
+        """Forget what was recorded, and begin to record."""
         self.steps.clear()
         self._is_on = True
 
@@ -72,7 +72,7 @@ class Trace:
 
 @cache
 def place(file: str) -> str:
-    """Return where a file of the broker stands in the checkout; "" for any other file."""
+    """Return the path of a broker's file within the checkout; "" for any other file."""
     path = Path(file)
     if not path.is_absolute():
         return ""

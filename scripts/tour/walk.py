@@ -1,8 +1,8 @@
 """Walk: follows one message through the broker and prints every call from file to file.
 
-The broker is the real one: the server's own parts, plain Python, in this process. Only the sockets
-are missing: `Client` hands bytes to a real connection and keeps what it writes. A few messages go
-before the one that is recorded, because the first ones fill caches.
+The broker is a real one: the server's own parts, in plain Python, in this process. Only the sockets
+are missing: `Client` hands bytes to a real connection and keeps the bytes that it writes. A few
+messages go before the recorded one, because the first ones fill caches.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ PATIENCE_S = 20.0  # for the store's thread
 QUEUE = "/queue/walk"
 BUFFER_SIZE = 16 * 1024
 CREDIT = 100
-HEARD = "Spaces._heard"  # where the loop hears that the store's thread is done
+HEARD = "Spaces._heard"  # called on the loop when the store's thread is done
 WINDOW = 2**31 - 1
 PROPERTIES_SECTION, DATA_SECTION = 0x73, 0x75
-GROUP_ID = 10  # its place in the properties
+GROUP_ID = 10  # the field's place in the properties
 LOG: Log = structlog.wrap_logger(
     structlog.PrintLogger(sys.stderr),
     wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
@@ -66,14 +66,14 @@ class Client:
         self.connection.join(self)
 
     async def say(self, *texts: bytes, until: bytes) -> bytes:
-        """Hand in bytes, each as one read; return what was answered once it has `until`."""
+        """Hand in bytes, each text as one read; return the answer once it contains `until`."""
         self.said = b""
         for data in texts:
             self.connection.receive(data)
         return await self.hear(until)
 
     async def hear(self, wanted: bytes) -> bytes:
-        """Let the event loop turn until the broker has said something."""
+        """Let the event loop run until the broker has written the wanted bytes."""
         async with asyncio.timeout(PATIENCE_S):
             while wanted not in self.said:
                 self.news.clear()
@@ -81,12 +81,12 @@ class Client:
         return self.said
 
     def write(self, data: bytes) -> None:
-        """Keep what the broker says."""
+        """Keep the bytes that the broker writes."""
         self.said += data
         self.news.set()
 
     def write_eof(self) -> None:
-        """Know that nothing more will be said."""
+        """Called when the broker will write no more."""
 
     def close(self) -> None:
         """Know that it is over."""
@@ -99,13 +99,13 @@ class Client:
         return False
 
     def pause_reading(self) -> None:
-        """Say nothing more; a walk does not wait for it."""
+        """Do nothing: a walk sends too little to be paused."""
 
     def resume_reading(self) -> None:
-        """Go on."""
+        """Do nothing: nothing was paused."""
 
     def get_write_buffer_size(self) -> int:
-        """Nothing waits."""
+        """Return 0: no bytes wait."""
         return 0
 
 
@@ -130,7 +130,7 @@ async def stomp(server: Server, trace: Trace) -> None:
 async def persistent(server: Server, trace: Trace) -> None:
     """Record a persistent SEND, until its MESSAGE and its RECEIPT are written.
 
-    The consumer acknowledges nothing, for a deletion would be on its own walk to the store.
+    The consumer does not acknowledge, because a deletion would be another walk to the store.
     """
     await _send(server, trace, "persistent:true", ack="client-individual")
 
@@ -226,7 +226,7 @@ WALKS: dict[str, Walk] = {
 
 
 def steps_of(name: str) -> list[Step]:
-    """Take a walk; return its steps in order, the store's thread between the broker's."""
+    """Take a walk; return its steps in order, those of the store's thread at their place."""
     with TemporaryDirectory() as folder:
         return asyncio.run(_steps_of(WALKS[name], Path(folder), name == "persistent"))
 
@@ -244,10 +244,10 @@ async def _steps_of(walk: Walk, folder: Path, is_stored: bool) -> list[Step]:
 
 
 def in_order(steps: Sequence[Step]) -> list[Step]:
-    """Put what the store's thread did before the loop hears of it.
+    """Put the steps of the store's thread before the step in which the loop hears of them.
 
     The thread goes on for a few steps after it has told the loop. Which of the two is recorded
-    first is chance, and a walk is the same each time.
+    first is a matter of chance, but a walk must be the same each time.
     """
     walked = [step for step in steps if step.thread == MAIN_THREAD]
     others = [step for step in steps if step.thread != MAIN_THREAD]
@@ -257,14 +257,14 @@ def in_order(steps: Sequence[Step]) -> list[Step]:
 
 
 def summary(steps: Sequence[Step]) -> str:
-    """Say how long a walk is; calls from outside are not between files."""
+    """Return a line with the length of a walk; calls from outside are not counted."""
     between = [step for step in steps if step.caller]
     files = {step.caller for step in between} | {step.callee for step in steps}
     return f"{len(between)} calls between {len(files)} files"
 
 
 def line(step: Step) -> str:
-    """Write a step for people, deeper ones further to the right."""
+    """Return a step as a line for people; deeper steps are indented more."""
     caller = step.caller or ("the event loop" if step.thread == MAIN_THREAD else "the thread")
     thread = "" if step.thread == MAIN_THREAD else f"[{step.thread}] "
     return f"{thread}{'  ' * step.depth}{caller} -> {step.callee}: {step.function}"
