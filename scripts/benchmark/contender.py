@@ -32,7 +32,7 @@ class Contender(ABC):
     foreign_queue = "/queue/"  # how an AMQP producer names a queue that a STOMP consumer made
 
     def missing(self) -> str:
-        """Say what is not installed; "" if all is there."""
+        """Return what is not installed; "" if all is there."""
         return ""
 
     @abstractmethod

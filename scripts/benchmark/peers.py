@@ -60,7 +60,7 @@ class RabbitMQ(Contender):
     foreign_queue = "/amq/queue/"  # `/queue/` would declare the queue again as not durable
 
     def missing(self) -> str:
-        """Say whether the Debian package is there."""
+        """Return what is missing of the Debian package; "" if it is installed."""
         return "" if RABBITMQ_PROGRAM.exists() else "apt-get install rabbitmq-server"
 
     def start(self) -> Process:
@@ -99,7 +99,7 @@ class ActiveMQ(Contender):
     name = "activemq"
 
     def missing(self) -> str:
-        """Say whether the Debian package is there, and a Java for it."""
+        """Return what is missing of the Debian package and its Java; "" if both are installed."""
         if not (ACTIVEMQ_HOME / "bin/activemq.jar").exists():
             return "apt-get install activemq"
         return "" if shutil.which("java") else "apt-get install default-jre-headless"
@@ -126,7 +126,7 @@ class CoilMQ(Contender):
     cannot = frozenset(("individual", "groups", "durable", "durable-beside"))
 
     def missing(self) -> str:
-        """Say whether its program is there, in this Python's own folder or on the path."""
+        """Return how to install its program if neither this Python's folder nor PATH has it."""
         return "" if _coilmq() else "pip install coilmq"
 
     def start(self) -> Process:

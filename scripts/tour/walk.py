@@ -99,7 +99,7 @@ class Client:
         return False
 
     def pause_reading(self) -> None:
-        """Do nothing: a walk sends too little to be paused."""
+        """Do nothing: a walk ignores pauses."""
 
     def resume_reading(self) -> None:
         """Do nothing: nothing was paused."""

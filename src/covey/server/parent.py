@@ -221,7 +221,8 @@ class Parent:
 
     def _on_signals(self) -> None:
         numbers = self._signals[0].recv(4096)
-        for number in (signal.SIGTERM, signal.SIGINT):  # first: who dies of these has not failed
+        # First the signals that stop: a worker that ends because of them has not failed.
+        for number in (signal.SIGTERM, signal.SIGINT):
             if number in numbers and self._stops_at is None:
                 self.log.info("stopping", signal=number.name)
                 self._stop(0)
