@@ -1,7 +1,7 @@
 """Answer: what an HTTP client gets back, good or bad.
 
-Answers are JSON unless a route says otherwise. Nothing of a message ever becomes an HTTP header.
-Names and values come from senders, and a header is where a line break does harm.
+Answers are JSON unless a route says otherwise. Nothing of a message ever becomes an HTTP header:
+names and values come from senders, and a line break in a header does harm.
 
 A refusal is `{"code": ..., "text": ...}`: the core's own code and sentence. `STATUS` is the one
 table from codes to HTTP's numbers (RFC 9110, section 15).
@@ -42,7 +42,7 @@ STATUS: Final = {
 }
 STATUS_UNKNOWN: Final = 400
 
-# No answer runs a script, whatever a queue is called; the console's own files have other headers.
+# No answer may run a script, whatever a queue's name is. The console's files have other headers.
 SECURITY_HEADERS: Final = {
     "content-security-policy": (
         "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -55,7 +55,7 @@ CHALLENGE: Final = {"www-authenticate": 'Basic realm="covey", charset="UTF-8"'}
 
 
 class HttpError(BrokerError):
-    """A refusal that only HTTP knows: no login, no such route, a body too large."""
+    """A refusal that only HTTP has: no login, no such route, a body too large."""
 
     def __init__(self, text: str, code: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(text, code)
@@ -63,9 +63,9 @@ class HttpError(BrokerError):
 
 
 def login_required(headers: Headers | None = None) -> HttpError:
-    """Make the one answer to a missing and to a wrong login.
+    """Make the answer to a missing or wrong login, which is the same for both.
 
-    A script in a browser gets no challenge: the browser would show a form of its own.
+    A script in a browser gets no challenge (WWW-Authenticate): the browser would show its own form.
     """
     is_script = headers is not None and headers.get("sec-fetch-dest") == "empty"
     challenge = {} if is_script else CHALLENGE
@@ -83,12 +83,12 @@ def text_answer(text: str, media_type: str, status: int = 200) -> Response:
 
 
 def empty_answer() -> Response:
-    """Answer that it is done and there is nothing to say."""
+    """Answer that the request is done, without content."""
     return Response(None, 204, SECURITY_HEADERS)
 
 
 def refusal(error: BrokerError) -> Response:
-    """Answer no, and why."""
+    """Answer with a refusal and its reason."""
     headers = {**SECURITY_HEADERS, **(error.headers if isinstance(error, HttpError) else {})}
     status = STATUS.get(error.code, STATUS_UNKNOWN)
     return JSONResponse({"code": error.code, "text": error.text}, status, headers)

@@ -1,16 +1,17 @@
 """App: one HTTP request from its first byte to the last of the answer (ASGI).
 
-A request is checked in this order: is the host ours, who asks, is there such a route, is it a web
-page that may ask, is the query right, may the user do this, is the body right. Until a login is
-known nothing is told, not even which routes exist. Only the health probes answer everybody.
+A request is checked in this order: is the host ours, who asks, is there such a route, may this web
+page ask, is the query right, may the user do this, is the body right. Without a login a client
+learns nothing, not even which routes exist. Only the health probes answer everybody.
 
 A body is counted while it comes in, and never gathered beyond its limit. Everything has to be done
 within the request's time. A request that changes something is answered when the change is on disk.
 
-Where other processes serve virtual hosts, what is about one of these is passed on to its owner, and
-answered there (`protocols.request_stream`). What is about all of them is gathered.
+If other processes serve virtual hosts, a request about one of these is passed on to its owner and
+answered there (`protocols.request_stream`). Answers about all virtual hosts are gathered.
 
-What a handler refuses is answered by `answer.refusal`. Anything unforeseen is logged, and a 500.
+A handler's refusal is answered by `answer.refusal`. An unexpected exception is logged and answered
+by a 500.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ from covey.protocols.passing import WAIT_S, Owners, Stream
 from covey.protocols.protocol import Configuration
 from covey.protocols.request_stream import PASSED_ON, PassedOn, answer, fetch, forward
 
-# How long the rest of a body is read that was not wanted, so that the peer reads our answer
-# instead of a reset.
+# How long the rest of an unwanted body is read. Without that the peer would get a reset instead of
+# our answer.
 LINGER_S = 2.0
 FOR_STRANGERS = (Need.NOTHING, Need.OPEN)
 SESSIONS = f"{API}/session"
@@ -78,7 +79,7 @@ class App:
         owners: Owners | None = None,
         connector: str = "",
     ) -> None:
-        """Serve a port; `owners` are the other processes that do, under the same connector's id."""
+        """Serve a port; `owners` are the other processes, which have a port of the same id."""
         self.directory = directory
         self._owners = owners
         self._connector = connector
@@ -154,7 +155,7 @@ class App:
     async def _gather(
         self, scope: Scope, identity: Identity
     ) -> dict[str, tuple[int, bytes] | None]:
-        """Ask all other processes the same; None for one that does not answer in time."""
+        """Send the request to all other processes; None for one that does not answer in time."""
         owners = self._owners
         found: dict[str, tuple[int, bytes] | None] = {}
         if owners is None:
@@ -176,7 +177,7 @@ class App:
             return await self._handle(scope, body)
         except BrokerError as error:
             if error.code == "denied" and isinstance(error, HttpError):
-                # The core tells of what it denies itself.
+                # Denials by the core are told to the audit by the core itself.
                 self.log.warning("web_page_denied", path=scope["path"], reason=error.text)
             return refusal(error)
         except Exception:  # the request's edge: one request's trouble stays its own
@@ -230,7 +231,7 @@ class App:
             owners=None if passed_on is not None and passed_on.is_final else self._owners,
             gather=partial(self._gather, scope, identity),
         )
-        if route.need is Need.MANAGE:  # SEND and BROWSE the core asks itself
+        if route.need is Need.MANAGE:  # the core itself checks SEND and BROWSE
             ask.check_manage()
         elif route.need is Need.SOME:
             ask.check_manage_some()
@@ -252,10 +253,10 @@ class App:
     def _place(
         self, scope: Scope, route: Route, headers: Headers, passed_on: PassedOn | None
     ) -> tuple[str, bool]:
-        """Return who else is to answer, "" for nobody else, and whether the login is theirs, too.
+        """Return which other process is to answer, or "", and whether it checks the login, too.
 
-        Browsers are signed in at one place, which knows their cookies. It passes on what they ask,
-        with their name.
+        Browsers are signed in at one process, which knows their cookies. That process passes their
+        requests on with the user's name.
         """
         if self._owners is None or (passed_on is not None and passed_on.is_final):
             return "", False
@@ -273,18 +274,18 @@ class App:
                 return "", False
             space = self.directory.space_named(str(settings["host"]) or None)
         except BrokerError:
-            return "", False  # it is told here, once it is known who asks
+            return "", False  # this process refuses, once the login is checked
         return self._owners.place_of(space), has_login
 
     def _known(self, name: str, headers: Headers, remote: str) -> Identity:
-        """Return somebody whose login another process has checked."""
+        """Return the identity of a user whose login another process has checked."""
         known = self.directory.shared.users.known(name)
         if known is None:
             raise login_required(headers)
         return replace(known, remote=remote)
 
     def _broker(self, settings: Mapping[str, Setting]) -> Broker:
-        """Return the broker that is asked; what is not about a virtual host asks any."""
+        """Return the broker for a request; any broker if the request names no virtual host."""
         if "host" not in settings:
             return self.directory.any_broker
         return self.directory.named(str(settings["host"]) or None)
@@ -292,7 +293,7 @@ class App:
     async def _route(
         self, scope: Scope, headers: Headers, remote: str
     ) -> tuple[Route, dict[str, str]]:
-        """Find the route; without a login nobody learns that there is none."""
+        """Find the route; a client without a login is not told that there is none."""
         try:
             route, names = find(ROUTES, scope["method"], scope["raw_path"])
             if route.need is not Need.NOTHING:
@@ -313,13 +314,13 @@ class Forwarded(Response):
 
 
 def _folder(directory: Directory) -> Path | None:
-    """Return where the broker keeps its data, None if nothing of it survives."""
+    """Return where the broker keeps its data; None if it keeps nothing over a restart."""
     store = directory.settings.store
     return Path(store.path) if store.kind == "sqlite" else None
 
 
 async def _keep(broker: Broker, asker: Session) -> None:
-    """Wait until what was changed is on disk, as a receipt does."""
+    """Wait until the session's changes are on disk, as a receipt does."""
     safe = anyio.Event()
     broker.promises.after(asker, safe.set)
     broker.run(time.monotonic())
@@ -332,11 +333,11 @@ class Incoming:
     def __init__(self, receive: Receive, size_max: int) -> None:
         self._receive = receive
         self._size_max = size_max
-        self._is_gone = False  # the peer, or the request
+        self._is_gone = False  # the peer is gone, or the request is over
         self.ended = anyio.Event()
 
     async def receive(self) -> Message:
-        """Return the next part as it came, for somebody else."""
+        """Return the next part unchanged, to pass it on."""
         message = await self._receive()
         self._is_gone = message["type"] != "http.request"
         if self._is_gone or not message.get("more_body", False):
@@ -344,7 +345,7 @@ class Incoming:
         return message
 
     async def whole(self) -> bytes:
-        """Return all of it; raises HttpError as soon as it is too large."""
+        """Return the whole body; raises HttpError as soon as it is too large."""
         parts: list[bytes] = []
         size = 0
         while not self.ended.is_set():
@@ -358,7 +359,7 @@ class Incoming:
         return b"".join(parts)
 
     async def discard(self) -> None:
-        """Read and forget all that comes: the server must not wait for us to take it."""
+        """Read and forget the rest of the body: hypercorn must not wait for a reader."""
         while not self._is_gone:
             await self._next()
 
@@ -369,11 +370,11 @@ class Incoming:
 
 
 async def _send(response: Response, scope: Scope, body: Incoming, send: Send) -> None:
-    """Send an answer; the peer may still be sending what nobody wanted.
+    """Send an answer; the peer may still be sending a body that nobody wants.
 
-    hypercorn hands the request's end to whoever reads it, and waits for that; so somebody reads.
-    The last piece is held back until the body has ended, for after it hypercorn takes no more of
-    an HTTP/2 stream's data.
+    hypercorn waits until somebody reads the end of the request, so a task reads it. The last piece
+    of the answer is held back until the body has ended: after that piece hypercorn takes no more
+    data of an HTTP/2 stream.
     """
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(body.discard)

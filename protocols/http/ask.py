@@ -42,7 +42,7 @@ Gather = Callable[[], Awaitable[dict[str, tuple[int, bytes] | None]]]
 
 @dataclass(slots=True, kw_only=True)
 class Console:
-    """What a port has beside the broker, for those who look at it."""
+    """What the console of a port needs beside the broker."""
 
     settings: HttpSettings
     history: History
@@ -63,7 +63,7 @@ class Ask:
     now: float
     metrics: Metrics
     unready: Callable[[], str]
-    session: Session  # of this request alone: what it changes, and what its jobs change, is its own
+    session: Session  # of this request alone: answers wait for its changes and those of its jobs
     console: Console
     headers: Headers
     is_secure: bool = False
@@ -73,42 +73,42 @@ class Ask:
     names: dict[str, str] = field(default_factory=dict)
     settings: dict[str, Setting] = field(default_factory=dict)
     body: Body | None = None
-    owners: Owners | None = None  # the other processes, unless this is about what is here
+    owners: Owners | None = None  # the other processes; None: answer for this process only
     gather: Gather | None = None
 
     @property
     def admin(self) -> Admin:
-        """Return the core's management, on behalf of who asks."""
+        """Return the core's management, on behalf of the user who asks."""
         return Admin(self.broker, self.host, self.identity, "http", self.session)
 
     async def until_over(self, job: Job) -> None:
-        """Wait for long work; the job goes on though who asked for it has given up."""
+        """Wait for a job; the job goes on even if the client gives up."""
         over = anyio.Event()
         job.then(over.set)
         await over.wait()
 
     async def others(self) -> dict[str, tuple[int, bytes] | None]:
-        """Return what the other processes answer to the same; nothing if this one is alone."""
+        """Return the answers of the other processes to this request; none if there are none."""
         if self.owners is None or self.gather is None:
             return {}
         return await self.gather()
 
     def check_login(self) -> None:
-        """Raise RefusedError if who has asked would have to log in again by now."""
+        """Raise RefusedError if the user would have to log in again by now."""
         now = time.monotonic()
         users = self.broker.users
         local = is_local(self.headers, self.remote.rpartition(":")[0])
         is_known = users.renewed(self.identity, is_loopback=local, remote=self.remote) is not None
         if self.signed_in is not None:
             is_known = is_known and self.console.sessions.is_known(self.signed_in, now)
-            self.signed_in.seen_at = now  # a page that is looked at is not idle
+            self.signed_in.seen_at = now  # a page with an open stream is not idle
         if not is_known:
             raise login_required(self.headers)
 
     def check_manage(self) -> None:
-        """Raise RefusedError if who asks may not manage what the path is about.
+        """Raise RefusedError if the user may not manage the thing that the path names.
 
-        Where something was to be changed, the refusal is put on record.
+        If the request would change something, the refusal is put on record.
         """
         admin = self.admin
         name = self.names.get("name", "")
@@ -123,7 +123,7 @@ class Ask:
                 raise
 
     def check_manage_some(self) -> None:
-        """Raise RefusedError if who asks may manage nothing of the kind that is listed."""
+        """Raise RefusedError if the user may manage nothing of the kind that is listed."""
         kind = DESTINATIONS[self.route.entity]
         if not self.identity.access.allows_some(Verb.MANAGE.value, kind.value):
             self.admin.check_manage(self.route.entity)

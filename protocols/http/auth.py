@@ -1,21 +1,21 @@
 """Auth: who asks over HTTP, and whether a web page asks behind their back.
 
 - A login is HTTP Basic (RFC 7617) against the broker's users. A missing login and a wrong one get
-  the same answer. A login that cannot be read is a wrong one. The answer to a wrong one is as late
-  as over any protocol. After too many wrong ones the answer is to wait, whoever asks.
+  the same answer. A login that cannot be read counts as wrong. The answer to a wrong login is
+  delayed as in every protocol. After too many wrong logins the answer is to wait, whoever asks.
 - A proxy on this machine speaks for somebody else. What it forwards does not count as local, so the
-  well-known first password does not open.
+  well-known first password is not accepted.
 - The console signs in once and has a cookie (`console.sessions`). A change that is made with the
   cookie needs the session's token as well.
-- Browsers send `Origin` when a page acts. It must be on the allow-list, or be our own page's: the
-  address that the request is for.
-- `Host` must be an address, or a name of ours. Otherwise a page could have its own name resolve to
-  us (DNS rebinding), and talk to us as if it were ours.
+- Browsers send `Origin` when a page acts. The origin must be on the allow-list, or be our own page:
+  the address that the request is for.
+- `Host` must be an address, or a name of ours. Otherwise a foreign page could have its own name
+  resolve to us (DNS rebinding), and act like our own page.
 
 Every request of HTTP logs in, and a page or a collector of metrics asks every few seconds. So the
-log does not tell of each request (`Visits`). It tells of a user at an address once, and again an
-hour after that if they still ask. Of very many users those are forgotten that have not asked for
-the longest time. They are told again when they come back.
+log does not tell of each request (`Visits`). The log tells of a user at an address once, and again
+every hour while they still ask. If there are very many, those that have not asked for the longest
+time are forgotten. They are logged again when they come back.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class Auth:
     async def login(
         self, headers: Headers, remote: str, now: float
     ) -> tuple[Identity, SignedIn | None]:
-        """Return who asks from there, and by which cookie if by one.
+        """Return who asks, and the browser's session if the login is a cookie.
 
-        Raises BrokerError, after a while, if nobody we know does.
+        Raises BrokerError, after a delay, if the login is missing or wrong.
         """
         given = headers.get("authorization", "")
         users = self.directory.shared.users
@@ -95,7 +95,7 @@ class Auth:
             )
 
     def check_origin(self, method: str, headers: Headers) -> None:
-        """Refuse what a web page does that nobody allowed; our own page may."""
+        """Refuse a change by a web page that is neither on the allow-list nor our own."""
         if method not in SAFE_METHODS and not _is_own(headers):
             self.check_page(headers)
             if headers.get("sec-fetch-site", "none") == "cross-site" and "origin" not in headers:
@@ -110,28 +110,28 @@ class Auth:
             )
 
     def check_page(self, headers: Headers) -> None:
-        """Refuse a web page that is not on the allow-list; others send no Origin."""
+        """Refuse a web page that is not on the allow-list; other programs send no Origin."""
         origin = headers.get("origin")
         if origin is not None and origin.lower() not in self.origins:
             raise _foreign_page(origin)
 
 
 def _is_own(headers: Headers) -> bool:
-    """Say whether the page that asks came from this very port, whose Host was checked before."""
+    """Return True if the page came from this port; its Host was checked before."""
     origin = headers.get("origin")
     host = headers.get("host", "")
     return bool(host) and origin is not None and urlsplit(origin).netloc.lower() == host.lower()
 
 
 def is_local(headers: Headers, address: str) -> bool:
-    """Say whether a request comes from this machine, and not through a proxy on it."""
+    """Return True if a request comes from this machine, and not through a proxy on it."""
     if any(name in headers for name in FORWARDING_HEADERS):
         return False
     return is_loopback(address)
 
 
 def _credentials(header: str) -> tuple[str, str] | None:
-    """Return name and password; None if the header has none that can be read."""
+    """Return name and password; None if the header cannot be read."""
     scheme, _, encoded = header.partition(" ")
     if scheme.lower() != "basic" or len(encoded) > CREDENTIALS_MAX:
         return None
@@ -172,14 +172,14 @@ Log = structlog.typing.FilteringBoundLogger
 
 
 class Visits:
-    """Who was told of, and when."""
+    """Which users at which addresses were logged, and when."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._told: LRUCache[tuple[str, str], float] = LRUCache(VISITS_MAX)
 
     def note(self, identity: Identity, now: float) -> None:
-        """Hear that somebody has logged in for a request."""
+        """Called when somebody has logged in for a request."""
         key = (identity.name, identity.remote.rpartition(":")[0])
         told = self._told.get(key)
         if told is None or now - told >= TOLD_EVERY_S:

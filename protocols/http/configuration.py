@@ -1,7 +1,7 @@
-"""Configuration: the settings that hold, where each of them is from, and reading them again.
+"""Configuration: the settings in force, where each of them is from, and reading them again.
 
-A secret is never shown. What a reload changed, what had to stay and what waits for a restart is the
-answer to the reload, as SIGHUP writes it into the log.
+A secret is never shown. The answer to a reload tells what was changed, what could not change and
+what waits for a restart. SIGHUP writes the same into the log.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ SECRET: Final = "**********"
 
 
 async def export_definitions(ask: Ask) -> Response:
-    """Write down all that was declared; records of passwords on request."""
+    """Show everything that was declared, with the records of passwords if asked for."""
     return json_answer(export(ask.admin, passwords=ask.is_set("passwords")))
 
 
 async def import_definitions(ask: Ask) -> Response:
-    """Make or change everything a document defines, or tell what would be."""
+    """Make or change everything that a document defines, or only tell what would change."""
     assert isinstance(ask.body, DefinitionsBody)
     work = bring_in(ask.admin, ask.body, dry_run=ask.is_set("dry_run"))
     await ask.until_over(work)
@@ -43,7 +43,7 @@ async def read_configuration(ask: Ask) -> Response:
     for connector in values["connector"]:
         for protocol in SPOKEN:
             if protocol not in SPOKEN[connector["protocol"]]:
-                del connector[protocol]  # it speaks another one
+                del connector[protocol]  # the connector speaks another protocol
     rows: list[Plain] = [
         {"key": key, "value": _plain(value), "origin": loaded.origins.get(key, "default")}
         for key, value in _leaves(values, "")
@@ -52,7 +52,7 @@ async def read_configuration(ask: Ask) -> Response:
 
 
 async def read_policy(ask: Ask) -> Response:
-    """Show what a queue does, and by whose word: its declaration, an entry, or the default."""
+    """Show a queue's policy, with the origin of each value: declaration, entry or default."""
     queue = ask.admin.backlog(ask.name)
     loaded = ask.console.configuration.loaded()
     policies = ask.host.policies
@@ -76,7 +76,7 @@ async def read_policy(ask: Ask) -> Response:
 
 
 async def reload_configuration(ask: Ask) -> Response:
-    """Read the configuration again, and tell what became of it."""
+    """Read the configuration again, and tell what has changed."""
     identity = ask.identity
     report = ask.console.configuration.reload(identity.name, identity.remote, "http")
     return json_answer(

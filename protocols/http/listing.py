@@ -1,14 +1,15 @@
 """Listing: lists that are searched, sorted and cut into pages here, whatever their length.
 
-    search   only things whose name, or another word of theirs, has this in it; case is ignored
-    sort     the attribute to sort by; without one it is the order in which things came
-    order    asc or desc; without one texts begin with A, and numbers with the largest
+    search   only things with this text in their name or another text of theirs; case is ignored
+    sort     the attribute to sort by; by default, the order in which things were made
+    order    asc or desc; by default, texts begin with A, and numbers with the largest
 
-There may be tens of thousands of queues. What is sorted by is read from the queue itself, and only
-what is on the page is described. The walk and the sorting are done in portions, with others' work
-in between.
+There may be tens of thousands of queues. The sort keys are read from the queues themselves, and
+only the queues on the page are described. The walk and the sorting are done in portions, so that
+others can work in between.
 
-Who manages the broker sees everything. Who manages some queues or topics only sees just those.
+Whoever may manage the broker sees everything. Whoever may manage only some queues or topics sees
+just those.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ async def _chosen(
     words: Callable[[Thing], str],
     is_shown: Callable[[Thing], bool],
 ) -> tuple[list[Thing], int]:
-    """Search, sort and cut; return the page, and how many were found."""
+    """Search, sort and cut out a page; return the page, and how many things were found."""
     text = ask.text("search").casefold()
     start, count = ask.number("offset"), ask.number("limit")
     is_all = not text and may(ask.identity, Verb.MANAGE, "broker")

@@ -57,7 +57,7 @@ async def update_queue(ask: Ask) -> Response:
 
 
 async def delete_entity(ask: Ask) -> Response:
-    """Remove a thing, carefully if asked to."""
+    """Remove a thing, or refuse if it is in use and the query says so."""
     ask.admin.delete(
         ask.route.entity,
         ask.name,
@@ -69,14 +69,14 @@ async def delete_entity(ask: Ask) -> Response:
 
 
 async def purge_queue(ask: Ask) -> Response:
-    """Drop every message nobody has acquired."""
+    """Drop every message that no consumer holds."""
     purge = ask.admin.purge(ask.name, ask.now)
     await ask.until_over(purge)
     return json_answer({"purged": purge.count})
 
 
 async def rebalance_queue(ask: Ask) -> Response:
-    """Share out the groups anew, or tell what would move."""
+    """Distribute the groups anew, or only tell what would move."""
     if not ask.is_set("dry_run"):
         return json_answer({"moved": ask.admin.rebalance(ask.name, ask.now)})
     steps = ask.admin.rebalance_plan(ask.name)
@@ -116,7 +116,7 @@ async def read_group(ask: Ask) -> Response:
 
 
 async def close_group(ask: Ask) -> Response:
-    """Take a group from its owner; one without messages is only forgotten."""
+    """Take a group from its owner; a group without messages is only forgotten."""
     had_messages = ask.admin.close_group(ask.name, ask.names["group"], ask.now)
     return json_answer({"had_messages": had_messages})
 
@@ -146,7 +146,7 @@ async def trace_queue(ask: Ask) -> Response:
 
 
 async def set_entry(ask: Ask) -> Response:
-    """Set a user, a permission or a policy, whether there is one of that name or not."""
+    """Set a user, a permission or a policy, whether it exists already or not."""
     assert ask.body is not None
     fields = ask.body.model_dump(exclude_unset=True)
     fields = fields.get("settings", fields)
@@ -173,14 +173,14 @@ async def move_space(ask: Ask) -> Response:
 
 
 async def drain_node(ask: Ask) -> Response:
-    """Have a broker give away all it serves, or let it serve again."""
+    """Have a broker give away all its virtual hosts, or let it serve some again."""
     assert isinstance(ask.body, DrainBody)
     wanted = {"draining": ask.body.draining}
     return json_answer(ask.admin.update("node", ask.name, wanted, ask.now), ask.route.status)
 
 
 def users_of(ask: Ask) -> list[Attributes]:
-    """Return everybody who may log in, without a word on passwords."""
+    """Return all users, without anything about their passwords."""
     return [{"name": user.name, "roles": list(user.roles)} for user in ask.broker.settings.users]
 
 

@@ -1,12 +1,12 @@
 """Messages: sending one over HTTP, and looking at those of a queue without taking them.
 
-Each request has a session of its own in the core, for as long as it lasts. So limits, permissions
-and the store treat it like any connection. An answer to a send leaves when the message is safe. A
-queue without room, a full disk and used-up memory get a few seconds. After that the answer is 503
-with the cause, and the message is not taken.
+Each request has a session of its own in the core while it lasts. So limits, permissions and the
+store treat a request like a connection. A send is answered when the message is safe. If a queue has
+no room, the disk is full or memory is used up, the request waits a few seconds. After that the
+answer is 503 with the cause, and the message is not taken.
 
-A message that was sent over HTTP (`HttpMessage`) is the neutral form itself. So STOMP and AMQP
-clients read it as they read each other's. In a store its head is JSON: everything but the body.
+A message that was sent over HTTP (`HttpMessage`) has the neutral form. STOMP and AMQP clients read
+it as they read each other's messages. In a store its head is JSON: everything but the body.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class HttpMessage(Message):
         return self._neutral.message_id
 
     def group_place(self) -> str:
-        """Return the request's word for it."""
+        """Return what requests call the group."""
         return "group"
 
     def lookup(self, name: str) -> Value:
-        """Return a property, or what JMS and STOMP call one of the other fields."""
+        """Return a property, or another field by its name in JMS or STOMP."""
         neutral = self._neutral
         if name in neutral.properties:
             return neutral.properties[name]
@@ -69,7 +69,7 @@ class HttpMessage(Message):
         return None if finder is None else finder(neutral) or None
 
     def neutral(self) -> Neutral:
-        """Return a copy of it, so that nobody changes the message."""
+        """Return a copy of the neutral form, so that nobody changes the message."""
         return replace(self._neutral, properties=dict(self._neutral.properties))
 
     def encode(self) -> tuple[bytes, bytes]:
@@ -79,7 +79,7 @@ class HttpMessage(Message):
         return json.dumps(fields).encode(), self._neutral.body
 
     def as_dead_letter(self, reason: str, origin: Origin | None = None) -> HttpMessage:
-        """Return a copy that never expires and says why it is where it is."""
+        """Return a copy that never expires and has the reason why it was dead-lettered."""
         told = {} if origin is None else origin.fields()
         copy = HttpMessage(
             replace(self.neutral(), expires_ms=0, dead_reason=reason, dead_origin=told)
@@ -89,7 +89,7 @@ class HttpMessage(Message):
 
 
 def decode(head: bytes, body: bytes) -> HttpMessage:
-    """Read a message back from a store; raises ValueError if it is none."""
+    """Read a message back from a store; raises ValueError if the bytes are no message."""
     try:
         return HttpMessage(Neutral(body=body, **json.loads(head)))
     except TypeError as error:
@@ -115,7 +115,7 @@ FIELDS: dict[str, Callable[[Neutral], Value]] = {
     "type": lambda neutral: neutral.subject,
 }
 
-ROOM_WAIT_S: Final = 5.0  # for a full queue: a client can ask again, a connection is dear
+ROOM_WAIT_S: Final = 5.0  # for a full queue: a client can ask again, and waiting is costly
 
 
 async def send(ask: Ask) -> Response:
@@ -145,12 +145,12 @@ async def browse(ask: Ask) -> Response:
 
 
 class Browser(Consumer):
-    """Looks at so many messages, and says when it has seen enough."""
+    """Looks at a number of messages, and tells when it has seen enough."""
 
     def __init__(
         self, session: Session, window: Window, from_seq: int, group: str, selector: Selector | None
     ) -> None:
-        """Look from a number on; at one group only if it is given, at what is selected."""
+        """Look from a sequence number on; `group` and selector, if given, choose messages."""
         super().__init__(session, window)
         self.group = group
         self.selector = selector
@@ -162,23 +162,23 @@ class Browser(Consumer):
         self.ended = anyio.Event()
 
     def deliver(self, entry: Entry) -> None:
-        """Write a message down, unless it is of another group than the one that is wanted."""
+        """Add a message to the answer, unless it is of another group than the wanted one."""
         if self.group and entry.lane.name != self.group:
             self.window.count += 1  # it was not shown, so it costs no credit
             return
         try:
             self.found.append(describe_message(entry))
-        except Exception as error:  # whose turn it is has nothing to do with it
+        except Exception as error:  # the client whose turn it is must not suffer
             self.failure = error
         if self.failure is not None or len(self.found) >= self.limit:
             self.ended.set()
 
     def browse_ended(self) -> None:
-        """Hear that there are no more."""
+        """Called when there are no more messages."""
         self.ended.set()
 
     def cancelled(self, reason: str) -> None:
-        """Hear that the queue went away: there are no more."""
+        """Called when the queue was deleted: there are no more messages."""
         self.ended.set()
 
 
@@ -206,17 +206,17 @@ def _selector(ask: Ask) -> Selector | None:
 
 
 class Sender(Client):
-    """Who waits until one message was taken."""
+    """The client side of a request that sends one message."""
 
     def __init__(self) -> None:
         self.ended = anyio.Event()
         self.failure = ""
 
     def resume(self) -> None:
-        """Do nothing: it has nothing else to send."""
+        """Do nothing: the request has nothing else to send."""
 
     def kick(self, reason: str) -> None:
-        """Hear that the message was refused after it had to wait."""
+        """Called when the message had to wait and was refused then."""
         self.failure = self.failure or reason
         self.ended.set()
 

@@ -1,13 +1,13 @@
 """Metrics: the broker's numbers in Prometheus' text format, worked out when somebody asks.
 
-The core counts anyway, so a scrape costs a walk over the queues, and a message costs nothing.
+The core counts anyway. So a scrape costs a walk over the queues, and costs nothing per message.
 
     /metrics          totals of the whole broker; no label has a client's word in it
     /metrics/queues   the largest queues by name
     /metrics/groups   group skew: groups a consumer, blocked messages, oldest wait, largest groups;
                       a walk over every group, so to be asked less often
 
-Counters must never fall: what ended queues and topics have counted is in the totals, too. A queue's
+Counters must never fall, so the totals include the counts of deleted queues and topics. A queue's
 own counters end with the queue. `process_` metrics have the names that Prometheus' own clients use.
 """
 
@@ -30,11 +30,11 @@ from covey.protocols.process import Process, resident_bytes
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
-# Each name is a time series that Prometheus keeps: a scrape stays bounded, the largest are shown.
+# Prometheus keeps a time series for each name. So only the largest queues are shown.
 QUEUES_SHOWN_MAX: Final = 500
 CONSUMERS_SHOWN_MAX: Final = 100  # of one queue
 GROUPS_SHOWN_MAX: Final = 10  # of one queue
-PORTION: Final = 500  # queues looked at before everybody else gets their turn
+PORTION: Final = 500  # queues looked at before others get their turn
 
 COUNTERS: Final = (
     ("restored", "Messages that the start found in the store."),
@@ -70,7 +70,7 @@ Walked = TypeVar("Walked")
 
 
 async def _in_portions(things: Sequence[Walked]) -> AsyncIterator[Walked]:
-    """Walk very many things; everybody else gets their turn in between."""
+    """Walk over very many things; others get their turn in between."""
     for number, thing in enumerate(things):
         if number % PORTION == PORTION - 1:
             await checkpoint()
@@ -106,7 +106,7 @@ class Totals:
 
 
 class Metrics:
-    """The numbers of one process, whose brokers may be several."""
+    """The numbers of one process, which may have several brokers."""
 
     def __init__(self, directory: Directory, version: str) -> None:
         self.directory = directory
@@ -201,7 +201,7 @@ class Metrics:
         )
 
     async def groups(self, now: float) -> str:
-        """Write how unevenly groups lie, and who waits."""
+        """Write how unevenly groups are distributed, and which groups wait."""
         count = Family("covey_queue_groups", "gauge", "Groups that have messages.")
         blocked = Family("covey_queue_groups_blocked", "gauge", "Groups that wait.")
         waiting = Family("covey_queue_messages_blocked", "gauge", "Messages of groups that wait.")
@@ -247,7 +247,7 @@ class Metrics:
         return families
 
     def _work(self) -> list[Family]:
-        """Write what is under way, and what has stopped everything for longest."""
+        """Write which jobs are under way, and the longest turn."""
         running = sum(len(one.jobs.running()) for one in self.directory.brokers.values())
         longest_s = self.directory.shared.turn_lengths.longest_collection_s
         return [
@@ -258,7 +258,7 @@ class Metrics:
         ]
 
     def _cluster(self, now: float) -> list[Family]:
-        """Write what this broker has of a cluster; nothing if it is none."""
+        """Write this broker's part in the cluster; nothing if there is no cluster."""
         cluster = self.directory.shared.cluster
         if cluster is None:
             return []
@@ -337,10 +337,10 @@ class Metrics:
 
 
 def merged(texts: Mapping[str, str | None], *, is_labelled: bool) -> str:
-    """Join what the workers wrote, by their numbers; None is one that did not answer.
+    """Join the texts of the workers, by their numbers; None is a worker that did not answer.
 
-    Nothing is added up: when a worker starts again, or is silent, a sum would fall, and whoever
-    looks at its rate would take that for very many events.
+    Nothing is added up. A sum would fall when a worker starts again or does not answer, and
+    Prometheus would take that for a reset counter, so the rate would show very many events.
     """
     up = Family("covey_worker_up", "gauge", "1 if a worker has answered; else its numbers lack.")
     families: dict[str, list[str]] = {"covey_worker_up": up.lines}

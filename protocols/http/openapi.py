@@ -95,7 +95,7 @@ def _responses(route: Route) -> Plain:
 
 
 def _shape(route: Route) -> str:
-    """Return the name of the answer's schema; "" for one that is the route's own."""
+    """Return the name of the answer's schema; "" if only this route has such an answer."""
     if route.entity not in ATTRIBUTES or route.path.endswith("/messages"):
         return ""
     if route.media_type != "application/json":

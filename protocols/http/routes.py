@@ -1,7 +1,7 @@
-"""Routes: the table of everything that can be asked over HTTP.
+"""Routes: the table of all requests over HTTP.
 
-One row is one method and path. `routing.Route` says what stands in a row. The OpenAPI document is
-made from this table, and so is the test that tries every row as everybody.
+One row is one method and path. `routing.Route` says what is in a row. The OpenAPI document is made
+from this table. So is the test that tries every row as every kind of user.
 """
 
 from __future__ import annotations
@@ -81,14 +81,14 @@ IF_UNUSED: Final = Param("if_unused", False, "refuse if somebody reads from it")
 
 
 async def _live(ask: Ask) -> Response:
-    """Answer: the event loop turns."""
+    """Answer that the event loop is running."""
     return json_answer({"status": "ok"})
 
 
 async def _ready(ask: Ask) -> Response:
-    """Answer whether messages can be taken, and why not; and what a start could not find.
+    """Answer whether messages can be taken, why not, and how much of a store is damaged.
 
-    Strangers may ask: they learn how much is damaged, and no queue's name.
+    Strangers may ask. They learn how many damages there are, but no queue's name.
     """
     why = ask.unready()
     for place, found in (await ask.others()).items():
@@ -236,7 +236,7 @@ def _send(path: str, entity: str) -> Route:
 
 
 def _run_time(entity: str, plural: str, body: type[Body], what: str) -> tuple[Route, ...]:
-    """Return the routes of what is set at run time, over the configuration file."""
+    """Return the routes of an entity that is set at run time, over the configuration file."""
     return (
         _list(f"/{plural}", entity),
         _read(f"/{plural}/{{name}}", entity),
@@ -257,7 +257,7 @@ def _transfer(path: str, handler: Handler, summary: str, body: type[Body] | None
     """Return the row of a command on single groups or messages; its body may be left out."""
     action = path.rpartition("/")[2]
     place = f"/queues/{{name}}/{path}"
-    # To delete a queue is something else.
+    # The audit's word "delete" is for whole queues.
     told = "purge" if action == "delete" else action
     return _api("POST", place, handler, summary, action=told, body=body)
 
@@ -309,7 +309,7 @@ TRANSFER_ROUTES: Final[tuple[Route, ...]] = (
     ),
 )
 
-# Whichever broker of a cluster is asked tells of all: no virtual host is meant.
+# Any broker of a cluster answers these for the whole cluster: they name no virtual host.
 CLUSTER_ROUTES: Final[tuple[Route, ...]] = (
     replace(
         _api("GET", "/cluster", management.read_cluster, "Show who serves what, and all brokers"),

@@ -1,8 +1,8 @@
-"""Route: one row of the table of everything that can be asked, and how a path is found in it.
+"""Route: one row of the table of all requests, and how the row for a path is found.
 
 Paths are cut into segments before they are decoded, so that a name may hold any character:
 `/queues/a%2Fb` is the queue `a/b`. A row drives routing, permission, the checks of query and body,
-and the OpenAPI document. So nothing is said twice.
+and the OpenAPI document. So nothing has to be written twice.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Handler = Callable[["Ask"], Awaitable[Response]]
 
 
 class Need(Enum):
-    """What somebody must be allowed for a route."""
+    """Which right a route needs."""
 
     NOTHING = "nothing"  # health: a probe has no password
-    OPEN = "open"  # the console's own files and its form: a password comes later
+    OPEN = "open"  # the console's own files and its sign-in form, before any password
     LOGIN = "login"
     MANAGE = "manage"
-    SOME = "some"  # to manage one of them is enough, and shows just that
-    SEND = "send"  # asked by the core, which knows the destination
+    SOME = "some"  # a list: the right to manage some things is enough, and shows just those
+    SEND = "send"  # checked by the core, which knows the destination
     BROWSE = "browse"
 
 
@@ -51,7 +51,7 @@ class Param:
     most: int = 2**53
 
     def read(self, given: str) -> Setting:
-        """Read it from a query; raises HttpError if it is none."""
+        """Read the field's value from a query; raises HttpError if it has the wrong type."""
         if isinstance(self.default, bool):
             if given not in ("true", "false"):
                 raise HttpError(f"{self.name}: {given[:40]!r} is neither true nor false", "invalid")
@@ -69,14 +69,14 @@ class Param:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """What can be asked under one method and path."""
+    """The request of one method and path."""
 
     method: str
     path: str
     need: Need
     handler: Handler
     summary: str
-    action: str = ""  # what it changes, as `core.events.audit` calls it; "": nothing
+    action: str = ""  # the name of the change in `core.events.audit`; "": no change
     entity: str = ""  # a type of `core.management.describe`, for the handlers that serve several
     query: tuple[Param, ...] = ()
     body: type[Body] | None = None
@@ -85,16 +85,16 @@ class Route:
 
     @property
     def may_lack_body(self) -> bool:
-        """Return True if it is a command whose body only has what may be left out."""
+        """Return True if this is a command whose body has optional fields only."""
         is_command = self.method == "POST" and not self.path.endswith("/messages")
         fields = () if self.body is None else self.body.model_fields.values()
         return is_command and not any(field.is_required() for field in fields)
 
     @property
     def subject(self) -> str:
-        """Return the type of the thing its path names, for permissions; else the broker is meant.
+        """Return the type of the thing that the path names, for permissions; else the broker.
 
-        `/api/v1/queues/{name}/purge` is about a queue, whatever it shows.
+        `/api/v1/queues/{name}/purge` is about a queue, whatever the answer shows.
         """
         nouns = self.path.partition("/{name}")[0].rpartition("/")
         if "{name}" not in self.path:
@@ -102,7 +102,7 @@ class Route:
         return "policy" if nouns[2] == "policies" else nouns[2].removesuffix("s")
 
     def matches(self, segments: Sequence[str]) -> bool:
-        """Say whether a path, cut at its slashes, is one of this route."""
+        """Return True if a path, cut at its slashes, belongs to this route."""
         own = self.path.split("/")
         return len(own) == len(segments) and all(
             (mine.startswith("{") and theirs) or mine == theirs
@@ -110,7 +110,7 @@ class Route:
         )
 
     def names(self, segments: Sequence[str]) -> dict[str, str]:
-        """Return what stands in the path's places; raises HttpError if it is not UTF-8."""
+        """Return the values of the path's placeholders; raises HttpError if one is not UTF-8."""
         own = self.path.split("/")
         try:
             return {

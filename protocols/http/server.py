@@ -1,16 +1,17 @@
 """Server: one HTTP port, served by hypercorn on the broker's own event loop.
 
 To the broker's server it looks like any other listener. hypercorn speaks HTTP/1.1 and HTTP/2: over
-TLS as the client asks by ALPN, in clear text with prior knowledge. It closes connections that are
-idle or slow to send their head, except some that `websocket_stream` looks after.
+TLS as the client asks by ALPN, in clear text with prior knowledge. hypercorn closes connections
+that are idle or slow to send their head, except some that `websocket_stream` takes care of.
 
-hypercorn would take any number of connections. So the port is ours, and hypercorn gets one
-connection at a time. A few are let in beyond `connections_max`, so that a WebSocket can be told why
-it is refused, and a health probe is answered. Any further one is closed at once. At the end
-WebSockets are told first: hypercorn would only cut them off.
+hypercorn would take any number of connections. So we accept on the port, and hand each connection
+to hypercorn. A few are let in beyond `connections_max`, so that a WebSocket can be told why it is
+refused, and a health probe is answered. Any further connection is closed at once. At the end the
+peers of WebSockets are told first: hypercorn would only cut them off.
 
-The event loop keeps the certificates that it was given. So a reload opens the port once more, with
-the new ones, before it closes the old one. The socket is the same, and no peer finds nobody there.
+The event loop keeps the certificates that it was given. So a reload first accepts once more on the
+same socket, with the new certificates, and then stops the old accepting. No peer is turned away
+meanwhile.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ from covey.protocols.read_buffers import ReadBuffers
 from covey.protocols.roster import Strangers
 from covey.protocols.tls import make_context
 
-GRACEFUL_S: Final = 1.0  # for requests under way at the end; the peers were told before
+GRACEFUL_S: Final = 1.0  # for requests under way at shutdown; their peers were told before
 STREAMS_MAX: Final = 100  # requests at once on one HTTP/2 connection (RFC 9113 asks for no less)
 BACKLOG: Final = 1024
 SPARE: Final = 16  # connections beyond the limit: refusals and health probes
 
-# What hypercorn lets through of what a peer did: more streams, open or taken back, than it keeps
-# count of; a method or path that is no ASCII.
+# Exceptions that hypercorn raises through a peer's fault: more streams, open or reset, than it
+# counts; a method or path that is not ASCII.
 PEER_FAULTS: Final = (PriorityError, UnicodeError)
 
 VERSIONS: Final = ["h2", "http/1.1"]  # as ALPN names them, best first
@@ -110,11 +111,11 @@ class HttpListener:
         self.connections: dict[asyncio.Task[None], Idle] = {}
         self._heads = 0  # that a load balancer has yet to send
         self._is_stopping = False
-        self._stirred = anyio.Event()  # it stops, or goes on with other certificates
+        self._stirred = anyio.Event()  # set when the port stops, or gets other certificates
         self._stopped = anyio.Event()
 
     async def bind(self, given: Sequence[socket.socket] = ()) -> socket.socket:
-        """Take the port, or go on with a socket that has it; raises OSError that names it."""
+        """Take the port, or use a socket that has it; raises OSError that names the port."""
         connector = self.connector
         if connector.tls is not None:
             self._tls = _with_versions(make_context(connector.tls))
@@ -163,7 +164,7 @@ class HttpListener:
         return not self._is_stopping
 
     async def _watch(self) -> None:
-        """Close connections that ask for nothing."""
+        """Close connections that are idle for too long."""
         while True:
             await anyio.sleep(LOOK_EVERY_S)
             now = time.monotonic()
@@ -187,7 +188,7 @@ class HttpListener:
             writer.transport.abort()
             return
         app = ASGIWrapper(cast(ASGIFramework, served))  # starlette's types are looser
-        log = self.log.bind(remote=_remote(writer))  # asked now: at the end it is gone
+        log = self.log.bind(remote=_remote(writer))  # asked now: later the address may be gone
         server = TCPServer(app, loop, self._config, self._context, {}, reader, writer)
         self.connections[task] = Idle(server, time.monotonic())
         try:
@@ -205,7 +206,7 @@ class HttpListener:
             del self.connections[task]
 
     async def _behind_proxy(self, reader: asyncio.StreamReader) -> ASGIApp:
-        """Return the application for whom a load balancer names."""
+        """Return the application for the peer that a load balancer names."""
         self._heads += 1
         try:
             source = await read_head(reader.readexactly)
@@ -214,7 +215,7 @@ class HttpListener:
         return self.app if source is None else _behind(source, self.app)
 
     async def _finish(self) -> None:
-        """Let the requests under way end, and cut off what takes longer."""
+        """Wait for the requests under way, and cut off those that take too long."""
         await self._context.terminated.set()
         if self.connections:
             _, late = await asyncio.wait(self.connections, timeout=GRACEFUL_S)
@@ -241,7 +242,7 @@ class HttpListener:
         self._stirred.set()
 
     def shut_down(self, reason: str) -> None:
-        """Let nobody in any more, and tell WebSockets and streams that it is over."""
+        """Let nobody in any more, and end WebSockets and streams of events."""
         self.app.console.streams.end()
         self.websockets.shut_down(reason)
 
@@ -264,7 +265,7 @@ def open_sockets(connector: ConnectorSettings) -> list[socket.socket]:
 
 
 def _behind(source: Source, app: ASGIApp) -> ASGIApp:
-    """Return the application as a load balancer's client sees it: nobody of this machine."""
+    """Return the application for a load balancer's client, which never counts as local."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         forwarded = (b"x-forwarded-for", source.host.encode())
@@ -280,7 +281,7 @@ def _remote(writer: asyncio.StreamWriter) -> str:
 
 
 def _fault(error: BaseException) -> Exception | None:
-    """Return what the peer did wrong, out of hypercorn's groups; None: it was not the peer."""
+    """Return the peer's fault from hypercorn's exception group; None if it is not the peer's."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error if isinstance(error, PEER_FAULTS) else None

@@ -1,7 +1,7 @@
-"""Transfers: the handlers that take single groups, single messages and dead letters in hand.
+"""Transfers: the handlers for commands on single groups, single messages and dead letters.
 
-All of them go through `core.management.transfers`, as `$management` does. What is asked for may be
-long: it is answered when all of it is done and safe. A retry with a rate is done in portions, one
+All of them go through `core.management.transfers`, as `$management` does. A command may take long:
+it is answered when all of it is done and safe. A retry with a rate is done in portions, one
 each `RATE_STEP_S`, by this request itself: if its client goes, what was done stays done.
 """
 
@@ -153,7 +153,7 @@ def _told(job: Transfer, key: str) -> Attributes:
 
 
 async def _retry_slowly(ask: Ask, body: RetryBody) -> Attributes:
-    """Send back so many a second of what was there when it began."""
+    """Send back the dead letters that are there at the start, at a limited rate."""
     last = ask.admin.backlog(ask.name).next_seq - 1
     done = 0
     began = now = time.monotonic()

@@ -1,8 +1,8 @@
 """WebSocket: STOMP frames in WebSocket messages (RFC 6455), joined to an engine.
 
-A WebSocket is made a transport of bytes. So the one shell `protocols.connection` serves it like a
-socket: heart-beats, back-pressure, the last words before a close. Where messages begin and end
-means nothing: frames may be cut anywhere.
+A WebSocket is wrapped as a transport of bytes. So the one shell `protocols.connection` serves it
+like a socket: heart-beats, back-pressure, the last words before a close. A STOMP frame may be split
+over several WebSocket messages anywhere.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from covey.protocols.roster import Roster, Strangers
 
 PATHS: Final = ("/stomp", "/ws")
 SUBPROTOCOLS: Final = ("v12.stomp", "v11.stomp", "v10.stomp")  # best first
-SOCKET_BUFFER: Final = 65536  # of a socket we do not see; a subscription's credit follows it
+SOCKET_BUFFER: Final = 65536  # of hypercorn's socket, as assumed; it sets a subscription's credit
 
 Log = structlog.typing.FilteringBoundLogger
 
@@ -58,7 +58,7 @@ class WebSockets:
         address, port = scope["client"] or ("", 0)
         log = self.log.bind(remote=f"{address}:{port}")
         peer = Peer(str(address), int(port), is_local(headers, str(address)), SOCKET_BUFFER)
-        await receive()  # the opening, always the first
+        await receive()  # the first message is always the opening
         try:
             self._check(scope, headers)
         except HttpError as error:
@@ -71,7 +71,7 @@ class WebSockets:
             self.roster.log_refusal(limit, log)
             await _refuse(HttpError("there are too many connections already", "full"), send)
             return
-        connections: list[Connection] = []  # the one, once it is let in
+        connections: list[Connection] = []  # one at most: the connection, once it is let in
 
         def speaking() -> Engine:  # the doorman, or who has followed it
             return connections[0].engine if connections else engine
@@ -95,7 +95,7 @@ class WebSockets:
             await let_go(tamed, receive)
 
     def shut_down(self, reason: str) -> None:
-        """Tell everybody that it is over, and let nobody in."""
+        """Tell every peer that the broker ends its connection, and let nobody in."""
         self.is_closing = True
         self.roster.shut_down(reason)
 
@@ -113,7 +113,7 @@ class WebSockets:
             raise HttpError(f"none of the subprotocols {known} was offered", "invalid")
 
     def _size_max_of(self, speaking: Callable[[], Engine]) -> Callable[[], int]:
-        """Return what tells how large a message may be now: a stranger's frame, or any frame."""
+        """Return a function that gives the largest message size: less before the peer's login."""
         stomp = self.roster.connector.stomp
         whole = stomp.max_data_length + stomp.max_headers * stomp.max_header_length
 

@@ -1,24 +1,26 @@
 """Stream: a WebSocket of hypercorn's as a transport of bytes, and what hypercorn must not do.
 
-hypercorn's WebSockets are waited for, so there are two tasks to each. One hands in what comes, the
-other sends what was written. Where messages begin and end means nothing. What is sent is text if
-the peer spoke text and the bytes are UTF-8. Else it is binary, so that any body can travel.
+hypercorn's WebSockets are awaited, so each has two tasks. One hands incoming bytes to the
+connection, the other sends what was written. Where messages begin and end means nothing. Output is
+sent as text if the peer sent text and the bytes are UTF-8. Else it is sent as binary, so that any
+body can travel.
 
-hypercorn would do four things that are not wanted, and `tame` and `let_go` take them back:
+hypercorn would do four things that are not wanted. `tame` and `let_go` prevent them:
 - It compresses. A stranger's small message could become a huge one (RFC 7692 has no limit).
-- It gathers a message up to one limit for all. But strangers get little, and what is too large is
-  not kept while the peer goes on sending. The peer is told in its protocol's words.
-- It keeps to itself that bytes came, until a message is whole. But a slow upload is no dead peer.
-- It waits for a reader that has ended. Here what comes after the end is thrown away.
+- It gathers a message up to one limit for all. But strangers get a smaller limit. A message that is
+  too large must not be kept while the peer goes on sending. The peer is told in its protocol's
+  words.
+- It does not report bytes until a message is whole. But a peer with a slow upload is not dead.
+- It waits for a reader that has ended. Here bytes that come after the end are thrown away.
 
-hypercorn's own clock closes idle connections. It runs until a connection's first request, and again
-after each answer. Some peers stop that clock, and nothing starts it again:
+hypercorn closes idle connections by a timer of its own. The timer runs until a connection's first
+request, and again after each answer. Some peers stop that timer, and nothing starts it again:
 - a peer that begins HTTP/2 and asks for nothing, or takes its request back (RST_STREAM);
 - a peer whose WebSocket has ended, or was refused since the peer talked before it was let in. Such
   a peer neither closes nor is closed.
 
-hypercorn would keep these connections for ever. So whoever holds them looks at them now and then.
-An idle connection has no request, and has had no further one since the last look.
+hypercorn would keep these connections for ever. So `protocols.http.server` checks them now and
+then. A connection is idle if it has no open request, and had no new one since the last check.
 """
 
 from __future__ import annotations
@@ -39,10 +41,10 @@ from wsproto.events import Message
 
 from covey.protocols.connection import Connection
 
-QUEUE_MAX: Final = 4  # messages hypercorn keeps for us; each may be as large as a message may be
+QUEUE_MAX: Final = 4  # messages hypercorn keeps for us; each may have the largest allowed size
 CLOSE_NORMAL: Final = 1000
-# Bytes sent as one message. A peer shows that it reads by taking them, so that a large message over
-# a slow line is progress, not silence.
+# Bytes sent as one message. A peer shows that it reads by taking such a piece. So a large message
+# over a slow line shows progress.
 WRITE_SIZE: Final = 256 * 1024
 
 
@@ -56,15 +58,15 @@ class WebSocketTransport:
         self._send = send
         self._connection = connection
         self._read_size = read_size
-        self._rest = memoryview(b"")  # what is to be sent yet
+        self._rest = memoryview(b"")  # bytes still to be sent
         self._scope = anyio.CancelScope()
         self._awake = anyio.Event()  # there is something to send
         self._resumed = anyio.Event()
         self._resumed.set()
         self._is_text = True
-        self._is_gone = False  # the peer
-        self._is_ending = False  # a close is to follow the rest
-        self._is_told = False  # of the close
+        self._is_gone = False  # the peer is gone
+        self._is_ending = False  # a close is to be sent after the rest
+        self._is_told = False  # the close was sent
         self._is_closing = False
 
     async def serve(self) -> None:
@@ -76,7 +78,7 @@ class WebSocketTransport:
                     tasks.start_soon(self._read)
                     await self._write()
                     tasks.cancel_scope.cancel()
-        except Exception:  # one peer's trouble stays its own; groups are of these
+        except Exception:  # one peer's trouble stays its own; exception groups, too
             self._connection.log.exception("connection_failed")
             self._connection.engine.count_failure()
         finally:
@@ -98,21 +100,21 @@ class WebSocketTransport:
         self._awake.set()
 
     def close(self) -> None:
-        """Send a close and end it; what is left is hypercorn's to do."""
+        """Send a close and end the transport; hypercorn does the rest."""
         self._is_closing = True
         self.write_eof()
 
     def abort(self) -> None:
-        """End it without a word."""
+        """End the transport without a close."""
         self._is_closing = True
         self._scope.cancel()
 
     def is_closing(self) -> bool:
-        """Say whether it is ended, or about to be."""
+        """Return True if the transport has ended or is about to."""
         return self._is_closing
 
     def pause_reading(self) -> None:
-        """Hand in nothing more."""
+        """Hand no more bytes to the connection."""
         self._resumed = anyio.Event()
 
     def resume_reading(self) -> None:
@@ -173,7 +175,7 @@ class WebSocketTransport:
 
 
 class BoundedBuffer(WebsocketBuffer):
-    """A message being gathered; hypercorn's own keeps what is over the limit, and goes on."""
+    """A message being gathered, up to the limit; hypercorn's own buffer keeps what is beyond."""
 
     def __init__(self, size_max: Callable[[], int], overflow: Callable[[], None]) -> None:
         super().__init__(size_max())
@@ -182,7 +184,7 @@ class BoundedBuffer(WebsocketBuffer):
         self._is_over = False
 
     def extend(self, event: Message[Any]) -> None:
-        """Take a part of a message, or of one that is too large nothing at all."""
+        """Take a part of a message; take nothing of a message that is too large."""
         if not self._is_over and self.length + len(event.data) > self._size_max():
             self._is_over = True
             self.clear()
@@ -198,7 +200,7 @@ def tame(
     overflow: Callable[[], None],
     sign_of_life: Callable[[], None],
 ) -> WSStream:
-    """Take back what hypercorn would do; its stream is what `send` is a method of."""
+    """Prevent what hypercorn would do; hypercorn's stream is the object that `send` belongs to."""
     stream = getattr(send, "__self__", None)
     assert isinstance(stream, WSStream), "hypercorn's WebSockets are the ones that were tamed"
     stream.handshake.extensions = None
@@ -214,7 +216,7 @@ def tame(
 
 
 async def let_go(tamed: WSStream, receive: Receive) -> None:
-    """Let hypercorn end it though nobody reads any more, and take what it still holds for us."""
+    """Let hypercorn end the stream: take and forget the messages that it still holds for us."""
     tamed.app_put = _nowhere
     for _ in range(QUEUE_MAX + 1):
         with anyio.move_on_after(0):
@@ -226,7 +228,7 @@ async def _nowhere(message: object) -> None:
 
 
 def _decoded(data: bytes, *, is_last: bool) -> tuple[str | None, int]:
-    """Return the text and how many bytes it took: half a character waits for its other half."""
+    """Return the text, and how many bytes it took; half a character waits for its other half."""
     try:
         return codecs.utf_8_decode(data, "strict", is_last)
     except UnicodeDecodeError:
@@ -237,7 +239,7 @@ LOOK_EVERY_S: Final = 1.0  # limits are whole seconds
 
 
 class Idle:
-    """Since when one connection asks for nothing."""
+    """For how long one connection has been idle."""
 
     __slots__ = ("_asked", "_since", "server")
 
@@ -247,8 +249,8 @@ class Idle:
         self._since = now
 
     def measure(self, now: float) -> float:
-        """Look at it, and return for how many seconds it has asked for nothing."""
-        wrapper = getattr(self.server, "protocol", None)  # not before it has begun
+        """Check the connection; return for how many seconds it has been idle."""
+        wrapper = getattr(self.server, "protocol", None)  # missing until the server has begun
         protocol = getattr(wrapper, "protocol", None)
         asked = getattr(protocol, "keep_alive_requests", 0)
         if asked != self._asked or not _asks_nothing(protocol):
@@ -258,7 +260,7 @@ class Idle:
 
 
 def _asks_nothing(protocol: object) -> bool:
-    """Say whether it is one of those that hypercorn forgets."""
+    """Return True if this is one of the idle connections that hypercorn would keep for ever."""
     if isinstance(protocol, H2Protocol):
         return protocol.idle
     if isinstance(protocol, H11Protocol) and isinstance(protocol.stream, WSStream):

@@ -2,11 +2,11 @@
 
 All of them are under `/console/RELEASE/`, where RELEASE is a hash of all files together. So a
 module finds its neighbours by relative names, without a build step. A browser may keep each file
-for ever, since a changed file has another address. Only the page itself, at `/`, is asked for anew
-each time: it names the release.
+for ever, since a changed file has another address. Only the page itself, at `/`, is fetched anew
+each time, since it names the release.
 
-Nothing here is secret. A stranger gets the sign-in form and the code behind it, and not a word
-about the broker.
+Nothing here is secret. A stranger gets the sign-in form and the code behind it, and nothing about
+the broker.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from covey.protocols.http.answer import SECURITY_HEADERS, HttpError
 from covey.protocols.http.ask import Ask
 
 PAGE: Final = "index.html"
-RELEASE: Final = b"@RELEASE@"  # where the page names it
-MODULES: Final = b"<!-- modules -->"  # where it names those of the first view
+RELEASE: Final = b"@RELEASE@"  # where the page names the release
+MODULES: Final = b"<!-- modules -->"  # where the page names the modules of the first view
 FIRST: Final = ("main.js", "overview.js")  # what everybody sees first
 IMPORT: Final = re.compile(rb'from "\./([\w.]+)"')
 MEDIA_TYPES: Final = {
@@ -69,7 +69,7 @@ def release() -> str:
 
 @cache
 def needed(*modules: str) -> list[str]:
-    """Return modules and all that these import, so that none is found only when another is read."""
+    """Return modules and all their imports, so that a browser can fetch all of them at once."""
     found = list(modules)
     for name in found:
         imported = [one.decode() for one in IMPORT.findall(contents()[name])]
@@ -79,7 +79,7 @@ def needed(*modules: str) -> list[str]:
 
 @cache
 def packed(name: str) -> bytes:
-    """Return a file as gzip has it: a third of its size, for browsers that are far away."""
+    """Return a file compressed by gzip: a third of its size, for browsers that are far away."""
     return gzip.compress(contents()[name], mtime=0)
 
 
@@ -94,7 +94,7 @@ def page() -> bytes:
 
 
 async def show_page(ask: Ask) -> Response:
-    """Show the console; it asks for a login by itself."""
+    """Show the console; the page itself asks for a login."""
     return Response(page(), 200, CONSOLE_HEADERS, MEDIA_TYPES["html"])
 
 

@@ -1,22 +1,22 @@
 """Events: server-sent events (the WHATWG's EventSource), as deltas of what a page shows.
 
-A stream tells of one or several parts. A part is worked out every so often. What differs from the
-last time is sent, and nothing if nothing does:
+A stream has one or several parts. Each part is worked out at its own interval. Only what differs
+from the last time is sent; if nothing differs, nothing is sent:
 
     event: NAME                   data: the value, for a part that is sent whole
     event: NAME                   data: {"all": [row, ...]}  first of all, and after a gap
     event: NAME                   data: {"set": [row, ...], "gone": [key, ...]}  for rows by a key
 
-A stream is bounded. The next delta is worked out once the last one was taken by the peer, and tells
-everything that happened meanwhile. So a slow browser costs one delta of memory, and gets fewer of
-them. A part that is dear to work out is worked out less often, so that one stream uses at most a
-twentieth of a core (`SHARE`).
+A stream is bounded. The next delta is worked out once the peer has taken the last one, and has
+everything that changed meanwhile. So a slow browser costs one delta of memory, and gets fewer
+deltas. A part that is costly to work out is worked out less often, so that one stream uses at most
+a twentieth of a core (`SHARE`).
 
 A stream is resumable. Each event has an id, STREAM.NUMBER. A stream whose peer is gone is kept for
-a while with its latest events. A browser that comes back with the last id that it knows hears what
-it missed; if that is not known any more, it hears everything anew.
+a while with its latest events. A browser that comes back with the last id that it knows gets the
+events that it missed. If these are not kept any more, it gets everything anew.
 
-A stream ends when the login behind it ends: each second it is asked whether it still holds.
+A stream ends when its login ends: each second the login is checked again.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from covey.protocols.http.answer import SECURITY_HEADERS, HttpError
 
 MEDIA_TYPE: Final = "text/event-stream"
 RETRY_MS: Final = 1000  # until a browser comes back
-ALIVE_EVERY_S: Final = 10.0  # something is sent, so that proxies do not think it is dead
+ALIVE_EVERY_S: Final = 10.0  # something is sent, so that proxies do not close the stream
 CHECK_EVERY_S: Final = 1.0
-SHARE: Final = 20  # a part rests for so many times the time that it took
-KEPT_S: Final = 30.0  # a stream whose peer is gone
+SHARE: Final = 20  # a part rests for so many times the processor time that it took
+KEPT_S: Final = 30.0  # how long a stream whose peer is gone is kept
 KEPT_STREAMS: Final = 32
 KEPT_EVENTS: Final = 64  # the latest of one stream
 KEPT_BYTES: Final = 256 * 1024
@@ -59,10 +59,11 @@ class Part:
         self.due_at = 0.0
 
     async def delta(self) -> Plain:
-        """Return what is to be told, None if it is what was told before.
+        """Return what has changed since the last time, None if nothing has; plan the next time.
 
-        It is due again in time with the last beat, after a rest that the work needs. Work is the
-        time on a processor: who had to wait for one on a busy machine is not to come less often.
+        The next time keeps the part's regular beat, but leaves a rest in proportion to the cost
+        (`SHARE`). The cost is processor time: a part that only waits on a busy machine must not
+        come less often.
         """
         began, cost = time.monotonic(), time.thread_time()
         delta = await self._news()
@@ -88,9 +89,9 @@ MakeRows = Callable[[], Awaitable[tuple[dict[str, Plain], Attributes]]]
 
 
 class Rows(Part):
-    """A part that has rows, each known by a key; only those that differ are told.
+    """A part that has rows, each with a key; only rows that differ are sent.
 
-    What is told beside them (how many there are) is told when it differs, too.
+    Values beside the rows (such as their total) are sent when they differ, too.
     """
 
     def __init__(self, name: str, every_s: float, make: MakeRows) -> None:
@@ -134,7 +135,7 @@ class Stream:
         self._kept_bytes = 0
 
     async def due(self) -> AsyncIterator[bytes]:
-        """Work out the parts whose time has come, and write what is to be told."""
+        """Work out the parts that are due, and give the events to send."""
         for part in self.parts:
             if part.due_at <= time.monotonic():
                 delta = await part.delta()
@@ -142,7 +143,7 @@ class Stream:
                     yield self._write(part.name, delta)
 
     def missed(self, number: int) -> list[bytes] | None:
-        """Return the events behind a number; None if they are not all known any more."""
+        """Return the events after a number; None if some of them are not kept any more."""
         if number > self.number:
             return None
         behind = [event for at, event in self._kept if at > number]
@@ -156,7 +157,7 @@ class Stream:
             part.forget()
 
     def wait_s(self) -> float:
-        """Return how long it is until the next part is due."""
+        """Return the seconds until the next part is due."""
         return max(0.0, min(part.due_at for part in self.parts) - time.monotonic())
 
     def _write(self, name: str, value: Plain) -> bytes:
@@ -183,7 +184,7 @@ class Streams:
         self.ended.set()
 
     def take(self, given: str, owner: str) -> tuple[Stream, int] | None:
-        """Return a stream that was left, and the last number its peer knows."""
+        """Return a stream that was kept, and the last event number that its peer knows."""
         self._sweep()
         name, _, number = given.rpartition(".")
         if not (number.isascii() and number.isdigit() and len(number) < 19):
@@ -192,7 +193,7 @@ class Streams:
         return None if stream is None else (stream, int(number))
 
     def leave(self, stream: Stream, owner: str) -> None:
-        """Keep a stream for a while, for the same user at the same address to come back to."""
+        """Keep a stream for a while, in case the same user at the same address comes back."""
         self._sweep()
         stream.left_at = time.monotonic()
         self._left[f"{owner} {stream.name}"] = stream
@@ -220,7 +221,7 @@ class EventStream(Response):
         owner: str,
         check: Callable[[], None],
     ) -> None:
-        """Begin; `check` raises BrokerError when whoever listens may not any more."""
+        """Begin; `check` raises BrokerError when the user may not listen any more."""
         if streams.open >= streams_max:
             raise HttpError(
                 f"{streams_max} streams are open already, the most that event_streams_max allows",
@@ -244,7 +245,7 @@ class EventStream(Response):
                 self._missed = missed
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """Give bytes to send, until the login, the broker or the peer ends it."""
+        """Give bytes to send, until the login, the broker or the peer ends the stream."""
         streams, stream = self._streams, self.stream
         streams.open += 1
         try:

@@ -6,14 +6,15 @@
     /api/v1/events/queues/{name}/trace   what happens on a queue
     /api/v1/history, /api/v1/queues/{name}/history     samples of ten minutes or of a day
 
-Each stream also tells the time of day every ten seconds (`clock`), for ages that only pass.
+Each stream also tells the time of day every ten seconds (`clock`), so that the page can show ages.
 
 A group is a short row, since there may be thousands of them, four times a second:
 
     [name, messages, held by a consumer, owner, marks, blocked since, owned since]
 
-Times are seconds of the day's clock, so that a row stays the same while only time passes. `MARKS`
-says what the marks mean. Of many groups the largest are told, and those that are parked.
+Times are seconds of the wall clock, not ages, so that a row stays the same while only time passes.
+The constants below, from `PARKED_MARK` on, say what the marks mean. If there are too many groups,
+the rows are those of the largest groups and of parked ones.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ BUSIEST_SHOWN: Final = 8
 SPARK_STEP: Final = 3
 SPARK_S: Final = 120.0
 
-# A group's state is its place (`core.dispatch.lane`), 0 to 4, and these.
+# A group's marks are the state of its lane (`core.dispatch.lane`), 0 to 4, plus these bits.
 PARKED_MARK: Final = 8
 SPILLED_MARK: Final = 16  # its next message is in the store, not in memory
-UNREAD_MARK: Final = 32  # somebody owns it and has no credit
+UNREAD_MARK: Final = 32  # its owner cannot take its next message, mostly for lack of credit
 
 ADVICE: Final = {
     "disk": "Free some room on the disk, or lower disk_free_min of [store] and reload.",
@@ -59,7 +60,7 @@ ADVICE: Final = {
 
 
 async def read_history(ask: Ask) -> Response:
-    """Show how the broker and a virtual host have been."""
+    """Show the history of the broker and of a virtual host."""
     span_s = ask.number("span")
     history = ask.console.history
     return json_answer(
@@ -68,7 +69,7 @@ async def read_history(ask: Ask) -> Response:
 
 
 async def read_queue_history(ask: Ask) -> Response:
-    """Show how a queue has been since somebody first looked, or since it has moved messages."""
+    """Show a queue's history since somebody first looked at it, or since it moved messages."""
     series = ask.console.history.queue(ask.admin.backlog(ask.name), ask.now)
     if series is None:
         raise RefusedError("no history is kept of queues: history_queues_max is 0", "not-found")
@@ -109,7 +110,7 @@ async def queue_events(ask: Ask) -> Response:
     """Tell of one queue, its consumers and its groups while somebody listens."""
     admin = ask.admin
     place = admin.place(ask.name)
-    admin.backlog(ask.name)  # refuse what is not there before a stream begins
+    admin.backlog(ask.name)  # refuse an unknown queue before the stream begins
 
     async def queue() -> Plain:
         found = admin.backlog(ask.name)
@@ -186,11 +187,11 @@ def queue_row(ask: Ask, queue: Queue) -> Attributes:
         read = series.read(SPARK_S)
         times, depths = read["times"], read["messages"]
         assert isinstance(times, list) and isinstance(depths, list)
-        # Each third sample, always the same ones: a line that moves on does not tremble.
+        # Each third sample, always the same ones, so that the line moves on without trembling.
         row["spark"] = [
             depth for at, depth in zip(times, depths, strict=True) if int(at) % SPARK_STEP == 0
         ]
-        # Without its time, so that a row stays the same while nothing moves.
+        # Without the sample's time, so that a row stays the same while nothing moves.
         rates = _latest(read)
         row["rates"] = {k: v for k, v in rates.items() if k != "at"} if rates else None
     return row
@@ -250,7 +251,7 @@ def _weight(row: Attributes) -> float:
 
 
 async def _map(ask: Ask, queue: Queue, most: int) -> tuple[dict[str, Plain], Attributes]:
-    """Return a row for each group; of too many, the largest and those that are parked."""
+    """Return a row for each group; if too many, for the largest groups and parked ones."""
     offset = ask.broker.clock.offset
     lanes = list(queue.state.lanes.values())
     total = len(lanes)
@@ -298,7 +299,7 @@ def _group(lane: Lane, offset: float) -> list[Plain]:
 
 
 def _stream(ask: Ask, parts: list[Part], subject: str = "") -> Response:
-    """Answer with a stream that ends when whoever asked may not see this any more."""
+    """Answer with a stream that ends when the user may not see its subject any more."""
     console = ask.console
 
     def check() -> None:

@@ -6,15 +6,15 @@ makes a browser send it. A change that is made with a cookie needs a token besid
 only our own page can set (`TOKEN_HEADER`). Programs log in with each request and need no token.
 
 A session ends when it was idle for long, when it is old, when the browser signs out, when an
-operator ends it, and when the user's password or roles change: it holds the user's `Access`, which
-another takes the place of then (`core.security.users`).
+operator ends it, and when the user's password or roles change. The last is noticed because the
+session holds the user's `Access`, which is replaced by another then (`core.security.users`).
 
-Sessions survive a restart of the broker, so that a page comes back by itself. They lie in a file
-beside the messages, closed to other users, with the hash of the cookie's secret and not the secret.
-A user whose password has changed meanwhile is told apart by a mark: the password as it was
-configured, hashed with the secret as the key.
+Sessions survive a restart of the broker, so that a page comes back by itself. They are kept in a
+file beside the messages, closed to other users, with a hash of the cookie's secret instead of the
+secret. A mark shows if the user's password has changed meanwhile: a hash of the configured
+password, with the secret as the key.
 
-Signing in is a login like any other: throttled, answered late when it fails, told to the log.
+Signing in is a login like any other: throttled, answered late when it fails, written to the log.
 """
 
 from __future__ import annotations
@@ -53,31 +53,31 @@ class SignedIn:
     token: str
     born_at: float
     seen_at: float
-    mark: str  # of the password, for the next process to compare
+    mark: str  # a hash of the password, for the next process to compare
 
 
 class Sessions:
     """Everybody who is signed in at one port."""
 
     def __init__(self, users: Users, settings: HttpSettings, folder: Path | None = None) -> None:
-        """Begin with those of an earlier process, if it left any in the folder."""
+        """Prepare; `folder` is where an earlier process may have left its sessions."""
         self._users = users
         self.settings = settings
         self.port = 0  # part of the cookie's name: browsers do not tell ports apart
         self._folder = folder
         self._known: dict[bytes, SignedIn] = {}
-        self._checked: set[int] = set()  # those whose mark has been compared in this process
+        self._checked: set[int] = set()  # sessions whose mark this process has compared
         self._numbers = 0
 
     def open(self, port: int, now: float) -> None:
-        """Hear which port it is, and take over who was signed in there before."""
+        """Called when the port's number is known: take over the sessions of its last process."""
         self.port = port
         if self._folder is None:
             return
         try:
             rows = json.loads(self._file.read_text())
         except (OSError, ValueError):
-            return  # there is none, or none that can be read: then everybody signs in again
+            return  # no file, or not readable: then everybody signs in again
         for key, user, token, age_s, mark in rows:
             identity = self._users.known(user)
             if identity is not None:
@@ -103,11 +103,11 @@ class Sessions:
                 json.dump(rows, file)
             draft.replace(self._file)
         except OSError:
-            return  # who is signed in stays so, until the broker ends
+            return  # sessions last until the broker ends
 
     @property
     def cookie_name(self) -> str:
-        """Return what the cookie is called, different for two brokers on one machine."""
+        """Return the cookie's name, which differs for two brokers on one machine."""
         return f"{COOKIE}-{self.port}"
 
     def begin(self, identity: Identity, now: float) -> tuple[str, SignedIn]:
@@ -128,7 +128,7 @@ class Sessions:
     def find(
         self, headers: Headers, *, is_loopback: bool, remote: str, now: float
     ) -> SignedIn | None:
-        """Return who sends a good cookie, with what they may do now."""
+        """Return the user of a valid cookie, with the present rights; None if it is not valid."""
         secret = self._secret(headers)
         found = self._known.get(_digest(secret)) if secret else None
         if found is None or not self.is_alive(found, now):
@@ -147,13 +147,13 @@ class Sessions:
         return found
 
     def is_alive(self, session: SignedIn, now: float) -> bool:
-        """Say whether a session has not run out."""
+        """Return True if a session has not expired."""
         settings = self.settings
         is_fresh = now - session.seen_at < settings.session_idle_s
         return is_fresh and now - session.born_at < settings.session_max_s
 
     def is_known(self, session: SignedIn, now: float) -> bool:
-        """Say whether a session has neither run out nor been ended."""
+        """Return True if a session has neither expired nor been ended."""
         return session in self._known.values() and self.is_alive(session, now)
 
     def end(self, session: SignedIn) -> None:
@@ -172,7 +172,7 @@ class Sessions:
         raise RefusedError(f"no browser is signed in under number {number[:40]}", "not-found")
 
     def describe(self, now: float) -> list[Attributes]:
-        """Tell who is signed in, without secrets."""
+        """Describe the sessions, without secrets."""
         self._sweep(now)
         return [
             {
@@ -186,7 +186,7 @@ class Sessions:
         ]
 
     def set_cookie(self, response: Response, secret: str, *, is_secure: bool) -> None:
-        """Give the browser its secret; "" takes it back."""
+        """Set the browser's cookie to its secret; "" deletes the cookie."""
         response.set_cookie(
             self.cookie_name,
             secret,
@@ -213,7 +213,7 @@ class Sessions:
 
 
 def is_token(session: SignedIn, headers: Headers) -> bool:
-    """Say whether a request has the token of its session."""
+    """Return True if a request has the token of its session."""
     return hmac.compare_digest(headers.get(TOKEN_HEADER, "").encode(), session.token.encode())
 
 

@@ -60,7 +60,7 @@ async def sign_in(ask: Ask) -> Response:
 
 
 async def sign_out(ask: Ask) -> Response:
-    """Forget the browser."""
+    """End the browser's session."""
     if ask.signed_in is not None:
         ask.console.sessions.end(ask.signed_in)
     response = empty_answer()
@@ -105,7 +105,7 @@ async def check_permission(ask: Ask) -> Response:
 
 
 def _place(text: str) -> str:
-    """Return what is asked about, as rules see it: `queue:orders`; "" and `broker`: the broker."""
+    """Return a name as rules write it, `queue:orders`; "" and `broker` mean the broker."""
     if text in ("", BROKER):
         return BROKER
     kind, colon, _ = text.partition(":")
@@ -159,5 +159,5 @@ def _session(ask: Ask, identity: Identity) -> Attributes:
 
 
 def rights_on(identity: Identity, place: str) -> list[Plain]:
-    """Return the verbs that somebody may use on a destination: what a page may offer."""
+    """Return the verbs that a user may use on a destination, so that a page offers only those."""
     return [verb.value for verb in Verb if may(identity, verb, place)]
