@@ -64,8 +64,8 @@ class Destination:
     is_temporary: bool = False
 
     def __hash__(self) -> int:
-        # Asked once a message. The name alone is told apart well enough, and its hash is kept;
-        # that of an Enum member is worked out anew each time.
+        # Called once a message. The name alone is distinct enough, and Python caches a text's
+        # hash. The hash of an Enum member is worked out anew each time.
         return hash(self.name)
 
     def __str__(self) -> str:
@@ -143,15 +143,15 @@ class Syntax:
         return Destination(Kind.DSUB, self._checked(encode(subscription_id, keep=".")))
 
     def lasting(self, places: tuple[Destination, ...]) -> tuple[Destination, ...]:
-        """Return what a durable subscription to these places hears, whoever asks for it later.
+        """Return the destinations of a durable subscription, independent of this connector.
 
-        Where `**` may mean no part at all, that is this connector's rule: the names without it are
-        said, too.
+        Only on some connectors may `**` match no part at all. There the result also has each
+        destination without its `**`, since the subscription outlives the connection.
         """
         if not self.descendant_matches_zero:
             return places
         found = list(places)
-        for place in found:  # and those added meanwhile
+        for place in found:  # `found` grows meanwhile
             shorter = dict.fromkeys(_without_descendants(place))
             found += [one for one in shorter if one not in found]
             if len(found) > self.parts_max:
@@ -159,7 +159,7 @@ class Syntax:
         return tuple(found)
 
     def render(self, destination: Destination) -> str:
-        """Write a destination as this syntax spells it; parsing the text gives it back."""
+        """Write a destination in this syntax; parsing the text gives the same destination."""
         prefix = self._prefix_of(destination)
         reserved = "".join(self._marks) + self.destination_separator
         if destination.kind is Kind.DSUB:
@@ -231,7 +231,7 @@ class Syntax:
             raise _refused(text, cause, "limit")
 
     def _checked(self, name: str) -> str:
-        """Hold the encoded name to the limit too: one raw character can become nine bytes."""
+        """Check the encoded name against the limit, too: a raw character can become nine bytes."""
         if len(name) > self.name_length_max:
             raise _refused(name, f"the name has more than {self.name_length_max} bytes", "limit")
         return name
@@ -245,7 +245,7 @@ class Syntax:
         return self.queue_prefix if is_queue else self.topic_prefix
 
     def _prefix_table(self) -> tuple[tuple[str, Kind, bool], ...]:
-        """Return every prefix we read, longest first so that none hides another."""
+        """Return all prefixes, the longest first, so that none hides a longer one."""
         own = (
             (self.queue_prefix, Kind.QUEUE, False),
             (self.topic_prefix, Kind.TOPIC, False),
@@ -269,9 +269,9 @@ class Syntax:
 
 
 def _listed(strict_names: bool | Literal["manual"]) -> frozenset[str] | None:
-    """Return the characters that may stand in a name as they are; None: any.
+    """Return the characters that need no `%XX` in a name; None means any character.
 
-    The manual's list lacks the `/` that its own examples have.
+    The manual's list lacks the `/` that its own examples use.
     """
     if strict_names == "manual":
         return LISTED_CHARACTERS | {"/"}
@@ -279,7 +279,7 @@ def _listed(strict_names: bool | Literal["manual"]) -> frozenset[str] | None:
 
 
 def _check_marks(marks: tuple[str, ...]) -> None:
-    """Refuse punctuation that could not be told from names or from each other."""
+    """Refuse marks that could be mistaken for parts of names or for each other."""
     if len(set(marks)) < len(marks):
         raise RefusedError("destination syntax: two marks are the same", "invalid")
     for mark in marks:
@@ -293,7 +293,7 @@ def _refused(text: str, cause: str, code: str) -> RefusedError:
 
 
 def _without_descendants(place: Destination) -> Iterator[Destination]:
-    """Give the place without each of its `**`."""
+    """Yield the destination without one of its `**`, for each of them."""
     parts = cut(place.name, CANONICAL.separator, CANONICAL)
     for at, part in enumerate(parts):
         if part == CANONICAL.any_descendant and len(parts) > 1:

@@ -25,7 +25,7 @@ from covey.core.errors import RefusedError, percent, quoted
 PLAIN_CHARACTERS = frozenset(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-~: ()"
 )
-# What the manual lets stand in a name as it is. A mark is cut out before, where it is one.
+# Characters that need no `%XX` by the manual. Where one is a mark, it is cut out before.
 LISTED_CHARACTERS = PLAIN_CHARACTERS | frozenset(".,*")
 PLAIN_TEXT = re.compile(r"[A-Za-z0-9_\-~: ()]+")
 ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
@@ -142,7 +142,7 @@ def write(atom: Atom, marks: Marks) -> str:
     if atom.kind is AtomKind.ANY_DESCENDANT:
         return marks.any_descendant
     text = marks.regex_start + atom.text + marks.regex_end
-    # Under other marks the same expression may look unbalanced; it could not be read back.
+    # With other marks the same expression may be unbalanced and could not be read back.
     if regex_close(text, 0, marks) + len(marks.regex_end) != len(text):
         cause = "its braces must be balanced or follow a backslash"
         raise RefusedError(f"regular expression {quoted(atom.text)}: {cause}", "invalid")
@@ -150,10 +150,10 @@ def write(atom: Atom, marks: Marks) -> str:
 
 
 def encode(text: str, *, listed: frozenset[str] | None = None, keep: str = "") -> str:
-    """Give literal text its one form; `keep` names characters that also stand for themselves.
+    """Return the one form of literal text; `keep` names characters that also stay as they are.
 
-    `%XX` in the text is read as the byte it names. A character that is not `listed` is refused, for
-    it should have been written as `%XX`; without a list all are taken for what they are.
+    `%XX` in the text is read as the byte it names. A character that is not `listed` is refused,
+    because it should have been written as `%XX`. Without a list every character is allowed.
     """
     if PLAIN_TEXT.fullmatch(text):
         return text

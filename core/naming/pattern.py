@@ -1,4 +1,4 @@
-"""Destination patterns: which names a wildcard subscription means.
+"""Destination patterns: which names a wildcard subscription matches.
 
     *        any text within one part (`I*` begins with I; alone: any one part)
     **       one or more whole parts; zero too if the syntax says so
@@ -8,15 +8,14 @@ A pattern is matched by walking the name once and keeping the set of pattern pos
 be reached (dynamic programming). That takes at most levels x parts steps, whatever `**`s follow
 each other. Inside one part RE2 does the work. So no pattern and no name can make matching slow.
 
-Names come in canonical form. Literal parts are compared in it, the rest against what the part means
-(`{é+}` matches `%C3%A9`). Patterns are tested when a destination appears, not per message, and not
-all of them (`core.naming.pattern_index`).
+Names are in canonical form. Literal parts are compared in canonical form, other parts against the
+decoded text (`{é+}` matches `%C3%A9`). Patterns are tested when a destination is made, not for each
+message, and only some of them need a test (`core.naming.pattern_index`).
 
-`Regex` is the only way to a regular expression that strangers may write: destination wildcards
-(`{regex}`) and a selector's LIKE come from clients. Python's own `re` backtracks, so one hostile
-pattern could hold the broker for minutes. RE2 takes time linear in the text, and refuses what would
-need more (look-around, back-references). Nothing here searches: a pattern matches a whole text or
-does not match.
+Every regular expression of a client is compiled by `Regex`: destination wildcards (`{regex}`) and a
+selector's LIKE. Python's own `re` backtracks, so one hostile pattern could block the broker for
+minutes. RE2 takes time linear in the text, and refuses what would need more (look-around,
+back-references). Nothing here searches: a pattern matches a whole text or does not match.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from covey.core.errors import RefusedError, quoted
 from covey.core.naming.destination import Destination
 from covey.core.naming.path import CANONICAL, Atom, AtomKind, atoms, cut, decode
 
-# RE2 refuses to build a larger program and forgets states of its cache beyond this. Its own
-# default, 8 MiB, would let a thousand subscriptions take 8 GiB.
+# RE2 refuses to build a larger program, and drops cached states beyond this size. With RE2's own
+# default, 8 MiB, a thousand subscriptions could take 8 GiB.
 MEMORY_BYTES_MAX = 1024 * 1024
 
 
 def _options() -> re2.Options:
-    """RE2's options: silent (the reason travels in the error), `.` takes a line end too."""
+    """Return RE2's options: no logging (the error has the reason), `.` matches a line end, too."""
     options = re2.Options()
     options.log_errors = False
     options.dot_nl = True
@@ -51,7 +50,7 @@ class Regex:
         """Compile `text` or refuse it with RE2's reason."""
         self.text = text
         try:
-            # "surrogatepass" never raises, so half a surrogate pair is no way to fail us.
+            # "surrogatepass" never raises, so half a surrogate pair cannot cause an exception.
             self._compiled = re2.compile(text.encode("utf-8", "surrogatepass"), _options())
         except re2.error as error:
             reason = error.args[0]
@@ -65,7 +64,7 @@ class Regex:
 
 
 def quote(text: str) -> str:
-    """Write `text` so that an expression takes it literally."""
+    """Escape `text` so that an expression matches it literally."""
     return str(re2.escape(text))
 
 
@@ -73,7 +72,7 @@ ANY_TEXT = ".*"
 
 
 class Pattern:
-    """A compiled pattern; equal when it was compiled from the same text and rule."""
+    """A compiled pattern; two are equal if they were compiled from the same text and rule."""
 
     __slots__ = ("matches_zero", "name", "parts")
 
@@ -92,7 +91,7 @@ class Pattern:
         return hash(self.name)
 
     def matches(self, name: str) -> bool:
-        """Return True if the pattern means this canonical name."""
+        """Return True if the pattern matches this canonical name."""
         if len(self.parts) == 1 and self.parts[0].is_descendant:
             return True  # `**`, which most policies are for
         reached = [False] * (len(self.parts) + 1)
@@ -138,7 +137,7 @@ class Part:
             self._regex = Regex("".join(_expression(atom) for atom in pieces))
 
     def accepts(self, level: str) -> bool:
-        """Return True if the part means one level of a name."""
+        """Return True if the part matches one level of a name."""
         if self.literal is not None:
             return level == self.literal
         return self._regex is None or self._regex.matches(decode(level))
@@ -150,5 +149,5 @@ def _expression(atom: Atom) -> str:
         return quote(decode(atom.text))
     if atom.kind is AtomKind.ANY_CHILD:
         return ANY_TEXT
-    Regex(atom.text)  # alone first: `a)(b` must not borrow the parentheses put around it
+    Regex(atom.text)  # compile it alone first: `a)(b` would only be valid inside our parentheses
     return f"(?:{atom.text})"

@@ -1,14 +1,14 @@
-"""PatternIndex: who waits behind which pattern, found without asking every pattern.
+"""PatternIndex: the values whose patterns match a name, found without testing every pattern.
 
-The patterns are a tree of their parts. A name walks the tree level by level, and all nodes that it
-can have reached go on together. So a name costs its levels times those nodes, however many patterns
-there are beside them: ten thousand that differ in a literal part cost one look-up. Only parts that
-are wildcards of one node are tried one after the other.
+The patterns form a tree of their parts. A name walks down the tree level by level, keeping the set
+of all nodes that it has reached. So a name costs its levels times the reached nodes, however many
+other patterns there are: ten thousand patterns that differ in a literal part cost one look-up. Only
+the wildcard parts below one node are tried one after the other.
 
     a.*.b  and  a.**       root -- a --+-- * -- b (values)
                                        +-- ** (values; takes any further level, too)
 
-Patterns for which `**` may mean no part at all have a tree of their own.
+Patterns whose `**` may match no part at all have a tree of their own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Node(Generic[T]):
-    """What patterns have in common up to one part."""
+    """One part in the tree: the patterns below it are equal up to this part."""
 
     __slots__ = ("literals", "part", "values", "wildcards")
 
@@ -30,15 +30,15 @@ class Node(Generic[T]):
         self.part = part  # None: the root
         self.literals: dict[str, Node[T]] = {}
         self.wildcards: dict[str, Node[T]] = {}
-        self.values: dict[T, int] = {}  # with the number by which they are told
+        self.values: dict[T, int] = {}  # with the number by which results are sorted
 
     @property
     def is_empty(self) -> bool:
-        """Return True if nothing is here or below."""
+        """Return True if there is no value at this node or below it."""
         return not (self.values or self.literals or self.wildcards)
 
     def below(self, part: Part) -> dict[str, Node[T]]:
-        """Return where a part's node is kept."""
+        """Return the table in which the node of a part is kept."""
         return self.wildcards if part.literal is None else self.literals
 
     def after(self, level: str) -> list[Node[T]]:
@@ -67,7 +67,7 @@ class PatternIndex(Generic[T]):
         self._root_of_zero: Node[T] = Node(None)
 
     def add(self, pattern: Pattern, value: T) -> None:
-        """Put a value behind a pattern; putting it there twice changes nothing."""
+        """Add a value under a pattern; adding it twice changes nothing."""
         node = self._root_of(pattern)
         for part in pattern.parts:
             node = node.below(part).setdefault(part.text, Node(part))
@@ -75,7 +75,7 @@ class PatternIndex(Generic[T]):
         node.values.setdefault(value, self._number)
 
     def discard(self, pattern: Pattern, value: T) -> None:
-        """Take a value away; one that is not there is no error."""
+        """Remove a value; it is no error if it is not there."""
         path = [self._root_of(pattern)]
         for part in pattern.parts:
             node = path[-1].below(part).get(part.text)
@@ -91,7 +91,7 @@ class PatternIndex(Generic[T]):
             del parent.below(part)[part.text]
 
     def matching(self, name: str) -> list[T]:
-        """Return each value behind a pattern that means `name`, once: who came first is first."""
+        """Return each value with a pattern that matches `name`, once, in the order of adding."""
         levels = name.split(CANONICAL.separator)
         ends = _walk([self._root], levels)
         ends += _walk(_with_descendants([self._root_of_zero]), levels, matches_zero=True)
@@ -111,7 +111,7 @@ def _walk(
     """Return the nodes that all levels of a name lead to."""
     for level in levels:
         following = [after for node in reached for after in node.after(level)]
-        # Two ways may lead to one node; it goes on once.
+        # Two ways may lead to one node, which must be kept once.
         reached = list({id(node): node for node in following}.values())
         if matches_zero:
             reached = _with_descendants(reached)
@@ -119,9 +119,9 @@ def _walk(
 
 
 def _with_descendants(reached: list[Node[T]]) -> list[Node[T]]:
-    """Add the nodes that are reached by `**` without a level."""
+    """Add the nodes that are reached if `**` matches no level."""
     found = {id(node): node for node in reached}
-    for node in reached:  # and those added meanwhile
+    for node in reached:  # `reached` grows meanwhile
         for child in node.wildcards.values():
             if child.part is not None and child.part.is_descendant and id(child) not in found:
                 found[id(child)] = child

@@ -48,7 +48,7 @@ class Policies:
         return TopicSettings()
 
     def slow_consumer(self, topic: str) -> SlowConsumerPolicy:
-        """Return what a topic does with slow subscribers: its own word, or its mirror's."""
+        """Return what a topic does with slow subscribers, by its own or its mirror's policy."""
         queue = self.queue(topic)
         if queue.mirrored and queue.slow_consumer_policy == "queue":
             return "queue"
