@@ -1,9 +1,9 @@
 """Message selectors: SQL-92 conditions on a message's properties, as JMS defines them.
 
 `compile_selector` turns a text into a `Selector` once per subscription. `Selector.matches` tests a
-message with it. It asks `lookup` only for the properties that it comes to. A message is matched
-when the condition is true. False and unknown (a missing property, a text where a number is needed)
-are both no. The page docs/selectors.md says what may be written.
+message, and asks `lookup` only for the properties that the test needs. A message matches when the
+condition is true. It does not match when the condition is false or unknown (a missing property, a
+text where a number is needed). The page docs/selectors.md says what may be written.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Selector:
 
 
 def compile_selector(text: str, *, length_max: int = 4096, depth_max: int = 64) -> Selector:
-    """Compile a selector or refuse it, naming the column and what was expected there.
+    """Compile a selector, or refuse it and name the column and what was expected there.
 
-    The limits keep one subscription from costing every message of a queue: `length_max` in
+    The limits bound what one subscription can cost for every message of a queue: `length_max` in
     characters, `depth_max` in nested parentheses, NOTs and signs.
     """
     if len(text) > length_max:

@@ -1,8 +1,8 @@
 # Compiled by mypyc: see setup.py.
 """What a compiled selector is made of: small functions that make a test out of other tests.
 
-A condition answers True, False or None (unknown). An operand answers a value. Both are asked with
-the message's `lookup`. A closure is made once per subscription, and asked once per message. So
+A condition returns True, False or None (unknown). An operand returns a value. Both are called with
+the message's `lookup`. A closure is made once per subscription, and called once per message. So
 everything that can be known in advance is worked out when the closure is made.
 """
 

@@ -1,7 +1,7 @@
 """From a selector's tree to one function that tests a message.
 
-Each node becomes a closure (see `closures`) over those of its children, once per subscription. No
-tree is left when messages are tested. There are two sorts:
+Once per subscription, each node becomes a closure (see `closures`) over the closures of its
+children. Testing a message does not need the tree. There are two sorts of closures:
 
     a condition   lookup -> True, False or None (unknown)
     an operand    lookup -> a value, None for a missing property
@@ -133,7 +133,7 @@ class Compiler:
         return compared(sign, left, self.operand(right, depth))
 
     def _bounds(self, node: Tree[Token], depth: int) -> tuple[Operand, Operand]:
-        # value [NOT] BETWEEN low AND high: counted from the end, NOT does not matter
+        # value [NOT] BETWEEN low AND high: count from the end, because NOT may be missing
         return self.operand(node.children[-3], depth), self.operand(node.children[-1], depth)
 
     def _listed(self, listed: Node) -> list[Value]:

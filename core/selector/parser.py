@@ -1,7 +1,7 @@
 """From a selector's text to its tree, or to a refusal that says where and what was expected.
 
 The grammar is in `grammar.lark`. The parser is LALR. Its time and memory are linear in the text,
-and it does not recurse, so a hostile text can only be refused. It is built on first use, once.
+and it does not recurse. So a hostile text can do no harm. The parser is built once, on first use.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def column_of(node: Node) -> int:
 
 @cache
 def _lark() -> Lark:
-    # The basic lexer knows all terminals at every place; the contextual one would not read a
-    # keyword as a name, and so could not rename it.
+    # A keyword is read as a name first and then renamed. The contextual lexer would read no name
+    # where only a keyword may stand. The basic lexer knows all terminals at every place.
     return Lark.open(
         "grammar.lark",
         rel_to=__file__,

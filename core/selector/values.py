@@ -3,10 +3,10 @@
 
 STOMP headers are all text, AMQP properties have types, and one selector must serve both. Hence:
 
-    text with a number    the text is read as a number; one that is none compares as unknown
+    text with a number    the text is read as a number; if it is no number, the result is unknown
     text with a boolean   the text is read as true or false, in any case
     text with text        compared as text; the order is by code point
-    anything else mixed   unknown; so is everything with a missing property (None)
+    anything else mixed   unknown; a comparison with a missing property (None) is unknown, too
 
 "Unknown" is None, and a message matches only when the whole selector is True. Whole numbers stay
 whole as in JMS (7 / 2 is 3). Beyond 64 bits they become floats, so no arithmetic can grow without
@@ -26,8 +26,8 @@ Lookup: TypeAlias = Callable[[str], Value]
 
 WHOLE_MAX = 2**63 - 1
 WHOLE_MIN = -(2**63)
-WHOLE_DIGITS_MAX = 18  # so many decimal digits always fit in 64 bits
-NUMBER_LENGTH_MAX = 64  # no honest number is longer; a longer header need not be read
+WHOLE_DIGITS_MAX = 18  # this many decimal digits always fit in 64 bits
+NUMBER_LENGTH_MAX = 64  # no real number is longer; a longer text is not parsed
 DECIMAL = re.compile(r"\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
 
 
@@ -43,7 +43,7 @@ def text_number(text: str) -> Number | None:
 
 
 def number_of(value: Value) -> Number | None:
-    """Return the number a value is or spells; None if neither."""
+    """Return the number that a value is, or that its text spells; None if it is neither."""
     if isinstance(value, str):
         return text_number(value)
     if isinstance(value, (bool, bytes)):
@@ -52,7 +52,7 @@ def number_of(value: Value) -> Number | None:
 
 
 def truth_of(value: Value) -> Truth:
-    """Return the truth a value is or spells; anything but true and false is unknown."""
+    """Return the truth value that a value is, or that its text spells; else None (unknown)."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -88,13 +88,13 @@ def order(left: Value, right: Value) -> int | None:
     other = number_of(right)
     if number is None or other is None:
         return None
-    if number != number or other != other:  # a NaN, which only an AMQP property can be
+    if number != number or other != other:  # NaN, which only an AMQP property can be
         return None
     return (number > other) - (number < other)
 
 
 def inverse(truth: Truth) -> Truth:
-    """Say NOT."""
+    """Return NOT of a truth value; unknown stays unknown."""
     return None if truth is None else not truth
 
 
