@@ -1,8 +1,8 @@
 """Where the broker listens: `[[connector]]` with the options of its protocol.
 
 One connector is one port and one protocol. `[connector.stomp]`, `[connector.amqp]` and
-`[connector.http]` hold that protocol's options and limits (an HTTP connector also speaks STOMP,
-over WebSocket); options of a protocol that the connector does not speak are refused, since they
+`[connector.http]` hold that protocol's options and limits. An HTTP connector also speaks STOMP,
+over WebSocket. Options of a protocol that the connector does not speak are refused, since they
 would do nothing. The STOMP options and their defaults are those of the Apollo STOMP manual.
 """
 
@@ -32,7 +32,7 @@ from covey.config.record import (
 ProtocolName = Literal["stomp", "amqp", "http"]
 NameRule = Literal["manual"] | bool
 
-# What a connector of each protocol speaks, so which option tables it may have.
+# What a connector of each protocol speaks. It may have the option tables of these protocols.
 SPOKEN: dict[str, tuple[str, ...]] = {
     "stomp": ("stomp",),
     "amqp": ("amqp",),
@@ -58,7 +58,7 @@ def _user_headers(value: object) -> object:
 
 
 def _name_rule(value: object) -> object:
-    """Refuse another word once, not once for each kind of value; the environment has only texts."""
+    """Read a text from the environment; refuse an unknown word with one error, not one per type."""
     words: dict[object, object] = {"true": True, "false": False}
     given = words.get(value.lower(), value) if isinstance(value, str) else value
     if given != "manual" and not isinstance(given, bool):
@@ -245,7 +245,7 @@ class TlsSettings(Record):
 
 
 def split_bind(bind: str) -> tuple[str, int]:
-    """`host:port`, `[::1]:port`, or either behind Apollo's `tcp://`."""
+    """Split `host:port` or `[::1]:port`; Apollo's `tcp://` may stand before either."""
     host, colon, port = bind.removeprefix("tcp://").rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]

@@ -1,8 +1,8 @@
 """Definitions: the document of everything that operators have declared, checked before it is used.
 
-It is what an export writes and an import reads, over HTTP and `$management` alike
-(`core.management.definitions`). Unknown fields are refused. Names and arguments are judged by
-whoever does what the document says.
+An export writes this document and an import reads it, over HTTP and `$management` alike
+(`core.management.definitions`). Unknown fields are refused here. Names and arguments are checked
+when the import applies them.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Changes: what differs between two configurations, in words, and what a reload can change.
 
-Entries of a list are told apart by their `id` or `name`, permissions by their place, counted from 0
-as in the mistakes that `load` tells. The first `queue` or `topic` entry that matches a name is its
-policy, and the first `virtual_host` serves who names none, so entries that have changed places are
-told, too. A virtual host may come, and get other names; one that is to go stays until a restart. A
-secret's change is told, the secret is not. Where the broker listens, where and how it keeps
-its messages, what it is called and how its threads share the processor cannot change while it runs:
-a reload leaves those as they are and says so.
+Entries of a list are identified by their `id` or `name`, permissions by their place, counted from 0
+as in the problems that `load` reports. The order of entries matters: the first `queue` or `topic`
+entry that matches a name is its policy, and the first `virtual_host` serves clients that name none.
+So a changed order is reported, too. A reload can add a virtual host or change its host names. A
+virtual host that is removed stays until a restart. The change of a secret is reported, but not the
+secret. Where the broker listens, where and how it keeps its messages, its name and how its threads
+share the processor cannot change while it runs: a reload leaves those as they are and says so.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ABSENT: Final = "nothing"
 
 
 def changes(old: Settings, new: Settings) -> list[str]:
-    """Return a line for each value that differs; of an entry that comes or goes, what was given."""
+    """Return a line for each value that differs; for a new or removed entry, its given values."""
     before = _flat(old.model_dump(by_alias=True), "")
     after = _flat(new.model_dump(by_alias=True), "")
     known = set(map(_entry, before)) & set(map(_entry, after))
@@ -57,7 +57,7 @@ def changes(old: Settings, new: Settings) -> list[str]:
 
 
 def reloadable(old: Settings, new: Settings) -> tuple[Settings, list[str]]:
-    """Return the new settings as far as a running broker can take them, and what it cannot."""
+    """Return the new settings as far as a running broker can apply them, and what it cannot."""
     update: dict[str, object] = {name: getattr(old, name) for name in FIXED_TABLES}
     fixed = {name: getattr(old.broker, name) for name in FIXED_IN_BROKER}
     update["broker"] = new.broker.model_copy(update=fixed)
@@ -70,7 +70,7 @@ def reloadable(old: Settings, new: Settings) -> tuple[Settings, list[str]]:
 
 
 def _virtual_hosts(old: Settings, new: Settings) -> tuple[VirtualHostSettings, ...]:
-    """Return those that there are, with their new names, then those that come; none goes."""
+    """Return the present virtual hosts with their new names, then the added ones; keep all."""
     wanted = {entry.id: entry for entry in new.virtual_hosts}
     stay = [wanted.get(entry.id, entry) for entry in old.virtual_hosts]
     known = {entry.id for entry in stay}
@@ -80,7 +80,7 @@ def _virtual_hosts(old: Settings, new: Settings) -> tuple[VirtualHostSettings, .
 
 
 def _connector(old: ConnectorSettings, new: Settings) -> ConnectorSettings:
-    """Return a connector's new options; one that is to go, stays."""
+    """Return a connector with its new options; a connector that is removed stays as it is."""
     for entry in new.connectors:
         if entry.id == old.id and bool(entry.tls) == bool(old.tls):
             fixed = {name: getattr(old, name) for name in FIXED_IN_CONNECTOR}
@@ -89,7 +89,7 @@ def _connector(old: ConnectorSettings, new: Settings) -> ConnectorSettings:
 
 
 def _order(table: str, before: list[str], after: list[str]) -> list[str]:
-    """Tell the new order of the entries that stay, if it is another one."""
+    """Return a line with the new order of the entries that stay, if the order has changed."""
     stayed = [name for name in before if name in after]
     placed = [name for name in after if name in before]
     return [] if stayed == placed else [f"{table}: in the order {', '.join(placed)}"]
@@ -107,7 +107,7 @@ def _flat(node: object, path: str) -> dict[str, object]:
 
 
 def _entry(key: str) -> str:
-    """Return which entry of a list a key is of; other keys are their own."""
+    """Return the list entry that a key belongs to; for a key outside of lists, the key itself."""
     entry, bracket, _ = key.partition("].")
     return entry if bracket else key
 

@@ -1,7 +1,7 @@
-"""Digest: a short word for a configuration, by which brokers of a cluster see that theirs differ.
+"""Digest: a short hash of a configuration, by which brokers of a cluster see that theirs differ.
 
-What is each broker's own is left out: its name, addresses, certificates and directories.
-Passwords count, though the word tells nothing of them: it is cut from a hash of everything.
+Settings that differ by design are left out: a broker's name, addresses, certificates, directories.
+Passwords are included. The digest reveals nothing of them: it is a part of a hash of everything.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OWN_IN_CONNECTOR: Final = ("bind", "tls")
 
 
 def digest(settings: Settings) -> str:
-    """Return the word."""
+    """Return the digest of a configuration."""
     found = settings.model_dump(mode="json")
     for table, names in OWN.items():
         for name in names:

@@ -3,7 +3,7 @@
     ConfigError          the configuration cannot be used; carries every Problem that was found
 
 `config` lies below `core`, so this tree has its own root. A Problem names the place where the
-value was written, so that an operator can go there; it never repeats a password.
+value was written, so that an operator can go there. A Problem never repeats a password.
 """
 
 from __future__ import annotations

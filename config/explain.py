@@ -1,7 +1,7 @@
-"""A record's refusal, said for the operator: place, key, cause, and the nearest valid name.
+"""A record's refusal, in words for the operator: place, key, cause, and the nearest valid name.
 
-Pydantic tells the path and the kind of each error; the tree tells where that value was written;
-the records tell which names would have been valid. A password never appears in a text.
+Pydantic tells the path and the kind of each error. The tree tells where that value was written.
+The records tell which names would have been valid. A password never appears in a text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _SECRETS = frozenset({"password"})
 def explain(refusal: ValidationError, tree: Tree) -> list[Problem]:
     """Turn each of pydantic's errors into a problem at the place where its value was written."""
     errors = refusal.errors(include_url=False)
-    # A list is short of the entries that were refused: those say why.
+    # A list whose entries were refused seems too short. The errors of its entries say why, so the
+    # error about the length is left out.
     refused = {error["loc"][:-2] for error in errors if len(error["loc"]) > 1}
     return [
         _problem(error, tree)

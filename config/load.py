@@ -1,9 +1,10 @@
 """Read the configuration: command line over environment over files over defaults.
 
-The only file of this package that reads files. The main file comes first, then `conf.d/*.toml`
-beside it by name; with no file the defaults alone make a broker. Every mistake of every layer is
-gathered before anything is refused, and each value's origin is known afterwards. Loading changes
-nothing: a caller that reloads keeps its old settings when this raises.
+This is the only file of this package that reads files. The main file comes first, then
+`conf.d/*.toml` beside it, sorted by name. Without any file the defaults are a working
+configuration. All problems of all layers are gathered before the configuration is refused. The
+result tells each value's origin. Loading changes nothing: a caller that reloads keeps its old
+settings when this raises.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from covey.config.record import Record
 from covey.config.settings import DEFAULT_CONNECTORS, DEFAULT_USERS, DEFAULT_VIRTUAL_HOSTS, Settings
 from covey.config.tree import KeyPath, Tree, dotted, key_lines
 
-# The lists that overrides may reach into also where no file gives them.
+# Default lists. Overrides can change their entries even if no file has these lists.
 _SEEDS: dict[str, tuple[Record, ...]] = {
     "virtual_host": DEFAULT_VIRTUAL_HOSTS,
     "connector": DEFAULT_CONNECTORS,
     "user": DEFAULT_USERS,
 }
 
-# Tells the path of each key whose value means nothing, and why; `core.management.settings_check` is
-# one.
+# A function that yields the path of each key with a bad value, and what is wrong with the value;
+# `core.management.settings_check` has one.
 Examine = Callable[[Settings], Iterable[tuple[KeyPath, str]]]
 
 _SYNTAX_LINE = re.compile(r" \(at line (\d+), column \d+\)$")
@@ -56,8 +57,8 @@ def load(
 ) -> Loaded:
     """Return the settings in force, or raise ConfigError with every problem there is.
 
-    `arguments` maps dotted keys (`store.path`, `stomp.bind`) to values; None is not given.
-    `examine` looks at settings that are well formed, and tells what else is wrong with them.
+    `arguments` maps dotted keys (`store.path`, `stomp.bind`) to values; None means not given.
+    `examine` checks settings that are well formed, and yields what else is wrong with them.
     """
     tree = Tree()
     for file in _files(path):
@@ -78,7 +79,7 @@ def _files(path: Path | None) -> list[Path]:
 
 def _read_into(tree: Tree, file: Path) -> None:
     try:
-        text = file.read_text("utf-8-sig")  # editors of Windows put a mark before it
+        text = file.read_text("utf-8-sig")  # Windows editors put a byte order mark first
         data = tomllib.loads(text)
     except OSError as error:
         tree.problems.append(Problem(str(file), 0, "", f"cannot be read: {error.strerror}"))

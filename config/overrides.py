@@ -8,7 +8,7 @@
                                                                    protocol, made where none is
 
 Queues and topics are set in files only: their ids are patterns, which no variable's name can
-hold. Nothing is dropped: a name that leads nowhere is a problem, with the nearest that would.
+hold. No override is ignored: an unknown name is a problem, reported with the nearest valid name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from covey.config.tree import KeyPath, Place, Tree
 
 PREFIX = "COVEY_"
 
-# Read by others: the config file by the command, the build switches by setup.py and scripts/serve.
+# Variables that are no settings: the command reads COVEY_CONFIG, setup.py and scripts/serve read
+# the build switches.
 NOT_SETTINGS = frozenset({"COVEY_BUILD", "COVEY_CONFIG", "COVEY_COMPILE", "COVEY_PLAIN"})
 
 # Lists whose entries have a name that can stand in a key, and the field that holds it.
@@ -63,14 +64,14 @@ def from_arguments(arguments: Mapping[str, object]) -> list[Override]:
 
 
 def apply(tree: Tree, overrides: list[Override]) -> None:
-    """Put the overrides into the tree; those that lead nowhere become its problems."""
+    """Put the overrides into the tree; those with unknown names become its problems."""
     for override in overrides:
         for path in _targets(tree, override):
             tree.put(path, override.value, override.place)
 
 
 def _from_text(text: str) -> object:
-    """Read `[...]` and `{...}` as TOML; every other text is for the field itself to read."""
+    """Read `[...]` and `{...}` as TOML; leave every other text for the field itself to read."""
     if text.lstrip().startswith(("[", "{")):
         try:
             return tomllib.loads(f"value = {text}")["value"]
@@ -115,7 +116,7 @@ def _protocol_targets(
 
 
 def _entry_targets(tree: Tree, override: Override, rest: list[str]) -> list[KeyPath]:
-    """Find a list's entry by its name; variables know neither case nor hyphens."""
+    """Find a list's entry by its name; ignore case and hyphens, which variables cannot have."""
     name = plain_name(override.parts[0])
     ids = [str(entry.get(_ENTRY_NAMES[name], "")) for entry in _entries(tree, name)]
     wanted = _folded(override.parts[1])
@@ -137,7 +138,7 @@ def _folded(name: str) -> str:
 
 
 def _entries(tree: Tree, name: str) -> list[dict[str, object]]:
-    """Return a list's entries; a list of the wrong shape has none and is refused later."""
+    """Return a list's entries; a list of the wrong shape gives none and is refused later."""
     entries = tree.root.get(name)
     if isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries):
         return entries

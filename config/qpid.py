@@ -1,8 +1,9 @@
 """Declaring a queue in Qpid's words: arguments and command options <-> our settings.
 
 The one table below says which key of the Qpid page (and of qpid-config's options) stands for which
-of our settings; it is read in both directions, so that what a listing shows makes the same queue
-again. A setting that Qpid has no word for travels as `covey.<option>` or `covey.groups.<option>`.
+of our settings. The table is used in both directions. So the arguments that a listing shows declare
+the same queue again. A setting that Qpid has no word for is written as `covey.<option>` or
+`covey.groups.<option>`.
 
 Where Qpid's meaning differs from our default, the declaration follows Qpid: a limit without a
 policy rejects, and a group header without `qpid.shared_msg_group` means sticky groups (strategy
@@ -91,8 +92,8 @@ GROUPLESS_KEYS: Final = (
     "covey.priorities",
 )
 
-# Qpid's way of flow control, its clusters and its disk files have no counterpart here: a client
-# may ask for them, and loses nothing that a message's fate depends on.
+# Qpid's flow control, its clusters and its disk files have no counterpart here. A client may ask
+# for them. They are ignored, since they do not decide what becomes of a message.
 IGNORED_KEYS: Final = frozenset(
     "qpid.flow_stop_size qpid.flow_stop_count qpid.flow_resume_size qpid.flow_resume_count"
     " qpid.replicate qpid.file_count qpid.file_size qpid.group_timestamp auto-delete exclusive"
@@ -123,9 +124,9 @@ def declared(name: str, arguments: Mapping[str, object], base: QueueSettings) ->
 def changed(
     name: str, arguments: Mapping[str, object], old: QueueSettings, policy: QueueSettings
 ) -> QueueSettings:
-    """Return the settings of a queue after these arguments: what they do not name stays.
+    """Return a queue's settings changed by these arguments; settings that they do not name stay.
 
-    One that is None is as the queue's policy says again, as if it had never been given.
+    An argument that is None brings back the value of the queue's policy.
     """
     changes, groups = _read(name, arguments)
     _refuse_impossible(name, arguments, groups, old)
@@ -147,7 +148,7 @@ def changed(
 def _read(
     name: str, arguments: Mapping[str, object]
 ) -> tuple[dict[str, object], dict[str, object]]:
-    """Return what arguments say in our words: of the queue, and of its groups."""
+    """Return our settings for these arguments: those of the queue, and those of its groups."""
     changes: dict[str, object] = {}
     groups: dict[str, object] = {}
     for key, value in arguments.items():
@@ -165,7 +166,7 @@ def _validated(
     name: str, changes: dict[str, object], groups: dict[str, object], base: QueueSettings
 ) -> QueueSettings:
     whole = base.model_dump() | changes | {"id": name}
-    # A strategy brings the defaults that follow from its name, so only what was set is kept.
+    # A strategy implies further defaults, so only values that were set explicitly are kept.
     whole["groups"] = groups
     try:
         return QueueSettings.model_validate(whole)
@@ -176,7 +177,7 @@ def _validated(
 
 
 def arguments_of(settings: QueueSettings) -> dict[str, object]:
-    """Return the arguments that declare such a queue; what is as by default is left out."""
+    """Return the arguments that declare such a queue, without those that have default values."""
     found: dict[str, object] = {}
     for setting, value in _telling(settings).items():
         word = BY_SETTING.get(setting)
@@ -210,7 +211,7 @@ def options_of(settings: QueueSettings) -> list[str]:
 
 
 def setting_about(key: str) -> str:
-    """Return what an argument of our own means, as the settings say it."""
+    """Return what an argument of our own means, in the words of the settings."""
     setting = key.removeprefix(OWN_PREFIX)
     option = setting.removeprefix(GROUP_PREFIX)
     of = QueueSettings if option == setting else type(QueueSettings().groups)
@@ -218,7 +219,7 @@ def setting_about(key: str) -> str:
 
 
 def _own(name: str, key: str, value: object) -> tuple[str, object]:
-    """Return our setting and value for one argument; "" for one that says nothing."""
+    """Return our setting and value for one argument; "" if the argument has no effect."""
     if key.startswith(OWN_PREFIX):
         return _own_setting(name, key), value
     word = BY_KEY.get(key)
@@ -236,7 +237,7 @@ def _own(name: str, key: str, value: object) -> tuple[str, object]:
 
 
 def _named(name: str, key: str) -> str:
-    """Return which of our settings an argument is about, whatever it says of it."""
+    """Return which of our settings an argument is about, whatever its value."""
     if key.startswith(OWN_PREFIX):
         return _own_setting(name, key)
     word = BY_KEY.get(key)
@@ -280,7 +281,7 @@ def _refuse_impossible(
     groups: Mapping[str, object],
     base: QueueSettings,
 ) -> None:
-    """Refuse in Qpid's words what Qpid refuses; the settings refuse the rest in ours."""
+    """Refuse in Qpid's words what Qpid refuses; our settings refuse the rest in our words."""
     asked = [key for key in GROUP_KEYS if arguments.get(key)]
     groupless = [key for key in GROUPLESS_KEYS if arguments.get(key)]
     if asked and groupless:
@@ -315,9 +316,9 @@ def _is_true(value: object) -> bool:
 
 
 def _telling(settings: QueueSettings) -> dict[str, object]:
-    """Return what a declaration must say, by dotted name: all that is not as by default.
+    """Return the settings that a declaration must name, by dotted name: all that are not default.
 
-    The policy of a limit and the strategy of a group header are always said, since Qpid's own
+    The policy of a limit and the strategy of a group header are always named, since Qpid's own
     defaults for them differ from ours.
     """
     default = QueueSettings()

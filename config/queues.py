@@ -1,13 +1,14 @@
 """Policies of queues and topics: `[[queue]]` with `[queue.groups]`, and `[[topic]]`.
 
-An entry's `id` is a pattern as in STOMP wildcards, and the first entry that matches a name wins;
-matching is the core's. Option names follow Apollo's user manual, the group options ActiveMQ's
-message groups page and the Qpid page. A combination that cannot keep its promise is refused here,
-with the queue and the option in the text.
+An entry's `id` is a pattern as in STOMP wildcards, and the first entry that matches a name wins.
+The core does the matching. Option names follow Apollo's user manual. Group options follow
+ActiveMQ's message groups page and the Qpid page. A combination of options that cannot work is
+refused here, with the queue and the option in the text.
 
 Names of strategies, and defaults and limits of their options, are those of `covey.groups.registry`.
-An option that the chosen strategy does not have is taken and means nothing: ActiveMQ's own example
-gives hash buckets a cache, and a policy may hold the options of a strategy that a queue names.
+An option that the chosen strategy does not have is accepted and has no effect: ActiveMQ's own
+example gives hash buckets a cache, and a policy may hold options for a strategy that only a queue's
+declaration names.
 """
 
 from __future__ import annotations

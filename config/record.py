@@ -7,8 +7,8 @@ underscores, and by the names in OTHER_NAMES that the brokers Covey follows use.
 Sizes are written as people write them: `10k`, `100M`, `2G`, or a plain number of bytes. The letters
 are powers of 1024, as in Apollo's manual (`10k` is 10,240). Fractions, signs and other letters are
 refused: a limit that was misread is worse than a broker that does not start. Durations have no
-letters at all: their key says the unit (`_s`, `_ms`). What is written for people only is rounded,
-and names its unit (`1.5 GiB`).
+letters at all: their key says the unit (`_s`, `_ms`). Sizes that are written for people only are
+rounded, and name their unit (`1.5 GiB`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
 
-# More bytes than any machine has; it keeps a mistyped size from becoming "no limit".
+# More bytes than any machine has. The bound keeps a mistyped size from becoming "no limit".
 SIZE_MAX = 1 << 50
 
 _FACTORS = {"": 1, "k": KIB, "m": MIB, "g": GIB}
@@ -62,8 +62,8 @@ def _within_bounds(size: int) -> int:
     return size
 
 
-# The names of ActiveMQ's group page (its misspelling `cachedSize` included), of Apollo's manuals
-# and of qpidd for keys of ours. Each of ours says its unit, theirs often do not.
+# Names of our keys in ActiveMQ's group page (its misspelling `cachedSize` included), in Apollo's
+# manuals and in qpidd. Our names say the unit, theirs often do not.
 OTHER_NAMES = {
     "bucketCount": "bucket_count",
     "cacheSize": "cache_size",
@@ -83,14 +83,14 @@ def plain_name(key: str) -> str:
 
 
 def _no_boolean(value: object) -> object:
-    # Python's True is the number 1; in a file `max_headers = true` is a mistake.
+    # In Python, True is the number 1. In a file, `max_headers = true` is a mistake.
     if isinstance(value, bool):
         raise ValueError(f"a number is needed, not {str(value).lower()}")
     return value
 
 
 def _split_names(value: object) -> object:
-    """`"a, b"` is the list of both: the environment has only texts."""
+    """Split the text `"a, b"` into a list: the environment has only texts."""
     if isinstance(value, str):
         return tuple(name.strip() for name in value.split(",") if name.strip())
     return value
@@ -103,7 +103,7 @@ _SizeText = Annotated[str, Field(pattern="^[0-9]+[kKmMgG]?$")]
 NUMBER = BeforeValidator(_no_boolean)
 SIZE = BeforeValidator(parse_size, json_schema_input_type=Annotated[int, Field(ge=0)] | _SizeText)
 
-# One value of the store has a thousand million bytes at most: a message, a row of its journal.
+# One value of the store (a message, a row of its journal) has a thousand million bytes at most.
 VALUE_MAX = 512 * MIB
 
 Size = Annotated[int, Field(ge=0), SIZE]

@@ -11,12 +11,12 @@
     ├── users           UserSettings           [[user]]
     └── permissions     PermissionSettings     [[permission]]
 
-Frozen: a reload makes a new one. `Settings()` is a broker that works on loopback with no file at
-all. A list that is given replaces the default list; it is never mixed with it.
+Settings are frozen: a reload makes new ones. `Settings()` is a broker that works on loopback with
+no file at all. A list that is given replaces the default list; the two are never mixed.
 
 A `[[permission]]` says who may do what to which destinations. Without any entry every user may do
-everything but manage, which needs the role `admin`. As soon as there is one entry, what no entry
-allows is denied; the role `admin` may always do everything.
+everything but manage, which needs the role `admin`. As soon as there is one entry, everything that
+no entry allows is denied. The role `admin` may always do everything.
 """
 
 from __future__ import annotations
@@ -385,7 +385,7 @@ class Settings(Record):
 
 
 def _names(hosts: tuple[VirtualHostSettings, ...]) -> list[str]:
-    """Return all that virtual hosts are called."""
+    """Return all names of virtual hosts: their ids and their host names."""
     return [name for host in hosts for name in (host.id, *host.host_names)]
 
 

@@ -1,7 +1,7 @@
 """Writes plain data as TOML in the shape of `config/default.toml`: lists of tables as `[[...]]`.
 
-Texts, numbers, truth values, lists of those, tables, and lists of tables; None is left out. What is
-written reads back as the same data (a test tries), whatever characters are in it.
+It writes texts, numbers, truth values, lists of those, tables, and lists of tables. None is left
+out. The TOML reads back as the same data, whatever characters are in it (a test checks this).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def to_toml(data: Table) -> str:
 
 
 def _table(table: Table, path: str) -> Iterator[str]:
-    """Give the lines of a table: its plain values first, for they would belong to a subtable."""
+    """Yield the lines of a table, plain values first: after a subtable they would belong to it."""
     for key, value in table.items():
         if value is not None and not isinstance(value, Mapping) and not _is_tables(value):
             yield f"{_key(key)} = {_value(value)}"
@@ -52,5 +52,5 @@ def _value(value: object) -> str:
 
 
 def _text(text: str) -> str:
-    # JSON's escapes are TOML's, but for DEL, which TOML wants escaped.
+    # JSON's escapes are valid in TOML. In addition TOML wants DEL escaped.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

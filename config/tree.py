@@ -1,17 +1,18 @@
 """The configuration as it was given, merged from its layers, with the place of every value.
 
 Layers are put in from the weakest to the strongest: files in order, then the default lists where
-no file gave any, then environment, then arguments. Tables merge key by key and the later value
-wins; arrays of tables append, so that a file in conf.d adds queues and does not lose those of
-the main file. Nothing is checked here but what merging itself would hide; the records check.
+no file gave any, then environment, then arguments. Tables are merged key by key, and the later
+value wins. Arrays of tables are appended, so that a file in conf.d adds queues and does not lose
+those of the main file. Only mistakes that merging would hide are checked here. The records check
+everything else.
 
 The place of a value is the line of the TOML text on which its key stands, found by a scanner here:
 `{("queue", 1, "groups", "header"): 14, ...}`. Neither tomllib nor tomlkit tells lines, and an error
 without a line sends an operator searching.
-The text must already have passed tomllib: this scanner only has to find statements, not faults.
-A table's own path maps to the line of its header, a list's to that of its first entry. Keys inside
-an inline table or array have no entry: whoever asks goes up to the key that holds it, whose line is
-near enough.
+The text must already have passed tomllib: this scanner only has to find statements, not mistakes.
+A table's own path maps to the line of its header, a list's path to the line of its first entry.
+Keys inside an inline table or array have no line of their own: the line of the key that holds them
+is near enough.
 """
 
 from __future__ import annotations
