@@ -129,10 +129,6 @@ class View(Level):
             return False
         return self.selector is None or self.selector.matches(entry.content.lookup)
 
-    def list_free(self, seq: int) -> None:
-        """Note the head of an open lane."""
-        heappush(self.free, seq)
-
     def best_free(self, index: Index) -> Entry | None:
         """Return the oldest head of an open lane; drop places that are no longer valid."""
         free = self.free
