@@ -166,6 +166,10 @@ def check_compiler() -> None:
         )
 
 
+if sys.argv[1:] == ["translate"]:  # scripts/build --check asks only whether it can be done
+    hot_extensions()
+    raise SystemExit
+
 check_compiler()
 compiling = os.environ.get("COVEY_COMPILE") == "1"
 building = not BUILDING_COMMANDS.isdisjoint(sys.argv)
