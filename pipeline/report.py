@@ -30,16 +30,18 @@ body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem
        padding: 0 1rem }
 table { border-collapse: collapse; font-size: 13px; margin: 1rem 0; display: block;
         overflow-x: auto }
-th, td { padding: .2rem .5rem; border-bottom: 1px solid #ddd; text-align: left;
-         white-space: nowrap }
+th, td { padding: .2rem .5rem; border-bottom: 1px solid #ddd; text-align: left }
+td { white-space: nowrap } th { vertical-align: bottom } th.number { text-align: right }
+tr.best td { background: #e8f4ea; font-weight: 600 }
 h2, p, figcaption { overflow-wrap: anywhere }
 td[title] { white-space: normal; overflow-wrap: anywhere; min-width: 16rem; max-width: 32rem }
 td.number { text-align: right; font-variant-numeric: tabular-nums }
 .good { color: #176b2c } .bad { color: #a61b1b } pre { background: #f5f5f5; padding: .7rem }
-svg { max-width: 100%; height: auto }
+svg { max-width: 100%; height: auto } figure { margin: 1.5rem 0 }
+figcaption { font-weight: 600 }
 p.lead { font-size: 18px } abbr { text-decoration: underline dotted; cursor: help }
-dl { font-size: 13px; color: #555 } dt { float: left; clear: left; min-width: 7rem }
-dd { margin-left: 8rem }
+dl { font-size: 13px; color: #555 } dt { float: left; clear: left; font-weight: 600 }
+dd { margin-left: 9rem }
 """
 
 CELL_LENGTH: Final = 40  # characters that fit into one line of a cell
@@ -89,15 +91,24 @@ class Report:
         columns: Sequence[str],
         rows: Sequence[Sequence[Cell]],
         terms: Mapping[str, str] | None = None,
+        best: Cell = None,
     ) -> None:
-        """Show rows under their columns' names; hovering over a term shows its meaning."""
+        """Show rows under their columns' names; hovering over a term shows its meaning.
+
+        The row that begins with `best` stands out.
+        """
         known = terms or {}
-        head = "".join(_head(column, known.get(column, "")) for column in columns)
-        body = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in rows)
+        numbers = [isinstance(value, int | float) for value in rows[0]] if rows else []
+        numbers += [False] * (len(columns) - len(numbers))
+        head = "".join(
+            _head(column, known.get(column, ""), is_number)
+            for column, is_number in zip(columns, numbers, strict=True)
+        )
+        body = "".join(_line(row, best) for row in rows)
         self._parts.append(f"<table><tr>{head}</tr>{body}</table>")
 
     def figure(self, figure: Figure, caption: str) -> None:
-        """Show a picture."""
+        """Show a picture under a line that says what is to be seen in it."""
         drawn = StringIO()
         # Dates and random ids would make two reports of one log differ. Texts are not drawn as
         # shapes: matplotlib's font lacks many letters and warns of it, a browser has them all.
@@ -108,7 +119,7 @@ class Report:
         svg = drawn.getvalue()
         self._pictures.append(svg)
         self._parts.append(
-            f"<figure>{svg[svg.index('<svg') :]}<figcaption>{escape(caption)}</figcaption></figure>"
+            f"<figure><figcaption>{escape(caption)}</figcaption>{svg[svg.index('<svg') :]}</figure>"
         )
 
     def write(self, out: Place, name: str) -> None:
@@ -126,10 +137,16 @@ class Report:
             put_text(out / f"{name}-{number}.svg", svg)
 
 
-def _head(column: str, meaning: str) -> str:
+def _head(column: str, meaning: str, is_number: bool) -> str:
+    start = '<th class="number">' if is_number else "<th>"
     if not meaning:
-        return f"<th>{escape(column)}</th>"
-    return f'<th><abbr title="{escape(meaning)}">{escape(column)}</abbr></th>'
+        return f"{start}{escape(column)}</th>"
+    return f'{start}<abbr title="{escape(meaning)}">{escape(column)}</abbr></th>'
+
+
+def _line(row: Sequence[Cell], best: Cell) -> str:
+    start = '<tr class="best">' if best is not None and row[0] == best else "<tr>"
+    return f"{start}{''.join(_cell(value) for value in row)}</tr>"
 
 
 def _cell(value: Cell) -> str:
@@ -157,6 +174,7 @@ TICKS_MAX: Final = 3  # of a narrow panel
 GREY: Final = 7  # its place among the ten colours
 COLOURS: Final = tuple(mpl.colormaps["tab10"](at) for at in range(10) if at != GREY)
 OTHERS_COLOUR: Final = mpl.colormaps["tab10"](GREY)
+BEST_COLOUR: Final = mpl.colormaps["tab10"](2)  # green
 
 Colour = tuple[float, float, float, float]
 
@@ -170,8 +188,8 @@ class Span(NamedTuple):
     end: float
 
 
-def bars(labels: Sequence[str], values: Sequence[float], axis: str) -> Figure:
-    """Draw values as bars, the first on top."""
+def bars(labels: Sequence[str], values: Sequence[float], axis: str, even: float = 0) -> Figure:
+    """Draw values as bars, the first on top; with a line where all would be if they were even."""
     labels, values = labels[:BARS_MAX], values[:BARS_MAX]
     figure = Figure(figsize=(WIDTH, 0.6 + 0.22 * len(labels)))
     axes = figure.subplots()
@@ -179,6 +197,9 @@ def bars(labels: Sequence[str], values: Sequence[float], axis: str) -> Figure:
     axes.set_yticks(range(len(labels)), [_short(label) for label in labels], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel(axis)
+    if even:
+        axes.axvline(even, color=OTHERS_COLOUR, linestyle="--", label="an even part")
+        axes.legend(fontsize=8, loc="lower right")
     return figure
 
 
@@ -233,8 +254,8 @@ def ranked(counts: Sequence[float], slope: float, intercept: float) -> Figure:
     axes.loglog(ranks, counts, ".", markersize=4, label="groups")
     fitted = [10 ** (intercept + slope * log10(rank)) for rank in ranks]
     axes.loglog(ranks, fitted, "-", linewidth=1, label=f"rank^{slope:.2f}")
-    axes.set_xlabel("rank")
-    axes.set_ylabel("messages")
+    axes.set_xlabel("rank of the group: 1 is the largest")
+    axes.set_ylabel("messages of the group")
     for axis in (axes.xaxis, axes.yaxis):  # label 1, 10, 100, and values between if there are few
         axis.set_major_formatter("{x:,.0f}")
         axis.set_minor_formatter(LogFormatter(minor_thresholds=(1, 0.4)))
@@ -243,11 +264,12 @@ def ranked(counts: Sequence[float], slope: float, intercept: float) -> Figure:
 
 
 def compared(labels: Sequence[str], columns: Mapping[str, Sequence[float]]) -> Figure:
-    """Draw one panel a column, the same bars in each: how policies compare."""
+    """Draw one panel a column, the same bars in each: how policies compare; the first is best."""
     figure = Figure(figsize=(WIDTH, 0.8 + 0.28 * len(labels)))
     panels = figure.subplots(1, len(columns), sharey=True, squeeze=False)[0]
     for axes, (title, values) in zip(panels, columns.items(), strict=True):
-        axes.barh(range(len(labels)), values, color=COLOURS[0])
+        colours = [BEST_COLOUR, *[COLOURS[0]] * (len(labels) - 1)]
+        axes.barh(range(len(labels)), values, color=colours)
         axes.set_title(title, fontsize=9)
         axes.tick_params(labelsize=7)
         axes.set_xlim(0, None if any(values) else 1)

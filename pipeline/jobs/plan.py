@@ -143,8 +143,7 @@ def run(task: Task) -> int:
     results.sort(key=lambda row: tried.index(row["policy"]))  # Spark gives them in any order
     frame = task.spark.createDataFrame(pa.Table.from_pylist(results, PLAN_ARROW))
     frame.coalesce(1).write.mode("overwrite").parquet(url_of(options.out / "plan"))
-    report = Report("Plan: group policies compared")
-    report.text(f"Input: {options.table or options.input}")
+    report = Report("Plan: which group policy would serve best")
     toml = []
     for queue in queues:
         rows = [row for row in results if row["queue"] == queue]
@@ -160,8 +159,11 @@ def run(task: Task) -> int:
         report.text(sentence)
         task.progress.answer(sentence)
     text = "\n".join(dict.fromkeys(toml))  # two hosts may have a queue of the same name
-    report.heading("Configuration")
+    report.heading("Configuration to paste")
     report.code(text)
+    report.heading("Words")
+    report.terms({title: MEANINGS[name] for name, title in SHOWN.items()})
+    report.text(f"Input: {options.table or options.input}")
     report.write(options.out, "plan")
     task.progress.answer(f"\n{text}")
     return 0
@@ -216,14 +218,19 @@ def _show(report: Report, queue: str, ranking: list[Standing], rows: list[dict[s
         f" order lost {means['order_lost']:.0f}, {means['entries_max']:.0f} entries"
     )
     report.heading(f"Queue {queue}")
-    report.lead(reason_of(ranking))
-    report.verdict(sentence.removeprefix("plan: "), is_good=means["order_lost"] == 0)
+    report.lead(f"{reason_of(ranking)} {growth_of(best.policy, rows)}".strip())
     names = [one.policy for one in ranking]
     panels = {title: [one.means[name] for one in ranking] for name, title in PANELS.items()}
-    report.figure(compared(names, panels), "means over all scenarios, the recommended policy first")
+    report.figure(
+        compared(names, panels),
+        "Means over all scenarios; in every panel less is better. The recommended policy is green.",
+    )
+    if means["order_lost"]:
+        report.verdict("Every policy lost the order of some messages.", is_good=False)
     for consumers, speed in dict.fromkeys((row["consumers"], row["speed"]) for row in rows):
         mine = [row for row in rows if (row["consumers"], row["speed"]) == (consumers, speed)]
-        _show_scenario(report, mine, consumers, speed)
+        _show_scenario(report, mine, consumers, speed, best.policy)
+    report.text(sentence.removeprefix("plan: "))
     if rows[0]["windows"] > 1:
         worst = max(row["wait_error_s"] for row in rows)
         report.text(
@@ -235,34 +242,66 @@ def _show(report: Report, queue: str, ranking: list[Standing], rows: list[dict[s
 
 
 def _show_scenario(
-    report: Report, rows: list[dict[str, Any]], consumers: int, speed: float
+    report: Report, rows: list[dict[str, Any]], consumers: int, speed: float, recommended: str
 ) -> None:
     """Show all policies under the same load, so that they can be compared."""
-    best = standings(rows)[0].policy
+    best, *others = standings(rows)
     times = "as recorded" if speed == 1 else f"{speed:g} times as fast"
-    report.text(f"With {consumers} consumers, arrivals {times}: best is {best}.")
+    is_best = best.policy == recommended or any(
+        one.policy == recommended and not reason_between(best, one) for one in others
+    )
+    rest = "the recommended policy is best here, too" if is_best else f"{best.policy} is best here"
+    report.text(f"With {consumers} consumers, arrivals {times}: {rest}.")
     report.table(
         ("policy", *SHOWN.values()),
         [[row["policy"], *(row[name] for name in SHOWN)] for row in rows],
         {title: MEANINGS[name] for name, title in SHOWN.items()},
+        recommended,
     )
 
 
 def reason_of(ranking: list[Standing]) -> str:
     """Say why the first policy is recommended: in which figure the next one is worse."""
-    best = ranking[0]
-    if len(ranking) == 1:
+    best, *others = ranking
+    if not others:
         return f"{best.policy} is the only policy that was tried."
-    other = next((one for one in ranking[1:] if one.means != best.means), ranking[1])
+    worse = next((one for one in others if reason_between(best, one)), None)
+    if worse is None:
+        return f"{best.policy} is recommended, but any policy that was tried would do as well."
+    alike = [one.policy for one in others[: others.index(worse)]]
+    reason = f"Use {best.policy}: {reason_between(best, worse)} with {worse.policy}, the next best."
+    return f"{reason} As good: {', '.join(alike)}." if alike else reason
+
+
+def reason_between(best: Standing, other: Standing) -> str:
+    """Say in which figure a policy is better than another; "" if it is in none."""
     for name, words in REASONS.items():
         mine, theirs = best.means[name], other.means[name]
-        is_less = mine < theirs and (not name.endswith("_s") or _steps(theirs, mine) > 0)
-        if is_less:
-            return (
-                f"{best.policy} is recommended: {words} {_figure(name, mine)} instead of"
-                f" {_figure(name, theirs)} with {other.policy}, the next best."
-            )
-    return f"{best.policy} is recommended; {other.policy} would do as well."
+        shown = _figure(name, mine), _figure(name, theirs)
+        is_felt = not name.endswith("_s") or _steps(theirs, mine) > 0
+        if mine < theirs and is_felt and shown[0] != shown[1]:
+            return f"{words} {shown[0]} instead of {shown[1]}"
+    return ""
+
+
+def growth_of(policy: str, rows: list[dict[str, Any]]) -> str:
+    """Say what more consumers would bring under a policy, at the highest speed that was tried."""
+    speed = max(row["speed"] for row in rows)
+    done = {
+        row["consumers"]: row["makespan_s"]
+        for row in rows
+        if row["policy"] == policy and row["speed"] == speed
+    }
+    few, many = min(done), max(done)
+    if few == many:
+        return ""
+    start = "" if speed == 1 else f"With arrivals {speed:g} times as fast "
+    if _steps(done[few], done[many]) <= 0:
+        return f"{start}{many} consumers would not be done sooner than {few}."
+    return (
+        f"{start}{many} consumers would be done after {done[many]:.3g} s,"
+        f" {few} after {done[few]:.3g} s."
+    )
 
 
 def _figure(name: str, value: float) -> str:

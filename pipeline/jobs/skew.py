@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from math import ceil
 from typing import Final
 
 import numpy as np
@@ -41,6 +42,8 @@ GROUPS_FOLLOWED: Final = 10  # groups in the picture of who held them when
 SPANS_SHOWN: Final = 1000  # changes of hands in one picture
 QUEUES_SHOWN: Final = 20
 RANKS_FITTED: Final = 10_000  # beyond it groups have few messages and say nothing about the slope
+UNEVEN: Final = 1.5  # times an even part: a consumer that had more is told
+ROUNDING: Final = 1e-9
 FIT_MIN: Final = 3  # a line through fewer groups means nothing
 
 BLOCKS: Final = (EventKind.DRAIN_START, EventKind.PARK)
@@ -209,8 +212,7 @@ def run(task: Task) -> int:
     task.progress.step("measuring consumers")
     consumers = consumer_table(served).cache()
     consumers.coalesce(1).write.mode("overwrite").parquet(url_of(out / "consumers"))
-    report = Report("Skew of an event log")
-    report.text(f"Input: {task.options.table or task.options.input}")
+    report = Report("Skew: who has the work, and who waits for it")
     queues = groups.groupBy("queue").agg(
         F.sum("messages").alias("messages"),
         F.count_if(F.col("group_id") != "").alias("groups"),
@@ -221,23 +223,24 @@ def run(task: Task) -> int:
         rows = groups.where(of_queue & (F.col("group_id") != ""))
         hot = rows.orderBy(F.desc("messages"), "group_id").limit(RANKS_FITTED).collect()
         at_work = consumers.where(of_queue).orderBy(F.desc("messages")).collect()
-        task.progress.answer(_show(report, queue, hot, at_work))
         followed = [row.group_id for row in hot[:GROUPS_FOLLOWED]]
-        if followed and at_work:
-            spans = spans_of(served, queue.queue, followed)
-            report.figure(holdings(spans), "who had the hottest groups when")
+        is_followed = bool(followed and at_work)
+        spans = spans_of(served, queue.queue, followed) if is_followed else []
+        task.progress.answer(_show(report, queue, hot, at_work, spans))
     report.heading("Words")
     report.terms(TERMS)
+    report.text(f"Input: {task.options.table or task.options.input}")
     report.write(out, "skew")
     return 0
 
 
 TERMS: Final = {
+    "group": "messages that must be done in their order, such as those of one customer",
     "share": "the group's part of the queue's messages",
     "work s": "seconds that consumers worked on the group's messages",
     "wait p50 s": "half of its messages waited longer than this for their first delivery",
-    "p95": "one in twenty waited longer than this",
-    "p99": "one in a hundred waited longer than this",
+    "wait p95 s": "one in twenty waited longer than this",
+    "wait p99 s": "one in a hundred waited longer than this",
     "behind": "the part of the waiting that was behind an earlier message of the same group: more"
     " consumers cannot shorten it",
     "blocked s": "seconds in which the group had to drain or was parked",
@@ -250,32 +253,51 @@ TERMS: Final = {
 
 def lesson_of(queue: Row, hot: list[Row], consumers: list[Row]) -> str:
     """Return advice that follows from a queue's figures, for people who decide about it."""
-    total = queue.work_s or 0.0
+    if not consumers:
+        return f"Nobody has consumed this queue: {queue.messages:,} messages came, and all wait."
     if not hot:
-        return "No message has a group: any consumer may take any of them."
+        return "No message has a group: any consumer may take any of them, so more would help."
+    return _lesson_of_groups(queue, hot, len(consumers)) + _lesson_of_load(consumers)
+
+
+def _lesson_of_groups(queue: Row, hot: list[Row], at_work: int) -> str:
+    """Say whether more consumers would help, or what would."""
+    total = queue.work_s or 0.0
     largest = max(hot, key=lambda row: row.work_s or 0.0)
     part = (largest.work_s or 0.0) / total if total else 0.0
-    at_work = max(1, len(consumers))
-    if not consumers:
-        return f"Nobody has consumed this queue: {queue.messages:,} messages came."
     if part > 1 / (at_work + 1):
-        useful = max(1, int(1 / part))
+        useful = ceil(1 / part - ROUNDING)
+        rest = "more than one consumer" if useful == 1 else f"more than {useful} consumers"
         return (
             f"{largest.group_id} is {part:.0%} of the work. A group is done by one consumer at a"
-            f" time, so all of it never takes less than {_seconds(largest.work_s)}, however many"
-            f" consumers there are: more than {useful} will not help, splitting this group would."
+            f" time, so all of it never takes less than {_seconds(largest.work_s)}:"
+            f" {rest} will not help, splitting this group would."
         )
     behind = sum(row.behind_s for row in hot)
     waited = sum(row.wait_s for row in hot)
     if waited and behind > waited / 2:
         return (
-            f"No group is too large ({largest.group_id} is {part:.0%} of the work), but"
-            f" {behind / waited:.0%} of the waiting was behind a message of the same group: faster"
-            " work on one message helps, more consumers do not."
+            f"{behind / waited:.0%} of the waiting was behind a message of the same group: faster"
+            " work on a message helps, or smaller groups; more consumers do not. No group is too"
+            f" large for {at_work} consumers: {largest.group_id} is {part:.0%} of the work."
         )
     return (
         f"No group is too large: {largest.group_id}, the largest, is {part:.0%} of the work."
-        f" {at_work} consumers had it; more of them would shorten the waiting."
+        f" More than the {at_work} consumers would shorten the waiting."
+    )
+
+
+def _lesson_of_load(consumers: list[Row]) -> str:
+    """Say who did far more than its part, if somebody did."""
+    total = sum(row.messages for row in consumers)
+    busiest = max(consumers, key=lambda row: row.messages)
+    if busiest.messages * len(consumers) < UNEVEN * total:
+        return ""
+    name = consumer_names(consumers)[busiest.run, busiest.consumer]
+    return (
+        f" The load was uneven: consumer {name} had {busiest.messages / total:.0%} of the messages,"
+        f" where an even part is {1 / len(consumers):.0%};"
+        " the job plan tells whether a policy helps."
     )
 
 
@@ -283,34 +305,69 @@ def _seconds(seconds: float) -> str:
     return f"{seconds / 60:,.0f} min" if seconds >= 600 else f"{seconds:,.1f} s"
 
 
-def _show(report: Report, queue: Row, hot: list[Row], consumers: list[Row]) -> str:
+def _show(
+    report: Report, queue: Row, hot: list[Row], consumers: list[Row], spans: list[Span]
+) -> str:
+    """Show a queue: what follows, the pictures, the table; return the sentence to print."""
     counts = [row.messages for row in hot]
-    slope, intercept, _ = zipf(counts)
     load = load_of([row.messages for row in consumers])
     sentence = f"skew: {queue.queue}: {queue.messages:,} messages; {spread_of(counts)}; {load}"
     report.heading(f"Queue {queue.queue}")
     report.lead(lesson_of(queue, hot, consumers))
-    report.text(sentence)
     if hot:
-        shown = hot[:GROUPS_SHOWN]
-        report.figure(
-            bars([row.group_id for row in shown], counts[: len(shown)], "messages"),
-            f"the hottest {len(shown)} of {queue.groups:,} groups",
-        )
-        columns = ("group", "messages", "share", "work s", "wait p50 s", "p95", "p99")
-        report.table(
-            (*columns, "behind", "blocked s", "waiting"), [_row(row) for row in shown], TERMS
-        )
-        if len(counts) >= FIT_MIN:
-            report.figure(ranked(counts, slope, intercept), "messages of a group by its rank")
+        _draw_groups(report, queue, hot)
     if consumers:
-        named = consumer_names(consumers)
-        names = [f"{named[row.run, row.consumer]} ({row.groups} groups)" for row in consumers]
+        _draw_consumers(report, consumers)
+    if spans:
         report.figure(
-            bars(names, [row.messages for row in consumers], "messages"),
-            f"load per consumer, the busiest {min(BARS_MAX, len(names))} of {len(names)}",
+            holdings(spans),
+            "Who had the largest groups when: each colour is a consumer, and where the colour of a"
+            " line changes the group has moved.",
         )
+    if hot:
+        _tabulate(report, hot[:GROUPS_SHOWN], has_consumers=bool(consumers))
+    report.text(sentence.removeprefix("skew: "))
     return sentence
+
+
+def _draw_groups(report: Report, queue: Row, hot: list[Row]) -> None:
+    counts = [row.messages for row in hot]
+    shown = hot[:GROUPS_SHOWN]
+    part = sum(counts[: len(shown)]) / queue.messages
+    which = f"The largest {len(shown)} of {queue.groups:,} groups have" if shown[1:] else "It has"
+    report.figure(
+        bars([row.group_id for row in shown], counts[: len(shown)], "messages"),
+        f"{which} {part:.0%} of the messages.",
+    )
+    if len(counts) >= FIT_MIN:
+        slope, intercept, _ = zipf(counts)
+        report.figure(
+            ranked(counts, slope, intercept),
+            "How fast groups get smaller: the steeper the line, the more work is with a few of"
+            " them.",
+        )
+
+
+def _draw_consumers(report: Report, consumers: list[Row]) -> None:
+    named = consumer_names(consumers)
+    names = [f"consumer {named[row.run, row.consumer]}, {row.groups} groups" for row in consumers]
+    loads = [row.messages for row in consumers]
+    which = "Each consumer" if len(names) <= BARS_MAX else f"The busiest {BARS_MAX} of {len(names)}"
+    even = sum(loads) / len(loads) if loads[1:] else 0
+    report.figure(
+        bars(names, loads, "messages", even),
+        f"{which}: how many messages it had." if not even else f"{which}, and an even load.",
+    )
+
+
+def _tabulate(report: Report, shown: list[Row], *, has_consumers: bool) -> None:
+    """Show the groups' figures; without a consumer nobody knows of work or of waits."""
+    if not has_consumers:
+        rows = [(row.group_id, row.messages, f"{row.share:.1%}", row.waiting) for row in shown]
+        report.table(("group", "messages", "share", "waiting"), rows, TERMS)
+        return
+    columns = ("group", "messages", "share", "work s", "wait p50 s", "wait p95 s", "wait p99 s")
+    report.table((*columns, "behind", "blocked s", "waiting"), [_row(row) for row in shown], TERMS)
 
 
 def _row(row: Row) -> tuple[str | int | float | None, ...]:

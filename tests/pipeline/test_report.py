@@ -53,6 +53,18 @@ def test_numbers_are_short_and_large_ones_grouped(tmp_path: Path) -> None:
     assert ">&lt; 0.001<" in page
 
 
+def test_the_best_row_and_what_a_picture_shows_stand_out(tmp_path: Path) -> None:
+    report = Report("best")
+    report.table(("policy", "s"), [("a", 2), ("b", 1)], {"s": "seconds"}, "b")
+    report.figure(bars(["a", "b"], [4, 2], "messages", 3.0), "said first")
+    page = page_of(report, tmp_path)
+    assert '<tr class="best"><td>b</td>' in page
+    assert page.count('class="best"') == 1
+    assert '<th class="number"><abbr title="seconds">s</abbr>' in page
+    assert page.index("said first") < page.index("<svg")
+    assert "an even part" in page
+
+
 def test_a_text_too_long_for_its_column_is_seen_whole_when_pointed_at(tmp_path: Path) -> None:
     report = Report("long")
     report.table(("a",), [('"' * 50,), ("short",)])

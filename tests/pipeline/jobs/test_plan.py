@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from covey.config.settings import Settings
 from covey.groups.strategies.lru import LruMap
 from covey.pipeline.errors import PipelineError
-from covey.pipeline.jobs.plan import JOB, standings
+from covey.pipeline.jobs.plan import JOB, growth_of, reason_of, standings
 from covey.pipeline.jobs.plan_rehearsal import (
     RESULT_FIELDS,
     Part,
@@ -54,6 +54,33 @@ def test_a_wait_nobody_feels_decides_nothing() -> None:
         best(result("a", wait_p95_s=1e-6, moves=0, moved_down=5), result("b", wait_p95_s=1e-3))
         == "b"
     )
+
+
+# A manager reads why, and what more consumers would bring.
+
+
+def test_a_reason_names_figures_that_differ_as_they_are_shown() -> None:
+    calm = result("simple", makespan_s=1.0, moved_up=0)
+    alike = result("lru:256", makespan_s=1.0, moved_up=0.25)
+    slow = result("consistent-hash:10", makespan_s=2.0)
+    assert reason_of(standings([slow, alike, calm])) == (
+        "Use simple: all is done after 1.00 s instead of 2.00 s with consistent-hash:10, the next"
+        " best. As good: lru:256."
+    )
+    assert "any policy that was tried would do" in reason_of(standings([calm, alike]))
+    assert "the only policy" in reason_of(standings([calm]))
+
+
+def test_it_is_said_whether_more_consumers_help() -> None:
+    rows = [
+        result("simple", makespan_s=makespan, consumers=consumers, speed=speed)
+        for consumers, speed, makespan in ((2, 1, 9.0), (4, 1, 9.0), (2, 3, 8.0), (4, 3, 4.0))
+    ]
+    assert growth_of("simple", rows[:2]) == "4 consumers would not be done sooner than 2."
+    assert growth_of("simple", rows) == (
+        "With arrivals 3 times as fast 4 consumers would be done after 4 s, 2 after 8 s."
+    )
+    assert growth_of("simple", rows[:1]) == ""
 
 
 @pytest.mark.spark

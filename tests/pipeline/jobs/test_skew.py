@@ -7,12 +7,21 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from covey.core.events.event import EventKind
 from covey.pipeline.event_log.messages import messages
 from covey.pipeline.event_log.reader import read_log
-from covey.pipeline.jobs.skew import GROUPS_SHOWN, JOB, gini, load_of, spans_of, spread_of, zipf
+from covey.pipeline.jobs.skew import (
+    GROUPS_SHOWN,
+    JOB,
+    gini,
+    lesson_of,
+    load_of,
+    spans_of,
+    spread_of,
+    zipf,
+)
 from tests.pipeline.support import log_in, run_job, tell
 
 
@@ -40,6 +49,45 @@ def test_what_few_groups_cannot_tell_is_not_told() -> None:
     assert spread_of([5]) == "groups: 1"
     assert spread_of([9, 1]) == "groups: Gini 0.40"
     assert spread_of([4, 2, 1]) == "groups: Gini 0.29, Zipf s 1.23 (R2 0.98)"
+
+
+# A manager reads first what follows from the figures.
+
+
+def group(name: str, work_s: float, wait_s: float = 0.0, behind_s: float = 0.0) -> Row:
+    return Row(group_id=name, work_s=work_s, wait_s=wait_s, behind_s=behind_s)
+
+
+def loads(*messages: int) -> list[Row]:
+    return [Row(run="r", consumer=at, messages=load) for at, load in enumerate(messages, 1)]
+
+
+def test_a_group_that_is_too_large_is_named_with_what_would_help() -> None:
+    queue = Row(messages=100, work_s=100.0)
+    assert lesson_of(queue, [group("big", 36.0), group("b", 9.0)], loads(5, 5, 5, 5)) == (
+        "big is 36% of the work. A group is done by one consumer at a time, so all of it never"
+        " takes less than 36.0 s: more than 3 consumers will not help, splitting this group would."
+    )
+    assert "more than one consumer will" in lesson_of(queue, [group("all", 100.0)], loads(5))
+
+
+def test_a_wait_in_groups_is_told_from_one_for_consumers() -> None:
+    queue = Row(messages=100, work_s=100.0)
+    behind = lesson_of(queue, [group("a", 5.0, 10.0, 9.0)], loads(5, 5))
+    assert "90% of the waiting was behind a message of the same group" in behind
+    busy = lesson_of(queue, [group("a", 5.0, 10.0, 1.0)], loads(5, 5))
+    assert "More than the 2 consumers would shorten the waiting." in busy
+
+
+def test_an_uneven_load_is_told_with_the_consumer_s_name() -> None:
+    said = lesson_of(Row(messages=9, work_s=9.0), [group("a", 1.0)], loads(7, 1, 1))
+    assert "consumer 1 had 78% of the messages, where an even part is 33%" in said
+    assert "uneven" not in lesson_of(Row(messages=9, work_s=9.0), [group("a", 1.0)], loads(4, 3, 2))
+
+
+def test_a_queue_that_nobody_reads_is_said_to_wait() -> None:
+    assert "all wait" in lesson_of(Row(messages=9, work_s=0.0), [group("a", 1.0)], [])
+    assert "any consumer may" in lesson_of(Row(messages=9, work_s=9.0), [], loads(9))
 
 
 @pytest.mark.spark
