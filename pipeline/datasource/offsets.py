@@ -39,7 +39,7 @@ class Figures:
     retained_from: int
     messages: int
     size_bytes: int
-    duplicate_window: int = 0  # ids that the queue remembers, to drop duplicates
+    duplicate_window: int = 0  # ids that the queue remembers, perhaps for a time only
 
 
 @dataclass(frozen=True, slots=True)

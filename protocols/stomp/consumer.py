@@ -216,13 +216,16 @@ def _is_behind(queue: Queue, host: VirtualHost) -> bool:
 def queue_figures(queue: Queue) -> list[tuple[str, str]]:
     """Return headers that say what a queue holds.
 
-    The numbers tell a client that remembers its position where it can start and end.
+    The numbers tell a client that remembers its position where it can start and end. The window
+    tells a client that sends again how many message ids the queue remembers, and for how long.
     """
+    ids = queue.discipline.duplicates
     return [
         ("first-seq", str(queue.first_seq)),
         ("last-seq", str(queue.next_seq - 1)),
         ("retained-from", str(queue.retained_from)),
         ("queue-messages", str(queue.state.index.count)),
         ("queue-bytes", str(queue.size)),
-        ("duplicate-window", str(queue.settings.duplicate_window)),
+        ("duplicate-window", "0" if ids is None else str(ids.window)),
+        ("duplicate-window-s", "0" if ids is None else f"{ids.window_s:g}"),
     ]

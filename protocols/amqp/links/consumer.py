@@ -27,6 +27,7 @@ from covey.protocols.amqp.messages.splice import (
     first_property_section,
     header_section,
     remaining_ms,
+    revoked_notice,
     says_first,
     seq_pair,
     user_pair,
@@ -125,6 +126,14 @@ class AmqpConsumer(Consumer):
             names_user=self.names_user,
             seq=entry.seq if self.is_browser else 0,
         )
+
+    def revoked(self, group: str) -> None:
+        """Tell the peer that it no longer owns a group. The notice takes a credit, as any message.
+
+        Without credit the notice waits in the outbox.
+        """
+        self.window.count -= 1
+        self.link.put(revoked_notice(group), None)
 
     def group_done(self, group: str) -> None:
         """End the link: the only group that it asked for is done."""

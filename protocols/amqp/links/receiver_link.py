@@ -197,8 +197,9 @@ class OutgoingLink:
         unsettled = self.unsettled
         owners = channel.unsettled.links
         is_presettled = self.is_presettled
+        is_browser = self.is_browser
         payload_max = self.engine.frame_max - TRANSFER_HEAD.size
-        start, last = self._start, LAST[is_presettled]
+        start = self._start
         first = number = channel.next_delivery
         credit = self.delivery_limit - self.delivery_count
         window = min(channel.peer_window, credit) if self.own_handle >= 0 else 0
@@ -209,11 +210,13 @@ class OutgoingLink:
             if length > payload_max:
                 break
             outbox.popleft()
+            is_settled = is_presettled or (entry is None and not is_browser)  # a notice is, too
+            last = LAST[is_settled]
             parts.append(
                 TRANSFER_HEAD.pack(length + TRANSFER_HEAD.size, start, number, TAG, number, last)
             )
             parts.append(payload)
-            if not is_presettled:
+            if not is_settled:
                 unsettled[number] = entry
                 owners[number] = self
             number = (number + 1) & MASK
@@ -361,27 +364,34 @@ class OutgoingLink:
     def _give_back(self, count: int) -> None:
         """Release the outbox's last messages: the peer has taken back its credit for them.
 
-        A browser's copies and presettled messages cannot be released. They wait in the outbox.
+        A browser's copies, presettled messages and notices cannot be released. They wait in the
+        outbox.
         """
+        if self.is_browser or self.is_presettled:
+            return
         outbox = self.outbox
-        for _ in range(min(count, len(outbox) - (self.offset > 0))):
-            payload, entry = outbox[-1]
-            if entry is None or self.is_presettled:
-                return
-            outbox.pop()
+        notices: list[tuple[bytes, Entry | None]] = []
+        while count > 0 and len(outbox) > (self.offset > 0):
+            payload, entry = outbox.pop()
+            if entry is None:
+                notices.append((payload, None))
+                continue
+            count -= 1
             self.backpressure.outbox_size -= len(payload)
             self.settle_entry(entry, Outcome.RELEASED)
             self.window.count += 1
+        outbox.extend(reversed(notices))
 
     def _flush_part(self, parts: list[bytes], payload_max: int) -> int:
         """Write one transfer of a message that needs several; return the bytes of its payload."""
         channel = self.channel
         payload, entry = self.outbox[0]
+        is_settled = self.is_presettled or (entry is None and not self.is_browser)
         if not self.offset:
             self.number = channel.next_delivery
             channel.next_delivery = (self.number + 1) & MASK
             self.delivery_count += 1
-            if not self.is_presettled:
+            if not is_settled:
                 self.unsettled[self.number] = entry
                 channel.unsettled.links[self.number] = self
         number = self.number
@@ -391,7 +401,7 @@ class OutgoingLink:
         if is_last:
             self.outbox.popleft()
             self.offset = 0
-        ending = (LAST if is_last else MORE)[self.is_presettled]
+        ending = (LAST if is_last else MORE)[is_settled]
         parts.append(
             TRANSFER_HEAD.pack(
                 len(part) + TRANSFER_HEAD.size, self._start, number, TAG, number, ending

@@ -97,6 +97,7 @@ def _read(
         consumer.priority = requested.priority
         consumer.deadline_asked = requested.deadline_s
         consumer.group_asked = requested.group
+        consumer.wants_revoked = requested.wants_revoked
         return consumer
 
     link.is_browser = requested.is_browser

@@ -33,6 +33,7 @@ LIFETIME_POLICIES: Final = frozenset(
 REJECTED: Final = "amqp:rejected:list"
 PRIORITY_PROPERTY: Final = "priority"
 DEADLINE_PROPERTY: Final = "covey-deadline"  # seconds
+REVOKED_PROPERTY: Final = "covey-group-revoked"  # tell of groups that are no longer the link's
 DEADLINE_LIMIT: Final = 1e9  # this comparison also refuses NaN and infinity
 PRIORITY_LIMIT: Final = 1000  # above and below 0; a consumer's priority is small in every broker
 
@@ -50,6 +51,7 @@ class RequestedTerminus:
     is_no_local: bool = False
     priority: int = 0
     deadline_s: float = -1.0  # how long a message may be held; below 0: the queue's setting
+    wants_revoked: bool = False
     group: str = ""  # the only group that it wants, or the next free one; "": any
     target: str = ""  # the peer's address for its own end of the link
     filters: dict[str, Described] = field(default_factory=dict)  # the honoured ones
@@ -101,6 +103,7 @@ def read_source(link: Link) -> RequestedTerminus:
         is_durable=terminus.durability != Terminus.NONDURABLE,
         priority=_priority(link.remote_properties),
         deadline_s=_deadline(link.name, link.remote_properties),
+        wants_revoked=_wants_revoked(link),
         target=link.remote_target.address or "",
     )
     _read_filters(requested, _object(terminus.filter))
@@ -181,6 +184,17 @@ def _deadline(name: str, properties: object) -> float:
     if not is_number or not 0 <= value < DEADLINE_LIMIT:
         raise RefusedError(f"link {name}: {DEADLINE_PROPERTY} is no number of seconds", "invalid")
     return float(value)
+
+
+def _wants_revoked(link: Link) -> bool:
+    properties = link.remote_properties
+    value = properties.get(REVOKED_PROPERTY) if isinstance(properties, dict) else None
+    if value is not None and not isinstance(value, bool):
+        raise RefusedError(f"link {link.name}: {REVOKED_PROPERTY} is no boolean", "invalid")
+    if value and link.remote_snd_settle_mode == Link.SND_UNSETTLED:
+        cause = f"{REVOKED_PROPERTY}: notices come settled, snd-settle-mode unsettled forbids it"
+        raise RefusedError(f"link {link.name}: {cause}", "invalid")
+    return bool(value)
 
 
 def _symbols(data: Data) -> frozenset[str]:

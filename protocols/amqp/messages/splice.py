@@ -7,6 +7,7 @@ Every delivery gets a header of its own. Annotations and one property tell what 
                                            too, for JMS clients
     the sender                             an annotation, by option
     its place in the queue                 an annotation, for browsers only
+    a group that is the link's no longer   an annotation of a notice, which has no body
     why it was dead-lettered               an annotation of a dead letter
 
 All other bytes are the producer's, unchanged. Only sections that must change are built anew, from
@@ -33,6 +34,7 @@ from covey.protocols.amqp.messages.sections import (
     HEADER,
     MESSAGE_ANNOTATIONS,
     PROPERTIES,
+    VALUE,
     Sections,
 )
 
@@ -42,13 +44,20 @@ FIRST_ANNOTATION_PAIR: Final = encoder.symbol(FIRST_ANNOTATION) + encoder.TRUE
 FIRST_PROPERTY_PAIR: Final = encoder.string(FIRST_PROPERTY) + encoder.TRUE
 USER_ANNOTATION: Final = "x-opt-user-id"
 SEQ_ANNOTATION: Final = "x-opt-covey-seq"
+REVOKED_ANNOTATION: Final = "x-opt-group-revoked"
 DEAD_ANNOTATION: Final = "x-opt-dead-letter-reason"
 
 DEAD_PREFIX: Final = "x-opt-dead-letter-"
 ORIGIN_FIELDS: Final = ("queue", "group", "seq", "count", "time", "consumer")
 ORIGIN_ANNOTATIONS: Final = tuple([DEAD_PREFIX + name for name in ORIGIN_FIELDS])
 DEAD_ANNOTATIONS: Final = (DEAD_ANNOTATION, *ORIGIN_ANNOTATIONS)
-OWN_ANNOTATIONS: Final = (FIRST_ANNOTATION, USER_ANNOTATION, SEQ_ANNOTATION, *DEAD_ANNOTATIONS)
+OWN_ANNOTATIONS: Final = (
+    FIRST_ANNOTATION,
+    USER_ANNOTATION,
+    SEQ_ANNOTATION,
+    REVOKED_ANNOTATION,
+    *DEAD_ANNOTATIONS,
+)
 _OWN_MARKS: Final = tuple(name.encode() for name in OWN_ANNOTATIONS)
 _PROPERTY_MARK: Final = FIRST_PROPERTY.encode()
 
@@ -95,6 +104,12 @@ def user_pair(user: str) -> bytes:
 def seq_pair(seq: int) -> bytes:
     """Return the annotation with a message's number in its queue."""
     return encoder.symbol(SEQ_ANNOTATION) + encoder.ulong(seq)
+
+
+def revoked_notice(group: str) -> bytes:
+    """Return the message that tells a consumer that a group is no longer its own."""
+    pair = encoder.symbol(REVOKED_ANNOTATION) + encoder.string(group)
+    return FRESH_HEADERS[0] + new_annotations([pair]) + encoder.section(VALUE, encoder.NULL)
 
 
 def unforged(data: bytes, sections: Sections) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import SecretStr
 
+from covey.config.queues import QueueSettings
 from covey.config.settings import PermissionSettings, UserSettings
 from tests.protocols.stomp.support import Client, Frame, World
 
@@ -48,6 +49,25 @@ def test_a_queue_retains_what_was_not_dropped_though_it_was_consumed(world: Worl
     client.subscribe("/queue/a", id="eat")
     assert client.bodies() == ["1", "2"]
     assert look(client, "/queue/a")["retained-from"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        ({}, ("0", "0")),
+        ({"duplicate_window": 9}, ("9", "0")),
+        ({"duplicate_window_s": 2.5}, ("1000000", "2.5")),
+        ({"duplicate_window": 9, "duplicate_window_s": 60}, ("9", "60")),
+    ],
+)
+def test_the_end_says_how_many_ids_are_remembered_and_for_how_long(
+    policy: dict[str, float], told: tuple[str, str]
+) -> None:
+    world = World(queues=[QueueSettings.model_validate({"id": "**", **policy})])
+    client = world.connect()
+    client.publish("/queue/a", "1")
+    end = look(client, "/queue/a")
+    assert (end["duplicate-window"], end["duplicate-window-s"]) == told
 
 
 def test_a_queue_that_comes_back_does_not_retain_what_the_old_one_held(world: World) -> None:
