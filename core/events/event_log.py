@@ -351,10 +351,10 @@ class EventWriter(ChunkTaker):
                 break
         assert self._process.stdin is not None
         self._process.stdin.close()
-        if not self._has_ended(FINISH_TIMEOUT_S):
-            self._process.kill()
-            self._process.wait()
-            self.failure = f"its writer did not finish within {FINISH_TIMEOUT_S:.0f} s"
+        if self.failure:
+            self._has_ended(PUSH_EVERY_S)
+        elif not self._has_ended(FINISH_TIMEOUT_S):
+            self._kill(f"its writer did not finish within {FINISH_TIMEOUT_S:.0f} s")
         elif self._process.returncode:
             self._fail()
 
@@ -383,10 +383,22 @@ class EventWriter(ChunkTaker):
                 return
 
     def _fail(self) -> None:
+        """Note why the child takes nothing more: it has ended, or has closed its end of the pipe.
+
+        The event loop waits meanwhile. So a child that goes on without its pipe is killed.
+        """
         self._backlog.clear()
         self._backlog_bytes = 0
-        code = self._process.wait()  # the child is dead: its end of the pipe is closed
-        self.failure = f"its writer ended with exit code {code}"
+        if self._has_ended(PUSH_EVERY_S):
+            self.failure = f"its writer ended with exit code {self._process.returncode}"
+        else:
+            self._kill("its writer stopped reading")
+
+    def _kill(self, failure: str) -> None:
+        """Kill the child; a child that hangs in the kernel is left to its end."""
+        self._process.kill()
+        self._has_ended(PUSH_EVERY_S)
+        self.failure = failure
 
 
 def _check_packages(packages: tuple[str, ...]) -> None:

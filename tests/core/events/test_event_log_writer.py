@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
+import sys
+import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,6 +16,8 @@ from covey.core.clock import Clock
 from covey.core.errors import StoreError
 from covey.core.events.event import EventKind
 from covey.core.events.event_log import PACKAGES, EventLog, EventWriter
+
+TIMEOUT_S = 20.0
 
 
 def writer_in(
@@ -63,6 +68,22 @@ def test_a_writer_that_died_is_reported_and_costs_nothing_else(tmp_path: Path) -
     assert writer.take(b"x") is False
     assert "exit code -9" in writer.failure
     writer.close()
+
+
+def test_a_writer_that_closed_its_pipe_and_goes_on_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = tmp_path / "child"
+    child.write_text("#!/bin/sh\nexec 0<&-\nexec sleep 1000\n")
+    child.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(child))
+    writer = writer_in(tmp_path / "log")
+    while writer.take(b"x"):
+        time.sleep(0.01)  # until the child has closed its end
+    assert writer.failure == "its writer stopped reading"
+    assert writer._process.wait(TIMEOUT_S) == -signal.SIGKILL
+    writer.close()
+    assert writer.failure == "its writer stopped reading"
 
 
 def test_a_last_file_that_cannot_be_written_is_reported_in_one_line(
