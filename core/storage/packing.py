@@ -57,21 +57,7 @@ def breathe() -> None:
 
 def packed(arrivals: dict[int, Arrival]) -> bytes:
     """Write arrivals as one blob."""
-    parts: list[bytes] = []
-    pack = RECORD.pack
-    left = BREATH
-    for place, arrival in arrivals.items():
-        left -= 1
-        if left == 0:
-            left = BREATH
-            breathe()
-        group, size, expires_ms, priority, due_ms, kind, head, body = arrival
-        name = group.encode()
-        known_as = kind.encode()
-        lengths = (len(known_as), len(name), len(head), len(body))
-        parts.append(pack(place, size, expires_ms, due_ms, priority, *lengths))
-        parts += (known_as, name, head, body)
-    return b"".join(parts)
+    return packed_at(arrivals, 0, {})
 
 
 def unpacked(blob: bytes) -> dict[int, Arrival]:

@@ -110,9 +110,10 @@ def _move(settings: StoreSettings, data: Path, first: str) -> list[str]:
         store.close()
     if segment_files(data):
         raise StoreError(f"{data / FILE} cannot be moved yet: its journal is not empty")
+    # Messages of unknown queues stay on disk. They go to the virtual host that is the default.
     spaces = sorted(hosts | ({first} if orphans or not hosts else set()))
     with closing(_Lock(data)):
-        return [*notes, _divide(settings, data, spaces, known, orphans)]
+        return [*notes, _divide(settings, data, spaces, known | dict.fromkeys(orphans, first))]
 
 
 class _Lock(DirectoryLock):
@@ -122,10 +123,11 @@ class _Lock(DirectoryLock):
         self.release()
 
 
-def _divide(
-    settings: StoreSettings, data: Path, spaces: list[str], known: dict[int, str], orphans: set[int]
-) -> str:
-    """Move or divide the store of these virtual hosts; return what was done."""
+def _divide(settings: StoreSettings, data: Path, spaces: list[str], known: dict[int, str]) -> str:
+    """Move or divide the store of these virtual hosts; return what was done.
+
+    `known` tells the virtual host of each queue.
+    """
     if segment_files(data):
         raise StoreError(f"{data}: there is no room to bring the journal into {FILE}; make some")
     with closing(sqlite3.connect(data / FILE)) as connection:
@@ -139,8 +141,6 @@ def _divide(
         return _rename(data, directory_of(settings.path, spaces[0]))
     for space in spaces:
         others = {number for number, host in known.items() if host != space}
-        if space != spaces[0]:
-            others |= orphans  # messages of unknown queues stay with one virtual host alone
         _copy(data, data / MOVING / directory_of(settings.path, space).name, space, others)
     _sync(data / MOVING)
     os.rename(data / FILE, data / MOVED)

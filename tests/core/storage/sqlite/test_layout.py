@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -48,12 +50,12 @@ def test_a_name_that_no_directory_can_have_is_refused() -> None:
         directory_of("data", "x" * 256)
 
 
-def fill(path: Path, space: str, *bodies: bytes) -> None:
+def fill(path: Path, space: str, *bodies: bytes, queue: str = "a") -> None:
     """Put messages of a virtual host into the one store that older releases had."""
     first = HOSTS if space == "one" else HOSTS[::-1]
     house = House(path, Settings(virtual_host=first))
     for body in bodies:
-        house.send("a", body)
+        house.send(queue, body)
     house.rest()
     house.store.close()
 
@@ -93,6 +95,21 @@ def test_the_store_of_several_virtual_hosts_is_divided(tmp_path: Path) -> None:
     assert "was divided" in note
     assert counts(tmp_path) == {"one": 2, "two": 1}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lock", "one", "two"]
+
+
+@pytest.mark.parametrize(("first", "shares"), [("one", (3, 1)), ("two", (2, 2))])
+def test_messages_of_unknown_queues_go_to_the_first_virtual_host(
+    tmp_path: Path, first: str, shares: tuple[int, int]
+) -> None:
+    fill(tmp_path, "one", b"1", b"2")
+    fill(tmp_path, "one", b"of nobody", queue="gone")
+    fill(tmp_path, "two", b"3")
+    with closing(sqlite3.connect(tmp_path / "covey.db")) as connection, connection:
+        connection.execute("delete from queues where name = 'gone'")
+    prepare_stores(StoreSettings(path=str(tmp_path)), first)
+    for space, share in zip(("one", "two"), shares, strict=True):
+        with closing(sqlite3.connect(tmp_path / space / "covey.db")) as connection:
+            assert connection.execute("select count(*) from messages").fetchone() == (share,)
 
 
 def test_an_empty_store_is_the_first_virtual_hosts(tmp_path: Path) -> None:
