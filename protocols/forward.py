@@ -8,6 +8,9 @@ first says whose connection this is:
                       port's id, the virtual host, what was agreed on with the client so far
     what was read     then all that the client says
 
+A request of HTTP goes the same way: the field has only the port's id, and then the request follows
+(`protocols.request_stream`). A stream carries one request.
+
 The field says who has logged in, and the port believes it. Therefore both sides show certificates
 of the cluster's own authority (`[cluster.tls]`), unless the port listens on this machine alone. A
 connection is never passed on twice: a broker that has ceased to be the owner refuses it.
@@ -19,7 +22,8 @@ import asyncio
 import json
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Final, cast
 from weakref import WeakSet
 
@@ -28,8 +32,9 @@ import structlog
 from covey.config.connectors import TlsSettings, split_bind
 from covey.core.broker.cluster import Cluster
 from covey.core.errors import BrokerError, ProtocolError, RefusedError
+from covey.core.storage.cluster import NodeRow
 from covey.protocols.doorman import Passed
-from covey.protocols.passing import Adoption, Owners, pack, unpack
+from covey.protocols.passing import Adoption, Owners, Stream, pack, unpack
 from covey.protocols.proxy_v2 import HEAD_SIZE, Source, field_of, rest_size, write_head
 from covey.protocols.relay import Upstream
 from covey.protocols.tls import make_context
@@ -39,8 +44,10 @@ CONNECT_S: Final = 2.0  # for the owner to answer
 HEAD_S: Final = 5.0  # for a broker to say whose connection it is
 READ_MAX: Final = 1024 * 1024  # bytes that a doorman may have read
 HEADS_MAX: Final = 1000  # connections whose head is still being read
+NOWHERE: Final = Source("0.0.0.0", 0)  # a request says itself where it comes from
 
 Log = structlog.typing.FilteringBoundLogger
+Answer = Callable[[str, Stream], Awaitable[None]]
 
 
 def forward_head(connector: str, passed: Passed) -> bytes:
@@ -51,10 +58,16 @@ def forward_head(connector: str, passed: Passed) -> bytes:
     return write_head(source, source, ((FORWARDED, fields),)) + read
 
 
-def read_forward_head(data: bytes) -> tuple[str, Passed, bytes] | None:
+def request_head(connector: str) -> bytes:
+    """Write the head of a stream that carries a request for the port of this id."""
+    fields = json.dumps({"request": connector}).encode()
+    return write_head(NOWHERE, NOWHERE, ((FORWARDED, fields),))
+
+
+def read_forward_head(data: bytes) -> tuple[str, Passed | None, bytes] | None:
     """Read such a head and the bytes that follow; return None if the head is not whole yet.
 
-    Raises ProtocolError if the head makes no sense.
+    Without a `Passed` a request follows. Raises ProtocolError if the head makes no sense.
     """
     if len(data) < HEAD_SIZE:
         return None
@@ -63,6 +76,8 @@ def read_forward_head(data: bytes) -> tuple[str, Passed, bytes] | None:
         return None
     try:
         fields = json.loads(field_of(data[:HEAD_SIZE], data[HEAD_SIZE:end], FORWARDED))
+        if "request" in fields:
+            return str(fields["request"]), None, data[end:]
         told, size = json.dumps(fields["told"]).encode(), int(fields["read"])
         if not 0 <= size <= READ_MAX:
             raise ProtocolError(f"{size} bytes were read, at most {READ_MAX} are taken")
@@ -93,6 +108,27 @@ class ClusterOwners(Owners):
         owner = self._cluster.owner(space, time.monotonic())
         return owner is not None and bool(owner.address)
 
+    @property
+    def here(self) -> str:
+        """Return this broker's name."""
+        return self._cluster.node
+
+    def place_of(self, space: str) -> str:
+        """Return the name of the other broker that serves a virtual host, if requests reach it."""
+        owner = self._cluster.owner(space, time.monotonic())
+        return owner.node if owner is not None and owner.address else ""
+
+    async def open_stream(self, place: str, connector: str) -> Stream:
+        """Return a stream to another broker for one request."""
+        owner = self._cluster.view(time.monotonic()).node(place)
+        if owner is None or not owner.address:
+            raise RefusedError(f"node {place} is not there now", "unavailable")
+        host, port = split_bind(owner.address)
+        async with _reaching(owner, f"node {place}"):
+            reader, writer = await asyncio.open_connection(host, port, ssl=self._context)
+        writer.write(request_head(connector))
+        return reader, writer
+
     async def connect(self, connector: str, passed: Passed, upstream: Upstream) -> None:
         """Connect the owner with an upstream, and say whose connection it is."""
         owner = self._cluster.owner(passed.space, time.monotonic())
@@ -101,26 +137,43 @@ class ClusterOwners(Owners):
             raise RefusedError(told, "unavailable")
         host, port = split_bind(owner.address)
         loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(CONNECT_S):
-                await loop.create_connection(lambda: upstream, host, port, ssl=self._context)
-        except (OSError, TimeoutError) as error:
-            cause = str(error) or f"no answer within {CONNECT_S:g} s"
-            raise RefusedError(
-                f"virtual host {passed.space} is served by node {owner.node}, which cannot be"
-                f" reached at {owner.address}: {cause}",
-                "unavailable",
-            ) from error
+        async with _reaching(owner, f"virtual host {passed.space} is served by node {owner.node}"):
+            await loop.create_connection(lambda: upstream, host, port, ssl=self._context)
         assert upstream.transport is not None
         upstream.transport.write(forward_head(connector, passed))
         self._upstreams.add(upstream)
 
 
+@asynccontextmanager
+async def _reaching(owner: NodeRow, whom: str) -> AsyncIterator[None]:
+    """Give a broker CONNECT_S to answer; raises RefusedError that names it if it does not."""
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            yield
+    except (OSError, TimeoutError) as error:
+        cause = str(error) or f"no answer within {CONNECT_S:g} s"
+        raise RefusedError(
+            f"{whom}, which cannot be reached at {owner.address}: {cause}", "unavailable"
+        ) from error
+
+
 class ForwardPort:
     """The port where other brokers pass connections on to this one."""
 
-    def __init__(self, address: str, tls: TlsSettings | None, adoption: Adoption, log: Log) -> None:
-        """Be ready to listen; raises OSError if the certificates cannot be used."""
+    def __init__(
+        self,
+        address: str,
+        tls: TlsSettings | None,
+        adoption: Adoption,
+        log: Log,
+        answer: Answer | None = None,
+    ) -> None:
+        """Be ready to listen; raises OSError if the certificates cannot be used.
+
+        `answer` answers requests for the port of an id.
+        """
+        self._answer = answer
+        self._requests: set[asyncio.Task[None]] = set()
         self._address = address
         self._tls = tls
         self._context = None if tls is None else make_context(tls)
@@ -154,9 +207,14 @@ class ForwardPort:
     def _reader(self) -> HeadReader:
         return HeadReader(self._taken, self._refused, self._heads)
 
-    def _taken(self, reader: HeadReader, connector: str, passed: Passed, rest: bytes) -> None:
+    def _taken(
+        self, reader: HeadReader, connector: str, passed: Passed | None, rest: bytes
+    ) -> None:
         assert reader.transport is not None
         transport = reader.transport
+        if passed is None:
+            self._ask(connector, transport, rest)
+            return
         try:
             connection = self._adoption.connection_of(connector, passed)
         except BrokerError as error:
@@ -167,13 +225,39 @@ class ForwardPort:
         if rest:
             connection.receive(rest)
 
+    def _ask(self, connector: str, transport: asyncio.Transport, rest: bytes) -> None:
+        """Have a port answer the request that follows."""
+        if self._answer is None:
+            transport.abort()
+            return
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(loop=loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        if rest:
+            reader.feed_data(rest)
+        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+        task = loop.create_task(self._answered(connector, (reader, writer)))
+        self._requests.add(task)
+        task.add_done_callback(self._requests.discard)
+
+    async def _answered(self, connector: str, stream: Stream) -> None:
+        assert self._answer is not None
+        try:
+            await self._answer(connector, stream)
+        except Exception:  # one request's trouble stays its own
+            self._log.exception("request_failed")
+        finally:
+            stream[1].close()
+
     def _refused(self, reader: HeadReader, cause: str) -> None:
         self._log.warning("not_adopted", cause=cause)
         if reader.transport is not None:
             reader.transport.abort()
 
 
-Taken = Callable[["HeadReader", str, Passed, bytes], None]
+Taken = Callable[["HeadReader", str, Passed | None, bytes], None]
 
 
 class HeadReader(asyncio.Protocol):

@@ -42,9 +42,17 @@ class PassedOn:
 
 
 async def forward(
-    stream: Stream, scope: Scope, passed_on: PassedOn, receive: Receive, send: Send
+    stream: Stream,
+    scope: Scope,
+    passed_on: PassedOn,
+    receive: Receive,
+    send: Send,
+    begin_s: float | None = None,
 ) -> None:
-    """Let another process answer a request; raises RefusedError if the stream breaks off."""
+    """Let another process answer a request; raises RefusedError if the stream breaks off.
+
+    The answer has to begin within `begin_s`: a process that is frozen takes a request, too.
+    """
     reader, writer = stream
     has_begun = False
 
@@ -62,7 +70,8 @@ async def forward(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(pump)
             while True:
-                message = await _read(reader)
+                async with asyncio.timeout(None if has_begun else begin_s):
+                    message = await _read(reader)
                 has_begun = True
                 await send(message)
                 if message["type"] == "http.response.body" and not message.get("more_body"):

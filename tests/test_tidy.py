@@ -44,6 +44,7 @@ ONE_RECORD: Final = "a package's one record for the registry of protocols"
 ERROR_TREE: Final = "the room's tree of errors, which all of the room imports"
 COMMAND: Final = "one command of many, each in its file"
 SHORT_FILES: Final[dict[str, str]] = {
+    "core/management/entries.py": "which entry of a name holds, a rule of its own",
     "config/digest.py": "one noun of a configuration, which the server alone asks for",
     "config/errors.py": ERROR_TREE,
     "core/clock.py": "one noun that every room of the core imports, and nothing else",
@@ -61,7 +62,6 @@ SHORT_FILES: Final[dict[str, str]] = {
     "protocols/sniff.py": "a table that packages read which do not know each other",
     "scripts/benchmark/goals.py": "a table that is edited alone",
     "src/covey/__main__.py": "the way in",
-    "src/covey/cli/completion.py": "what the shell asks for while somebody types",
     "src/covey/cli/connections.py": COMMAND,
     "src/covey/cli/jobs.py": COMMAND,
     "src/covey/cli/importers/qpid.py": "a format of its own",

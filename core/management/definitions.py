@@ -13,17 +13,18 @@ nothing, and leaves alone what is the same already. So it can be repeated. A use
 exist is made only if the document has the record of the password. A dry import tells what would be
 done, and does nothing.
 
-An import is a job (`core.jobs`): a long document goes in portions. The user who imports needs the
-right to each single change. An entry that is refused ends the import, with a sentence that names
-the entry. The entries before it stay done.
+An import is a job (`core.jobs`), as an export is: a long document goes in portions. The user who
+imports needs the right to each single change. An entry that is refused ends the import, with a
+sentence that names the entry. The entries before it stay done.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import blake2b
+from heapq import merge
 from typing import Final, NamedTuple
 
 from pydantic import ValidationError
@@ -39,12 +40,20 @@ from covey.config.definitions import (
     UserDefinition,
 )
 from covey.core.errors import RefusedError
-from covey.core.jobs.job import Job, Steps
+from covey.core.host.subscription import Durable
+from covey.core.jobs.job import LOOK_EVERY, Job, Steps
 from covey.core.management import describe
 from covey.core.management.admin import Admin
 from covey.core.management.describe import Attributes, Plain
 from covey.core.management.inspection import SYNTAX
-from covey.core.management.overlay import PERMISSION, POLICY, USER, overlay_of
+from covey.core.management.overlay import (
+    PERMISSION,
+    POLICY,
+    USER,
+    Overlay,
+    overlay_of,
+    record_of,
+)
 from covey.core.naming.destination import Destination
 from covey.core.security.users import ADMIN, Verb, denied
 from covey.core.selector import Selector, compile_selector
@@ -53,6 +62,7 @@ NEW: Final = "new"
 CHANGE: Final = "change"
 SAME: Final = "same"
 LEFT: Final = "left alone"
+RUN: Final = 1000  # names that are sorted at a time
 OF_FILE: Final = "file-"  # prefix for the permissions of a file: there they have no names
 
 
@@ -66,40 +76,14 @@ def parse(text: str) -> Definitions:
         raise RefusedError(f"the document at {place[:80]}: {first['msg']}", "invalid") from error
 
 
-def export(admin: Admin, *, passwords: bool = False) -> Attributes:
-    """Return everything in force as a document; only an admin gets the records of passwords."""
+def export(admin: Admin, *, passwords: bool = False) -> Export:
+    """Begin an export; only an admin gets the records of passwords."""
     admin.check_manage("broker")
     if passwords and not admin.identity.has_role(ADMIN):
         raise denied(admin.identity, Verb.MANAGE, "users")
-    host, overlay = admin.host, overlay_of(admin.broker)
-    records = overlay.records() if passwords else {}
-    queues: list[Plain] = [
-        {"name": name, "arguments": describe.queue(host.queues[name], host)["arguments"]}
-        for name in sorted(host.declared)
-    ]
-    subscriptions: list[Plain] = [
-        {
-            "name": durable.name,
-            "destinations": [SYNTAX.render(one) for one in durable.destinations],
-            "selector": "" if durable.binding.selector is None else durable.binding.selector.text,
-        }
-        for durable in host.durables.values()
-    ]
-    users: list[Plain] = [
-        {"name": row["name"], "roles": row["roles"]}
-        | ({"password": records[str(row["name"])]} if passwords else {})
-        for row in overlay.describe(USER)
-    ]
-    return {
-        "version": VERSION,
-        "policies": [_only(row, "name", "settings") for row in overlay.describe(POLICY)],
-        "queues": queues,
-        "subscriptions": subscriptions,
-        "permissions": [
-            _only(row, "name", "who", "may", "on") for row in overlay.describe(PERMISSION)
-        ],
-        "users": users,
-    }
+    work = Export(admin, passwords=passwords)
+    admin.broker.jobs.begin(work)
+    return work
 
 
 def bring_in(admin: Admin, wanted: Definitions, *, dry_run: bool = False) -> Import:
@@ -120,6 +104,83 @@ def _put_on_record(admin: Admin, flaw: RefusedError | None) -> None:
     with suppress(RefusedError), admin.acting("import", "broker", ""):
         if flaw is not None:
             raise flaw
+
+
+class Export(Job):
+    """Everything in force, on its way out as a JSON text.
+
+    What is deleted before the export comes to it is left out.
+    """
+
+    def __init__(self, admin: Admin, *, passwords: bool) -> None:
+        """Prepare an export, with or without the records of passwords."""
+        host = admin.host
+        super().__init__(
+            "export", "definitions", admin.session, len(host.declared) + len(host.durables)
+        )
+        self.passwords = passwords
+        self._admin = admin
+        self._pieces: list[str] = []
+
+    @property
+    def text(self) -> str:
+        """Return the document, once the job is over."""
+        return "".join(self._pieces)
+
+    def steps(self) -> Steps:
+        """Write one row after the other."""
+        overlay = overlay_of(self._admin.broker)
+        policies = [_only(row, "name", "settings") for row in overlay.describe(POLICY)]
+        rights = overlay.describe(PERMISSION)
+        permissions = [_only(row, "name", "who", "may", "on") for row in rights]
+        self._pieces.append(f'{{"version":{_written(VERSION)}')
+        yield from self._section("policies", policies)
+        names: list[list[str]] = []
+        for run in _runs(list(self._admin.host.declared)):
+            names.append(sorted(run))
+            yield LOOK_EVERY
+        yield from self._section("queues", map(self._queue, merge(*names)))
+        durables = list(self._admin.host.durables.values())
+        yield from self._section("subscriptions", map(self._subscription, durables))
+        yield from self._section("permissions", permissions)
+        yield from self._users(overlay)
+        self._pieces.append("}")
+
+    def _section(self, name: str, rows: Iterable[dict[str, Plain]]) -> Steps:
+        opening = f',"{name}":['
+        self._pieces.append(opening)
+        for row in rows:
+            if row:
+                self._pieces.append(("" if self._pieces[-1] == opening else ",") + _written(row))
+            yield 1
+        self._pieces.append("]")
+
+    def _queue(self, name: str) -> dict[str, Plain]:
+        host = self._admin.host
+        queue = host.queues.get(name)
+        if queue is None or name not in host.declared:
+            return {}
+        return {"name": name, "arguments": describe.queue(queue, host)["arguments"]}
+
+    def _subscription(self, durable: Durable) -> dict[str, Plain]:
+        if self._admin.host.durables.get(durable.name) is not durable:
+            return {}
+        selector = durable.binding.selector
+        return {
+            "name": durable.name,
+            "destinations": [SYNTAX.render(one) for one in durable.destinations],
+            "selector": "" if selector is None else selector.text,
+        }
+
+    def _users(self, overlay: Overlay) -> Steps:
+        kept = overlay.passwords() if self.passwords else {}
+        rows: list[dict[str, Plain]] = []
+        for row in overlay.describe(USER):
+            rows.append(_only(row, "name", "roles"))
+            if self.passwords:
+                rows[-1]["password"] = record_of(kept[str(row["name"])])
+                yield LOOK_EVERY  # a password in clear text has to be hashed, which takes long
+        yield from self._section("users", rows)
 
 
 class ImportStep(NamedTuple):
@@ -282,6 +343,15 @@ class Import(Job):
 
 def _only(row: Attributes, *names: str) -> dict[str, Plain]:
     return {name: row[name] for name in names if name in row}
+
+
+def _written(value: Plain) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _runs(names: list[str]) -> Iterator[list[str]]:
+    for start in range(0, len(names), RUN):
+        yield names[start : start + RUN]
 
 
 def _plain(value: object) -> Plain:

@@ -15,6 +15,10 @@ where each entry comes from.
 
 Other processes of the same configuration (workers) have overlays, too. All overlays hold in each
 process. A process tells the others what was set in it (`Shared.entry_changed`), and they tell it.
+
+In a cluster the records of all virtual hosts are in one database. Each broker reads those of the
+virtual hosts that others serve (`hear_all`), so all of them hold everywhere. The newest entry of a
+name holds (`core.management.entries`).
 """
 
 from __future__ import annotations
@@ -27,11 +31,12 @@ from pydantic import BaseModel, ValidationError
 
 from covey.config.explain import cause
 from covey.config.queues import QueueSettings
-from covey.config.settings import PermissionSettings, Settings, UserSettings
+from covey.config.settings import CLUSTER_HOST, PermissionSettings, Settings, UserSettings
 from covey.core.broker.broker import Broker
 from covey.core.broker.shared import Entries
 from covey.core.errors import RefusedError
 from covey.core.management.describe import Attributes, Plain
+from covey.core.management.entries import AT, REMOVED, Fields, age, in_force, later
 from covey.core.management.reload import reconfigure
 from covey.core.management.settings_check import flaws
 from covey.core.security.passwords import RECORD_PREFIX, make_record
@@ -57,20 +62,28 @@ class Overlay:
         self.brokers = brokers
         self.file: Settings = brokers[0].shared.file_settings
 
-    def entries(self, kind: str) -> dict[str, dict[str, object]]:
-        """Return what was set of a kind, by name, here or in another process."""
-        found: dict[str, dict[str, object]] = {}
-        for place in self.brokers[0].shared.elsewhere.values():
-            found |= place.get(kind, {})
-        return found | self.own_entries(kind)
+    def entries(self, kind: str) -> dict[str, Fields]:
+        """Return what was set of a kind and holds, by name, here or in another process."""
+        own = [self._kept(broker, kind) for broker in self.brokers]
+        return in_force([*self._elsewhere(kind), *own])
 
-    def own_entries(self, kind: str) -> dict[str, dict[str, object]]:
+    def own_entries(self, kind: str) -> dict[str, Fields]:
         """Return what was set of a kind in this process, by name."""
-        found: dict[str, dict[str, object]] = {}
+        found: dict[str, Fields] = {}
         for broker in self.brokers:
-            records = broker.commits.ledger.records_of(broker.host.id, kind)
-            found |= {name: json.loads(value) for name, value in records.items()}
+            found |= self._kept(broker, kind)
         return found
+
+    def _kept(self, broker: Broker, kind: str) -> dict[str, Fields]:
+        """Return what a virtual host keeps of a kind."""
+        records = broker.commits.ledger.records_of(broker.host.id, kind)
+        return {name: json.loads(value) for name, value in records.items()}
+
+    def _elsewhere(self, kind: str) -> list[dict[str, Fields]]:
+        """Return what other processes keep; what they had of a host of ours is out of date."""
+        shared = self.brokers[0].shared
+        ours = set() if shared.cluster is None else {broker.host.id for broker in self.brokers}
+        return [each.get(kind, {}) for place, each in shared.elsewhere.items() if place not in ours]
 
     def settings(self, file: Settings) -> Settings:
         """Return the settings in force: those of a file, and what lies over them."""
@@ -78,19 +91,19 @@ class Overlay:
 
     def put(self, kind: str, name: str, fields: Mapping[str, object], now: float) -> None:
         """Set an entry; a field that `fields` does not name stays, None removes a field."""
+        self._check_keeper(kind)
         entries = self.entries(kind)
         known = entries.get(name) or self._of_file(kind, name)
         if len(entries) >= ENTRIES_MAX and name not in entries:
             raise RefusedError(f"there are {ENTRIES_MAX} {kind} entries already", "limit")
         wanted = _joined(known, _fields(kind, name, fields))
         self._apply({kind: {**entries, name: wanted}}, now)
-        self._forget(kind, name, but=self.brokers[0])
-        keeper = self.brokers[0]
-        keeper.commits.ledger.put(keeper.host.id, kind, name, json.dumps(wanted))
+        self._keep(kind, name, wanted)
         self._tell(kind, name, wanted)
 
     def remove(self, kind: str, name: str, now: float) -> None:
         """Remove an entry; the file's entry of the same name, if any, holds again."""
+        self._check_keeper(kind)
         entries = self.entries(kind)
         if name not in entries:
             if self._of_file(kind, name):
@@ -98,7 +111,10 @@ class Overlay:
             raise RefusedError(f"there is no {kind} {name}", "not-found")
         del entries[name]
         self._apply({kind: entries}, now)
-        self._forget(kind, name)
+        if self.brokers[0].shared.cluster and any(name in each for each in self._elsewhere(kind)):
+            self._keep(kind, name, {REMOVED: True})
+        else:
+            self._forget(kind, name)
         self._tell(kind, name, None)
 
     def hear(self, place: str, entries: Entries, now: float) -> None:
@@ -116,6 +132,46 @@ class Overlay:
         if fields is not None:
             entries.setdefault(kind, {})[name] = fields
         self.hear(place, entries, now)
+
+    def hear_all(self, places: Mapping[str, Entries], now: float) -> None:
+        """Apply what virtual hosts keep that other brokers of the cluster serve.
+
+        What is out of date is no longer kept by the virtual hosts that are served here. Raises
+        RefusedError if the entries make no sense together with this broker's file.
+        """
+        self.brokers[0].shared.elsewhere = dict(places)
+        for kind in KINDS:
+            self._tidy(kind)
+        reconfigure(self.brokers, self.settings(self.file), now)
+
+    def _tidy(self, kind: str) -> None:
+        """Forget entries that newer ones have replaced, and notes of removals that are done."""
+        others = self._elsewhere(kind)
+        kept = [(broker, self._kept(broker, kind)) for broker in self.brokers]
+        for broker, entries in kept:
+            for name, fields in entries.items():
+                rivals = [place[name] for place in others if name in place]
+                rivals += [own[name] for one, own in kept if one is not broker and name in own]
+                is_done = REMOVED in fields and not rivals
+                if is_done or any(age(each) > age(fields) for each in rivals):
+                    broker.commits.ledger.take_away(broker.host.id, kind, name)
+
+    def _keep(self, kind: str, name: str, fields: Fields) -> None:
+        """Have the first broker keep an entry, and no other."""
+        keeper = self.brokers[0]
+        if keeper.shared.cluster is not None:
+            places = [*self._elsewhere(kind), self.own_entries(kind)]
+            known = [place[name] for place in places if name in place]
+            fields = {**fields, AT: later(keeper.clock.wall_ms, known)}
+        self._forget(kind, name, but=keeper)
+        keeper.commits.ledger.put(keeper.host.id, kind, name, json.dumps(fields))
+
+    def _check_keeper(self, kind: str) -> None:
+        if self.brokers[0].host.id == CLUSTER_HOST.id:
+            raise RefusedError(
+                f"a {kind} is kept by a virtual host: name one instead of {CLUSTER_HOST.id}",
+                "conflict",
+            )
 
     def _tell(self, kind: str, name: str, fields: dict[str, object] | None) -> None:
         self._drop_elsewhere(kind, name)
@@ -145,13 +201,6 @@ class Overlay:
         for name, fields in self.entries(USER).items():
             found[name] = str(fields.get("password", found.get(name, "")))
         return found
-
-    def records(self) -> dict[str, str]:
-        """Return the record of every user's password; never clear text."""
-        return {
-            name: text if text.startswith(RECORD_PREFIX) else make_record(text).text()
-            for name, text in self.passwords().items()
-        }
 
     def _apply(self, changed: dict[str, dict[str, dict[str, object]]], now: float) -> None:
         """Apply changed entries; raises RefusedError, and changes nothing, if they are invalid."""
@@ -186,6 +235,11 @@ class Overlay:
             return [(each.id, _said(each)) for each in queues]
         rules = self.file.permissions
         return [(f"file-{at}", _said(rule)) for at, rule in enumerate(rules, 1)]
+
+
+def record_of(password: str) -> str:
+    """Return the record of a password that is kept as a record or in clear text."""
+    return password if password.startswith(RECORD_PREFIX) else make_record(password).text()
 
 
 def overlay_of(broker: Broker) -> Overlay:
@@ -259,8 +313,7 @@ def _fields(kind: str, name: str, fields: Mapping[str, object]) -> dict[str, obj
     if password is not None:
         if not isinstance(password, str) or not password:
             raise RefusedError(f"user {name}: a password is a text", "invalid")
-        if not password.startswith(RECORD_PREFIX):
-            kept["password"] = make_record(password).text()
+        kept["password"] = record_of(password)
     return kept
 
 

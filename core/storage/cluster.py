@@ -57,6 +57,7 @@ class SpaceRow(NamedTuple):
     lease_left_s: float
     wish: str | None = None
     is_pinned: bool = False
+    records: int = 0  # how many commits have changed its named records
 
 
 class ClusterView(NamedTuple):

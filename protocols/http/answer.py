@@ -9,14 +9,16 @@ table from codes to HTTP's numbers (RFC 9110, section 15).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from typing import Final
 
+from anyio.lowlevel import checkpoint
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
 
 from covey.core.errors import BrokerError
-from covey.core.management.describe import Plain
+from covey.core.management.describe import Attributes, Plain
 
 STATUS: Final = {
     "invalid": 400,
@@ -41,6 +43,7 @@ STATUS: Final = {
     "unavailable": 503,
 }
 STATUS_UNKNOWN: Final = 400
+PORTION: Final = 100  # rows of a list that are described and written in one turn
 
 # No answer may run a script, whatever a queue's name is. The console's files have other headers.
 SECURITY_HEADERS: Final = {
@@ -75,6 +78,21 @@ def login_required(headers: Headers | None = None) -> HttpError:
 def json_answer(value: Plain, status: int = 200) -> Response:
     """Answer with a value."""
     return JSONResponse(value, status, SECURITY_HEADERS)
+
+
+async def list_answer(rows: Iterable[Attributes], total: int) -> Response:
+    """Answer with a page of a list.
+
+    Describing and writing a thousand rows takes tens of milliseconds. So `rows` may describe each
+    row when it is asked for, and others have their turn after each portion.
+    """
+    pieces: list[str] = []
+    for number, row in enumerate(rows):
+        if number % PORTION == PORTION - 1:
+            await checkpoint()
+        pieces.append(json.dumps(row, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
+    text = f'{{"items":[{",".join(pieces)}],"total":{total}}}'
+    return text_answer(text, "application/json")
 
 
 def text_answer(text: str, media_type: str, status: int = 200) -> Response:

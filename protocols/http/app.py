@@ -46,7 +46,8 @@ from covey.protocols.http.auth import Auth, Visits
 from covey.protocols.http.console.events import EventStream, Streams
 from covey.protocols.http.console.sessions import Sessions
 from covey.protocols.http.metrics import Metrics
-from covey.protocols.http.routes import API, ROUTES
+from covey.protocols.http.places import FOR_STRANGERS, Places
+from covey.protocols.http.routes import ROUTES
 from covey.protocols.http.routing import Need, Route, Setting, find
 from covey.protocols.http.schemas import Body
 from covey.protocols.passing import WAIT_S, Owners, Stream
@@ -56,8 +57,7 @@ from covey.protocols.request_stream import PASSED_ON, PassedOn, answer, fetch, f
 # How long the rest of an unwanted body is read. Without that the peer would get a reset instead of
 # our answer.
 LINGER_S = 2.0
-FOR_STRANGERS = (Need.NOTHING, Need.OPEN)
-SESSIONS = f"{API}/session"
+
 METHODS = sorted({route.method for route in ROUTES})
 
 Log = structlog.typing.FilteringBoundLogger
@@ -94,6 +94,7 @@ class App:
             streams=Streams(),
             visits=Visits(log),
         )
+        self._places = Places(directory, owners, self.console.sessions)
         self._websockets = websockets
         self.adopt(settings)
 
@@ -146,7 +147,8 @@ class App:
 
         try:
             stream = await self._owners.open_stream(response.place, self._connector)
-            await forward(stream, scope, response.passed_on, body.receive, sent)
+            begin_s = self.settings.request_timeout_s + WAIT_S
+            await forward(stream, scope, response.passed_on, body.receive, sent, begin_s)
         except RefusedError as error:
             self.log.warning("not_answered", path=scope["path"], cause=error.text)
             if not has_begun:
@@ -187,16 +189,15 @@ class App:
 
     async def _handle(self, scope: Scope, body: Incoming) -> Response:
         headers = Headers(scope=scope)
-        method = scope["method"]
-        address, port = scope["client"] or ("", 0)
-        remote = f"{address}:{port}"
+        method, query = scope["method"], scope["query_string"]
+        remote = "{}:{}".format(*(scope["client"] or ("", 0)))
         now = time.monotonic()
         self.directory.shared.clock.turn(now)
         route, names = await self._route(scope, headers, remote)
         passed_on: PassedOn | None = scope.get(PASSED_ON)
-        place, is_checked_there = self._place(scope, route, headers, passed_on)
+        place, is_checked_there = self._places.place(route, query, headers, passed_on)
         if place and is_checked_there:
-            return Forwarded(place, PassedOn(is_final=place != self._home))
+            return Forwarded(place, PassedOn(is_final=place != self._places.home))
         identity, signed_in = NOBODY, None
         if passed_on is not None and passed_on.user:
             identity = self._known(passed_on.user, headers, remote)
@@ -207,9 +208,10 @@ class App:
             self.auth.check_origin(method, headers)
         if signed_in is not None:
             self.auth.check_token(method, headers, signed_in)
+        place = place or await self._places.waited_for(route, query, headers, passed_on)
         if place:
             return Forwarded(place, PassedOn(identity.name))
-        settings = route.settings(scope["query_string"])
+        settings = route.settings(query)
         broker = self._broker(settings)
         ask = Ask(
             directory=self.directory,
@@ -246,37 +248,6 @@ class App:
             await _keep(broker, ask.session)
         return response
 
-    @property
-    def _home(self) -> str:
-        return "" if self._owners is None else self._owners.home
-
-    def _place(
-        self, scope: Scope, route: Route, headers: Headers, passed_on: PassedOn | None
-    ) -> tuple[str, bool]:
-        """Return which other process is to answer, or "", and whether it checks the login, too.
-
-        Browsers are signed in at one process, which knows their cookies. That process passes their
-        requests on with the user's name.
-        """
-        if self._owners is None or (passed_on is not None and passed_on.is_final):
-            return "", False
-        has_login = "authorization" in headers
-        is_browser = not has_login and self.console.sessions.cookie_name in headers.get(
-            "cookie", ""
-        )
-        if route.path.startswith(SESSIONS):
-            return self._home, True
-        if self._home and is_browser and route.need not in FOR_STRANGERS:
-            return self._home, True
-        try:
-            settings = route.settings(scope["query_string"])
-            if "host" not in settings:
-                return "", False
-            space = self.directory.space_named(str(settings["host"]) or None)
-        except BrokerError:
-            return "", False  # this process refuses, once the login is checked
-        return self._owners.place_of(space), has_login
-
     def _known(self, name: str, headers: Headers, remote: str) -> Identity:
         """Return the identity of a user whose login another process has checked."""
         known = self.directory.shared.users.known(name)
@@ -296,7 +267,7 @@ class App:
         """Find the route; a client without a login is not told that there is none."""
         try:
             route, names = find(ROUTES, scope["method"], scope["raw_path"])
-            if route.need is not Need.NOTHING:
+            if route.need is not Need.NOTHING and PASSED_ON not in scope:
                 self.auth.check_host(headers)
         except HttpError:
             await self.auth.login(headers, remote, time.monotonic())

@@ -16,7 +16,7 @@ from covey.config.connectors import SPOKEN
 from covey.core.management.definitions import bring_in, export
 from covey.core.management.describe import Plain
 from covey.core.naming.destination import DURABLE_PREFIX
-from covey.protocols.http.answer import json_answer
+from covey.protocols.http.answer import json_answer, text_answer
 from covey.protocols.http.ask import Ask
 from covey.protocols.http.schemas import DefinitionsBody
 
@@ -25,7 +25,9 @@ SECRET: Final = "**********"
 
 async def export_definitions(ask: Ask) -> Response:
     """Show everything that was declared, with the records of passwords if asked for."""
-    return json_answer(export(ask.admin, passwords=ask.is_set("passwords")))
+    work = export(ask.admin, passwords=ask.is_set("passwords"))
+    await ask.until_over(work)
+    return text_answer(work.text, "application/json")
 
 
 async def import_definitions(ask: Ask) -> Response:

@@ -25,12 +25,11 @@ from covey.core.errors import RefusedError
 from covey.core.host.subscription import Durable
 from covey.core.host.topic import Topic
 from covey.core.management import describe
-from covey.core.management.describe import Attributes, Plain
 from covey.core.naming.destination import Destination, Kind
 from covey.core.queue.queue import Queue
 from covey.core.security.users import Verb, may
 from covey.core.session import Session
-from covey.protocols.http.answer import json_answer
+from covey.protocols.http.answer import list_answer
 from covey.protocols.http.ask import Ask
 
 PORTION: Final = 1000
@@ -83,7 +82,7 @@ CONNECTION_KEYS: Final[dict[str, Key[Session]]] = {
 async def list_queues(ask: Ask) -> Response:
     """Show one page of the queues."""
     queues, total = await chosen_queues(ask)
-    return _page([describe.queue(queue, ask.host) for queue in queues], total)
+    return await list_answer((describe.queue(queue, ask.host) for queue in queues), total)
 
 
 async def chosen_queues(ask: Ask) -> tuple[list[Queue], int]:
@@ -104,7 +103,7 @@ async def list_topics(ask: Ask) -> Response:
         return _may_see(ask, Kind.TOPIC, topic.name)
 
     topics, total = await _chosen(ask, things, TOPIC_KEYS, _name_of_topic, is_shown)
-    return _page([describe.topic(topic) for topic in topics], total)
+    return await list_answer((describe.topic(topic) for topic in topics), total)
 
 
 async def list_subscriptions(ask: Ask) -> Response:
@@ -115,14 +114,14 @@ async def list_subscriptions(ask: Ask) -> Response:
         return _may_see(ask, Kind.DSUB, durable.name)
 
     durables, total = await _chosen(ask, things, DURABLE_KEYS, _words_of_durable, is_shown)
-    return _page([describe.subscription(durable) for durable in durables], total)
+    return await list_answer((describe.subscription(durable) for durable in durables), total)
 
 
 async def list_connections(ask: Ask) -> Response:
     """Show one page of the connections."""
     things = ask.admin.catalogue.sessions()
     sessions, total = await _chosen(ask, things, CONNECTION_KEYS, _words_of_session, _everything)
-    return _page([describe.connection(session, ask.now) for session in sessions], total)
+    return await list_answer((describe.connection(session, ask.now) for session in sessions), total)
 
 
 async def _chosen(
@@ -202,8 +201,3 @@ def _words_of_durable(durable: Durable) -> str:
 def _words_of_session(session: Session) -> str:
     words = (str(session.id), session.identity.name, session.protocol, session.remote)
     return " ".join([*words, session.client_id])
-
-
-def _page(items: list[Attributes], total: int) -> Response:
-    shown: list[Plain] = list(items)
-    return json_answer({"items": shown, "total": total})

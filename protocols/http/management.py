@@ -13,7 +13,7 @@ from starlette.responses import Response
 from covey.core.errors import RefusedError
 from covey.core.management import cluster
 from covey.core.management.describe import Attributes, Plain
-from covey.protocols.http.answer import empty_answer, json_answer
+from covey.protocols.http.answer import empty_answer, json_answer, list_answer
 from covey.protocols.http.ask import Ask
 from covey.protocols.http.schemas import (
     DrainBody,
@@ -30,7 +30,7 @@ STEPS_SHOWN: Final = 1000  # groups of a rebalance that is only planned
 async def list_entities(ask: Ask) -> Response:
     """Show one page of all things of a type."""
     start, count = ask.number("offset"), ask.number("limit")
-    return _page(*ask.admin.page(ask.route.entity, ask.now, start, count))
+    return await list_answer(*ask.admin.page(ask.route.entity, ask.now, start, count))
 
 
 async def read_entity(ask: Ask) -> Response:
@@ -101,12 +101,14 @@ async def list_groups(ask: Ask) -> Response:
     start, count = ask.number("offset"), ask.number("limit")
     waiting, parked = ask.is_set("waiting"), ask.is_set("parked")
     found = ask.admin.groups(ask.name, ask.now, start, count, waiting=waiting, parked=parked)
-    return _page(*found)
+    return await list_answer(*found)
 
 
 async def list_consumers(ask: Ask) -> Response:
     """Show one page of a queue's consumers."""
-    return _page(*ask.admin.consumers(ask.name, ask.number("offset"), ask.number("limit")))
+    return await list_answer(
+        *ask.admin.consumers(ask.name, ask.number("offset"), ask.number("limit"))
+    )
 
 
 async def read_group(ask: Ask) -> Response:
@@ -188,8 +190,3 @@ def _park(ask: Ask, *, parked: bool) -> Response:
     reason = ask.body.reason if isinstance(ask.body, ReasonBody) else ""
     ask.admin.park(ask.name, ask.names["group"], ask.now, parked=parked, reason=reason)
     return empty_answer()
-
-
-def _page(items: list[Attributes], total: int) -> Response:
-    shown: list[Plain] = list(items)
-    return json_answer({"items": shown, "total": total})

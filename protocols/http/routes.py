@@ -119,7 +119,7 @@ async def _group_metrics(ask: Ask) -> Response:
 
 async def _of_all(ask: Ask, text: str, *, is_labelled: bool = False) -> Response:
     """Answer with the metrics of all workers; totals have the worker's number as a label."""
-    if ask.owners is not None:
+    if ask.owners is not None and ask.owners.places:
         found = await ask.others()
         texts = {place: one and one[1].decode() for place, one in found.items()}
         text = merged({ask.owners.here: text, **texts}, is_labelled=is_labelled)

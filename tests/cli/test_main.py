@@ -134,6 +134,8 @@ def test_a_shell_completes_commands() -> None:
         ("covey group park complete-me gr", {"group-1", "group-2"}),
         ("covey message browse complete-m", {"complete-me"}),
         ("covey consumer drain nothing-like-it", set()),
+        ("covey user password adm", {"admin"}),
+        ("covey policy remove complete-p", {"complete-policy"}),
     ],
 )
 def test_a_shell_completes_names_that_the_broker_tells(
@@ -141,6 +143,7 @@ def test_a_shell_completes_names_that_the_broker_tells(
 ) -> None:
     for group in ("group-1", "group-2"):
         terminal.covey("message", "send", "complete-me", "x", "--group", group)
+    terminal.covey("policy", "set", "complete-policy", "quota_messages=1000")
     asked = {
         "_COVEY_COMPLETE": "complete_bash",
         "COMP_WORDS": typed,
@@ -187,3 +190,20 @@ def test_watch_looks_again_until_it_is_interrupted(terminal: Terminal) -> None:
                 break
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
+
+
+def _commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, each in getattr(command, "commands", {}).items():
+        yield from _commands(each, (*words, name))
+    if not hasattr(command, "commands"):
+        yield words, command
+
+
+def test_every_list_can_be_watched() -> None:
+    lists = [
+        (words, {option for param in command.params for option in param.opts})
+        for words, command in _commands(get_command(app))
+        if words[-1] in ("list", "permissions")
+    ]
+    assert len(lists) >= 9
+    assert [words for words, options in lists if "--watch" not in options] == []

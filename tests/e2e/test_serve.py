@@ -10,6 +10,7 @@ import socket
 import subprocess
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -184,6 +185,23 @@ def test_a_message_s_way_is_in_the_log_however_the_broker_ends(
     kinds = [EventKind(row["kind"]) for row in rows if row["seq"] == 1]
     assert kinds == [EventKind.ENQUEUE, EventKind.DELIVER, EventKind.ACK]
     assert not list((tmp_path / "events").glob("_*")) or number == signal.SIGKILL
+
+
+def test_what_a_start_tells_is_of_today(tmp_path: Path) -> None:
+    """Or `compact --keep-days` would remove it, as it would be of 1970."""
+    arguments = ("--event-log", str(tmp_path / "events"), "--data", str(tmp_path / "data"))
+    before = datetime.now(UTC)
+    for _ in range(2):
+        with running_broker(tmp_path, arguments=arguments) as broker, broker.client() as client:
+            client.send("SEND", {"destination": "/queue/kept", "persistent": "true"}, b"x")
+            client.sync()
+    rows = [
+        row
+        for file in (tmp_path / "events").rglob("events-*.parquet")
+        for row in pq.read_table(file).to_pylist()
+    ]
+    assert {EventKind.START, EventKind.RECOVER} <= {row["kind"] for row in rows}
+    assert all(before - timedelta(seconds=1) < row["ts"] for row in rows)
 
 
 def test_a_directory_that_cannot_be_made_ends_the_start_with_its_name(tmp_path: Path) -> None:

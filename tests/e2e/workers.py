@@ -24,6 +24,8 @@ from tests.e2e.support import HOST, LOGIN, PASSCODE, Client
 
 WORK = "/queue/torture.work"
 COPIES = "/queue/torture.copies"
+NEWS = "/topic/torture.news"
+DURABLE = "/dsub/torture.reader"  # a durable subscription on the news
 GROUPS = tuple("abcdefghijklmnopqrst")  # so many that every consumer owns some
 IN_FLIGHT = 20  # messages a producer has under way
 AMQP_TIMEOUT_S = 5.0
@@ -91,6 +93,8 @@ class Producer(Worker):
 class StompProducer(Producer):
     """Sends one by one, with a receipt each."""
 
+    destination = WORK
+
     def work(self) -> None:
         """Send with a window of receipts."""
         waiting: deque[str] = deque()
@@ -98,13 +102,20 @@ class StompProducer(Producer):
             while not self.is_stopping or waiting:
                 if not self.is_stopping:
                     name, group = self.next_message()
-                    client.send("SEND", headers_of(name, group) | {"receipt": name}, b"x" * 100)
+                    headers = headers_of(name, group, self.destination)
+                    client.send("SEND", headers | {"receipt": name}, b"x" * 100)
                     waiting.append(name)
                 while waiting and (len(waiting) >= IN_FLIGHT or self.is_stopping):
                     frame = heard(client)
                     assert frame.command == "RECEIPT", frame.block
                     self.log.write("safe", waiting.popleft())
                     self.done += 1
+
+
+class NewsProducer(StompProducer):
+    """Sends to a topic that has a durable subscription."""
+
+    destination = NEWS
 
 
 class TransactionProducer(Producer):
@@ -260,6 +271,15 @@ def connect_stomp(port: int) -> Client:
     client.send("CONNECT", {"accept-version": "1.2", "login": LOGIN, "passcode": PASSCODE})
     assert heard(client).command == "CONNECTED"
     return client
+
+
+def make_durable(port: int) -> None:
+    """Make the durable subscription on the news."""
+    with connect_stomp(port) as client:
+        name = DURABLE.removeprefix("/dsub/")
+        wanted = {"id": name, "destination": NEWS, "persistent": "true", "receipt": "made"}
+        client.send("SUBSCRIBE", wanted)
+        assert heard(client).command == "RECEIPT"
 
 
 def connect_amqp(port: int) -> Any:

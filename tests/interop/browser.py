@@ -142,3 +142,24 @@ def press(page: Page, name: str) -> None:
 def told(page: Page, text: str) -> None:
     """Wait until the page has said so in its corner."""
     expect(page.locator(".toasts")).to_contain_text(text)
+
+
+@pytest.fixture(scope="module", name="browser")
+def started_browser() -> Iterator[Browser]:
+    """A browser for the tests of one file."""
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(name="tab")
+def opened_tab(browser: Browser, broker: BrokerProcess) -> Iterator[Tab]:
+    """A page of the broker's console; it is checked at the end of the test."""
+    found = Tab(browser, address_of(broker))
+    yield found
+    found.close()
+
+
+@pytest.fixture(name="api")
+def program(broker: BrokerProcess) -> Api:
+    """A program that looks at the broker meanwhile."""
+    return Api(broker)

@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.e2e.support import LOGIN, PASSCODE, BrokerProcess
-from tests.interop.browser import Tab, address_of, chromium
+from tests.interop.browser import Tab
 
 pytestmark = pytest.mark.interop
 
 HOSTILE = "<img src=x onerror=\"document.title='taken over'\"><script>document.title='too'</script>"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture
-def tab(browser: Browser, broker: BrokerProcess) -> Iterator[Tab]:
-    found = Tab(browser, address_of(broker))
-    yield found
-    found.close()
 
 
 def figure(page: Page, label: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.support import LOGIN, PASSCODE, BrokerProcess, running_broker
-from tests.interop.browser import Api, Tab, address_of, chromium, press, send, told
+from tests.interop.browser import Api, Tab, address_of, press, send, told
 
 pytestmark = pytest.mark.interop
 
@@ -36,27 +36,9 @@ on = "queue:kept.*"
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with running_broker(tmp_path_factory.mktemp("actions"), config=CONFIG) as process:
         yield process
-
-
-@pytest.fixture
-def tab(browser: Browser, broker: BrokerProcess) -> Iterator[Tab]:
-    found = Tab(browser, address_of(broker))
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def api(broker: BrokerProcess) -> Api:
-    return Api(broker)
 
 
 def test_a_queue_is_declared_changed_paused_and_deleted(tab: Tab, api: Api) -> None:

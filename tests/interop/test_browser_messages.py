@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.e2e.support import LOGIN, PASSCODE, BrokerProcess, running_broker
-from tests.interop.browser import Api, Tab, address_of, chromium, press, send, told
+from tests.interop.browser import Api, Tab, press, send, told
 
 pytestmark = pytest.mark.interop
 
@@ -20,27 +20,9 @@ dlq = "dlq.*"
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with running_broker(tmp_path_factory.mktemp("messages"), config=CONFIG) as process:
         yield process
-
-
-@pytest.fixture
-def tab(browser: Browser, broker: BrokerProcess) -> Iterator[Tab]:
-    found = Tab(browser, address_of(broker))
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def api(broker: BrokerProcess) -> Api:
-    return Api(broker)
 
 
 def test_a_message_is_sent_and_looked_at(tab: Tab, broker: BrokerProcess, api: Api) -> None:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from string import ascii_lowercase
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -17,7 +18,7 @@ from proton import Message
 
 from tests.e2e.support import LOGIN, PASSCODE, BrokerProcess, running_broker
 from tests.interop.amqp import connected
-from tests.interop.browser import Tab, address_of, chromium
+from tests.interop.browser import Tab, address_of
 
 pytestmark = pytest.mark.interop
 
@@ -39,12 +40,24 @@ PAGES = {
     "#/jobs": "Nothing runs",
 }
 PHONE = 390
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
+# Presses keys as soon as the page has its frame, and tells which of them have changed something.
+# The window's name holds the keys, since that outlives a reload.
+PRESS = """
+new MutationObserver((_, watcher) => {
+  if (!document.querySelector("nav.rail a[aria-current]")) return;
+  watcher.disconnect();
+  const seen = () => JSON.stringify([location.hash, document.documentElement.dataset.scheme,
+    document.querySelectorAll("dialog").length, document.activeElement.tagName]);
+  window.changers = window.name.split(" ").filter((key) => {
+    const before = seen();
+    document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
+    const has = seen() !== before;
+    document.querySelector("dialog")?.remove();
+    document.activeElement.blur();
+    return has;
+  });
+}).observe(document, {childList: true, subtree: true, attributes: true});
+"""
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +172,24 @@ def test_keys_lead_everywhere(browser: Browser, broker: BrokerProcess) -> None:
     page.keyboard.press("d")
     expect(page.locator("html")).to_have_attribute("data-scheme", "dark")
     tab.close()
+
+
+def test_no_key_alone_leads_away_in_the_first_second_of_a_page(tab: Tab) -> None:
+    tab.sign_in(LOGIN, PASSCODE)
+    tab.page.add_init_script(PRESS)
+    every = [chr(code) for code in range(33, 127) if chr(code) != "g"]
+    assert changers(tab, [*every, "Enter", "Escape", "Tab", "ArrowUp", "F2"]) == ["/", "?", "d"]
+    # The very first key is a case of its own: there was none before it.
+    assert [key for key in ascii_lowercase if changers(tab, [key])] == ["d"]
+
+
+def changers(tab: Tab, keys: list[str]) -> list[str]:
+    """Load the page anew and press keys at once; return those that have changed something."""
+    tab.page.evaluate("(keys) => { window.name = keys; }", " ".join(keys))
+    tab.page.reload()
+    tab.page.wait_for_function("() => window.changers")
+    found: list[str] = tab.page.evaluate("window.changers")
+    return found
 
 
 def test_an_address_leads_to_the_very_place(browser: Browser, broker: BrokerProcess) -> None:

@@ -46,7 +46,14 @@ from covey.core.storage.packing import (
     packed_places,
     place_of,
 )
-from covey.core.storage.postgres.lease import FENCE, ROW, Lease, is_passing, one_line
+from covey.core.storage.postgres.lease import (
+    FENCE,
+    RECORDS_FENCE,
+    ROW,
+    Lease,
+    is_passing,
+    one_line,
+)
 from covey.core.storage.store import (
     DAMAGES_MAX,
     BodyRecord,
@@ -238,6 +245,8 @@ class PostgresEngine(Engine):
     def _transact(self, changes: Changes) -> None:
         """Write a batch in one transaction; the fence is its last statement, sent with COMMIT."""
         connection = self.lease.connection
+        told = [each for each in changes.definitions if isinstance(each, NamedRecord | Remove)]
+        fence = RECORDS_FENCE if told else FENCE
         sent = self.lease.clock()
         try:
             with connection.transaction():
@@ -249,7 +258,7 @@ class PostgresEngine(Engine):
                 with connection.pipeline():
                     for text, values in self._statements(changes):
                         connection.execute(text, values)
-                    connection.execute(FENCE, self.lease.hold)
+                    connection.execute(fence, self.lease.hold)
         except psycopg.Error as error:
             raise self.lease.doubt(error) from error
         self.lease.committed(sent)

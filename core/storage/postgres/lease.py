@@ -51,6 +51,8 @@ HOLD: Final = """
     where number = %s and epoch = %s and tail = %s
 """
 FENCE: Final = f"with held as ({HOLD} returning 1) select 1 / count(*) from held"
+# The fence of a commit that changes named records: other brokers see that, and read them.
+RECORDS_FENCE: Final = FENCE.replace("tail + 1,", "tail + 1, records = records + 1,", 1)
 ROW: Final = (
     f"with held as ({HOLD} returning 1)"
     " insert into covey_journal select %s, %s, %s, %s, %s, %s from held"

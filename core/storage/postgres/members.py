@@ -13,7 +13,7 @@ write it, the start is refused.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import psycopg
@@ -22,7 +22,7 @@ from covey.config.settings import Settings
 from covey.core.errors import StoreBusyError, StoreError
 from covey.core.storage.cluster import ClusterView, NodeRow, SpaceLoad, SpaceRow
 from covey.core.storage.postgres.lease import connect, is_passing, one_line, pause
-from covey.core.storage.postgres.store import INCARNATION, connected
+from covey.core.storage.postgres.store import INCARNATION, connected, decoded
 
 ENTER: Final = """
     insert into covey_nodes (node, incarnation, address, version, digest, load)
@@ -51,12 +51,17 @@ SPACES: Final = """
         extract(epoch from since)::float8,
         case when expires >= clock_timestamp()
             then extract(epoch from expires - clock_timestamp())::float8 else 0 end,
-        wish, is_pinned
+        wish, is_pinned, records
     from covey_spaces order by id
+"""
+RECORDS: Final = """
+    select s.id, r.kind, r.key, r.value from covey_records r join covey_spaces s
+    on s.number = r.space and s.id = r.host where r.kind = any(%s)
 """
 ALIVE_EVERY_S: Final = 0.2  # the pause before a name that is alive is tried again
 
 Say = Callable[[str], None]
+Records = dict[str, dict[str, dict[str, str]]]
 Query = tuple[str, tuple[object, ...]]
 
 
@@ -123,6 +128,20 @@ class Members:
             if self._connection.closed or self._connection.broken or is_passing(error):
                 raise StoreBusyError(f"the database does not answer: {one_line(error)}") from error
             raise StoreBusyError(one_line(error)) from error
+
+    def records(self, kinds: Sequence[str]) -> Records:
+        """Read what all virtual hosts keep of these kinds: values by space, kind and key.
+
+        Raises StoreBusyError while the database cannot be reached.
+        """
+        found: Records = {}
+        try:
+            self._have_connection()
+            for space, kind, key, value in self._connection.execute(RECORDS, (list(kinds),)):
+                found.setdefault(space, {}).setdefault(kind, {})[decoded(key)] = decoded(value)
+        except psycopg.Error as error:
+            raise StoreBusyError(f"the database does not answer: {one_line(error)}") from error
+        return found
 
     def leave(self) -> None:
         """Give up the name."""

@@ -4,6 +4,7 @@ One database holds all virtual hosts ("spaces"). The key of every table of messa
 number of the space, and no statement touches two spaces:
 
     covey_spaces    one row per space: epoch and tail, the lease (`core.storage.postgres.lease`)
+                    and how many commits have changed its records: other brokers read them anew
     covey_queues, covey_durables, covey_records     definitions
     covey_messages, covey_bodies, covey_ids         as in SQLite's store
     covey_journal   the last commits, one row each
@@ -28,7 +29,7 @@ import psycopg
 
 from covey.core.errors import StoreError
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 VERSION_MIN: Final = 130000
 SETUP_LOCK: Final = 0x436F7679  # "Covy"
 
@@ -44,7 +45,8 @@ create table covey_spaces (
     owner text,
     incarnation text,
     expires timestamptz not null default '-infinity',
-    since timestamptz, wish text, is_pinned boolean not null default false
+    since timestamptz, wish text, is_pinned boolean not null default false,
+    records bigint not null default 0
 ) with (fillfactor = 50);
 create table covey_queues (
     space int not null, number bigint not null, host text not null, kind text not null,
@@ -89,7 +91,8 @@ UPGRADES: Final = {
 alter table covey_spaces add since timestamptz, add wish text,
     add is_pinned boolean not null default false;
 """
-    + NODES
+    + NODES,
+    2: "alter table covey_spaces add records bigint not null default 0",
 }
 
 

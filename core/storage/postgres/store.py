@@ -99,7 +99,7 @@ class PostgresStore(ThreadedStore):
             " from covey_queues where space = %s order by number"
         )
         return [
-            QueueRecord(number, host, kind, _text(name), *rest)
+            QueueRecord(number, host, kind, decoded(name), *rest)
             for number, host, kind, name, *rest in rows
         ]
 
@@ -111,7 +111,7 @@ class PostgresStore(ThreadedStore):
         )
         return [
             DurableRecord(
-                host, _text(name), tuple(json.loads(heard)), _text(selector), _text(not_from)
+                host, decoded(name), tuple(json.loads(heard)), decoded(selector), decoded(not_from)
             )
             for host, name, heard, selector, not_from in rows
         ]
@@ -120,7 +120,7 @@ class PostgresStore(ThreadedStore):
         """Return every named record."""
         rows = self._rows("select host, kind, key, value from covey_records where space = %s")
         return [
-            NamedRecord(host, kind, _text(key), _text(value)) for host, kind, key, value in rows
+            NamedRecord(host, kind, decoded(key), decoded(value)) for host, kind, key, value in rows
         ]
 
     def messages(self) -> Iterator[MessageRecord]:
@@ -136,7 +136,7 @@ class PostgresStore(ThreadedStore):
                 f" from covey_messages where space = %s and id > {last} order by id limit {PIECE}"
             )
             for place, group, *rest in rows:
-                yield MessageRecord(place >> SEQ_BITS, place & SEQ_MASK, _text(group), *rest)
+                yield MessageRecord(place >> SEQ_BITS, place & SEQ_MASK, decoded(group), *rest)
             if len(rows) < PIECE:
                 return
             last = rows[-1][0]
@@ -253,5 +253,6 @@ def _place(dsn: str) -> str:
     return " ".join([f"{name}={value}" for name, value in shown.items()]) or "dsn"
 
 
-def _text(data: bytes) -> str:
+def decoded(data: bytes) -> str:
+    """Return a text that is kept as bytes (`engine.encoded`)."""
     return bytes(data).decode("utf-8", "surrogatepass")

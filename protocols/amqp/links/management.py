@@ -284,10 +284,10 @@ class Management:
         shown: list[Plain] = list(steps[:ROWS_MAX])
         return 200, {"moved": 0, "would_move": len(steps), "steps": shown}
 
-    def on_export(self, request: Request, now: float) -> Result:
+    def on_export(self, request: Request, now: float) -> Later:
         """Return everything that was declared, as one JSON text."""
-        document = export(self.admin, passwords=request.option("passwords") is True)
-        return 200, {"document": json.dumps(document)}
+        work = export(self.admin, passwords=request.option("passwords") is True)
+        return Later(work, lambda: (200, {"document": work.text}))
 
     def on_import(self, request: Request, now: float) -> Later:
         """Import the text of an EXPORT, or return what it would change."""

@@ -26,7 +26,6 @@ import os
 import secrets
 import time
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Final
 
@@ -40,7 +39,6 @@ from covey.core.security.users import Identity, Users
 
 COOKIE: Final = "covey-session"
 TOKEN_HEADER: Final = "x-covey-token"
-COOKIE_MAX: Final = 4096  # characters of a Cookie header that are looked at
 SECRET_BYTES: Final = 32
 
 
@@ -125,6 +123,10 @@ class Sessions:
         self._save(now)
         return secret, found
 
+    def has_cookie(self, headers: Headers) -> bool:
+        """Return True if a browser has sent a cookie of this broker, valid or not."""
+        return bool(self._secret(headers))
+
     def find(
         self, headers: Headers, *, is_loopback: bool, remote: str, now: float
     ) -> SignedIn | None:
@@ -198,14 +200,17 @@ class Sessions:
         )
 
     def _secret(self, headers: Headers) -> str:
-        given = headers.get("cookie", "")
-        if not given or len(given) > COOKIE_MAX:
-            return ""
-        try:
-            morsel = SimpleCookie(given).get(self.cookie_name)
-        except CookieError:
-            return ""
-        return "" if morsel is None else morsel.value
+        """Return what a browser has sent as the cookie of this broker, or "".
+
+        Cookies of other programs on the same machine come along, and some are malformed. Python's
+        own parser would drop what follows such a cookie, and the user would be signed out.
+        """
+        for line in headers.getlist("cookie"):  # HTTP/2 may send each cookie for itself
+            for cookie in line.split(";"):
+                name, _, value = cookie.partition("=")
+                if name.strip() == self.cookie_name and value.strip():
+                    return value.strip()
+        return ""
 
     def _sweep(self, now: float) -> None:
         for key in [key for key, one in self._known.items() if not self.is_alive(one, now)]:

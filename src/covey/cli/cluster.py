@@ -14,13 +14,13 @@ from typing import Annotated, Final
 
 import typer
 
+from covey.cli.completion import node_names, space_names
 from covey.cli.options import EXAMPLE, LOCAL, AsJson, Broker, DoneAsJson, Noun, Watch, place_of
 from covey.cli.output import done, repeat, say, show, show_one
 from covey.client import management
 from covey.client.errors import AnswerError
-from covey.client.management import Management, Row
+from covey.client.management import CLUSTER_HOST, Management, Row
 
-HOST: Final = "$cluster"
 SPACES: Final = ("space", "owner", "epoch", "since", "lease_left_s", "messages", "connections")
 NODES: Final = ("node", "address", "version", "draining", "load", "config_digest")
 TIMEOUT_S: Final = 10.0
@@ -29,7 +29,10 @@ LOOK_EVERY_S: Final = 0.2
 Wait = Annotated[
     float, typer.Option("--wait", min=0, metavar="SECONDS", help="how long to wait until it is so")
 ]
-NodeName = Annotated[str, typer.Argument(metavar="NODE", help="a broker's name in the list")]
+NodeName = Annotated[
+    str,
+    typer.Argument(metavar="NODE", help="a broker's name in the list", autocompletion=node_names),
+]
 
 app = Noun(help="See which broker of a cluster serves what, and change it.")
 
@@ -57,7 +60,10 @@ def list_cluster(broker: Broker = LOCAL, as_json: AsJson = False, watch: Watch =
 
 @app.command(epilog=EXAMPLE.format("covey cluster move orders b"))
 def move(
-    space: Annotated[str, typer.Argument(metavar="SPACE", help="a virtual host's id")],
+    space: Annotated[
+        str,
+        typer.Argument(metavar="SPACE", help="a virtual host's id", autocompletion=space_names),
+    ],
     node: NodeName,
     wait: Wait = 30,
     broker: Broker = LOCAL,
@@ -103,11 +109,11 @@ def drain(
 
 def _managed(broker: str) -> Management:
     """Connect to what a broker tells of its cluster."""
-    place = replace(place_of(broker, management.PORT), virtual_host=HOST)
+    place = replace(place_of(broker, management.PORT), virtual_host=CLUSTER_HOST)
     try:
         return Management(place, TIMEOUT_S)
     except AnswerError as error:
-        if HOST not in str(error):
+        if CLUSTER_HOST not in str(error):
             raise
         raise AnswerError(
             f"the broker at {place.address} is not one of a cluster: its store.kind is not postgres"

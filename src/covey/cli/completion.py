@@ -8,10 +8,11 @@ nothing: a shell must never hang at a Tab, and an error in the middle of a line 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any, Final
 
 from covey.client.errors import ClientError
-from covey.client.management import PORT, Management
+from covey.client.management import CLUSTER_HOST, PORT, Management
 from covey.client.place import parse_place
 
 PATIENCE_S: Final = 1.0
@@ -43,17 +44,50 @@ def job_names(ctx: Any, incomplete: str) -> list[str]:
     return _names(ctx, "job", incomplete)
 
 
+def user_names(ctx: Any, incomplete: str) -> list[str]:
+    """Offer logins."""
+    return _names(ctx, "user", incomplete)
+
+
+def permission_names(ctx: Any, incomplete: str) -> list[str]:
+    """Offer names of permissions that were given at run time; others cannot be taken back."""
+    return _names(ctx, "permission", incomplete)
+
+
+def policy_names(ctx: Any, incomplete: str) -> list[str]:
+    """Offer patterns that have a policy."""
+    return _names(ctx, "policy", incomplete)
+
+
+def space_names(ctx: Any, incomplete: str) -> list[str]:
+    """Offer virtual hosts of a cluster."""
+    return _names(ctx, "space", incomplete, key="space", virtual_host=CLUSTER_HOST)
+
+
+def node_names(ctx: Any, incomplete: str) -> list[str]:
+    """Offer brokers of a cluster."""
+    return _names(ctx, "node", incomplete, key="node", virtual_host=CLUSTER_HOST)
+
+
 def _names(
-    ctx: Any, type_name: str, incomplete: str, *, key: str = "name", queue: str = ""
+    ctx: Any,
+    type_name: str,
+    incomplete: str,
+    *,
+    key: str = "name",
+    queue: str = "",
+    virtual_host: str = "",
 ) -> list[str]:
     broker = ctx.params.get("broker") or os.environ.get("COVEYCTL_BROKER", "localhost")
     try:
         place = parse_place(str(broker), PORT)
         if place.password is None:
             return []  # nobody can be asked for it here
+        if virtual_host:
+            place = replace(place, virtual_host=virtual_host)
         with Management(place, PATIENCE_S) as client:
             rows = client.query(type_name, queue=queue)
     except (ClientError, OSError, ValueError):
         return []
-    names = sorted(str(row[key]) for row in rows)
+    names = sorted(str(row[key]) for row in rows if row[key])
     return [name for name in names if name.startswith(incomplete)][:OFFERED_MAX]

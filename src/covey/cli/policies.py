@@ -12,12 +12,18 @@ from typing import Annotated, Any
 
 import typer
 
+from covey.cli.completion import policy_names
 from covey.cli.options import EXAMPLE, LOCAL, AsJson, Broker, DoneAsJson, Noun, Watch, managed
 from covey.cli.output import done, repeat, show
 
 COLUMNS = ("name", "origin", "settings")
 
-Pattern = Annotated[str, typer.Argument(metavar="PATTERN", help="a queue's name, or a pattern")]
+Pattern = Annotated[
+    str,
+    typer.Argument(
+        metavar="PATTERN", help="a queue's name, or a pattern", autocompletion=policy_names
+    ),
+]
 
 app = Noun(help="Settings of queues by pattern, while the broker runs.")
 

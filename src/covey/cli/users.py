@@ -19,6 +19,7 @@ from typing import Annotated
 
 import typer
 
+from covey.cli.completion import permission_names, user_names
 from covey.cli.options import (
     EXAMPLE,
     LOCAL,
@@ -42,7 +43,10 @@ PRIVATE = 0o600  # a record is enough to try passwords against
 USER_COLUMNS = ("name", "roles", "origin")
 PERMISSION_COLUMNS = ("name", "who", "may", "on", "origin")
 
-UserName = Annotated[str, typer.Argument(metavar="NAME", help="the login")]
+NewName = Annotated[str, typer.Argument(metavar="NAME", help="the login")]
+UserName = Annotated[
+    str, typer.Argument(metavar="NAME", help="the login", autocompletion=user_names)
+]
 Roles = Annotated[list[str] | None, typer.Option("--role", metavar="ROLE", help="repeatable")]
 
 app = Noun(help="Who may log in, and do what.")
@@ -64,7 +68,7 @@ def list_users(broker: Broker = LOCAL, as_json: AsJson = False, watch: Watch = 0
 
 @app.command(epilog=EXAMPLE.format("covey user add ann --role admin"))
 def add(
-    name: UserName,
+    name: NewName,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="add it to this TOML file instead")
     ] = None,
@@ -112,20 +116,31 @@ def remove(name: UserName, broker: Broker = LOCAL, as_json: DoneAsJson = False) 
 @app.command(epilog=EXAMPLE.format("covey user permissions ann"))
 def permissions(
     who: Annotated[
-        str, typer.Argument(metavar="WHO", help="a user, or role:NAME; all if none")
+        str,
+        typer.Argument(
+            metavar="WHO", help="a user, or role:NAME; all if none", autocompletion=user_names
+        ),
     ] = "",
     broker: Broker = LOCAL,
     as_json: AsJson = False,
+    watch: Watch = 0,
 ) -> None:
     """List who may do what."""
     with managed(broker) as client:
-        rows = [row for row in client.query("permission") if not who or who in row["who"]]
-    show(rows, PERMISSION_COLUMNS, as_json=as_json)
+
+        def look() -> None:
+            rows = [row for row in client.query("permission") if not who or who in row["who"]]
+            show(rows, PERMISSION_COLUMNS, as_json=as_json)
+
+        repeat(look, watch)
 
 
 @app.command(epilog=EXAMPLE.format("covey user allow shop send,consume orders.** --name shop-1"))
 def allow(
-    who: Annotated[str, typer.Argument(metavar="WHO", help="a user, role:NAME, or *")],
+    who: Annotated[
+        str,
+        typer.Argument(metavar="WHO", help="a user, role:NAME, or *", autocompletion=user_names),
+    ],
     may: Annotated[str, typer.Argument(metavar="VERBS", help="with commas between them")],
     on: Annotated[str, typer.Argument(metavar="PATTERN", help="queue:NAME, topic:NAME or NAME")],
     name: Annotated[str, typer.Option(metavar="NAME", help="what it is called in the list")] = "",
@@ -142,7 +157,14 @@ def allow(
 
 @app.command(epilog=EXAMPLE.format("covey user disallow shop-1"))
 def disallow(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="as `covey user permissions` shows")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="as `covey user permissions` shows",
+            autocompletion=permission_names,
+        ),
+    ],
     broker: Broker = LOCAL,
     as_json: DoneAsJson = False,
 ) -> None:

@@ -18,6 +18,7 @@ from covey.client.proton_connection import close, connect, refusal, why
 
 PORT = 5672
 TYPE_PREFIX = "covey."
+CLUSTER_HOST = "$cluster"  # the virtual host that tells of a cluster
 FIRST_FAILURE = 300
 STATUS_DENIED = 403
 NO_STATUS = 500  # an answer without a status counts as a failure

@@ -33,8 +33,9 @@ from covey.core.errors import BrokerError, OwnedError, StoreBusyError
 from covey.core.storage import open_leased, open_members
 from covey.core.storage.cluster import ClusterView, Plan, SpaceLoad, plan
 from covey.core.storage.store import MessageStore
-from covey.protocols.forward import ClusterOwners, ForwardPort
+from covey.protocols.forward import Answer, ClusterOwners, ForwardPort
 from covey.protocols.passing import Adoption, Passing
+from covey.server.cluster_overlay import ClusterOverlay
 from covey.server.spaces import Spaces
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class ClusterNode(Cluster):
         self._busy = anyio.Lock()
         self._owners: ClusterOwners | None = None
         self._port: ForwardPort | None = None
+        self._overlay = ClusterOverlay(spaces, log)
         spaces.shared.cluster = self
 
     # What is known.
@@ -116,15 +118,19 @@ class ClusterNode(Cluster):
 
         self._members = await anyio.to_thread.run_sync(enter, abandon_on_cancel=True)
         self._log.info("cluster_joined", node=self.node, lease_s=settings.cluster.lease_s)
+        await self._look()  # users that were added at run time may log in from the first moment
 
-    async def open_forward(self, adoption: Adoption) -> Passing:
-        """Open the port for connections from other brokers; raises OSError if it is taken."""
+    async def open_forward(self, adoption: Adoption, answer: Answer) -> Passing:
+        """Open the port for connections and requests from other brokers.
+
+        Raises OSError if it is taken.
+        """
         directory = self._spaces.directory
         own = directory.settings.cluster
         self._owners = ClusterOwners(self, own.tls)
         if own.forward:
             try:
-                self._port = ForwardPort(own.forward, own.tls, adoption, self._log)
+                self._port = ForwardPort(own.forward, own.tls, adoption, self._log, answer)
                 await self._port.listen()
             except OSError:
                 await self.leave()
@@ -209,6 +215,7 @@ class ClusterNode(Cluster):
         self.reconnects = members.reconnects
         self.forwarded = 0 if self._owners is None else self._owners.open_count
         self._tell_differences()
+        await self._overlay.follow(members, self._view)
         return True
 
     def _decide(self, now: float) -> Plan:

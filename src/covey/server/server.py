@@ -146,7 +146,7 @@ class Server:
         passing = None if neighbours is None else Passing(neighbours, self.directory)
         if self.cluster is not None:
             adoption = Adoption(self.listeners, self._passed_engine, self.log)
-            passing = await self.cluster.open_forward(adoption)
+            passing = await self.cluster.open_forward(adoption, self._answer)
         around = Surroundings(
             self.directory,
             self.log,
@@ -188,7 +188,7 @@ class Server:
             tasks.start_soon(overlay.exchange)
 
     async def _answer(self, connector: str, stream: Stream) -> None:
-        """Answer a request that came to another worker but is about virtual hosts of this one."""
+        """Answer a request that came to another process but is about virtual hosts of this one."""
         for port in self.listeners:
             if port.connector.id == connector and isinstance(port, Asked):
                 await port.answer(stream)

@@ -62,6 +62,7 @@ class Spaces:
         self.log = log
         self.seat = seat
         self.shared = Shared(settings, LogAudit(log), time.perf_counter)
+        self._set_clock(time.monotonic())  # now: what a start tells its event log has a date, too
         self.directory = Directory(settings, self.shared)
         self.failed: dict[str, str] = {}  # virtual hosts whose store failed, and why
         self.all_failed = anyio.Event()
@@ -203,9 +204,14 @@ class Spaces:
 
     # Time.
 
+    def _set_clock(self, now: float) -> None:
+        """Tell everybody the time of day, which may be set while the broker runs."""
+        self.shared.clock.offset = time.time() - now
+        self.shared.clock.turn(now)
+
     def tick(self, now: float) -> float:
         """Do what is due by time; return when to be called again."""
-        self.shared.clock.offset = time.time() - now
+        self._set_clock(now)
         deadline = now + 1.0
         used = resident_bytes() if self.directory.settings.broker.memory_limit else 0
         for broker in [*self.all_brokers, *self._ending]:

@@ -8,7 +8,7 @@ from covey.config.settings import Settings
 from covey.core.broker.directory import Directory
 from covey.core.errors import RefusedError
 from covey.core.management.overlay import KINDS, Overlay, overlay_of
-from tests.doubles import make_directory
+from tests.doubles import KnownCluster, make_directory
 
 HOSTS = [{"id": "one", "host_names": ["localhost"]}, {"id": "two", "host_names": ["two.example"]}]
 NOW = 0.0
@@ -95,3 +95,78 @@ def test_a_process_alone_tells_nobody() -> None:
     process.overlay.put("user", "ann", {"password": "secret"}, NOW)
     assert process.lets_in("secret")
     assert Overlay(process.overlay.brokers).own_entries("user").keys() == {"ann"}
+
+
+# In a cluster: each process reads what the other one has written.
+
+
+@pytest.fixture
+def brokers() -> tuple[Process, Process]:
+    one, two = Process("one"), Process("two")
+    for process in (one, two):
+        process.directory.shared.cluster = KnownCluster()
+    return one, two
+
+
+def read(*processes: Process) -> None:
+    """Have each read what the others have written, until nobody writes any more."""
+    for _ in range(3):
+        for process in processes:
+            others = [each for each in processes if each is not process]
+            process.overlay.hear_all(
+                {
+                    each.broker.host.id: {kind: each.overlay.own_entries(kind) for kind in KINDS}
+                    for each in others
+                },
+                NOW,
+            )
+
+
+def test_the_newest_of_two_brokers_entries_holds_whatever_their_clocks_say(
+    brokers: tuple[Process, Process],
+) -> None:
+    one, two = brokers
+    one.directory.shared.clock.offset = 1000.0
+    one.directory.shared.clock.turn(NOW)
+    one.overlay.put("user", "ann", {"password": "first"}, NOW)
+    read(one, two)
+    two.overlay.put("user", "ann", {"password": "second"}, NOW)
+    read(one, two)
+    for process in brokers:
+        assert process.lets_in("second")
+        assert not process.lets_in("first")
+    assert (one.own, two.own) == ([], ["ann"])
+
+
+def test_two_entries_of_the_same_moment_are_judged_alike(brokers: tuple[Process, Process]) -> None:
+    one, two = brokers
+    one.overlay.put("user", "ann", {"password": "first"}, NOW)
+    two.overlay.put("user", "ann", {"password": "second"}, NOW)
+    read(one, two)
+    assert one.lets_in("first") is two.lets_in("first") is not one.lets_in("second")
+    assert sorted([*one.own, *two.own]) == ["ann"]
+
+
+def test_what_another_broker_keeps_can_be_removed_and_no_note_of_it_stays(
+    brokers: tuple[Process, Process],
+) -> None:
+    one, two = brokers
+    one.overlay.put("user", "ann", {"password": "secret"}, NOW)
+    read(one, two)
+    two.overlay.remove("user", "ann", NOW)
+    assert two.own == ["ann"]  # the note, while the other one has the entry
+    read(one, two)
+    assert not any(process.lets_in("secret") for process in brokers)
+    assert (one.own, two.own) == ([], [])
+
+
+def test_what_a_broker_was_told_of_a_virtual_host_that_it_has_now_is_out_of_date(
+    brokers: tuple[Process, Process],
+) -> None:
+    one, two = brokers
+    one.overlay.put("user", "ann", {"password": "secret"}, NOW)
+    read(one, two)
+    told = two.directory.shared.elsewhere["one"]
+    two.directory.shared.elsewhere["two"] = told
+    del two.directory.shared.elsewhere["one"]
+    assert two.overlay.entries("user") == {}

@@ -46,6 +46,7 @@ def test_an_order_or_attribute_that_does_not_exist_is_refused(world: World) -> N
 
 def test_portions_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("covey.protocols.http.listing.PORTION", 3)
+    monkeypatch.setattr("covey.protocols.http.answer.PORTION", 2)
     world = World()
     for number in (5, 3, 9, 1, 7, 2, 8, 0, 6, 4):
         world.host.queue(f"q{number}")

@@ -101,7 +101,9 @@ def test_tables_of_the_first_format_are_brought_to_this_one(postgres: Postgres) 
     open_store(postgres.settings(), "default", lambda call: None).close()
     with postgres.connect() as connection:
         connection.execute("drop table covey_nodes")
-        connection.execute("alter table covey_spaces drop since, drop wish, drop is_pinned")
+        connection.execute(
+            "alter table covey_spaces drop since, drop wish, drop is_pinned, drop records"
+        )
         connection.execute("update covey_meta set format = 1")
     open_store(postgres.settings(), "default", lambda call: None).close()
     with postgres.connect() as connection:

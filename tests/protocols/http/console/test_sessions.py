@@ -209,6 +209,30 @@ def test_a_session_outlives_the_process_but_no_change_of_the_password(tmp_path: 
     assert find(fourth) is None
 
 
+@pytest.mark.parametrize(
+    ("cookies", "is_ours"),
+    [
+        (["covey-session-816=x"], True),
+        (["a=b; covey-session-816=x; c=d"], True),
+        (["a=b", "covey-session-816=x", "c=d"], True),  # as HTTP/2 may send them
+        (['j={"a":1,"b":2}; covey-session-816=x'], True),  # after what is malformed
+        (['a="x; b c; =; ; é[]; path=/; covey-session-816=x'], True),
+        ([f"a={'x' * 5000}; covey-session-816=x"], True),
+        (["covey-session-816=; covey-session-816=x"], True),
+        ([], False),
+        (["covey-session-8161=x"], False),  # of another broker on the same machine
+        (["my-covey-session-816=x"], False),
+        (["a=covey-session-816"], False),
+        (["covey-session-816="], False),
+    ],
+)
+def test_a_cookie_is_ours_by_its_whole_name(cookies: list[str], is_ours: bool) -> None:
+    sessions = Sessions(World().broker.users, HttpSettings(), None)
+    sessions.open(816, 0.0)
+    raw = [(b"cookie", cookie.encode()) for cookie in cookies]
+    assert sessions.has_cookie(Headers(raw=raw)) is is_ours
+
+
 def test_a_file_of_sessions_that_cannot_be_read_signs_nobody_in(tmp_path: Path) -> None:
     sessions = Sessions(World().broker.users, HttpSettings(), tmp_path)
     (tmp_path / "console-sessions-1.json").write_text("[[")

@@ -18,8 +18,9 @@ import pytest
 from covey.client.management import Management
 from covey.client.place import Place
 from tests.core.storage.postgres.server import Postgres, Server
-from tests.e2e.nemesis import play
-from tests.e2e.nodes import LEASE_S, Node, ending, owners, wait_until
+from tests.e2e.cluster.nemesis import play
+from tests.e2e.cluster.network import why_not
+from tests.e2e.cluster.nodes import LEASE_S, Node, ending, owners, wait_until
 from tests.e2e.support import HOST, LOGIN, PASSCODE, TIMEOUT_S, BrokerProcess, Client
 
 SPACES = ("default", "one", "two", "three")
@@ -165,6 +166,33 @@ def test_clients_of_both_protocols_lose_nothing_over_a_few_faults(tmp_path: Path
     assert verdict.is_good, verdict
     assert verdict.safe > 0
     assert verdict.settled > 0
+
+
+def test_clients_lose_nothing_when_packets_are_dropped_and_a_standby_is_promoted(
+    tmp_path: Path,
+) -> None:
+    if why_not():
+        pytest.skip(why_not())
+    command = [
+        sys.executable,
+        "-m",
+        "tests.e2e.cluster.nemesis",
+        "--seed",
+        "1",
+        "--folder",
+        str(tmp_path),
+    ]
+    # A process of its own, since it leaves the network that it is in.
+    done = subprocess.run(
+        [*command, "--seed", "1", "--faults", "3", "--only", "cut,deaf,promote"],
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        timeout=10 * TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "lost 0, phantom 0, redelivered 0, reordered 0, split 0" in done.stdout
 
 
 # One virtual host: one broker serves, the other one stands by.

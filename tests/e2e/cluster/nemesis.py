@@ -1,7 +1,10 @@
 """Nemesis: two brokers and a database under faults, and every message is accounted for.
 
+The database is a primary with a synchronous standby.
+
 STOMP and AMQP clients work on one virtual host, one half through each broker: so half of them are
-passed on to its owner. Each fault waits until all of them are at work again. A client whose
+passed on to its owner. Some work on queues with groups, some in transactions over two queues, and
+some on a durable subscription. Each fault waits until all of them are at work again. A client whose
 connection breaks connects again, now here and now there. After the last fault the queues are
 drained, and the checker reads the logs (`tests.e2e.checker`; its power is tested on forged
 histories).
@@ -9,8 +12,16 @@ histories).
     kill    SIGKILL of the owner                long, short   SIGSTOP beyond, within the lease
     term    SIGTERM of the owner                database      a crash of PostgreSQL
     move    `covey cluster move` to the other   both          a crash and a SIGKILL at once
+    promote the primary is lost, its standby promoted, and for a while there is no standby
 
-    python -m tests.e2e.nemesis [--faults N] [--seed N] [--folder DIR]
+Where root allows, each broker has a link of its own to the database (`tests.e2e.cluster.network`):
+
+    cut, blink    the owner's link drops all packets, beyond or within the lease
+    deaf          it drops what the database says: commits are done, and nobody hears of it
+    loss          it drops packets now and then, for longer than the lease
+    split         cut, and the broker that has taken over meanwhile is killed
+
+    python -m tests.e2e.cluster.nemesis [--faults N] [--only FAULT,..] [--seed N] [--folder DIR]
 """
 
 from __future__ import annotations
@@ -25,22 +36,27 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from covey.client.errors import ClientError
-from tests.core.storage.postgres.server import Postgres, Server
+from covey.client.errors import AnswerError, ClientError
+from tests.core.storage.postgres.server import Pair, Postgres
 from tests.e2e.checker import Verdict, check, read_logs
-from tests.e2e.nodes import LEASE_S, Node, management
+from tests.e2e.cluster.network import Network, why_not
+from tests.e2e.cluster.nodes import LEASE_S, Node, management
 from tests.e2e.support import BrokerProcess
 from tests.e2e.workers import (
     COPIES,
+    DURABLE,
+    WORK,
     AmqpConsumer,
     AmqpProducer,
     CopyingConsumer,
     Log,
+    NewsProducer,
     Producer,
     StompConsumer,
     StompProducer,
     TransactionProducer,
     Worker,
+    make_durable,
 )
 
 BACK_S = 60.0  # for all clients to be at work again, on a machine that does other things, too
@@ -48,7 +64,10 @@ JOIN_S = 40.0
 LOOK_S = 0.05
 QUIET_S = 2.0  # without a delivery a queue counts as drained
 SPACE = "default"
-FAULTS = ("kill", "long", "short", "term", "database", "move", "both")
+FAULTS = ("kill", "long", "short", "term", "database", "move", "both", "promote")
+OF_NETWORK = ("cut", "blink", "deaf", "loss", "split")
+DRAINS = {"drain": WORK, "drain-copies": COPIES, "drain-durable": DURABLE}
+PACKET_S = 0.05  # a link that loses packets drops them for up to so long, then passes them
 
 
 class Clients:
@@ -65,11 +84,15 @@ class Clients:
             "stomp": self._producer(StompProducer),
             "transaction": self._producer(TransactionProducer),
             "amqp": self._producer(AmqpProducer),
+            "news": self._producer(NewsProducer),
             "reader": lambda name, seed, port: StompConsumer(name, self.logs[name], seed, port),
             "copier": lambda name, seed, port: CopyingConsumer(name, self.logs[name], seed, port),
+            "durable": lambda name, seed, port: StompConsumer(
+                name, self.logs[name], seed, port, DURABLE
+            ),
             "accepter": lambda name, seed, port: AmqpConsumer(name, self.logs[name], seed, port),
         }
-        self.logs = {name: Log(folder, name) for name in (*self._makers, "drain", "drain-copies")}
+        self.logs = {name: Log(folder, name) for name in (*self._makers, *DRAINS)}
         self.workers: dict[str, Worker] = {}
 
     def _producer(self, kind: type[Producer]) -> Callable[[str, int, int], Worker]:
@@ -126,15 +149,24 @@ class Clients:
 class Nemesis:
     """Two brokers, a database, clients, and what is done to them."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, network: Network | None = None) -> None:
         self.folder = folder
         self.random = Random(seed)
+        self.network = network
         self.faults: Counter[str] = Counter()
-        self.longest_s = 0.0  # from a fault until all clients were at work again
-        self.server = Server()
+        self.longest: dict[str, float] = {}  # from a fault until all clients were at work again
+        if network is None:
+            self.server = Pair()
+            hosts = ["", ""]
+        else:
+            self.server = Pair(network.hosts, network.inside)
+            hosts = [network.host(1), network.host(2)]
         postgres = Postgres(self.server)
         folder.mkdir(parents=True, exist_ok=True)
-        self.nodes = [Node(folder, postgres, name) for name in "ab"]
+        self.nodes = [
+            Node(folder, postgres, name, dsn=self.server.dsn(postgres.name, host))
+            for name, host in zip("ab", hosts, strict=True)
+        ]
         self.brokers = [node.served() for node in self.nodes]
         self.clients = Clients(folder / "clients", self.random)
 
@@ -148,6 +180,7 @@ class Nemesis:
 
     def begin(self) -> None:
         """Let all clients come to work."""
+        make_durable(self.brokers[self._owner()].port)
         self._until_back({})
 
     def strike(self, fault: str) -> None:
@@ -157,15 +190,15 @@ class Nemesis:
         owner = self._owner()
         getattr(self, f"_{fault}")(owner)
         self._until_back(before)
-        self.longest_s = max(self.longest_s, time.monotonic() - began)
+        self.longest[fault] = max(self.longest.get(fault, 0.0), time.monotonic() - began)
         self.faults[fault] += 1
 
     def finish(self) -> Verdict:
         """Drain everything, and judge."""
         self.clients.stop()
         port = self.brokers[self._owner()].port
-        for name, options in (("drain", {}), ("drain-copies", {"queue": COPIES})):
-            worker = StompConsumer(name, self.clients.logs[name], 0, port, **options)
+        for name, queue in DRAINS.items():
+            worker = StompConsumer(name, self.clients.logs[name], 0, port, queue)
             worker.start()
             seen, since = -1, time.monotonic()
             while time.monotonic() - since < QUIET_S:
@@ -206,9 +239,56 @@ class Nemesis:
         self.server.start()
         self._again(owner)
 
+    def _promote(self, owner: int) -> None:
+        self.server.fail_over()
+        time.sleep(self.random.uniform(0.0, LEASE_S))
+        self.server.mend()
+
+    def _cut(self, owner: int) -> None:
+        self._without_link(owner, self.random.uniform(1.3, 2.0))
+
+    def _blink(self, owner: int) -> None:
+        self._without_link(owner, self.random.uniform(0.1, 0.5))
+
+    def _deaf(self, owner: int) -> None:
+        assert self.network is not None
+        self.network.deafen(owner + 1)
+        time.sleep(LEASE_S * self.random.uniform(0.1, 2.0))
+        self.network.join(owner + 1)
+
+    def _loss(self, owner: int) -> None:
+        assert self.network is not None
+        until = time.monotonic() + 2 * LEASE_S
+        while time.monotonic() < until:
+            self.network.cut(owner + 1)
+            time.sleep(self.random.uniform(0.0, PACKET_S))
+            self.network.join(owner + 1)
+            time.sleep(self.random.uniform(0.0, 2 * PACKET_S))
+
+    def _split(self, owner: int) -> None:
+        assert self.network is not None
+        self.network.cut(owner + 1)
+        time.sleep(LEASE_S * 1.5)
+        self.nodes[1 - owner].process.kill()
+        self.network.join(owner + 1)
+        self._again(1 - owner)
+
+    def _without_link(self, owner: int, leases: float) -> None:
+        assert self.network is not None
+        self.network.cut(owner + 1)
+        time.sleep(LEASE_S * leases)
+        self.network.join(owner + 1)
+
     def _move(self, owner: int) -> None:
-        with management(self.brokers[owner]) as client:
-            client.ask("UPDATE", "space", SPACE, {"owner": self.nodes[1 - owner].name})
+        until = time.monotonic() + BACK_S
+        while True:
+            try:
+                with management(self.brokers[owner]) as client:
+                    client.ask("UPDATE", "space", SPACE, {"owner": self.nodes[1 - owner].name})
+                return
+            except AnswerError:  # the other one is not back yet from the last fault
+                assert time.monotonic() < until, f"{self.nodes[1 - owner].name} does not come back"
+                time.sleep(LOOK_S)
 
     def _freeze(self, owner: int, seconds: float) -> None:
         self.nodes[owner].process.send_signal(signal.SIGSTOP)
@@ -253,9 +333,15 @@ class Nemesis:
             time.sleep(LOOK_S)
 
 
-def play(folder: Path, seed: int, faults: list[str], tell: Callable[[str], None]) -> Verdict:
+def play(
+    folder: Path,
+    seed: int,
+    faults: list[str],
+    tell: Callable[[str], None],
+    network: Network | None = None,
+) -> Verdict:
     """Do these faults one after the other; return the verdict."""
-    nemesis = Nemesis(folder, seed)
+    nemesis = Nemesis(folder, seed, network)
     started = time.monotonic()
     try:
         nemesis.begin()
@@ -265,8 +351,11 @@ def play(folder: Path, seed: int, faults: list[str], tell: Callable[[str], None]
             told = f"{sum(nemesis.faults.values())} faults, {sent} messages"
             tell(f"\r{told}, last {fault}, {time.monotonic() - started:.0f} s   ")
         verdict = nemesis.finish()
-        counts = ", ".join([f"{count} {name}" for name, count in sorted(nemesis.faults.items())])
-        tell(f"\n{counts}; back after {nemesis.longest_s:.1f} s at most\n")
+        counts = [
+            f"{count} {name} (back after {nemesis.longest[name]:.1f} s at most)"
+            for name, count in sorted(nemesis.faults.items())
+        ]
+        tell(f"\n{', '.join(counts)}\n")
         return verdict
     finally:
         nemesis.close()
@@ -276,18 +365,28 @@ def main(arguments: list[str]) -> int:
     """Be a nemesis for as long as asked; 0 if no promise was broken."""
     parser = argparse.ArgumentParser(prog="scripts/torture --cluster", description=__doc__)
     parser.add_argument("--faults", type=int, default=100, help="how many (default 100)")
+    parser.add_argument("--only", default="", help="these faults, e.g. cut,promote")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32)
     parser.add_argument("--folder", type=Path, default=None, help="keep data and logs here")
     given = parser.parse_args(arguments)
     folder = given.folder or Path(tempfile.mkdtemp(prefix="covey-nemesis-"))
-    faults = [FAULTS[at % len(FAULTS)] for at in range(given.faults)]
-    Random(given.seed).shuffle(faults)
 
     def tell(text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
 
-    verdict = play(folder, given.seed, faults, tell)
+    reason = why_not()
+    if reason:
+        tell(f"no packets are dropped: {reason}\n")
+    kinds = given.only.split(",") if given.only else (FAULTS if reason else (*FAULTS, *OF_NETWORK))
+    faults = [kinds[at % len(kinds)] for at in range(given.faults)]
+    Random(given.seed).shuffle(faults)
+    network = None if reason else Network()
+    try:
+        verdict = play(folder, given.seed, faults, tell, network)
+    finally:
+        if network is not None:
+            network.close()
     tell(f"seed {given.seed}, {folder}\n{verdict}\n")
     return 0 if verdict.is_good else 1
 

@@ -35,8 +35,12 @@ class Node:
         spaces: tuple[str, ...] = ("default",),
         config: str = "",
         lease_s: float = LEASE_S,
+        dsn: str = "",
     ) -> None:
-        """Start it; `spaces` are its virtual hosts, each of its own name."""
+        """Start it; `spaces` are its virtual hosts, each of its own name.
+
+        `dsn` is where it finds the database, if not where everybody does.
+        """
         self.name = name
         self.folder = folder / name
         self.folder.mkdir(exist_ok=True)
@@ -46,7 +50,7 @@ class Node:
             for space in spaces
         )
         self._config = (
-            f'[store]\nkind = "postgres"\ndsn = "{postgres.dsn}"\n'
+            f'[store]\nkind = "postgres"\ndsn = "{dsn or postgres.dsn}"\n'
             f'[cluster]\nnode = "{name}"\nlease_s = {lease_s}\n'
             f'forward = "{HOST}:{free_port()}"\n{config}\n{hosts}'
         )
