@@ -39,8 +39,9 @@ from covey.core.errors import ProtocolError
 from covey.core.management.history import History
 from covey.protocols.engine import MakeEngine
 from covey.protocols.http.app import App
+from covey.protocols.http.portions import Portions
 from covey.protocols.http.websocket import WebSockets
-from covey.protocols.http.websocket_stream import LOOK_EVERY_S, QUEUE_MAX, Idle
+from covey.protocols.http.websocket_stream import LOOK_EVERY_S, QUEUE_MAX, Idle, requests_of
 from covey.protocols.listener import SOCKET_OPTIONS, address_of, cannot_listen, read_head
 from covey.protocols.passing import Passing, Stream
 from covey.protocols.protocol import Configuration
@@ -189,7 +190,8 @@ class HttpListener:
             return
         app = ASGIWrapper(cast(ASGIFramework, served))  # starlette's types are looser
         log = self.log.bind(remote=_remote(writer))  # asked now: later the address may be gone
-        server = TCPServer(app, loop, self._config, self._context, {}, reader, writer)
+        portions = Portions(reader)
+        server = TCPServer(app, loop, self._config, self._context, {}, portions, writer)
         self.connections[task] = Idle(server, time.monotonic())
         try:
             await server
@@ -202,6 +204,10 @@ class HttpListener:
                 self.directory.internal_errors += 1
             else:
                 log.warning("connection_failed", cause=f"{type(cause).__name__}: {cause}")
+        else:
+            requests = requests_of(server)
+            if requests > self._config.keep_alive_max_requests:
+                log.info("requests_max_reached", requests=requests)
         finally:
             del self.connections[task]
 

@@ -250,13 +250,22 @@ class Idle:
 
     def measure(self, now: float) -> float:
         """Check the connection; return for how many seconds it has been idle."""
-        wrapper = getattr(self.server, "protocol", None)  # missing until the server has begun
-        protocol = getattr(wrapper, "protocol", None)
-        asked = getattr(protocol, "keep_alive_requests", 0)
-        if asked != self._asked or not _asks_nothing(protocol):
+        asked = requests_of(self.server)
+        if asked != self._asked or not _asks_nothing(_protocol_of(self.server)):
             self._asked = asked
             self._since = now
         return now - self._since
+
+
+def requests_of(server: TCPServer) -> int:
+    """Return how many requests a connection has made, those that it took back among them."""
+    return getattr(_protocol_of(server), "keep_alive_requests", 0)
+
+
+def _protocol_of(server: TCPServer) -> object:
+    """Return what hypercorn speaks on a connection."""
+    wrapper = getattr(server, "protocol", None)  # missing until the server has begun
+    return getattr(wrapper, "protocol", None)
 
 
 def _asks_nothing(protocol: object) -> bool:

@@ -258,21 +258,13 @@ def h2_frame(kind: int, stream: int, payload: bytes) -> bytes:
     ("frames", "cause"),
     [
         (
-            [
-                h2_frame(H2_HEADERS, 2 * number + 1, bytes.fromhex("828684010161"))
-                + h2_frame(H2_RST_STREAM, 2 * number + 1, bytes(4))
-                for number in range(1100)
-            ],
-            "TooManyStreamsError",
-        ),
-        (
             [h2_frame(H2_PRIORITY, 2 * number + 1, bytes(5)) for number in range(1100)],
             "TooManyStreamsError",
         ),
         ([h2_frame(H2_HEADERS, 1, bytes.fromhex("828604022fc3010161"))], "UnicodeDecodeError"),
         ([h2_frame(H2_HEADERS, 1, bytes.fromhex("0201c38684010161"))], "UnicodeDecodeError"),
     ],
-    ids=["rapid reset", "priorities", "a path that is no ASCII", "a method that is no ASCII"],
+    ids=["priorities", "a path that is no ASCII", "a method that is no ASCII"],
 )
 def test_what_a_peer_does_wrong_in_http_2_is_one_line_and_no_traceback(
     frames: list[bytes], cause: str
@@ -291,6 +283,30 @@ def test_what_a_peer_does_wrong_in_http_2_is_one_line_and_no_traceback(
         assert [(line["log_level"], "exc_info" in line) for line in failed] == [("warning", False)]
         assert cause in failed[0]["cause"]
         assert failed[0]["remote"].startswith("127.0.0.1:")
+
+    run(test)
+
+
+def test_requests_that_are_taken_back_count_and_too_many_end_their_connection() -> None:
+    reset = [
+        h2_frame(H2_HEADERS, 2 * number + 1, bytes.fromhex("828684010161"))
+        + h2_frame(H2_RST_STREAM, 2 * number + 1, bytes(4))
+        for number in range(1100)
+    ]
+
+    async def test() -> None:
+        with capture_logs() as lines:
+            async with served() as server, client(server) as http:
+                host, _, port = server.address.rpartition(":")
+                async with await anyio.connect_tcp(host, int(port)) as stream:
+                    await stream.send(H2_PREFACE + H2_SETTINGS + b"".join(reset))
+                    with pytest.raises(ENDED), anyio.fail_after(10):
+                        while True:
+                            await stream.receive()
+                assert (await http.get("/livez")).status_code == 200
+        events = [line["event"] for line in lines]
+        assert events.count("requests_max_reached") == 1
+        assert "connection_failed" not in events
 
     run(test)
 
