@@ -214,7 +214,7 @@ class HttpSettings(Record):
     idle_timeout_s: SomeSeconds = 5.0
     """Time for the head of a request, and between two requests of a connection."""
     sessions_max: SomeCount = 1000
-    """Browsers that are signed in at a time; one more ends the one that was idle longest."""
+    """Browsers that are signed in at a time; one more ends one of the user who has the most."""
     session_idle_s: SomeSeconds = 3600.0
     """A browser that has asked for nothing for so long has to sign in again."""
     session_max_s: SomeSeconds = 43_200.0

@@ -17,6 +17,9 @@ a while with its latest events. A browser that comes back with the last id that 
 events that it missed. If these are not kept any more, it gets everything anew.
 
 A stream ends when its login ends: each second the login is checked again.
+
+The number of streams is bounded for all users together. So nobody can take all places: if there is
+no room, the oldest stream of the user with the most streams makes room for a user with fewer.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
 
@@ -175,9 +178,21 @@ class Streams:
     """The streams of one port: those that are open, and those whose peer may come back."""
 
     def __init__(self) -> None:
-        self.open = 0
+        self.open: dict[EventStream, None] = {}  # the oldest one is first
         self._left: OrderedDict[str, Stream] = OrderedDict()
         self.ended = anyio.Event()
+
+    def make_room(self, user: str, streams_max: int) -> None:
+        """Let one more stream in; raises HttpError unless another user has more to give up."""
+        if len(self.open) < streams_max:
+            return
+        counts = Counter([one.user for one in self.open])
+        greedy, most = counts.most_common(1)[0]
+        if counts[user] + 1 >= most:
+            raise _full(streams_max)
+        oldest = next(one for one in self.open if one.user == greedy)
+        oldest.displaced = _full(streams_max)
+        del self.open[oldest]
 
     def end(self) -> None:
         """End all streams: the broker shuts down."""
@@ -218,20 +233,19 @@ class EventStream(Response):
         *,
         streams_max: int,
         last_id: str,
+        user: str,
         owner: str,
         check: Callable[[], None],
     ) -> None:
         """Begin; `check` raises BrokerError when the user may not listen any more."""
-        if streams.open >= streams_max:
-            raise HttpError(
-                f"{streams_max} streams are open already, the most that event_streams_max allows",
-                "full",
-            )
+        streams.make_room(user, streams_max)
         super().__init__(None, 200, SECURITY_HEADERS | {"x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._streams = streams
         self._check = check
         self._owner = owner
+        self.user = user
+        self.displaced: HttpError | None = None  # why it ends for another user's stream
         self._missed: list[bytes] = []
         found = streams.take(last_id, owner) if last_id else None
         if found is None:
@@ -247,11 +261,13 @@ class EventStream(Response):
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """Give bytes to send, until the login, the broker or the peer ends the stream."""
         streams, stream = self._streams, self.stream
-        streams.open += 1
+        streams.open[self] = None
         try:
             yield f"retry: {RETRY_MS}\n\n".encode() + b"".join(self._missed)
             sent_at = checked_at = time.monotonic()
             while not streams.ended.is_set():
+                if self.displaced is not None:
+                    raise self.displaced
                 async for event in stream.due():
                     yield event
                     sent_at = time.monotonic()
@@ -272,4 +288,10 @@ class EventStream(Response):
             streams.leave(stream, self._owner)
             raise
         finally:
-            streams.open -= 1
+            streams.open.pop(self, None)
+
+
+def _full(streams_max: int) -> HttpError:
+    return HttpError(
+        f"{streams_max} streams are open already, the most that event_streams_max allows", "full"
+    )

@@ -320,6 +320,7 @@ def _stream(ask: Ask, parts: list[Part], subject: str = "") -> Response:
         [*parts, Part("clock", CLOCK_EVERY_S, clock)],
         streams_max=console.settings.event_streams_max,
         last_id=ask.headers.get("last-event-id", "") or ask.text("resume"),
+        user=identity.name,
         owner=f"{identity.name} {identity.remote.rpartition(':')[0]} {ask.route.path} {subject}",
         check=check,
     )

@@ -25,6 +25,7 @@ import json
 import os
 import secrets
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -52,6 +53,7 @@ class SignedIn:
     born_at: float
     seen_at: float
     mark: str  # a hash of the password, for the next process to compare
+    is_checked: bool = False  # this process has compared the mark
 
 
 class Sessions:
@@ -64,7 +66,6 @@ class Sessions:
         self.port = 0  # part of the cookie's name: browsers do not tell ports apart
         self._folder = folder
         self._known: dict[bytes, SignedIn] = {}
-        self._checked: set[int] = set()  # sessions whose mark this process has compared
         self._numbers = 0
 
     def open(self, port: int, now: float) -> None:
@@ -112,14 +113,13 @@ class Sessions:
         """Sign somebody in whose password was right; return the secret for the cookie."""
         self._sweep(now)
         while len(self._known) >= self.settings.sessions_max:
-            del self._known[min(self._known, key=lambda key: self._known[key].seen_at)]
+            del self._known[self._most_dispensable()]
         self._numbers += 1
         secret = secrets.token_urlsafe(SECRET_BYTES)
         token = secrets.token_urlsafe(SECRET_BYTES)
         mark = self._users.mark(identity.name, secret)
-        found = SignedIn(self._numbers, identity, token, now, now, mark)
+        found = SignedIn(self._numbers, identity, token, now, now, mark, is_checked=True)
         self._known[_digest(secret)] = found
-        self._checked.add(found.number)
         self._save(now)
         return secret, found
 
@@ -135,11 +135,11 @@ class Sessions:
         found = self._known.get(_digest(secret)) if secret else None
         if found is None or not self.is_alive(found, now):
             return None
-        if found.number not in self._checked:
+        if not found.is_checked:
             if not hmac.compare_digest(found.mark, self._users.mark(found.identity.name, secret)):
                 self.end(found)
                 return None
-            self._checked.add(found.number)
+            found.is_checked = True
         renewed = self._users.renewed(found.identity, is_loopback=is_loopback, remote=remote)
         if renewed is None:
             self.end(found)
@@ -162,7 +162,6 @@ class Sessions:
         """End a session."""
         for key in [key for key, one in self._known.items() if one is session]:
             del self._known[key]
-        self._checked.discard(session.number)
         self._save(time.monotonic())
 
     def end_number(self, number: str) -> None:
@@ -211,6 +210,16 @@ class Sessions:
                 if name.strip() == self.cookie_name and value.strip():
                     return value.strip()
         return ""
+
+    def _most_dispensable(self) -> bytes:
+        """Return which session makes room: the most idle one of the user who has the most.
+
+        So nobody can sign others out by signing in again and again.
+        """
+        counts = Counter([one.identity.name for one in self._known.values()])
+        most = max(counts.values())
+        theirs = [key for key, one in self._known.items() if counts[one.identity.name] == most]
+        return min(theirs, key=lambda key: self._known[key].seen_at)
 
     def _sweep(self, now: float) -> None:
         for key in [key for key, one in self._known.items() if not self.is_alive(one, now)]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from typing import Any
 
 import anyio
@@ -12,9 +13,10 @@ import pytest
 
 from covey.config.settings import UserSettings
 from covey.protocols.http.console.events import KEPT_EVENTS, Part, Rows, Stream
-from tests.protocols.http.support import ADMIN, USERS, Served, run, served
+from tests.protocols.http.support import ADMIN, PLAIN, USERS, Served, make_settings, run, served
 
 QUEUE = "/api/v1/events/queues/q"
+PAGE = "/api/v1/events/queues"
 
 
 class Heard:
@@ -148,6 +150,36 @@ def test_too_many_streams_are_refused_and_a_stop_ends_them() -> None:
                 with anyio.fail_after(5), pytest.raises(AssertionError, match="has ended"):
                     while True:
                         await heard.next()
+
+    run(test)
+
+
+def test_who_takes_all_places_gives_one_to_a_user_with_fewer_streams() -> None:
+    rule = {"who": [PLAIN[0]], "may": ["connect", "manage"], "on": "queue:ok.**"}
+    settings = make_settings(user=USERS, permission=[rule])
+
+    async def test() -> None:
+        http = {"event_streams_max": 3}
+        async with served(settings, http=http) as world, client_of(world, http2=False) as client:
+            streams = world.listener.app.console.streams
+            async with AsyncExitStack() as stack:
+                greedy = [
+                    Heard(await stack.enter_async_context(client.stream("GET", PAGE, auth=PLAIN)))
+                    for _ in range(3)
+                ]
+                for one in greedy:
+                    await one.next()
+                for _ in range(2):
+                    assert (await client.get(PAGE, auth=PLAIN)).status_code == 503
+                answer = await stack.enter_async_context(client.stream("GET", PAGE))
+                modest = Heard(answer)
+                await modest.next()
+                assert answer.status_code == 200
+                _, why = await greedy[0].next("end")
+                assert why["code"] == "full"
+                await greedy[1].next()
+                assert [one.user for one in streams.open] == [PLAIN[0], PLAIN[0], ADMIN[0]]
+                assert (await client.get(PAGE)).status_code == 503  # two each would be as unfair
 
     run(test)
 

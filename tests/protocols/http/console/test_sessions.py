@@ -144,6 +144,19 @@ def test_one_too_many_ends_the_one_that_was_idle_longest() -> None:
     assert [sessions.is_known(one, 3.0) for one in known] == [False, True, True]
 
 
+def test_who_signs_in_again_and_again_ends_only_sessions_of_its_own() -> None:
+    world = World(http=HttpSettings(sessions_max=4))
+    sessions = world.app.console.sessions
+    users = world.broker.users
+    admin, worker = [users.login(*one, is_loopback=True) for one in (ADMIN, PLAIN)]
+    _, first = sessions.begin(admin, 0.0)
+    own = [sessions.begin(worker, float(number))[1] for number in range(1, 10)]
+    assert sessions.is_known(first, 10.0)
+    assert [sessions.is_known(one, 10.0) for one in own] == [False] * 6 + [True] * 3
+    again = [sessions.begin(admin, 10.0 + number)[1] for number in range(2)]
+    assert [sessions.is_known(one, 12.0) for one in (first, *again)] == [False, True, True]
+
+
 def test_another_password_or_role_ends_it() -> None:
     world = World()
 
