@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from covey.config.connectors import ConnectorSettings
 from covey.config.settings import Settings, VirtualHostSettings
 
-FIXED_TABLES: Final = ("event_log", "cluster")
+FIXED_TABLES: Final = ("event_log", "telemetry", "cluster")
 FIXED_IN_STORE: Final = ("kind", "path", "dsn", "allow_unsafe", "journal_size")
 FIXED_IN_BROKER: Final = (
     "id", "workers", "work_per_turn", "work_per_turn_max", "work_per_turn_ms", "switch_interval_ms"

@@ -4,6 +4,7 @@
     ├── broker          BrokerSettings         [broker]
     ├── store           StoreSettings          [store]
     ├── event_log       EventLogSettings       [event_log]
+    ├── telemetry       TelemetrySettings      [telemetry]
     ├── virtual_hosts   VirtualHostSettings    [[virtual_host]]
     ├── connectors      ConnectorSettings      [[connector]], with stomp, amqp, http, tls
     ├── queues          QueueSettings          [[queue]], with groups
@@ -82,6 +83,7 @@ __all__ = [
     "Settings",
     "StompSettings",
     "StoreSettings",
+    "TelemetrySettings",
     "TlsSettings",
     "TopicSettings",
     "UserHeaderSettings",
@@ -291,6 +293,21 @@ class EventLogSettings(Record):
     """The same for the event log: say true if a pipeline of another user is to read it."""
 
 
+class TelemetrySettings(Record):
+    """Spans of messages for OpenTelemetry's collector; needs the extra `otel`."""
+
+    endpoint: Text | None = None
+    """Collector (OTLP over HTTP): http://HOST:4318; unset: as OTEL_EXPORTER_OTLP_ENDPOINT says."""
+    queues: Names = ("**",)
+    """Names or patterns of the queues whose messages are followed."""
+    sample: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), NUMBER] = 0.0
+    """Share of messages that begin a trace here; one that brings a `traceparent` follows that."""
+    open_max: SomeCount = 10_000
+    """Messages that are followed at a time; beyond it the oldest are followed no more."""
+    backlog_max: SomeCount = 20_000
+    """Spans that wait for the collector; beyond it spans are left out."""
+
+
 class VirtualHostSettings(Record):
     """A world of destinations of its own; the first one serves clients that name no host."""
 
@@ -331,6 +348,7 @@ class Settings(Record):
     store: StoreSettings = StoreSettings()
     cluster: ClusterSettings = ClusterSettings()
     event_log: EventLogSettings = EventLogSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
     virtual_hosts: tuple[VirtualHostSettings, ...] = Field(
         default=DEFAULT_VIRTUAL_HOSTS, alias="virtual_host", min_length=1
     )

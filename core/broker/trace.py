@@ -24,6 +24,7 @@ from covey.core.dispatch.state import DispatchState
 from covey.core.errors import RefusedError
 from covey.core.events.event import QueueEvents
 from covey.core.host.virtual_host import VirtualHost
+from covey.core.model.message import Message
 from covey.core.naming.destination import DURABLE_PREFIX
 from covey.core.queue.queue import Queue
 
@@ -62,12 +63,19 @@ class Trace(QueueEvents):
         if self._log is not None:
             self._log.record(kind, group, consumer, seq)
 
-    def arrive(self, kind: int, group: str, seq: int, size: int, persistent: bool) -> None:
+    def arrive(
+        self, kind: int, group: str, seq: int, size: int, persistent: bool, message: Message | None
+    ) -> None:
         """Keep the arrival of a message, and pass it on with its size and persistence."""
         self.last += 1
         self._ring.append((self.last, self._clock.wall_ms, kind, seq, group, 0))
         if self._log is not None:
-            self._log.arrive(kind, group, seq, size, persistent)
+            self._log.arrive(kind, group, seq, size, persistent, message)
+
+    def stored(self, seq: int) -> None:
+        """Pass on that the disk has a message."""
+        if self._log is not None:
+            self._log.stored(seq)
 
     def watch(self, state: DispatchState) -> None:
         """Stand between a queue and its event log, unless the trace does so already."""

@@ -14,9 +14,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from enum import IntEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
+
+if TYPE_CHECKING:
+    from covey.core.model.message import Message
 
 SCHEMA_VERSION: Final = 3
 """1 knew no transactions. 2 knew nothing of restarts: neither what was recovered nor which run came
@@ -87,9 +90,17 @@ class QueueEvents(ABC):
     def record(self, kind: int, group: str, consumer: int, seq: int) -> None:
         """Take one event; 0 and "" where a field does not apply. Must not fail or wait."""
 
-    def arrive(self, kind: int, group: str, seq: int, size: int, persistent: bool) -> None:
-        """Take the arrival of a message; `persistent` if the message survives a restart."""
+    def arrive(
+        self, kind: int, group: str, seq: int, size: int, persistent: bool, message: Message | None
+    ) -> None:
+        """Take the arrival of a message; `persistent` if the message survives a restart.
+
+        `message` is None if its body is in the store only.
+        """
         self.record(kind, group, 0, seq)
+
+    def stored(self, seq: int) -> None:  # noqa: B027 - a log does not ask for it
+        """Take that the disk has a message; only called if the sink asks (`hears_of_disk`)."""
 
     def catch_up(self) -> bool:
         """Wait for room for many more events; False: never; only called while a broker starts."""
@@ -115,3 +126,11 @@ class EventSink(ABC):
     def hand_over(self) -> int:
         """Hand all events so far to another process, in case this one ends; return the last id."""
         return 0
+
+    def is_log(self) -> bool:
+        """Return True if the events are kept, so that a later run's events follow them."""
+        return True
+
+    def hears_of_disk(self) -> bool:
+        """Return True if the queues' listeners are to be told what the disk has (`stored`)."""
+        return False

@@ -54,7 +54,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from struct import Struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
@@ -64,6 +64,9 @@ from covey.core.events.event import START, EventSink, QueueEvents
 from covey.core.file_modes import NOT_OWNER, OWNER_ONLY, close_to_others, exposures
 from covey.core.naming.destination import Syntax
 from covey.core.naming.pattern import Pattern
+
+if TYPE_CHECKING:
+    from covey.core.model.message import Message
 
 HEADER: Final = Struct("<4sIQIII")
 LENGTH: Final = Struct("<I")
@@ -234,7 +237,9 @@ class QueueLog(QueueEvents):
         self._edition = 0
         self._base = 0
 
-    def arrive(self, kind: int, group: str, seq: int, size: int, persistent: bool) -> None:
+    def arrive(
+        self, kind: int, group: str, seq: int, size: int, persistent: bool, message: Message | None
+    ) -> None:
         """Note the arrival of a message, its size and whether it survives a restart."""
         said = min(size, SIZE_MAX)
         self.record(kind, group, said + PERSISTENT if persistent else said, seq)

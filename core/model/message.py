@@ -26,6 +26,9 @@ KEEP_NOTHING: Final = 0
 RETAIN: Final = 1
 FORGET_RETAINED: Final = 2
 
+TRACE_PARENT: Final = "traceparent"  # the property that says of which trace a message is part
+TRACE_STATE: Final = "tracestate"
+
 DEFAULT_PRIORITY: Final = 4  # JMS and AMQP 1.0 section 3.2.1 agree on 4 of 0..9.
 
 
@@ -142,6 +145,11 @@ class Message(ABC):
     @abstractmethod
     def lookup(self, name: str) -> Value:
         """Return the property called `name` as a selector sees it, None if absent."""
+
+    def trace_parent(self) -> str:
+        """Return the sender's trace context (W3C), "" if it gave none."""
+        value = self.lookup(TRACE_PARENT)
+        return value if isinstance(value, str) else ""
 
     @abstractmethod
     def neutral(self) -> Neutral:

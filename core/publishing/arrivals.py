@@ -229,7 +229,8 @@ def _enter(queue: Queue, waiting: Waiting, state: int) -> Entry:
     queue.counters.enqueued += 1
     events = queue.state.events
     if events is not None:
-        events.arrive(EventKind.ENQUEUE, entry.lane.name, entry.seq, entry.size, waiting.is_kept)
+        group, is_kept = entry.lane.name, waiting.is_kept
+        events.arrive(EventKind.ENQUEUE, group, entry.seq, entry.size, is_kept, entry.message)
     return entry
 
 

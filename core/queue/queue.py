@@ -141,7 +141,7 @@ class Queue(Source):
         self.counters.enqueued += 1
         if self.state.events is not None:
             is_kept = message.persistent and self.survives
-            self.state.events.arrive(ENQUEUE, group, seq, message.size, is_kept)
+            self.state.events.arrive(ENQUEUE, group, seq, message.size, is_kept, message)
         return entry
 
     def insert(self, entry: Entry) -> None:
@@ -348,10 +348,10 @@ class Queue(Source):
         self.report_policy(self.settings)
         if not (self.survives or self.state.index.count):
             return
-        events.arrive(RECOVER, "", 0, 0, self.survives)
+        events.arrive(RECOVER, "", 0, 0, self.survives, None)
         for number, entry in enumerate(self.state.index, 1):
             is_kept = entry.stored == KEPT
-            events.arrive(RECOVER, entry.lane.name, entry.seq, entry.size, is_kept)
+            events.arrive(RECOVER, entry.lane.name, entry.seq, entry.size, is_kept, None)
             if number % RECOVERED_AT_ONCE == 0:
                 events.catch_up()
 

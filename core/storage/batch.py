@@ -47,6 +47,13 @@ class Batch:
         self.parts: list[BatchPart] = []  # those that have joined it
         self.behind: list[BatchPart] = []  # those that its promises wait for
 
+    def tell_stored(self) -> None:
+        """Tell the listeners of each queue that the disk has its messages."""
+        for queue, entry in self.entries:
+            events = queue.state.events
+            if events is not None:
+                events.stored(entry.seq)
+
 
 class BatchPart:
     """What a long commit changes, until it joins a batch."""

@@ -49,7 +49,6 @@ EVENTS: Final = "event-log"  # the kind of named record that says which run had 
 RUN: Final = "run"  # that record's key; its value: the run, and its last event before a change
 NOT_LOGGED: Final = "(not logged)"  # follows the name of a run that logs no events (any more)
 
-
 STUCK_S: Final = 1.0  # how long a batch may be under way to a store that others share
 
 
@@ -162,6 +161,7 @@ class Commits(StoreListener):
         self.has_changes = False
         self.in_flight: dict[int, Batch] = {}
         self.events: EventSink | None = None
+        self._tells_of_disk = False
         self.run = ""
         self.position = 0  # the last event whose number was given to the store
         store.listen(self)
@@ -386,10 +386,12 @@ class Commits(StoreListener):
         """
         known = self.ledger.records_of("", EVENTS).get(RUN, "")
         before, _, position = known.rpartition(" ")
-        if events is None and self.is_durable and (known or self.position):
+        is_logged = events is not None and events.is_log()
+        if not is_logged and self.is_durable and (known or self.position):
             self.ledger.put("", EVENTS, RUN, f"{run} {NOT_LOGGED} 0")
         self.run = run
         self.events = events
+        self._tells_of_disk = events is not None and events.hears_of_disk()
         self.position = 0
         return before, int(position or 0)
 
@@ -407,6 +409,8 @@ class Commits(StoreListener):
             queue.committed(entry)
             if pager is not None:
                 pager.arrived(queue, entry)
+        if self._tells_of_disk:
+            batch.tell_stored()
         if pager is not None:
             for queue, entry in batch.spilled:
                 pager.put_out(queue, entry)

@@ -32,7 +32,12 @@ from covey.config.connectors import (
 from covey.config.load import load
 from covey.config.queues import QueueSettings
 from covey.config.record import Record, parse_size
-from covey.config.settings import BrokerSettings, ClusterSettings, EventLogSettings, StoreSettings
+from covey.config.settings import (
+    BrokerSettings,
+    ClusterSettings,
+    EventLogSettings,
+    StoreSettings,
+)
 from covey.core.security.permissions import compile_permissions
 from covey.core.security.users import Verb
 from covey.groups import STRATEGIES
@@ -169,6 +174,7 @@ RECORDS: dict[str, type[Record]] = {
     "broker": BrokerSettings,
     "store": StoreSettings,
     "event_log": EventLogSettings,
+    "telemetry": TelemetrySettings,
     "cluster": ClusterSettings,
     "queue": QueueSettings,
     "connector": ConnectorSettings,

@@ -72,7 +72,7 @@ class Diary:
         self.clock.now += 0.001
         events = self.sink.of_queue(queue)
         assert events is not None
-        events.arrive(kind, group, seq, 100, persistent)
+        events.arrive(kind, group, seq, 100, persistent, None)
 
     def flush(self) -> None:
         self.log.flush()

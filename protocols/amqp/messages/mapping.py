@@ -13,6 +13,7 @@
 | priority, persistent    | header priority, durable                       |                     |
 | properties              | application-properties                         | plain values only   |
 | body                    | data, sequence or value                        | see `bodies`        |
+| traceparent, tracestate | the same; else the annotations of these names  | W3C trace context   |
 | dead_reason             | annotation x-opt-dead-letter-reason            | of dead letters     |
 | dead_origin             | x-opt-dead-letter-queue, -group, -seq, ...     | of dead letters     |
 
@@ -27,7 +28,7 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
-from covey.core.model.message import Neutral
+from covey.core.model.message import TRACE_PARENT, TRACE_STATE, Neutral
 from covey.core.selector import Value
 from covey.groups.key import DEFAULT_HEADERS
 from covey.protocols.amqp.codec import encoder
@@ -73,6 +74,7 @@ GROUP_PROPERTIES: Final = (*DEFAULT_HEADERS, SEQUENCE_PROPERTY)
 # What does not become a property: other fields hold it, or only the broker may write it.
 _DEAD_NAME: Final = DEAD_ANNOTATION.encode()
 _DEATH_NAMES: Final = frozenset([name.encode() for name in DEAD_ANNOTATIONS])
+_TRACE_NAMES: Final = frozenset((TRACE_PARENT.encode(), TRACE_STATE.encode()))
 _NOT_PROPERTIES: Final = frozenset((*GROUP_PROPERTIES, FIRST_PROPERTY))
 
 
@@ -97,8 +99,28 @@ def read_neutral(data: bytes, sections: Sections) -> Neutral:
     for name, value in plain_properties(data, sections).items():
         if name not in _NOT_PROPERTIES and not isinstance(value, bytes):
             neutral.properties[name] = value
+    if TRACE_PARENT not in neutral.properties:
+        neutral.properties.update(annotated_trace(data, sections))
     read_body(data, sections, neutral)
     return neutral
+
+
+def trace_of(data: bytes, sections: Sections) -> str:
+    """Return the trace context of a message, "" if it has none; reads no more than it needs."""
+    at = sections.application_properties
+    value = pick(data, at, _TRACE_NAMES).get(TRACE_PARENT) if at else None
+    if value is None:
+        value = annotated_trace(data, sections).get(TRACE_PARENT)
+    return value if isinstance(value, str) else ""
+
+
+def annotated_trace(data: bytes, sections: Sections) -> dict[str, Value]:
+    """Return the trace context that message annotations have."""
+    at = sections.message_annotations
+    if not at:
+        return {}
+    found = pick(data, at, _TRACE_NAMES)
+    return {name: value for name, value in found.items() if isinstance(value, str)}
 
 
 def _read_death(data: bytes, sections: Sections, neutral: Neutral) -> None:

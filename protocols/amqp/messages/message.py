@@ -45,6 +45,7 @@ from covey.protocols.amqp.messages.mapping import (
     plain_properties,
     read_neutral,
     text_field,
+    trace_of,
     user_field,
 )
 from covey.protocols.amqp.messages.sections import (
@@ -328,6 +329,10 @@ class AmqpMessage(Message):
         if self._properties is None:
             self._properties = plain_properties(self.data, self.sections)
         return self._properties.get(name)
+
+    def trace_parent(self) -> str:
+        """Return the trace context, of the application properties or of the annotations."""
+        return trace_of(self.data, self.sections)
 
     def neutral(self) -> Neutral:
         """Return the message in the neutral form, from which other protocols translate."""

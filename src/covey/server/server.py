@@ -53,6 +53,7 @@ from covey.server.overlay_task import SharedOverlay
 from covey.server.parent import Line
 from covey.server.parent_task import ParentLine
 from covey.server.spaces import Spaces
+from covey.server.span_export import SpanExport, open_telemetry
 from covey.server.systemd import Systemd
 
 # Files that are not connections: the store's, the log, listening sockets, and some to spare.
@@ -98,6 +99,7 @@ class Server:
         self.history = History(self.directory)
         self.listeners: list[Port] = []
         self.strangers = Strangers(settings.broker.logins_pending_max)
+        self._span_export: SpanExport | None = None
         self._is_stopping = False
         self.systemd = Systemd(os.environ if line is None else {})  # a parent talks to it itself
         self.ready: Callable[[], None] = _nothing
@@ -109,6 +111,7 @@ class Server:
             await self.cluster.join(self.settings)
         Collector(self.spaces.shared.turn_lengths).begin()
         self._raise_open_files()
+        self._follow_messages()
         events = open_event_log(self.spaces, self.settings.event_log)
         # Signals first: one that comes right after the welcome must also end the server in order.
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
@@ -140,6 +143,15 @@ class Server:
                 self.log.info("stopping", signal=signal.Signals(number).name)
                 await self._stop()
                 tasks.cancel_scope.cancel()
+
+    def _follow_messages(self) -> None:
+        """Begin to make spans of what happens to messages, if a collector wants them."""
+        spaces = self.spaces
+        telemetry = open_telemetry(
+            self.settings.telemetry, spaces.instance, spaces.shared.clock, os.environ, self.log
+        )
+        if telemetry is not None:
+            spaces.follower, self._span_export = telemetry
 
     async def _listen(self, tasks: TaskGroup) -> None:
         neighbours = self.neighbours
@@ -331,6 +343,8 @@ class Server:
                 await listener.until_empty()
         self.spaces.run()
         await anyio.to_thread.run_sync(self._close_stores)
+        if self._span_export is not None:
+            await anyio.to_thread.run_sync(self._span_export.close)
         if self.cluster is not None:
             await self.cluster.leave()
 

@@ -29,6 +29,7 @@ from covey.core.broker.broker import Broker
 from covey.core.broker.directory import Directory
 from covey.core.broker.shared import Shared
 from covey.core.errors import RefusedError, StoreError
+from covey.core.events.event import EventSink
 from covey.core.events.event_log import EventLog
 from covey.core.management.overlay import KINDS, take_over
 from covey.core.storage import open_store, prepare_stores
@@ -41,6 +42,7 @@ from covey.protocols.process import resident_bytes
 from covey.protocols.registry import decoders
 from covey.server.dealing import Seat
 from covey.server.log_audit import LogAudit
+from covey.server.spans import Follower, Spans
 
 LOOK_EVERY_S = 0.02  # while it waits for connections to end
 
@@ -66,7 +68,8 @@ class Spaces:
         self.directory = Directory(settings, self.shared)
         self.failed: dict[str, str] = {}  # virtual hosts whose store failed, and why
         self.all_failed = anyio.Event()
-        self.events: EventLog | None = None
+        self.events: EventSink | None = None
+        self.follower: Follower | None = None  # follows messages for spans, if that is wanted
         self._loop = loop
         self._run_mark = secrets.token_hex(4)
         self._is_woken = False
@@ -197,10 +200,10 @@ class Spaces:
                 session.kick(error.text)
 
     def listen(self, events: EventLog | None) -> None:
-        """Send the events of all queues, present and future, to an event log."""
-        self.events = events
+        """Send the events of all queues, present and future, to an event log, and to `follower`."""
+        self.events = events if self.follower is None else Spans(self.follower, events)
         for broker in self.brokers:
-            broker.listen(events)
+            broker.listen(self.events)
 
     # Time.
 

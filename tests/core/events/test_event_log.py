@@ -217,8 +217,8 @@ def test_a_message_that_comes_tells_its_size_and_whether_it_survives() -> None:
     log = log_of(storage_state)
     work = log.of_queue("work")
     assert work is not None
-    work.arrive(EventKind.ENQUEUE, "a", 1, 10, False)
-    work.arrive(EventKind.RECOVER, "a", 2, 5 << 31, True)
+    work.arrive(EventKind.ENQUEUE, "a", 1, 10, False, None)
+    work.arrive(EventKind.RECOVER, "a", 2, 5 << 31, True, None)
     log.flush()
     told = [record[3] for record in storage_state.chunks[0].records]
     assert told == [10, PERSISTENT + SIZE_MAX]
