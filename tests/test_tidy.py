@@ -61,6 +61,7 @@ SHORT_FILES: Final[dict[str, str]] = {
     "protocols/read_buffers.py": "one noun that every port shares among its connections",
     "protocols/sniff.py": "a table that packages read which do not know each other",
     "scripts/benchmark/goals.py": "a table that is edited alone",
+    "src/covey/bench/generator.py": "starts the generator, which must not import what starts it",
     "src/covey/__main__.py": "the way in",
     "src/covey/cli/connections.py": COMMAND,
     "src/covey/cli/jobs.py": COMMAND,
@@ -80,9 +81,12 @@ NAMING_ROOMS: Final = ("config", "core", "groups", "pipeline", "protocols", "src
 OWN_ERRORS: Final = (
     "the worker library stands alone: what the commands' client raises is not its own"
 )
+OWN_LOAD: Final = "the load generator and the worker library do not know each other"
 SHARED_NAMES: Final[dict[tuple[str, str], str]] = {
     ("src/covey", "DeniedError"): OWN_ERRORS,
     ("src/covey", "UnreachableError"): OWN_ERRORS,
+    ("src/covey", "Job"): OWN_LOAD,
+    ("src/covey", "Link"): OWN_LOAD,
 }
 
 # Pictures that once named classes of the core and the protocols. A class is called by the word that

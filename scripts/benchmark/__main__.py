@@ -17,10 +17,12 @@ from scripts.benchmark.contender import Contender, Covey, Sink
 from scripts.benchmark.options import parser
 from scripts.benchmark.peers import PEERS, cores
 from scripts.benchmark.process import StartError
-from scripts.benchmark.result import Result
 from scripts.benchmark.runner import Runner
 from scripts.benchmark.workloads import backlog, balance, dispatch, growth, memory, pace, turns
-from scripts.benchmark.workloads.workloads import NAMES, Case, cases
+from scripts.benchmark.workloads.workloads import NAMES, cases
+
+from covey.bench.flows import Case
+from covey.bench.result import Result
 
 SINK_CASES = ("queue", "individual", "topic")
 

@@ -49,7 +49,7 @@ class Sink(Contender):
     def start(self) -> Process:
         """Start the sink."""
         port = free_port()
-        command = [sys.executable, "-m", "scripts.benchmark.wire.sink", str(port)]
+        command = [sys.executable, "-m", "scripts.benchmark.sink", str(port)]
         return Process(command, port, scratch_directory(), {"PYTHONPATH": str(ROOT)})
 
 

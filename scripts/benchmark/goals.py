@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from scripts.benchmark.result import Result
+from covey.bench.result import Result
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from math import floor, log10
 
-from scripts.benchmark.result import Result, figure
+from covey.bench.result import Result, figure
 
 WIDTH = 860
 LABEL_WIDTH = 260

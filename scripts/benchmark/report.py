@@ -13,8 +13,10 @@ from pathlib import Path
 from scripts.benchmark.goals import verdict
 from scripts.benchmark.peers import PEERS
 from scripts.benchmark.plot import bars
-from scripts.benchmark.result import Result, figure, ratio
-from scripts.benchmark.workloads.workloads import OTHERS, RATE, flows
+from scripts.benchmark.workloads.workloads import OTHERS, flows
+
+from covey.bench.flows import RATE
+from covey.bench.result import Result, figure, ratio
 
 HEAD = """# Benchmarks
 

@@ -16,12 +16,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from itertools import count
 
-from scripts.benchmark.contender import ROOT, Contender
-from scripts.benchmark.load import UNDER_WAY_LINE, Outcome
+from scripts.benchmark.contender import Contender
 from scripts.benchmark.process import Process, machine_cpu_s
-from scripts.benchmark.result import Result, percentile
-from scripts.benchmark.wire.link import Job
-from scripts.benchmark.workloads.workloads import LATENCY, Case
+
+from covey.bench.flows import LATENCY, Case
+from covey.bench.generator import ENVIRONMENT, generate
+from covey.bench.load import UNDER_WAY_LINE, Outcome
+from covey.bench.result import Result, percentile
+from covey.bench.wire.link import Job
 
 WARM_UPS = 1
 US_PER_S = 1e6
@@ -139,10 +141,10 @@ class Background:
 
     def __init__(self, job: Job) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "scripts.benchmark.load"],
+            [sys.executable, "-m", "covey.bench.load"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env=ENVIRONMENT,
             text=True,
         )
         self.job = job
@@ -170,25 +172,6 @@ class Background:
             outcome = Outcome(**json.loads(text))
             self.rate = outcome.deliveries / outcome.elapsed_s
             self.cpu_s = outcome.cpu_s
-
-
-def generate(job: Job) -> tuple[Outcome, float]:
-    """Run the generator on a job; return its outcome and its processor time, start-up included."""
-    before = os.times()
-    done = subprocess.run(
-        [sys.executable, "-m", "scripts.benchmark.load"],
-        input=json.dumps(asdict(job)),
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-    )
-    after = os.times()
-    if done.returncode:
-        raise RuntimeError(done.stderr.strip()[-300:])
-    used = after.children_user + after.children_system
-    used -= before.children_user + before.children_system
-    return Outcome(**json.loads(done.stdout)), used
 
 
 def _can(contender: Contender, case: Case) -> bool:

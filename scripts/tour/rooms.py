@@ -20,6 +20,7 @@ WORDS = {
     "server": "settings in, a running broker out",
     "client": "the clients of the commands and the jobs",
     "worker": "the library for ordered work",
+    "bench": "the load generator",
     "protocols/stomp": "STOMP 1.0, 1.1, 1.2",
     "protocols/amqp": "AMQP 1.0",
     "protocols/http": "management, metrics, WebSocket",

@@ -19,9 +19,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import structlog
-from scripts.benchmark.wire import amqp_wire as amqp
 from scripts.tour.trace import MAIN_THREAD, Step, Trace
 
+from covey.bench.wire import amqp_wire as amqp
 from covey.config.settings import ConnectorSettings, Settings
 from covey.protocols.connection import Connection
 from covey.protocols.engine import Log, Peer

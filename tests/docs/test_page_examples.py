@@ -37,6 +37,7 @@ from covey.config.settings import (
     ClusterSettings,
     EventLogSettings,
     StoreSettings,
+    TelemetrySettings,
 )
 from covey.core.security.permissions import compile_permissions
 from covey.core.security.users import Verb

@@ -21,13 +21,14 @@ from typing import Final
 
 from scripts.benchmark.contender import Covey
 from scripts.benchmark.process import Process
-from scripts.benchmark.result import Result
 from scripts.benchmark.runner import generate
-from scripts.benchmark.wire import stomp_wire as wire
-from scripts.benchmark.wire.link import IncompleteError, Job
-from scripts.benchmark.wire.stomp import StompLink
 from scripts.benchmark.workloads.memory import at_rest, fill
-from scripts.benchmark.workloads.workloads import CREDIT, RATE
+
+from covey.bench.flows import CREDIT, RATE
+from covey.bench.result import Result
+from covey.bench.wire import stomp_wire as wire
+from covey.bench.wire.link import IncompleteError, Job
+from covey.bench.wire.stomp import StompLink
 
 MESSAGES: Final = 1_000_000
 FLOW_MESSAGES: Final = 40_000  # through the nearly empty queue

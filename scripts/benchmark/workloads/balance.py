@@ -14,10 +14,10 @@ from statistics import mean
 from typing import Final
 
 from scripts.benchmark.plot import curves
-from scripts.benchmark.result import Result
 from scripts.benchmark.workloads.dispatch import BUDGET, UNLIMITED, Taker, bench_session
 from scripts.benchmark.workloads.workloads import strategies
 
+from covey.bench.result import Result
 from covey.config.queues import QueueSettings
 from covey.core.model.consumer import Window
 from covey.core.queue.owner import Unowned

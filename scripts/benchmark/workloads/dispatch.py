@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Final
 
 from scripts.benchmark.contender import ROOT
-from scripts.benchmark.result import Result
 
+from covey.bench.result import Result
 from covey.config.queues import QueueSettings
 from covey.config.settings import Settings
 from covey.core.broker.broker import Broker

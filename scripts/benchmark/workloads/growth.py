@@ -15,11 +15,12 @@ from typing import Final
 
 from scripts.benchmark.contender import Contender
 from scripts.benchmark.process import Process
-from scripts.benchmark.result import Result
 from scripts.benchmark.runner import US_PER_S
-from scripts.benchmark.wire.link import IncompleteError, Job
-from scripts.benchmark.wire.stomp import StompLink
 from scripts.benchmark.workloads.memory import at_rest, fill
+
+from covey.bench.result import Result
+from covey.bench.wire.link import IncompleteError, Job
+from covey.bench.wire.stomp import StompLink
 
 FIRST: Final = 1000
 MOST: Final = {"queues": 100_000, "groups": 100_000, "subscriptions": 10_000}

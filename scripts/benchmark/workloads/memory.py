@@ -12,10 +12,11 @@ from typing import Final
 
 from scripts.benchmark.contender import Contender
 from scripts.benchmark.process import Process
-from scripts.benchmark.result import Result
-from scripts.benchmark.wire import stomp_wire as wire
-from scripts.benchmark.wire.link import IncompleteError, Job
-from scripts.benchmark.wire.stomp import StompLink
+
+from covey.bench.result import Result
+from covey.bench.wire import stomp_wire as wire
+from covey.bench.wire.link import IncompleteError, Job
+from covey.bench.wire.stomp import StompLink
 
 CONNECTIONS: Final = 1000
 MESSAGES: Final = 50_000

@@ -1,7 +1,7 @@
 """Pace: how long messages take while a broker is lightly, half and almost fully loaded.
 
 For each contender this measures its highest rate with one producer and one consumer, then an open
-loop at 10, 50 and 90 % of that rate (`scripts.benchmark.paced`). Contenders take turns. A figure is
+loop at 10, 50 and 90 % of that rate (`covey.bench.paced`). Contenders take turns. A figure is
 the median message's time of each repetition. Its notes are the time that one message in ten, in a
 hundred and in a thousand exceeds, in the worst repetition. `--picture` draws the curves.
 """
@@ -17,10 +17,11 @@ from typing import Final
 from scripts.benchmark.contender import Contender
 from scripts.benchmark.plot import tails
 from scripts.benchmark.process import Process
-from scripts.benchmark.result import Result, percentile
 from scripts.benchmark.runner import US_PER_S, generate
-from scripts.benchmark.wire.link import Job
-from scripts.benchmark.workloads.workloads import LATENCY
+
+from covey.bench.flows import LATENCY
+from covey.bench.result import Result, percentile
+from covey.bench.wire.link import Job
 
 SHARES: Final = (10, 50, 90)
 SIZE: Final = 128

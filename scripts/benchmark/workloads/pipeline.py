@@ -24,11 +24,11 @@ from typing import Final
 import numpy as np
 from scripts.benchmark.contender import ROOT, Covey
 from scripts.benchmark.process import StartError, scratch_directory
-from scripts.benchmark.result import Result
 from scripts.benchmark.runner import Runner
 from scripts.benchmark.workloads.rows import NOTHING
 from scripts.benchmark.workloads.workloads import cases
 
+from covey.bench.result import Result
 from covey.core.events.event import EventKind
 from covey.core.events.event_log import GROUP_SHIFT, LENGTH, QUEUE_SHIFT
 from covey.pipeline.event_log.writer import Events, Writer

@@ -23,9 +23,10 @@ from typing import Final
 
 from scripts.benchmark.contender import Covey
 from scripts.benchmark.process import Process, free_port
-from scripts.benchmark.result import Result
-from scripts.benchmark.wire.link import IncompleteError, Job
-from scripts.benchmark.wire.stomp import StompLink
+
+from covey.bench.result import Result
+from covey.bench.wire.link import IncompleteError, Job
+from covey.bench.wire.stomp import StompLink
 
 QUEUES: Final = 50_000
 TOPICS: Final = 100_000

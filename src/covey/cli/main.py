@@ -33,7 +33,7 @@ from covey.cli import monitoring as trace
 from covey.cli.importers import shovel
 from covey.cli.options import EXAMPLE, Noun
 from covey.cli.output import complain, say
-from covey.cli.upkeep import backup, definitions
+from covey.cli.upkeep import backup, bench, definitions
 from covey.client.errors import ClientError, DeniedError, UnreachableError
 from covey.config.errors import ConfigError
 
@@ -93,6 +93,7 @@ app.command("check", epilog=EXAMPLE.format("covey check --queue orders --backlog
 )
 app.command("top", epilog=EXAMPLE.format("covey top --interval 5"))(top.top)
 app.command("trace", epilog=EXAMPLE.format("covey trace orders --count 20"))(trace.trace)
+app.command("bench", epilog=EXAMPLE.format("covey bench queue groups --repetitions 3"))(bench.bench)
 app.command("doctor", epilog=EXAMPLE.format("covey doctor --config /etc/covey/covey.toml"))(
     doctor.doctor
 )

@@ -18,9 +18,9 @@ import pytest
 from scripts.benchmark import report
 from scripts.benchmark.goals import GOALS, verdict
 from scripts.benchmark.options import parser
-from scripts.benchmark.result import Result, figure, percentile, ratio
 from scripts.benchmark.workloads.workloads import NAMES, OTHERS, cases, flows
 
+from covey.bench.result import Result, figure, percentile, ratio
 from covey.pipeline.__main__ import JOBS
 
 
@@ -120,7 +120,13 @@ SCRIPTS = Path(__file__).parents[3] / "scripts"
 @pytest.fixture
 def fresh(tmp_path: Path) -> Path:
     """A checkout in which nothing was ever run, and nothing could be installed."""
-    shutil.copytree(SCRIPTS, tmp_path / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
+    left_out = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(SCRIPTS, tmp_path / "scripts", ignore=left_out)
+    package = Path("src") / "covey"
+    shutil.copytree(
+        SCRIPTS.parent / package / "bench", tmp_path / package / "bench", ignore=left_out
+    )
+    shutil.copy(SCRIPTS.parent / package / "__init__.py", tmp_path / package)
     return tmp_path
 
 
@@ -135,7 +141,7 @@ def said(checkout: Path, *command: str) -> str:
         check=True,
     )
     assert done.stderr == ""
-    assert [path.name for path in checkout.iterdir()] == ["scripts"]  # nothing was set up
+    assert {path.name for path in checkout.iterdir()} == {"scripts", "src"}  # nothing was set up
     return done.stdout
 
 

@@ -10,12 +10,13 @@ from random import Random
 
 import pytest
 from scripts.benchmark.contender import policy
-from scripts.benchmark.result import Result
-from scripts.benchmark.wire.link import Job
 from scripts.benchmark.workloads.balance import CONSUMERS, heaviest, table
 from scripts.benchmark.workloads.dispatch import bench_session
-from scripts.benchmark.workloads.workloads import Workload, cases, flows, strategies
+from scripts.benchmark.workloads.workloads import cases, flows, strategies
 
+from covey.bench.flows import Workload
+from covey.bench.result import Result
+from covey.bench.wire.link import Job
 from covey.config.load import load
 from covey.config.queues import GroupSettings
 from covey.groups import STRATEGIES as KNOWN

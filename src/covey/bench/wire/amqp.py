@@ -6,15 +6,17 @@ accepts all transfers of a read. Credit is renewed when half of it is used.
 
 from __future__ import annotations
 
-from scripts.benchmark.wire import amqp_wire as amqp
-from scripts.benchmark.wire.amqp_wire import NULL
-from scripts.benchmark.wire.link import IncompleteError, Job, Link
-from scripts.benchmark.wire.stomp_wire import body
+from covey.bench.wire import amqp_wire as amqp
+from covey.bench.wire.amqp_wire import NULL
+from covey.bench.wire.link import IncompleteError, Job, Link
+from covey.bench.wire.stomp_wire import body
 
 CREDIT = 20_000  # of a consumer, as its window
 WINDOW = 2**31 - 1  # of a session; not a limit, since the links' credit is one
 FRAME_SIZE_MAX = 64 * 1024
-HEADER_SECTION, DATA_SECTION = 0x70, 0x75
+HEADER_SECTION, PROPERTIES_SECTION, DATA_SECTION = 0x70, 0x73, 0x75
+GROUP_ID = 10  # its place among the properties
+DATA_HEAD = b"\x00\x53" + bytes((DATA_SECTION,))
 UNSETTLED, SETTLED = 0, 1
 
 
@@ -22,7 +24,7 @@ class AmqpLink(Link):
     """A connection that has logged in and begun a session."""
 
     def __init__(self, job: Job) -> None:
-        super().__init__(job.amqp_port)
+        super().__init__(job.address, job.amqp_port)
         self.is_settled = job.ack == "auto"
         self.sent_max = 0  # how many deliveries the link's credit allows in all
         self.got = 0
@@ -55,9 +57,9 @@ class AmqpLink(Link):
                     *(amqp.uint(0), amqp.uint(number), amqp.binary(b"%08d" % number)),
                     *(amqp.uint(0), settled),
                 ),
-                header + b"\x00\x53" + bytes((DATA_SECTION,)) + amqp.binary(content),
+                header + _properties(number, job.groups) + DATA_HEAD + amqp.binary(content),
             )
-            for number, content in enumerate(body(job.count, job.size))
+            for number, content in enumerate(body(job.count, job.size, job.groups))
         ]
 
     def read(self) -> bytes:
@@ -189,3 +191,11 @@ class AmqpLink(Link):
             if found and found[0][0] != amqp.FLOW:
                 raise IncompleteError(f"the broker answered {frames[:300]!r}, not {code:#x}")
             self.confirmations(frames)
+
+
+def _properties(number: int, groups: int) -> bytes:
+    """Return the section that names a message's group; nothing without groups."""
+    if not groups:
+        return b""
+    group = amqp.string(f"g{number % groups}")
+    return amqp.described(PROPERTIES_SECTION, *[NULL] * GROUP_ID, group)

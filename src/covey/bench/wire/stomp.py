@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from scripts.benchmark.wire import stomp_wire as wire
-from scripts.benchmark.wire.link import READ_SIZE, IncompleteError, Job, Link
+from covey.bench.wire import stomp_wire as wire
+from covey.bench.wire.link import READ_SIZE, IncompleteError, Job, Link
 
 
 class StompLink(Link):
     """A connection that has logged in."""
 
     def __init__(self, job: Job) -> None:
-        super().__init__(job.port)
+        super().__init__(job.address, job.port)
         self.acks = job.ack != "auto"
         self._pieces: list[bytes] = []  # of a frame that is not complete yet
         self.ask(wire.login(job.host, job.user, job.password), b"CONNECTED")

@@ -8,7 +8,7 @@ Producers and consumers are in one process on purpose. A message is noted before
 messages are noted in the order of delivery, even across consumers, and a group that moves from one
 consumer to another can be checked. `sink` shows what this costs.
 
-    python -m scripts.benchmark.load < job.json > result.json
+    python -m covey.bench.load < job.json > result.json
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import time
 from dataclasses import asdict, dataclass
 from types import FrameType
 
-from scripts.benchmark.wire import stomp_wire as wire
-from scripts.benchmark.wire.amqp import AmqpLink
-from scripts.benchmark.wire.link import IncompleteError, Job, Link
-from scripts.benchmark.wire.stomp import StompLink
+from covey.bench.wire import stomp_wire as wire
+from covey.bench.wire.amqp import AmqpLink
+from covey.bench.wire.link import IncompleteError, Job, Link
+from covey.bench.wire.stomp import StompLink
 
 CHUNK = 64  # messages handed to the socket at a time
 FILES_BESIDE = 64  # open files that are not connections
@@ -182,7 +182,7 @@ def _make(job: Job) -> Load:
     """Return the load that does the job; a job with a rate is an open loop."""
     if not job.rate:
         return Load(job)
-    from scripts.benchmark.paced import PacedLoad
+    from covey.bench.paced import PacedLoad
 
     return PacedLoad(job)
 

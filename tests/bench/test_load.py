@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 from scripts.benchmark.contender import Sink
-from scripts.benchmark.load import Load
 from scripts.benchmark.process import Process
-from scripts.benchmark.runner import generate
-from scripts.benchmark.wire.link import IncompleteError, Job
-from scripts.benchmark.wire.stomp import StompLink
+
+from covey.bench.generator import generate
+from covey.bench.load import Load
+from covey.bench.wire.link import IncompleteError, Job
+from covey.bench.wire.stomp import StompLink
 
 
 @pytest.fixture(scope="module")

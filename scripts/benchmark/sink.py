@@ -4,7 +4,7 @@ One replacement on all bytes of a read turns each SEND into a MESSAGE. It goes t
 in turn, or to all consumers of a topic. No frame is parsed, nothing is kept, acknowledgements are
 ignored. If a real broker's figure is near the sink's, it measures the generator, not the broker.
 
-    python -m scripts.benchmark.wire.sink PORT
+    python -m scripts.benchmark.sink PORT
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from scripts.benchmark.wire.link import IncompleteError
-from scripts.benchmark.wire.stomp_wire import acks, check, send_frames, subscribe
 
+from covey.bench.wire.link import IncompleteError
+from covey.bench.wire.stomp_wire import acks, check, send_frames, subscribe
 from covey.protocols.stomp.frame import Frame
 from covey.protocols.stomp.line_parser import Limits
 from covey.protocols.stomp.parser import FrameParser

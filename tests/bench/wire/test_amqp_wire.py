@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scripts.benchmark.wire import amqp_wire as amqp
+from covey.bench.wire import amqp_wire as amqp
 
 
 def transfer(number: int) -> bytes:

@@ -14,8 +14,8 @@ from __future__ import annotations
 import select
 import time
 
-from scripts.benchmark.load import Load, Outcome
-from scripts.benchmark.wire.link import IncompleteError, Job
+from covey.bench.load import Load, Outcome
+from covey.bench.wire.link import IncompleteError, Job
 
 CHUNK_MAX = 64  # due messages handed to the socket at a time
 STALLED_S = 30.0

@@ -29,6 +29,7 @@ class Job:
     size: int
     sender_destination: str = ""  # if the producer must use another name for it
     amqp_port: int = 0
+    address: str = "127.0.0.1"  # of the machine
     host: str = "localhost"  # the virtual host a login names
     user: str = "admin"
     password: str = "password"
@@ -52,8 +53,8 @@ class Job:
 class Link(ABC):
     """A socket and the protocol on it."""
 
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), CONNECT_S)
+    def __init__(self, address: str, port: int) -> None:
+        self.socket = socket.create_connection((address, port), CONNECT_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.tail = b""
         self.unsent = memoryview(b"")

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from scripts.benchmark.wire.link import IncompleteError
+from covey.bench.wire.link import IncompleteError
 
 ACK_ID = re.compile(rb"\nack:([^\n]*)\n")
 STAMP = re.compile(rb"(\d{6}):(\d{8})x")

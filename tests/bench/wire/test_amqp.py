@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 from scripts.benchmark.contender import Covey
-from scripts.benchmark.load import Load
 from scripts.benchmark.process import Process
 from scripts.benchmark.runner import Background, generate
-from scripts.benchmark.wire.link import IncompleteError, Job
+
+from covey.bench.load import Load
+from covey.bench.wire.link import IncompleteError, Job
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,37 @@
+"""Generator: one run of a job, in a process of its own, so that nothing else slows it down."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from covey.bench.load import Outcome
+from covey.bench.wire.link import Job
+
+GENERATOR: Final = (sys.executable, "-m", "covey.bench.load")
+# The generator is of the package that asks for it, wherever that lies.
+ENVIRONMENT: Final = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent.parent)}
+
+
+def generate(job: Job) -> tuple[Outcome, float]:
+    """Run the generator on a job; return its outcome and its processor time, start-up included."""
+    before = os.times()
+    done = subprocess.run(
+        [sys.executable, "-m", "covey.bench.load"],
+        input=json.dumps(asdict(job)),
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        check=False,
+    )
+    after = os.times()
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip()[-300:])
+    used = after.children_user + after.children_system
+    used -= before.children_user + before.children_system
+    return Outcome(**json.loads(done.stdout)), used
