@@ -96,7 +96,8 @@ GROUPLESS_KEYS: Final = (
 # for them. They are ignored, since they do not decide what becomes of a message.
 IGNORED_KEYS: Final = frozenset(
     "qpid.flow_stop_size qpid.flow_stop_count qpid.flow_resume_size qpid.flow_resume_count"
-    " qpid.replicate qpid.file_count qpid.file_size qpid.group_timestamp auto-delete exclusive"
+    " qpid.replicate qpid.file_count qpid.file_size qpid.efp_partition_num qpid.efp_pool_file_size"
+    " qpid.wcache-page-size qpid.wcache-num-pages qpid.group_timestamp auto-delete exclusive"
     " x-qpid-priorities qpid.trace.id qpid.trace.exclude".split()
 )
 

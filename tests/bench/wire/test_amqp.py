@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 from scripts.benchmark.contender import Covey
 from scripts.benchmark.process import Process
-from scripts.benchmark.runner import Background, generate
+from scripts.benchmark.runner import Background
 
+from covey.bench.generator import generate
 from covey.bench.load import Load
 from covey.bench.wire.link import IncompleteError, Job
 

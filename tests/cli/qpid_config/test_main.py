@@ -180,7 +180,8 @@ def test_a_queue_is_declared_once(terminal: Terminal) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    ["exchanges", "bind e q", "unbind e q", "add exchange topic e", "del exchange e", "log",
+    ["exchanges", "list exchange", "list binding", "bind e q", "unbind e q",
+     "add exchange topic e", "del exchange e", "log",
      "reload-acl", "shutdown"],
 )  # fmt: skip
 def test_forms_without_a_counterpart_are_refused_with_a_reason(
@@ -211,7 +212,7 @@ def test_an_option_without_sense_gives_2(terminal: Terminal, words: str) -> None
     [
         ("queues --ssl-certificate f", "--ssl-certificate: a login is a user and a password"),
         ("queues --ssl-key f", "--ssl-key: a login is a user and a password"),
-        ("add queue x --start-replica u", "--start-replica: there is one broker"),
+        ("add queue x --start-replica u", "--start-replica: no queue is a replica"),
         ("add exchange topic x --sequence", "--sequence: Covey has queues and topics"),
         ("add exchange topic x --ive", "--ive: Covey has queues and topics"),
         ("bind x q -f file", "-f: Covey has queues and topics"),
@@ -224,8 +225,21 @@ def test_an_option_without_a_counterpart_gives_2_and_the_reason(
     assert (said.code, reason in said.err) == (2, True)
 
 
-def test_options_for_kerberos_and_clusters_do_nothing(terminal: Terminal) -> None:
-    assert terminal.config("--ha-admin", "--sasl-service-name", "qpidd").code == 0
+def test_an_option_that_does_nothing_says_why_where_no_script_reads_it(terminal: Terminal) -> None:
+    said = terminal.config("add", "queue", "idle", "--file-count", "8", "--flow-stop-count=5")
+    assert (said.code, said.out) == (0, "")
+    assert said.err == (
+        "note: --flow-stop-count does nothing here: a producer has credit; to let producers wait"
+        " at a limit: covey.full_policy=block\n"
+        "note: --file-count does nothing here: all queues share the store's journal\n"
+    )
+
+
+def test_a_mechanism_that_is_not_ours_is_refused_with_the_reason(terminal: Terminal) -> None:
+    said = terminal.config("queues", "--sasl-mechanism", "GSSAPI")
+    assert said.code == 2
+    assert "--sasl-mechanism: the login is PLAIN: a user and a password" in said.err
+    assert terminal.config("queues", "--sasl-mechanism", "DIGEST-MD5 PLAIN").code == 0
 
 
 def test_nobody_there_and_a_wrong_password_give_1(

@@ -15,7 +15,7 @@ import shlex
 from typing import Final
 
 from covey.cli.importers.imported import Imported, ImportRefused
-from covey.cli.qpid_config.options import declaration, make_parser
+from covey.cli.qpid_config.options import declaration, idle, make_parser
 from covey.config.qpid import declared
 from covey.config.queues import QueueSettings
 
@@ -47,6 +47,8 @@ def _read_queue(line: str, found: Imported) -> None:
         settings = declared(name, declaration(options), QueueSettings())
     except (SystemExit, ValueError) as error:
         raise ImportRefused(f"queue {name}: {' '.join(words)}: {error}") from error
+    for option, reason in idle(options).items():
+        found.notes.append(f"queue {name}: {option} does nothing here: {reason}")
     for word in options.words[3:]:
         found.notes.append(f"queue {name}: {word} has no counterpart")
     entry = settings.model_dump(exclude_defaults=True)

@@ -2,7 +2,8 @@
 
 Output and exit codes follow qpid-config: 0 done; 1 refused, nothing matched, or no sense in the
 words; 2 an option that does not exist. Everything goes to standard output, complaints too, as
-there. Exchanges and bindings are not in Covey's model: their forms are refused with a reason.
+there; only notes on options that do nothing here go to standard error. Exchanges and bindings are
+not in Covey's model: their forms are refused with a reason.
 """
 
 from __future__ import annotations
@@ -12,8 +13,15 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from covey.cli.output import GROUP_COLUMNS, harmless_lines, plain_lines, printable, say
-from covey.cli.qpid_config.options import NO_EXCHANGES, declaration, make_parser
+from covey.cli.output import (
+    GROUP_COLUMNS,
+    complain,
+    harmless_lines,
+    plain_lines,
+    printable,
+    say,
+)
+from covey.cli.qpid_config.options import NO_EXCHANGES, declaration, idle, make_parser
 from covey.client.errors import ClientError
 from covey.client.management import PORT, Management, Row
 from covey.client.place import parse_place
@@ -46,6 +54,8 @@ FOREIGN: Final = {
     "unbind": NO_EXCHANGES,
     "add exchange": NO_EXCHANGES,
     "del exchange": NO_EXCHANGES,
+    "list exchange": NO_EXCHANGES,
+    "list binding": NO_EXCHANGES,
     "reload-acl": "permissions are part of the configuration, which SIGHUP reloads",
     "log": "the level is set at the start: covey serve --verbose",
     "shutdown": "a signal ends the broker: SIGTERM",
@@ -67,6 +77,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command; return its exit code."""
     options = make_parser(USAGE).parse_intermixed_args(argv)
     words: list[str] = options.words
+    for option, reason in idle(options).items():
+        complain(f"note: {option} does nothing here: {reason}")
     try:
         handler, arguments = _find(words)
         place = parse_place(options.broker, PORT)

@@ -1,7 +1,9 @@
 """The options of `covey-config`: qpid-config's own, and ours for what Qpid has no word for.
 
-Which option stands for which declaration argument is said once, in `config.qpid`. Options of
-qpid-config that tune its disk files are taken and do nothing, as the arguments they stand for.
+Which option stands for which declaration argument is said once, in `config.qpid`. Every option of
+qpid-config is known. One without a counterpart is refused with the reason if the queue would be
+another one without it. Otherwise it is taken, and a note on standard error says why it does
+nothing, so that scripts go on working.
 """
 
 from __future__ import annotations
@@ -33,8 +35,28 @@ NO_EXCHANGES: Final = "Covey has queues and topics, no exchanges and no bindings
 REFUSED: Final = {
     "--ssl-certificate": "a login is a user and a password; tls:// in -b speaks TLS",
     "--ssl-key": "a login is a user and a password; tls:// in -b speaks TLS",
-    "--start-replica": "there is one broker and no replication",
+    "--start-replica": "no queue is a replica of another broker's; see covey shovel",
     "--file": NO_EXCHANGES,
+}
+NO_FILES: Final = "all queues share the store's journal"
+NO_FLOW: Final = "a producer has credit; to let producers wait at a limit: covey.full_policy=block"
+
+# Options of qpid-config that are taken and do nothing, with the reason.
+IDLE: Final = {
+    "--sasl-service-name": "it is Kerberos' word, and a login is a user and a password",
+    "--ha-admin": "any broker of a cluster answers",
+    "--ignore-default": "there is no default exchange",
+    "--replicate": "no queue has replicas of its own; a store in PostgreSQL has all",
+    "--flow-stop-size": NO_FLOW,
+    "--flow-resume-size": NO_FLOW,
+    "--flow-stop-count": NO_FLOW,
+    "--flow-resume-count": NO_FLOW,
+    "--file-count": NO_FILES,
+    "--file-size": NO_FILES,
+    "--efp-partition-num": NO_FILES,
+    "--efp-pool-file-size": NO_FILES,
+    "--wcache-page-size": NO_FILES,
+    "--wcache-num-pages": NO_FILES,
 }
 REFUSED_FLAGS: Final = {"--sequence": NO_EXCHANGES, "--ive": NO_EXCHANGES}
 
@@ -42,10 +64,6 @@ REFUSED_FLAGS: Final = {"--sequence": NO_EXCHANGES, "--ive": NO_EXCHANGES}
 NUMBERS: Final = {
     "--max-queue-size": "qpid.max_size",
     "--max-queue-count": "qpid.max_count",
-    "--flow-stop-size": "qpid.flow_stop_size",
-    "--flow-resume-size": "qpid.flow_resume_size",
-    "--flow-stop-count": "qpid.flow_stop_count",
-    "--flow-resume-count": "qpid.flow_resume_count",
 }
 TEXTS: Final = {
     "--alternate-exchange": "alternate-exchange",
@@ -53,10 +71,8 @@ TEXTS: Final = {
     "--group-header": HEADER_KEY,
 }
 OWN: Final = {option: key for key, option in OWN_OPTIONS.items()}
-FILE_OPTIONS: Final = (
-    "--file-count", "--file-size", "--efp-partition-num", "--efp-pool-file-size",
-    "--wcache-page-size", "--wcache-num-pages",
-)  # fmt: skip
+IDLE_NUMBERS: Final = tuple(name for name, why in IDLE.items() if why in (NO_FILES, NO_FLOW))
+MECHANISM: Final = "PLAIN"
 
 
 class Refused(argparse.Action):
@@ -102,11 +118,19 @@ def declaration(options: argparse.Namespace) -> dict[str, object]:
             found[key] = value
     if options.limit_policy not in (None, POLICY_NONE):
         found[POLICY_KEY] = options.limit_policy
-    if options.replicate is not None:
-        found["qpid.replicate"] = options.replicate
     if options.shared_groups:
         found[SHARED_KEY] = 1
     return found
+
+
+def idle(options: argparse.Namespace) -> dict[str, str]:
+    """Return the options that are given and do nothing, each with the reason."""
+    given = vars(options)
+    return {
+        option: reason
+        for option, reason in IDLE.items()
+        if given[option.removeprefix("--").replace("-", "_")] not in (None, False)
+    }
 
 
 def parse_argument(text: str) -> tuple[str, object]:
@@ -141,7 +165,7 @@ def _add_general(parser: argparse.ArgumentParser) -> None:
         help="longest wait for an answer; 0 = for ever",
     )
     general.add_argument("-r", "--recursive", action="store_true", help="names only, in a list")
-    general.add_argument("--sasl-mechanism", choices=("PLAIN",), help="PLAIN is what is used")
+    general.add_argument("--sasl-mechanism", type=_mechanism, help=f"{MECHANISM} is what is used")
     general.add_argument("--ignore-default", action="store_true", help="there is nothing to ignore")
     general.add_argument("--sasl-service-name", help=argparse.SUPPRESS)  # Kerberos asks for it
     general.add_argument("--ha-admin", action="store_true", help=argparse.SUPPRESS)  # no cluster
@@ -178,7 +202,7 @@ def _add_queue(parser: argparse.ArgumentParser) -> None:
         help="any declaration argument; may be repeated",
     )
     adding.add_argument("--replicate", choices=REPLICATE_LEVELS, help=argparse.SUPPRESS)
-    for option in FILE_OPTIONS:
+    for option in IDLE_NUMBERS:
         adding.add_argument(option, type=int, help=argparse.SUPPRESS)
     ours = parser.add_argument_group("add queue, Covey's own")
     about = {option.flag: option.about for option in OPTIONS.values()}
@@ -193,6 +217,13 @@ def _add_queue(parser: argparse.ArgumentParser) -> None:
             ours.add_argument(option, metavar="WORD", help=text)
         else:
             ours.add_argument(option, type=_number, metavar="N", help=text)
+
+
+def _mechanism(text: str) -> str:
+    """Read the name of a login's mechanism; of a list of names one must be ours."""
+    if MECHANISM not in text.split():
+        raise argparse.ArgumentTypeError(f"the login is {MECHANISM}: a user and a password")
+    return MECHANISM
 
 
 def _number(text: str) -> int | float:
