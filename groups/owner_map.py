@@ -27,12 +27,13 @@ DEAD_SPARED: Final = 64
 class OwnerMap(GroupStrategy):
     """Keys with their owners; `live` counts the entries whose owner is still there."""
 
-    __slots__ = ("live", "loads", "owners")
+    __slots__ = ("handed", "live", "loads", "owners")
 
     def __init__(self) -> None:
         self.owners: dict[str, int] = {}
         self.loads: dict[int, int] = {}  # its keys are the consumers that are there
         self.live = 0
+        self.handed: set[str] = set()  # keys whose owner has had no message since `hand`
 
     def owner(self, group: str, skip: frozenset[int] = NONE) -> int:
         """Return the recorded owner if it is there and not to be skipped."""
@@ -41,6 +42,7 @@ class OwnerMap(GroupStrategy):
             return FREE
         if consumer not in self.loads:
             del self.owners[group]
+            self.handed.discard(group)
             return FREE
         return FREE if consumer in skip else consumer
 
@@ -56,6 +58,16 @@ class OwnerMap(GroupStrategy):
     def hand(self, unit: str, consumer: int) -> None:
         """Write another owner."""
         self.bind(unit, consumer)
+        self.handed.add(unit)
+
+    def is_handed(self, group: str) -> bool:
+        """Return True if the unit of the group has a new owner that has had nothing of it."""
+        return bool(self.handed) and self.unit_of(group) in self.handed
+
+    def introduced(self, group: str) -> None:
+        """Note that the new owner has had a message of the unit."""
+        if self.handed:
+            self.handed.discard(self.unit_of(group))
 
     def joined(self, consumer: int, weight: int) -> bool:
         """Count the consumer as there; it owns nothing yet, so no lane has to be asked."""
@@ -90,6 +102,7 @@ class OwnerMap(GroupStrategy):
     def reset(self) -> None:
         """Forget all owners."""
         self.owners.clear()
+        self.handed.clear()
         self.live = 0
         for consumer in self.loads:
             self.loads[consumer] = 0
@@ -117,6 +130,7 @@ class OwnerMap(GroupStrategy):
     def forget(self, key: str) -> bool:
         """Drop the key's entry; True if a living consumer owned it."""
         consumer = self.owners.pop(key, FREE)
+        self.handed.discard(key)
         if consumer not in self.loads:
             return False
         self.loads[consumer] -= 1
@@ -126,3 +140,4 @@ class OwnerMap(GroupStrategy):
     def compact(self) -> None:
         """Drop all dead entries at once."""
         self.owners = {key: owner for key, owner in self.owners.items() if owner in self.loads}
+        self.handed.intersection_update(self.owners)

@@ -86,7 +86,14 @@ class GroupStrategy(ABC):
         return ()
 
     def hand(self, unit: str, consumer: int) -> None:  # noqa: B027 - optional, see the class
-        """Give a unit to another consumer."""
+        """Give a unit to another consumer, which has had nothing of it yet."""
+
+    def is_handed(self, group: str) -> bool:
+        """Return True if the owner was given the group by `hand`, and has had nothing of it yet."""
+        return False
+
+    def introduced(self, group: str) -> None:  # noqa: B027 - optional, see the class
+        """Note that the owner gets a message of a group that it was given by `hand`."""
 
     def spill(self, group: str, consumer: int) -> None:
         """Give another consumer a group that has messages, none of them unsettled."""

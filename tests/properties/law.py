@@ -131,7 +131,8 @@ class Law:
     def is_fresh_for(self, name: str) -> bool:
         """Whether an owner that nobody took the group for gets its first message of it."""
         is_claimed = name in self.claiming.claims
-        return is_claimed or self.memory.is_rule or name in self.introduced
+        is_new = self.memory.is_rule or self.memory.unit_of(name) in self.memory.handed
+        return is_claimed or is_new or name in self.introduced
 
     def present(self) -> list[Client]:
         return [client for client in self.clients.values() if not client.absent_until]

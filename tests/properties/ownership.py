@@ -28,6 +28,7 @@ class Ownership(ABC):
 
     def __init__(self) -> None:
         self.consumers: list[int] = []
+        self.handed: set[str] = set()  # units whose owner has had nothing of them yet
 
     def joined(self, consumer: int, weight: int) -> None:
         self.consumers.append(consumer)
@@ -110,6 +111,7 @@ class Remembered(Ownership):
 
     def hand(self, unit: str, consumer: int) -> None:
         self.owners[unit] = consumer
+        self.handed.add(unit)
 
     def closed(self, group: str, present: Collection[str]) -> None:
         self.forget(group)
@@ -120,6 +122,7 @@ class Remembered(Ownership):
 
     def forget(self, key: str) -> None:
         self.owners.pop(key, None)
+        self.handed.discard(key)
 
 
 class SharedOwnership(Remembered):

@@ -99,8 +99,11 @@ class Referee(Law, QueueEvents):
             return not is_known
         if not group.is_fresh or group.owner != client.number:
             return False
+        if not client.claimed:
+            self.memory.handed.discard(self.memory.unit_of(slip.group))
         is_known = self.introduced.get(slip.group) == client.number
-        self.introduced[slip.group] = client.number
+        if self.memory.is_rule or client.claimed or slip.group in self.introduced:
+            self.introduced[slip.group] = client.number
         return not is_known
 
     def _own(self, slip: Slip, client: Client) -> None:
@@ -405,7 +408,7 @@ class Referee(Law, QueueEvents):
             group, taker = self.groups[name], self.clients[after]
             assert group.owner == before, f"{name} is {group.owner}'s, not {before}'s"
             assert not (taker.is_retiring or taker.is_overdue or taker.absent_until)
-            group.owner, group.is_fresh = after, self.memory.is_rule
+            group.owner, group.is_fresh = after, self.is_fresh_for(name)
 
     def _spilled(self, name: str, number: int, seq: int) -> None:
         """Judge that a group left its owner, who has no credit."""
@@ -423,7 +426,7 @@ class Referee(Law, QueueEvents):
         self.memory.spilled(name, number)
         for other, each in unclaimed.items():
             if each.owner and self.memory.unit_of(other) == key:
-                each.owner, each.is_fresh = number, self.memory.is_rule
+                each.owner, each.is_fresh = number, self.is_fresh_for(other)
 
     def strategy_changed(self, memory: Ownership) -> None:
         self.memory = memory

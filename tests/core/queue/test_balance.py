@@ -58,6 +58,40 @@ def test_what_moves_goes_to_its_new_owner_once_it_is_settled() -> None:
     assert len(joined.got) == 2
 
 
+@pytest.mark.parametrize("strategy", STICKY)
+@pytest.mark.parametrize("is_idle", [False, True])
+def test_the_first_message_to_the_new_owner_is_marked(strategy: str, is_idle: bool) -> None:
+    bench = bench_of(strategy, bucket_count=65_536)
+    first = bench.join()
+    bench.send_all("abcd")
+    bench.pump()
+    if is_idle:
+        bench.settle(first)
+    second = bench.join()
+    commands.rebalance(bench.queue, bench.now)
+    bench.settle(first)
+    bench.send_all("abcdabcd")
+    bench.pump()
+    assert len(second.got) == 4
+    assert second.firsts == second.got[:2]
+    assert first.firsts == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("strategy", [*STICKY, "consistent-hash"])
+def test_so_it_is_when_a_group_leaves_an_owner_without_credit(strategy: str) -> None:
+    bench = bench_of(strategy, spill_after_ms=500, bucket_count=65_536)
+    stuck = bench.join(1)
+    bench.send("a")
+    bench.pump()
+    bench.settle(stuck)
+    bench.send_all("aa")
+    willing = bench.join()
+    bench.pump()
+    bench.wait(0.6)
+    assert willing.got == [2, 3]
+    assert willing.firsts == [2]
+
+
 def test_groups_of_which_nothing_is_out_move_first_and_those_with_least_waiting() -> None:
     bench = bench_of("simple", unsettled_max=1)
     first = bench.join(2)
