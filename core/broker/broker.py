@@ -22,6 +22,7 @@ name. The name must say whose it is (host, user, client), or strangers could end
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from covey.config.settings import BrokerSettings, Settings
 from covey.core.broker.recovery import recover
@@ -391,7 +392,9 @@ class Broker:
         for queue, group, reason in dying:
             rest = Group(queue, group, is_seized=True)
             count = 0 if rest.lane is None else rest.lane.count
-            self.jobs.begin(Bury(rest, None, count, reason))
+            job = Bury(rest, None, count, reason)
+            job.then(partial(self.host.queue_factory.dying.end, queue.name, group))
+            self.jobs.begin(job)
 
     def _end_finished(self) -> None:
         """Tell consumers of a single group that the group is done; each ends its subscription."""

@@ -39,6 +39,7 @@ def recover(hosts: list[VirtualHost], commits: Commits) -> int:
         for host in hosts:
             host.queue_factory.parked.recall()
             host.queue_factory.paused.recall()
+            host.queue_factory.dying.recall()
         records = commits.store.queues()
         queues = _recover_queues(hosts, commits, records)
         _recover_durables(hosts, commits)
@@ -46,6 +47,8 @@ def recover(hosts: list[VirtualHost], commits: Commits) -> int:
         _recover_ids(queues, commits, others)
         count = _recover_messages(queues, commits, others)
         _leave({record.number for record in records}, commits, others)
+        for host in hosts:
+            _go_on_dying(host, {each.name: each for each in queues.values() if host.has(each)})
         return count
     finally:
         if was_collecting:
@@ -160,3 +163,18 @@ def _leave(known: set[int], commits: Commits, others: dict[int, int]) -> None:
             commits.store.damages.append(
                 f"queue number {number}: its name is lost; {count} messages of it stay on the disk"
             )
+
+
+def _go_on_dying(host: VirtualHost, queues: dict[str, Queue]) -> None:
+    """Go on with what follows dead messages; what was held at the end follows, too."""
+    dying = host.queue_factory.dying
+    for name in dying.queues():
+        queue = queues.get(name)
+        for group, record in dying.of(name).items():
+            lane = None if queue is None else queue.state.lanes.get(group)
+            if queue is None or lane is None or queue.settings.dlq is None:
+                dying.end(name, group)
+            else:
+                queue.placement.seize(lane)
+                queue.owner.rest_dies(queue, group, record.why)
+                queue.mark()

@@ -164,6 +164,10 @@ class Turns(QueueOwner):
 
     def rest_dies(self, queue: Queue, group: str, reason: str) -> None:
         """Note that the rest of a group is to die; the broker begins that work after the pumps."""
+        host = next((host for host in self._hosts if host.has(queue)), None)
+        if host is not None:
+            record = ParkRecord("", self._clock.wall_ms, reason)
+            host.queue_factory.dying.keep(queue.name, group, record)
         self.dying.append((queue, group, reason))
 
     def parked(self, queue: Queue, group: str, record: ParkRecord) -> None:

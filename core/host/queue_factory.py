@@ -16,7 +16,7 @@ from typing import Final
 from covey.config.queues import QueueSettings
 from covey.core.clock import Clock
 from covey.core.events.event import EventSink
-from covey.core.host.stops import PARK, PAUSE, Stops
+from covey.core.host.stops import PARK, PAUSE, REST, Stops
 from covey.core.naming.destination import TEMPORARY_ROOT
 from covey.core.naming.policies import Policies
 from covey.core.queue.counters import Counters
@@ -75,6 +75,7 @@ class QueueFactory:
         self.ledger = ledger
         self.parked = Stops(PARK, host_id, ledger)
         self.paused = Stops(PAUSE, host_id, ledger)
+        self.dying = Stops(REST, host_id, ledger)
         self._owner = owner
         self._host_id = host_id
         self._clock = clock
@@ -101,6 +102,7 @@ class QueueFactory:
         """Forget which groups and directions of a queue were stopped: the queue is deleted."""
         self.parked.forget(name)
         self.paused.forget(name)
+        self.dying.forget(name)
 
     def report(self, queue: Queue) -> None:
         """Connect a queue with the present sink of events, if there is one."""

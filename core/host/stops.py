@@ -1,4 +1,4 @@
-"""Stops: what an operator has stopped in one virtual host: groups parked, queues paused.
+"""Stops: what is stopped in one virtual host: groups parked, queues paused, rests that die.
 
 A stop lasts until somebody ends it: over a restart, over a fail-over, without messages, and even if
 its queue was swept away and is made again. Each stop is a named record of the store
@@ -9,6 +9,10 @@ records of a queue are deleted with it. Groups that were parked after failures a
 |---------|----------------------------------------------------------|
 | `park`  | one group, by its name                                   |
 | `pause` | one way: "in" for producers, "out" for consumers         |
+| `rest`  | one group: what is left of it follows its dead message   |
+
+The stop of a rest ends when all of the rest is dead. A restart before that goes on with the work, so
+that nothing behind the failure is processed.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
 PARK: Final = "park"
 PAUSE: Final = "pause"
+REST: Final = "rest"
 
 
 class Stops:
@@ -43,6 +48,10 @@ class Stops:
             told = json.loads(value)
             record = ParkRecord(told.get("by", ""), told.get("at_ms", 0), told.get("why", ""))
             self._queues.setdefault(queue, {})[part] = record
+
+    def queues(self) -> list[str]:
+        """Return the names of the queues that have stops."""
+        return [queue for queue, parts in self._queues.items() if parts]
 
     def of(self, queue: str) -> dict[str, ParkRecord]:
         """Return the stopped parts of a queue."""

@@ -19,7 +19,7 @@ from covey.core.naming.destination import Destination, Kind
 from covey.core.queue.policy import change_policy
 from covey.core.selector import compile_selector
 from covey.core.storage.store import QueueRecord
-from tests.core.storage.sqlite.support import ADMIN, House, Note, bodies
+from tests.core.storage.sqlite.support import ADMIN, House, Note, bodies, snapshot
 from tests.core.support import depth, groups_shown
 
 
@@ -351,4 +351,30 @@ def test_host_that_left_the_configuration_keeps_its_messages_on_disk(tmp_path: P
     again = House(tmp_path, Settings(virtual_host=hosts))
     other = Broker(again.broker.settings, again.store, space="two")
     assert [depth(each.host.queue("a")) for each in (again.broker, other)] == [1, 1]
+    again.store.close()
+
+
+def test_the_rest_of_a_group_goes_on_to_follow_its_dead_message(tmp_path: Path) -> None:
+    policy = QueueSettings(id="q", dlq="dead", dead_letter_rest=True)
+    house = House(tmp_path / "live", Settings.model_validate({"queue": [policy, QueueSettings()]}))
+    for number in range(6):
+        house.send("q", str(number).encode(), "a" if number != 3 else "b")
+    reader = house.reader("q", 1)
+    house.rest()
+    house.broker.jobs.portion = 1
+    house.settle(reader.entries[0], Outcome.REJECTED)
+    house.rest()
+    assert house.broker.jobs.is_any
+    again = House(snapshot(tmp_path / "live", tmp_path / "copy"), house.settings)
+    house.store.close()
+    again.broker.jobs.portion = 1
+    after = again.reader("q")
+    dead = again.reader("dead")
+    again.rest()
+    while again.broker.jobs.is_any:
+        again.broker.go_on(again.now)
+        again.rest()
+    assert bodies(after) == [b"3"]
+    assert bodies(dead) == [b"0", b"1", b"2", b"4", b"5"]
+    assert not again.host.queue_factory.dying.queues()
     again.store.close()
