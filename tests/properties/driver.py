@@ -423,6 +423,7 @@ class Driver:
         for take in list(self.takes):
             take.now = self.referee.now = self.now
             self.referee.taking = take.choice.lane.name if take.choice.lane is not None else ""
+            self.referee.work_goes_on()
             is_over = take.advance(self.random.choice((1, 2, 100)), None, 0.0)
             self.referee.taking = ""
             if is_over:
@@ -465,7 +466,9 @@ class Driver:
         """Drop what nobody has acquired."""
         count = sum(slip.state != "held" for slip in self.referee.slips.values())
         self.referee.purged()
-        assert at_once(Purge(self.queue)).count == count
+        purge = Purge(self.queue)
+        purge.now = self.now
+        assert at_once(purge).count == count
 
     def on_late(self) -> None:
         """Settle what was taken from a consumer: it settles nothing, and the consumer is back."""

@@ -378,6 +378,13 @@ class Referee(Law, QueueEvents):
         group.hold_until = 0.0
         self.bind_heads()
 
+    def work_goes_on(self) -> None:
+        """A portion of the work on the group `taking` is done: what it takes is known from here."""
+        group = self.groups.get(self.taking)
+        if group is not None and group.taken is not None:
+            if not (group.taken.waits and self.holder(group)):
+                self._begin_taking(group)
+
     def _begin_taking(self, group: Group) -> None:
         taken = group.taken
         assert taken is not None
