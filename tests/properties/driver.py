@@ -12,10 +12,8 @@ from random import Random
 from covey.core.events.event import EventKind
 from covey.core.model.consumer import Window
 from covey.core.model.entry import PENDING, STORING, Entry, Outcome
-from covey.core.publishing.transfer import Discard, Group
 from covey.core.queue import policy as commands
 from covey.core.queue.balance import plan
-from covey.core.queue.owner import Unowned
 from covey.core.queue.purge import Purge
 from covey.core.queue.queue import Queue
 from covey.core.queue.quota import oldest_available
@@ -29,6 +27,7 @@ from tests.properties.judged import JudgedBrowser, JudgedConsumer, outcome_of
 from tests.properties.law import Policy, settings_of, strategy_of
 from tests.properties.ownership import OWNERSHIPS
 from tests.properties.referee import Referee
+from tests.properties.taking import Commands, Heirs
 from tests.properties.transacted import Transacted
 
 STRATEGIES = tuple(OWNERSHIPS)
@@ -62,40 +61,11 @@ WEIGHTS = {
     "purge": 1,
     "late": 3,
     "take_group": 3,
+    "take_numbers": 2,
     "go_on": 6,
     "browse": 1,
     "tick": 9,
 }
-
-
-class Taking(Discard):
-    """Takes a group out of the queue; where it goes is no business of this queue's."""
-
-    choice: Group
-
-
-class MovedOut(Taking):
-    """Takes a group out as a move does."""
-
-    kind = EventKind.MOVE
-
-
-class BuriedOut(Taking):
-    """Takes a group out as dead letters."""
-
-    kind = EventKind.DEAD_LETTER
-
-
-class Heirs(Unowned):
-    """The owner of the judged queue: it sends the rest of a group after its dead message."""
-
-    def __init__(self, driver: Driver) -> None:
-        super().__init__()
-        self.driver = driver
-
-    def rest_dies(self, queue: Queue, group: str, reason: str) -> None:
-        """Begin at the next chance."""
-        self.driver.takes.append(BuriedOut("rest", Group(queue, group, is_seized=True), None, 0))
 
 
 class Driver:
@@ -114,6 +84,8 @@ class Driver:
             is_strict=chance() < 0.1,
             deadline_s=self.random.choice((0.0, 0.0, 1.5)),
             spill_s=self.random.choice((0.0, 0.0, 0.6)),
+            rebalance_s=self.random.choice((0.0, 0.0, 0.4)),
+            rebalance_rate=self.random.choice((1, 100)),
             rate=self.random.choice((0.0, 0.0, 0.0, 2.0, 20.0)),
             dead_rest=chance() < 0.25,
             dead_then_park=chance() < 0.15,
@@ -131,12 +103,13 @@ class Driver:
         self.groups = GROUPS[: self.random.choice((2, 3, 5))]
         self.now = 1.0
         self.wall_ms = 1_000_000
-        self.takes: list[Taking] = []
+        heirs = Heirs()
         self.queue = Queue(
-            "judged", settings_of(self.policy), strategy_of(strategy), GroupKey(), Heirs(self)
+            "judged", settings_of(self.policy), strategy_of(strategy), GroupKey(), heirs
         )
         self.referee = Referee(self.queue, self.policy, OWNERSHIPS[strategy]())
         self.queue.state.report_to(self.referee)
+        self.commands = Commands(self.queue, self.referee, heirs)
         self.consumers: dict[int, JudgedConsumer] = {}
         self.browsers: list[JudgedBrowser] = []
         self.storing: list[Entry] = []
@@ -161,7 +134,10 @@ class Driver:
         self.trace.append(f"  pump {self.now} {self.wall_ms}")
         self.referee.pump_begins(self.now, self.wall_ms)
         self.referee.is_scan_limited = self.budget == 2
+        self.referee.may_rebalance = 0 < self.queue.balancer.due <= self.now
         more = self.queue.pump(self.now, self.wall_ms, self.budget)
+        if self.referee.may_rebalance:
+            self.referee.see_rebalance()
         for consumer in [one for one in self.consumers.values() if one.is_finished]:
             self._leave(consumer)
             more = True
@@ -407,32 +383,17 @@ class Driver:
 
     def on_take_group(self) -> None:
         """Take a group out of the queue, as a purge, a move or a burial does, in portions."""
-        group = self.random.choice(self.groups[1:])
-        if any(take.choice.lane is self.queue.state.lanes.get(group) for take in self.takes):
-            return  # another command works on it, or on nothing
-        waits = self.random.random() < 0.3
-        kind = self.random.choice((Taking, MovedOut, BuriedOut))
-        self.trace.append(f"    {group!r} {kind.__name__} {waits}")
         self.referee.now = self.now
-        take = kind("take", Group(self.queue, group, waits=waits), None, 0)
-        self.referee.seized(group, take.kind, waits=waits)
-        self.takes.append(take)
+        group = self.random.choice(self.groups[1:])
+        self.trace.append(f"    {self.commands.take_group(group, self.random)}")
+
+    def on_take_numbers(self) -> None:
+        """Take single messages out, in portions."""
+        self.trace.append(f"    {self.commands.take_numbers(self.random)}")
 
     def on_go_on(self) -> None:
         """Do a portion of what was begun."""
-        for take in list(self.takes):
-            take.now = self.referee.now = self.now
-            self.referee.taking = take.choice.lane.name if take.choice.lane is not None else ""
-            self.referee.work_goes_on()
-            is_over = take.advance(self.random.choice((1, 2, 100)), None, 0.0)
-            self.referee.taking = ""
-            if is_over:
-                self.takes.remove(take)
-                lane = take.choice.lane
-                # The group may have come to its end, and another of its name have begun.
-                if lane is not None and self.queue.state.lanes.get(lane.name) is lane:
-                    self.referee.unseized(lane.name)
-                take.finish()
+        self.commands.go_on(self.now, self.random)
 
     def on_close(self) -> None:
         """Close a group by command."""
@@ -444,16 +405,11 @@ class Driver:
     def on_rebalance(self) -> None:
         """Share out the groups anew."""
         planned = plan(self.queue)
-        steps = [
-            (lane.name, step.unit.owner.id, step.target.id)
-            for step in planned
-            for lane in step.unit.lanes
-        ]
-        for step in planned:
-            self.referee.memory.hand(step.unit.key, step.target.id)
+        steps = [(step.unit.key, step.unit.owner.id, step.target.id) for step in planned]
         self.trace.append(f"    {steps}")
         self.referee.rebalanced(steps)
-        assert commands.rebalance(self.queue, self.now) == len(steps)
+        groups = sum(len(step.unit.lanes) for step in planned)
+        assert commands.rebalance(self.queue, self.now) == groups
 
     def on_change_strategy(self) -> None:
         """Let another strategy decide."""

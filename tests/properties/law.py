@@ -56,6 +56,8 @@ class Policy:
     time_before_s: float = 0.0
     deadline_s: float = 0.0
     spill_s: float = 0.0
+    rebalance_s: float = 0.0
+    rebalance_rate: int = 100
     dead_rest: bool = False
     dead_then_park: bool = False
     is_strict: bool = False
@@ -72,6 +74,8 @@ def settings_of(policy: Policy) -> QueueSettings:
         time_before_dispatch_ms=int(policy.time_before_s * 1000),
         drain_limit_s=1.0,
         spill_after_ms=int(policy.spill_s * 1000),
+        rebalance_after_s=policy.rebalance_s,
+        rebalance_rate=policy.rebalance_rate,
         group_rate=policy.rate,
         selector_order="strict" if policy.is_strict else "hand-on",
     )

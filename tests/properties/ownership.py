@@ -42,6 +42,10 @@ class Ownership(ABC):
         """What moves with the group."""
         return group
 
+    def owner_of(self, unit: str) -> int:
+        """Whose a unit is, if that is remembered."""
+        return 0
+
     def hand(self, unit: str, consumer: int) -> None:
         """A rebalance gives it to another."""
         raise AssertionError("a rule has nothing to give")
@@ -108,6 +112,9 @@ class Remembered(Ownership):
 
     def took(self, group: str, consumer: int) -> None:
         self.owners[self.key(group)] = consumer
+
+    def owner_of(self, unit: str) -> int:
+        return self.owners.get(unit, 0)
 
     def hand(self, unit: str, consumer: int) -> None:
         self.owners[unit] = consumer

@@ -41,11 +41,16 @@ class Referee(Law, QueueEvents):
         self.overdue = 0
         self.moved = 0
         self.taking = ""  # the group that a command takes messages of just now
+        self.may_rebalance = False  # it is time to, in this pump
+        self.is_picking = False  # a command takes single messages just now
+        self.picked = 0  # the last of them
 
     # Deliveries.
 
     def delivered(self, number: int, seq: int, is_first: bool) -> None:
         self.deliveries += 1
+        if self.may_rebalance:
+            self.see_rebalance()
         slip, client = self.slips[seq], self.clients[number]
         assert slip.state == PENDING, f"{seq} was delivered but is {slip.state}"
         self._judge_receiver(slip, client)
@@ -378,12 +383,16 @@ class Referee(Law, QueueEvents):
         group.hold_until = 0.0
         self.bind_heads()
 
-    def work_goes_on(self) -> None:
-        """A portion of the work on the group `taking` is done: what it takes is known from here."""
-        group = self.groups.get(self.taking)
+    def begin_portion(self, name: str, *, is_numbered: bool) -> None:
+        """A command does a portion; if it takes a group, what it takes is known from here."""
+        self.taking, self.is_picking, self.picked = name, is_numbered, 0
+        group = self.groups.get(name)
         if group is not None and group.taken is not None:
             if not (group.taken.waits and self.holder(group)):
                 self._begin_taking(group)
+
+    def end_portion(self) -> None:
+        self.taking, self.is_picking = "", False
 
     def _begin_taking(self, group: Group) -> None:
         taken = group.taken
@@ -395,12 +404,16 @@ class Referee(Law, QueueEvents):
 
     def _take_out(self, kind: int, seq: int) -> None:
         slip = self.slips[seq]
-        group = self.groups[slip.group]
-        assert group.taken is not None, f"{seq} was taken out by nobody"
-        self._begin_taking(group)
-        numbers = [one for one in group.taken.numbers or () if one in self.slips]
         assert slip.state != HELD, f"{seq} was taken from its holder"
-        assert numbers[:1] == [seq], f"{seq} was taken out before {numbers[:1]}"
+        if self.is_picking:
+            assert seq > self.picked, f"{seq} was taken out behind {self.picked}"
+            self.picked = seq
+        else:
+            group = self.groups[slip.group]
+            assert group.taken is not None, f"{seq} was taken out by nobody"
+            self._begin_taking(group)
+            numbers = [one for one in group.taken.numbers or () if one in self.slips]
+            assert numbers[:1] == [seq], f"{seq} was taken out before {numbers[:1]}"
         if kind == EventKind.MOVE:
             self.moved += 1
         elif kind == EventKind.DROP:
@@ -410,12 +423,25 @@ class Referee(Law, QueueEvents):
         self._finish(slip)
 
     def rebalanced(self, steps: list[tuple[str, int, int]]) -> None:
-        """Some groups go to others; each from its owner, to somebody who takes new ones."""
-        for name, before, after in steps:
-            group, taker = self.groups[name], self.clients[after]
-            assert group.owner == before, f"{name} is {group.owner}'s, not {before}'s"
+        """Some units go to others; each from its owner, to somebody who takes new ones."""
+        for key, before, after in steps:
+            taker = self.clients[after]
             assert not (taker.is_retiring or taker.is_overdue or taker.absent_until)
-            group.owner, group.is_fresh = after, self.is_fresh_for(name)
+            self.memory.hand(key, after)
+            for name, group in self.groups.items():
+                is_free = name not in self.claiming.claims
+                if is_free and self.memory.unit_of(name) == key and group.owner == before:
+                    group.owner, group.is_fresh = after, self.is_fresh_for(name)
+
+    def see_rebalance(self) -> None:
+        """It is time, and nothing was delivered since: which units went is read from the queue."""
+        self.may_rebalance = False
+        steps = [
+            (key, self.memory.owner_of(key), number)
+            for key, number in self.queue.state.strategy.remembered()
+            if self.memory.owner_of(key) not in (0, number)
+        ]
+        self.rebalanced(steps)
 
     def _spilled(self, name: str, number: int, seq: int) -> None:
         """Judge that a group left its owner, who has no credit."""
@@ -544,7 +570,8 @@ class Referee(Law, QueueEvents):
     # The queue's events.
 
     def record(self, kind: int, group: str, consumer: int, seq: int) -> None:
-        if self.taking and kind in (EventKind.DROP, EventKind.MOVE, EventKind.DEAD_LETTER):
+        is_command = bool(self.taking) or self.is_picking
+        if is_command and kind in (EventKind.DROP, EventKind.MOVE, EventKind.DEAD_LETTER):
             self._take_out(kind, seq)
         elif kind == EventKind.EXPIRE:
             slip = self.slips[seq]
