@@ -26,7 +26,7 @@ ADMIN = Identity("admin", (Principal("role", "admin"),))
 
 
 class Note(Message):
-    """A persistent message whose encoding is its bytes, after its group and its expiry."""
+    """A persistent message whose encoding is its bytes, after its origin, group and expiry."""
 
     kind = "note"
 
@@ -35,28 +35,35 @@ class Note(Message):
         self.body = body
         self.group = group
         self.persistent = persistent
+        self.came_from = ""  # the queue of a dead letter
 
     def message_id(self) -> str:
         return ""
 
     def lookup(self, name: str) -> Value:
+        if name == "group":
+            return self.group or None
         return len(self.body) if name == "size" else None
 
     def neutral(self) -> Neutral:
-        return Neutral(body=self.body)
+        return Neutral(body=self.body, dead_origin={"queue": self.came_from})
 
     def encode(self) -> tuple[bytes, bytes]:
-        return f"{self.group} {self.expires_ms}".encode(), self.body
+        return f"{self.came_from}\n{self.group} {self.expires_ms}".encode(), self.body
 
     @classmethod
     def restore(cls, head: bytes, body: bytes) -> Note:
-        group, _, expires_ms = head.decode().rpartition(" ")
+        came_from, _, rest = head.decode().partition("\n")
+        group, _, expires_ms = rest.rpartition(" ")
         note = cls(body, group)
+        note.came_from = came_from
         note.expires_ms = int(expires_ms)
         return note
 
     def as_dead_letter(self, reason: str, origin: Origin | None = None) -> Message:
-        return Note(self.body, self.group, persistent=self.persistent)
+        letter = Note(self.body, self.group, persistent=self.persistent)
+        letter.came_from = "" if origin is None else origin.queue
+        return letter
 
 
 class Bench(StoreBench[SqliteStore]):
