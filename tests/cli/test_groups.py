@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from threading import Thread
 
 from covey.client.management import Management
@@ -163,7 +164,10 @@ def test_parked_groups_are_listed_with_who_and_why(terminal: Terminal) -> None:
         ("empty", "parked by admin"),
     ]
     assert rows[0]["parked_at_ms"] > 0
-    assert "ask Ann" in terminal.covey("group", "list", "gk", "--parked").out
+    listed = terminal.covey("group", "list", "gk", "--parked").out
+    assert "ask Ann" in listed
+    at = datetime.fromtimestamp(rows[0]["parked_at_ms"] / 1000)
+    assert at.isoformat(" ", "seconds") in listed
     terminal.covey("group", "unpark", "gk", "g")
     terminal.covey("group", "unpark", "gk", "empty")
     assert terminal.covey("group", "list", "gk", "--parked", "--json").out == "[]\n"

@@ -106,7 +106,9 @@ class Life:
             for seq, _, name, _ in row
         }
         self.may_go: set[str] = set()  # settled, purged or deleted
-        self.taken: set[tuple[str, int]] = set()  # by other commands than those on groups
+        self.taken: set[tuple[str, int]] = (
+            set()
+        )  # settled, or by other commands than those on groups
         self.commands: list[Command] = []
         self.readers: list[Judged] = []
         self.deliveries = 0
@@ -208,10 +210,10 @@ class Life:
     ) -> None:
         rows: dict[tuple[str, str], list[str]] = {}
         for name in names:
-            if name in was:
+            if name in was and was[name][1]:
                 rows.setdefault(was[name], []).append(name)
         for (queue, _), row in rows.items():
-            # Who takes messages by their numbers chooses an order.
+            # Who settles messages, or takes them by their numbers, chooses an order.
             line = [
                 place[2] for place in before.queues[queue] if (queue, place[0]) not in self.taken
             ]

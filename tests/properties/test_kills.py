@@ -142,6 +142,7 @@ class Lives:
         outcome = self.random.choice((Outcome.ACCEPTED, Outcome.ACCEPTED, Outcome.RELEASED, *dying))
         if outcome is Outcome.ACCEPTED:
             self.life.may_go.add(entry.content.neutral().body.decode())
+        self.life.taken.add((queue.name, seq))
         queue.settle(entry, outcome, self.life.now)
 
     def on_move_group(self) -> None:

@@ -32,6 +32,7 @@ from covey.cli.output import (
     GROUP_SPARE,
     SHOWN,
     done,
+    moment,
     repeat,
     show,
     show_one,
@@ -40,7 +41,7 @@ from covey.cli.output import (
 )
 
 STEP_COLUMNS = ("group", "messages", "unsettled", "from", "to")
-PARKED_COLUMNS = ("group", "messages", "unsettled", "parked_by", "parked_at_ms", "why")
+PARKED_COLUMNS = ("group", "messages", "unsettled", "parked_by", "parked_at", "why")
 
 app = Noun(help="See who owns which group, and change it.")
 
@@ -60,6 +61,8 @@ def list_groups(
         def look() -> None:
             rows = client.groups(queue, parked=parked)
             columns = PARKED_COLUMNS if parked else GROUP_COLUMNS
+            if parked and not as_json:
+                rows = [{**row, "parked_at": moment(row["parked_at_ms"])} for row in rows]
             show(rows, columns, as_json=as_json, spare=GROUP_SPARE, is_wide=wide)
 
         repeat(look, watch)

@@ -17,6 +17,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 
 Row = dict[str, Any]
@@ -132,6 +133,13 @@ def show(
     else:
         cells = [[printable(row.get(name, "")) for name in columns] for row in rows]
         say("\n".join(plain_lines(columns, cells)))
+
+
+def moment(time_ms: int) -> str:
+    """Write a time for people, to the second and in their time zone; "" for none."""
+    if not time_ms:
+        return ""
+    return datetime.fromtimestamp(time_ms / 1000).astimezone().isoformat(" ", "seconds")
 
 
 def show_one(row: Row, *, as_json: bool) -> None:
