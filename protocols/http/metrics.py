@@ -204,6 +204,7 @@ class Metrics:
         """Write how unevenly groups are distributed, and which groups wait."""
         count = Family("covey_queue_groups", "gauge", "Groups that have messages.")
         blocked = Family("covey_queue_groups_blocked", "gauge", "Groups that wait.")
+        parked = Family("covey_queue_groups_parked", "gauge", "Groups that are parked.")
         waiting = Family("covey_queue_messages_blocked", "gauge", "Messages of groups that wait.")
         oldest = Family("covey_queue_group_oldest_wait_seconds", "gauge", "The longest such wait.")
         grown = Family(
@@ -215,7 +216,9 @@ class Metrics:
             await checkpoint()  # a queue may have very many groups
             lanes = queue.state.lanes.values()
             stuck = [lane for lane in lanes if lane.blocked_since]
-            count.add(len(lanes), labels)
+            full = [lane for lane in lanes if lane.count]  # a parked group may have no message
+            count.add(len(full), labels)
+            parked.add(sum(lane.is_parked for lane in lanes), labels)
             grown.add(int(queue.state.strategy.over_size), labels)
             blocked.add(len(stuck), labels)
             waiting.add(sum(lane.count - lane.unsettled for lane in stuck), labels)
@@ -224,9 +227,9 @@ class Metrics:
             members = queue.state.consumers.values()
             for one in nlargest(CONSUMERS_SHOWN_MAX, members, key=lambda each: len(each.lanes)):
                 owned.add(len(one.lanes), {**labels, "consumer": str(one.id)})
-            for lane in nlargest(GROUPS_SHOWN_MAX, lanes, key=_lane_size):
+            for lane in nlargest(GROUPS_SHOWN_MAX, full, key=_lane_size):
                 largest.add(lane.count, {**labels, "group": lane.name})
-        return _text([count, blocked, waiting, oldest, grown, owned, largest])
+        return _text([count, blocked, parked, waiting, oldest, grown, owned, largest])
 
     async def _largest(self) -> list[tuple[Labels, Queue]]:
         found: list[tuple[int, int, Labels, Queue]] = []

@@ -132,9 +132,11 @@ def test_group_skew_tells_owners_waits_and_the_largest(world: World) -> None:
         for _ in range(count):
             world.send("q", group)
     world.read("q", credit=0)
-    world.ask("POST", "/api/v1/queues/q/groups/stuck/park")
+    for group in ("stuck", "empty"):
+        world.ask("POST", f"/api/v1/queues/q/groups/{group}/park")
     found = scrape(world, "/metrics/groups")
     assert value(found, "covey_queue_groups") == 3
+    assert value(found, "covey_queue_groups_parked") == 2
     assert value(found, "covey_queue_groups_blocked") == 1
     assert value(found, "covey_queue_messages_blocked") == 2
     assert value(found, "covey_queue_group_oldest_wait_seconds") >= 0
