@@ -87,6 +87,11 @@ def plan(queue: Queue) -> list[Step]:
     return steps + _evened(takers, idle, counts)
 
 
+def groups_with_messages(steps: list[Step]) -> int:
+    """Count the groups with messages that these steps move."""
+    return sum([len(step.unit.lanes) for step in steps])
+
+
 def _evened(takers: list[Consumer], units: list[Unit], counts: dict[int, int]) -> list[Step]:
     """Return which of the units must move; `counts` says how many others each consumer has."""
     owned: dict[int, list[Unit]] = {each.id: [] for each in takers}
@@ -195,23 +200,24 @@ class Balancer:
         if state.rules.rebalance_after_s and state.strategy.is_sticky:
             self.due = state.now + state.rules.rebalance_after_s
 
-    def rebalance(self, most: int = 0) -> int:
-        """Move what the plan says, or about the first `most` groups; return how many moved."""
+    def rebalance(self, most: int = 0) -> list[Step]:
+        """Move what the plan says, or about the first `most` groups; return what moved."""
         queue = self.queue
-        steps = plan(queue)
+        taken: list[Step] = []
         moved = 0
         touched: dict[Consumer, None] = {}
-        for step in steps:
+        for step in plan(queue):
             if 0 < most <= moved:
                 break
             moved += len(step.unit.lanes)
+            taken.append(step)
             touched[step.unit.owner] = touched[step.target] = None
             self._give(step.unit, step.target)
         for consumer in touched:
             queue.dispatch.reline(consumer)
         if moved:
             queue.mark()
-        return moved
+        return taken
 
     def run_if_due(self) -> None:
         """Move a second's worth of groups, if it is time."""
@@ -219,9 +225,11 @@ class Balancer:
         if not 0.0 < self.due <= state.now:
             return
         self.due = 0.0
-        moved = self.rebalance(state.rules.rebalance_rate)
-        if moved:
+        taken = self.rebalance(state.rules.rebalance_rate)
+        moved = groups_with_messages(taken)
+        if taken:  # groups without messages move, too, and whoever reads the events must know
             state.record(EventKind.REBALANCE, "", 0, moved)
+        if moved:
             self.due = state.now + 1.0
 
     def run_spills(self) -> None:

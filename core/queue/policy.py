@@ -22,6 +22,7 @@ from covey.core.events.event import EventKind
 from covey.core.model.consumer import Consumer
 from covey.core.naming.destination import TEMPORARY_ROOT
 from covey.core.naming.path import encode
+from covey.core.queue.balance import groups_with_messages
 from covey.core.queue.pause import BITS
 from covey.core.queue.queue import Queue
 from covey.groups import make
@@ -47,7 +48,7 @@ def rebalance(queue: Queue, now: float) -> int:
     """Give each consumer its share of the groups, moving no more than needed; return how many."""
     state = queue.state
     state.turn(now)
-    moved = queue.balancer.rebalance()
+    moved = groups_with_messages(queue.balancer.rebalance())
     state.record(EventKind.REBALANCE, "", 0, moved)
     return moved
 

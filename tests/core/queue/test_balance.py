@@ -144,6 +144,23 @@ def test_it_comes_by_itself_when_a_consumer_has_stayed_and_gently() -> None:
     assert [event[3] for event in kinds] == [2, 2, 1]
 
 
+def test_groups_without_messages_move_and_the_events_tell_of_it() -> None:
+    bench = bench_of("simple", rebalance_after_s=10)
+    first = bench.join()
+    bench.send_all("abcd")
+    bench.pump()
+    joined = bench.join()
+    bench.settle(first)
+    bench.wait(10)
+    told = bench.events.kinds(EventKind.REBALANCE)
+    assert [event[3] for event in told] == [0]
+    bench.send_all("abcd")
+    bench.pump()
+    assert len(joined.got) == 2
+    bench.wait(10)
+    assert bench.events.kinds(EventKind.REBALANCE) == told
+
+
 @pytest.mark.parametrize("strategy", [*STICKY, "consistent-hash"])
 def test_a_group_leaves_an_owner_without_credit(strategy: str) -> None:
     bench = bench_of(strategy, spill_after_ms=500, bucket_count=65_536)
