@@ -126,8 +126,6 @@ class Dispatch:
         if state.budget > 0:
             for browser in list(state.browsers):
                 browse(state, browser)
-        if state.is_unread and not state.has_selectors and view.is_read:
-            state.is_unread = False
         return state.budget <= 0 or bool(state.stale)
 
     def _show_first(self) -> None:

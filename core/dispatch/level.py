@@ -5,10 +5,11 @@ In each view an ordinary queue has one level. A priority queue has one for each 
 the highest first. The next message comes from the first level that has one. Within a level the
 order is that of the sequence numbers, for returned messages too.
 
-    todo    entries this view has not looked at yet, in order
+    todo    the next entries this view has not looked at yet, in order: `TODO_MAX` and a page at
+            most. A backlog may be long, and must not be listed a second time beside the index
     unread  where to read on in the index: entries from this number on are not in `todo` yet.
-            NOTHING if all are there. After a change of views every entry is looked at again.
-            A backlog may be long, so the index is read a page at a time, as far as needed
+            NOTHING if all are there. The index is read a page at a time, as far as needed. After a
+            change of views every entry is looked at again: then it is read from the beginning
     cursor  the highest number looked at. It never moves back: a returned message below it goes
             into `back`, which is tested again. So nothing is skipped and nothing seen twice
 """
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from covey.core.dispatch.index import Index
 
 NOTHING: Final = -1  # the value of `unread` when the whole index has been read
+TODO_MAX: Final = 4096  # more than is read ahead from the store (`core.storage.paging`)
 MIDDLE: Final = 5  # levels lie around this priority, as in AMQP 0-10, which Qpid follows
 
 
@@ -39,6 +41,14 @@ class Level:
         self.checked: Entry | None = None  # the head of `todo`, once it was found to match
         self.back: list[int] = []
         self.unread = NOTHING
+
+    def append(self, entry: Entry) -> None:
+        """Take in a new entry, whose number is above all others'."""
+        if self.unread == NOTHING:
+            if len(self.todo) < TODO_MAX:
+                self.todo.append(entry)
+            else:
+                self.unread = entry.seq  # this entry and all later ones are read from the index
 
     def is_waiting(self) -> bool:
         """Return True if the next entry lacks only its body, or is yet to be found."""

@@ -307,12 +307,11 @@ class Membership:
         """Show every entry to every view again: earlier tests were made for other views."""
         state = self.state
         state.has_selectors = len(state.views) > 1
-        state.is_unread = state.index.count > 0
         exclusive = [view for view in state.views if _is_exclusive(view)]
         exclusive.sort(key=_by_preference)
         self.placement.admission.exclusives = exclusive
         for view in state.views:
-            view.restart_all(0 if state.is_unread else NOTHING)
+            view.restart_all(0 if state.index.count else NOTHING)
             view.free.clear()
         state.hot.clear()  # each lane is listed again, by the new views, when it is asked
         for consumer in state.consumers.values():

@@ -81,7 +81,6 @@ class DispatchState:
         self.hot: list[int] = []  # heads of READY lanes, except those in a target's `ready`
         self.stale: deque[Lane] = deque()  # lanes to ask the strategy about again
         self.has_selectors = False  # any view but the default one
-        self.is_unread = False  # views have yet to find entries in the index (`level.unread`)
         self.holds: list[tuple[float, int, Lane]] = []  # heap: when to look at which lane again
         self.hold_count = 0
         self.spills: list[tuple[float, int]] = []  # heap: heads that wait for their owner's credit

@@ -35,9 +35,7 @@ class Ungrouped:
         rank = entry.lane.rank
         for view in self.state.views:
             if view.members:
-                level = view.level(rank)
-                if level.unread == NOTHING:
-                    level.todo.append(entry)  # else it is found when the index is read on
+                view.level(rank).append(entry)
         self.trim()
 
     def trim(self) -> None:

@@ -30,7 +30,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, Final
 
 from covey.core.dispatch.lane import OPEN
-from covey.core.dispatch.level import NOTHING, Level
+from covey.core.dispatch.level import Level
 from covey.core.model.entry import Entry
 
 if TYPE_CHECKING:
@@ -161,8 +161,3 @@ class View(Level):
         """Look again at all ungrouped entries from a number on, each in its level."""
         for level in self.levels():
             level.restart(unread)
-
-    @property
-    def is_read(self) -> bool:
-        """Return True if all ungrouped entries are in `todo` or were looked at."""
-        return self.unread == NOTHING and all([each.unread == NOTHING for each in self.lower])

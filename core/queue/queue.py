@@ -162,10 +162,10 @@ class Queue(Source):
                 self.placement.arrive(lane, entry)
         else:
             lane.count += 1
-            if state.has_selectors or state.is_unread:
+            if state.has_selectors:
                 self.dispatch.ungrouped.append(entry)
             else:
-                state.default_view.level(lane.rank).todo.append(entry)
+                state.default_view.level(lane.rank).append(entry)
         if not self.is_dirty:
             self.mark()
 

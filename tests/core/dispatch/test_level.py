@@ -7,7 +7,8 @@ from random import Random
 import pytest
 
 from covey.config.queues import QueueSettings
-from covey.core.dispatch.level import rank_of
+from covey.core.dispatch import level
+from covey.core.dispatch.level import TODO_MAX, rank_of
 from covey.core.model.entry import Entry, Outcome
 from tests.core.support import Bench
 from tests.doubles import Letter, Reader
@@ -123,11 +124,37 @@ def test_messages_whose_time_ran_out_are_dropped_on_every_level() -> None:
     assert desk.queue.counters.expired == 2
 
 
+def test_a_long_backlog_is_not_listed_beside_the_index() -> None:
+    bench = Bench()
+    count = TODO_MAX + 1000
+    for _ in range(count):
+        bench.send()
+    assert len(bench.queue.state.default_view.todo) == TODO_MAX
+    reader = bench.join(0)
+    other = bench.join(0, selector="colour = 'red'")
+    bench.pump()
+    assert reader.view is not None
+    assert other.view is not None
+    assert not reader.view.todo  # nobody has credit: nothing was looked at again
+    bench.leave(other)
+    reader.window.grant(2 * count, 0)
+    bench.queue.credit_changed(reader)
+    bench.pump()
+    for _ in range(10):
+        bench.send()
+    bench.pump()
+    assert reader.got == list(range(1, count + 11))
+
+
+@pytest.mark.parametrize("todo_max", [TODO_MAX, 3, 0])
 @pytest.mark.parametrize("seed", range(20))
-def test_random_traffic_always_goes_out_by_priority_and_age(seed: int) -> None:
+def test_random_traffic_always_goes_out_by_priority_and_age(
+    seed: int, todo_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A list sorted by hand is the judge."""
+    monkeypatch.setattr(level, "TODO_MAX", todo_max)
     random = Random(seed)
-    desk = Desk(priorities=random.choice([2, 3, 10]))
+    desk = Desk(priorities=random.choice([1, 2, 3, 10]))
     pending: dict[int, Entry] = {}
     reader = desk.join(0)
     for _ in range(200):
