@@ -172,6 +172,8 @@ class BrokerSettings(Record):
     """Items of work that one connection may have under way in jobs."""
     slow_turn_ms: Annotated[float, Field(gt=0, allow_inf_nan=False), NUMBER] = 100.0
     """A turn of the event loop that takes longer is logged, with what it was doing."""
+    collect_every_s: Seconds = 3600.0
+    """How often all objects in memory are walked for garbage, in a quiet moment; 0 = never."""
     work_per_turn: Annotated[int, Field(ge=512), SIZE] = 16 * KIB
     """Bytes read from one connection before others get their turn."""
     work_per_turn_max: Annotated[int, Field(ge=512), SIZE] = 256 * KIB

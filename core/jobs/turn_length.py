@@ -3,7 +3,8 @@
 
 Nobody else is served during a turn. So the longest turn is the longest that anybody had to wait for
 the work of others. Lengths are counted in buckets, as Prometheus does. The operator is told of a
-turn above `slow_s`, and of what it was doing: the last value of `doing`.
+turn above `slow_s`, and of what it was doing: the last value of `doing`. If half of the turn went
+to the garbage collector, that is said first: it was not the work that was slow.
 
 Without a stopwatch, as in a test, nothing is measured.
 """
@@ -35,6 +36,7 @@ class TurnLengths:
         self._stopwatch = stopwatch
         self._audit = audit
         self._began = 0.0
+        self._collected_before_s = 0.0  # `collected_s` when the turn began
         self._number = 0
 
     def begin(self, doing: str) -> int:
@@ -42,6 +44,7 @@ class TurnLengths:
         if self._stopwatch is not None:
             self._number += 1
             self._began = self._stopwatch()
+            self._collected_before_s = self.collected_s
             self.doing = doing
         return self._number
 
@@ -67,8 +70,14 @@ class TurnLengths:
         self._began = 0.0
         self.counts[bisect_left(BOUNDS, length)] += 1
         self.total_s += length
+        if length <= self.longest_s and length <= self.slow_s:
+            return
+        collected_s = self.collected_s - self._collected_before_s
+        doing = self.doing
+        if collected_s > length / 2:
+            doing = f"garbage collection ({round(collected_s * 1000)} ms), {doing}"
         if length > self.longest_s:
             self.longest_s = length
-            self.longest_doing = self.doing
+            self.longest_doing = doing
         if length > self.slow_s:
-            self._audit.slow_turn(length, self.doing)
+            self._audit.slow_turn(length, doing)

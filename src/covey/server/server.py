@@ -100,6 +100,7 @@ class Server:
         self.listeners: list[Port] = []
         self.strangers = Strangers(settings.broker.logins_pending_max)
         self._span_export: SpanExport | None = None
+        self._collector = Collector(self.spaces.shared.turn_lengths)
         self._is_stopping = False
         self.systemd = Systemd(os.environ if line is None else {})  # a parent talks to it itself
         self.ready: Callable[[], None] = _nothing
@@ -109,7 +110,7 @@ class Server:
         sys.setswitchinterval(self.settings.broker.switch_interval_ms / 1000)
         if self.cluster is not None:
             await self.cluster.join(self.settings)
-        Collector(self.spaces.shared.turn_lengths).begin()
+        self._collector.begin(time.monotonic())
         self._raise_open_files()
         self._follow_messages()
         events = open_event_log(self.spaces, self.settings.event_log)
@@ -326,6 +327,7 @@ class Server:
             now = time.monotonic()
             deadline = self.spaces.tick(now)
             self.systemd.alive(now)
+            self._collector.look(now, self.settings.broker.collect_every_s)
             self.spaces.sooner = asyncio.Event()
             # Coarse on purpose: nothing that is due by time needs better than 10 ms.
             with anyio.move_on_after(min(1.0, max(0.01, deadline - time.monotonic()))):

@@ -51,3 +51,15 @@ def test_without_a_stopwatch_nothing_is_measured() -> None:
     lengths.begin("STOMP")
     lengths.end()
     assert sum(lengths.counts) == 0
+
+
+def test_a_turn_that_was_slow_for_the_collector_says_so() -> None:
+    watch, heard = Watch(), Heard()
+    lengths = TurnLengths(watch.look, heard)
+    for collected_s in (0.4, 0.6):
+        lengths.begin("SUBSCRIBE")
+        lengths.collected(collected_s)
+        watch.time += 1.0
+        lengths.end()
+    said = [str(doing) for _, _, doing in heard.all]
+    assert said == ["SUBSCRIBE", "garbage collection (600 ms), SUBSCRIBE"]
