@@ -6,8 +6,11 @@ happened to it. A queue that uses up its budget before its work is done gets ano
 others had theirs. A pump may make room. Then work that waited for room is done, which may make
 further queues dirty. Last of all the turn's changes go to the store, as one batch.
 
-Queues with a deadline (an expiry, a delay, a redelivery) are *timed*. Timed queues are checked when
-time has passed. A queue without a deadline is no longer timed.
+Queues with a deadline (an expiry, a delay, a redelivery) are *timed*: a heap has the soonest first.
+Only queues whose time has come are looked at, however many others are timed. A deadline that moves
+away is found to have moved when its old time comes. One that comes nearer gets a new place in the
+heap, and the old place is void. Expiry goes by the wall clock. If that jumps, all timed queues are
+looked at once.
 
 `Turns` is the owner of all queues (`core.queue.owner`). It marks queues dirty, and passes their
 requests on to the store and to `core.publishing`.
@@ -16,6 +19,7 @@ requests on to the store and to `core.publishing`.
 from __future__ import annotations
 
 from collections import deque
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from covey.core.broker.shared import Shared
@@ -31,6 +35,8 @@ from covey.core.queue.timers import Waiting
 from covey.core.storage.commits import Commits
 
 NEVER: Final = 1e18
+JUMP_S: Final = 0.5  # a wall clock that is corrected little by little is no jump
+VOID_SPARED: Final = 64  # so few void places are not worth a walk
 PUMPING_S: Final = 0.01  # of pumping in one turn; queues that are left have the next turn
 
 
@@ -46,7 +52,10 @@ class Turns(QueueOwner):
         self._dirty: deque[Queue] = deque()  # the one that has waited longest is first
         self._opened: list[Window] = []  # windows with credit that not all consumers know of yet
         self._stopwatch = shared.stopwatch  # tells the time within a turn
-        self._timed: set[Queue] = set()
+        self._timed: dict[Queue, float] = {}  # when to look at each, as the heap has it
+        self._deadlines: list[tuple[float, int, Queue]] = []  # heap; the number is unique
+        self._deadline_count = 0
+        self._offset = 0.0  # of the wall clock, when all deadlines were last looked at
         self.soonest = NEVER  # the earliest deadline of the queues pumped since the last `run`
         self._hosts = hosts
         self.dying: list[tuple[Queue, str, str]] = []  # groups to dead-letter after one message
@@ -119,8 +128,10 @@ class Turns(QueueOwner):
             else:
                 due = queue.next_deadline(now, wall_ms)
                 if due:
-                    self._timed.add(queue)
+                    self._time(queue, due)
                     self.soonest = min(self.soonest, due)
+                elif self._timed:
+                    self._timed.pop(queue, None)
             if self._pager is not None:
                 self._pager.serve(queue)
             if self._stopwatch is not None and dirty and self._stopwatch() >= deadline:
@@ -131,16 +142,37 @@ class Turns(QueueOwner):
         """Mark the queues whose deadline has come; return the next deadline, `latest` at most."""
         now = self._clock.now
         wall_ms = self._clock.wall_ms
-        deadline = latest
-        for queue in list(self._timed):
+        if abs(self._clock.offset - self._offset) > JUMP_S:
+            self._offset = self._clock.offset
+            self._deadlines = [(0.0, at, queue) for at, queue in enumerate(self._timed)]
+            self._timed = dict.fromkeys(self._timed, 0.0)
+            self._deadline_count = len(self._timed)
+        deadlines = self._deadlines
+        while deadlines and deadlines[0][0] <= now:
+            noted, _, queue = heappop(deadlines)
+            if self._timed.get(queue) != noted:
+                continue  # the deadline came nearer, and has another place
+            del self._timed[queue]
             due = queue.next_deadline(now, wall_ms)
-            if due == 0.0:
-                self._timed.discard(queue)
-            elif due <= now:
-                queue.mark()
-            else:
-                deadline = min(deadline, due)
-        return deadline
+            if due > now:
+                self._time(queue, due)
+            elif due:
+                queue.mark()  # its pump says when the next one is
+        return min(latest, deadlines[0][0]) if deadlines else latest
+
+    def _time(self, queue: Queue, due: float) -> None:
+        """Look at a queue when its deadline has come, or before."""
+        known = self._timed.get(queue)
+        if known is not None and known <= due:
+            return
+        self._timed[queue] = due
+        self._deadline_count += 1
+        heappush(self._deadlines, (due, self._deadline_count, queue))
+        if len(self._deadlines) > 2 * len(self._timed) + VOID_SPARED:
+            self._deadlines = [
+                place for place in self._deadlines if self._timed.get(place[2]) == place[0]
+            ]
+            heapify(self._deadlines)
 
     # What queues ask for (`core.queue.owner`).
 
