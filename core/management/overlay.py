@@ -25,8 +25,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, TypeVar
 
+from cachetools import LRUCache
 from pydantic import BaseModel, ValidationError
 
 from covey.config.explain import cause
@@ -52,6 +54,8 @@ BOTH: Final = "run time, over the file's"
 FIELDS: Final = {USER: ("password", "roles"), PERMISSION: ("who", "may", "on")}
 Model = TypeVar("Model", bound=BaseModel)
 ENTRIES_MAX: Final = 10_000  # of one kind; each is read at every start and reload
+CACHED_MAX: Final = 3 * ENTRIES_MAX
+_models: LRUCache[str, tuple[Fields, BaseModel]] = LRUCache(CACHED_MAX)
 
 
 class Overlay:
@@ -77,7 +81,7 @@ class Overlay:
     def _kept(self, broker: Broker, kind: str) -> dict[str, Fields]:
         """Return what a virtual host keeps of a kind."""
         records = broker.commits.ledger.records_of(broker.host.id, kind)
-        return {name: json.loads(value) for name, value in records.items()}
+        return {name: _parsed(value) for name, value in records.items()}
 
     def _elsewhere(self, kind: str) -> list[dict[str, Fields]]:
         """Return what other processes keep; what they had of a host of ours is out of date."""
@@ -97,6 +101,8 @@ class Overlay:
         if len(entries) >= ENTRIES_MAX and name not in entries:
             raise RefusedError(f"there are {ENTRIES_MAX} {kind} entries already", "limit")
         wanted = _joined(known, _fields(kind, name, fields))
+        for path, text in flaws(_alone(self.file, kind, name, wanted)):
+            raise RefusedError(f"{path[0]}: {text}", "invalid")
         self._apply({kind: {**entries, name: wanted}}, now)
         self._keep(kind, name, wanted)
         self._tell(kind, name, wanted)
@@ -208,9 +214,7 @@ class Overlay:
         settings = _merged(self.file, entries)
         if not any(ADMIN in user.roles for user in settings.users):
             raise RefusedError("no user would have the role admin: nobody could manage", "conflict")
-        for path, text in flaws(settings):
-            raise RefusedError(f"{path[0]}: {text}", "invalid")
-        reconfigure(self.brokers, settings, now)
+        reconfigure(self.brokers, settings, now, are_policies_same=POLICY not in changed)
 
     def _forget(self, kind: str, name: str, but: Broker | None = None) -> None:
         for broker in self.brokers:
@@ -285,14 +289,34 @@ def _merged(file: Settings, entries: dict[str, dict[str, dict[str, object]]]) ->
     )
 
 
+def _alone(file: Settings, kind: str, name: str, fields: Fields) -> Settings:
+    """Return settings with one entry only: the file and all other entries were checked before."""
+    entries: dict[str, dict[str, Fields]] = {each: {} for each in KINDS}
+    nothing = {"queues": (), "topics": (), "users": (), "permissions": ()}
+    return _merged(file.model_copy(update=nothing), entries | {kind: {name: fields}})
+
+
+@lru_cache(CACHED_MAX)
+def _parsed(text: str) -> Fields:
+    """Return the fields of a record; nobody changes them."""
+    parsed: Fields = json.loads(text)
+    return parsed
+
+
 def _width(pattern: str) -> tuple[bool, bool, int, str]:
     """Order exact names first, the widest pattern last."""
     return "**" in pattern, "*" in pattern or "{" in pattern, -pattern.count("."), pattern
 
 
 def _model(kind: type[Model], title: str, fields: Mapping[str, object]) -> Model:
+    """Return an entry as settings, made once: a change of one entry leaves the others."""
+    known = _models.get(title)
+    if known is not None and known[0] == fields and isinstance(known[1], kind):
+        return known[1]
     try:
-        return kind.model_validate(dict(fields))
+        made = kind.model_validate(dict(fields))
+        _models[title] = (dict(fields), made)
+        return made
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])

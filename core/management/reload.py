@@ -4,7 +4,8 @@ All or nothing: whatever can be refused is worked out before anything is changed
 limits, users and permissions hold at once, for open connections as for new ones:
 
 - a user who is gone, or whose password or roles have changed, has to log in again;
-- a connection that reads what its user may no longer read is ended, and no other connection is;
+- a connection that reads what its user may no longer read is ended, and no other connection is.
+  Connections are checked before anything else, in portions if they read from very many places;
 - whoever waits for a limit that has changed goes on, or waits for the new limit;
 - a queue takes its new policy. A queue that was declared keeps its own. A queue whose messages
   stand against the change (`core.queue.policy`) keeps the old policy, and that is reported.
@@ -12,7 +13,7 @@ limits, users and permissions hold at once, for open connections as for new ones
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from covey.config.settings import Settings
 from covey.core.broker.broker import Broker
@@ -31,13 +32,16 @@ def reconfigure(
     settings: Settings,
     now: float,
     then: Callable[[list[str]], None] | None = None,
+    *,
+    are_policies_same: bool = False,
 ) -> list[str]:
     """Apply the settings to all brokers of a process; return what could not change, and why.
 
     With very many queues that takes a while: `then` is called with the whole list at the end.
-    Raises RefusedError, and changes nothing, if the settings make no sense.
+    Raises RefusedError, and changes nothing, if the settings make no sense. If the caller knows
+    that `are_policies_same`, no queue is asked to take its policy again.
     """
-    policies = Policies(settings)
+    policies = None if are_policies_same else Policies(settings)
     users = brokers[0].users
     changed_users = users.apply(settings.users, settings.permissions)
     users.throttle.failures_max = settings.broker.login_failures_max
@@ -60,7 +64,7 @@ def reconfigure(
 def _reconfigure(
     broker: Broker,
     settings: Settings,
-    policies: Policies,
+    policies: Policies | None,
     changed_users: frozenset[str],
     now: float,
 ) -> Reload:
@@ -73,8 +77,9 @@ def _reconfigure(
         broker.commits.pager.window_queue = settings.broker.memory_window_queue
         broker.commits.pager.window_total = settings.broker.memory_window_total
     broker.host.rename(settings.virtual_host(broker.host.id).host_names)
-    broker.host.apply(policies)
-    broker.host.outdate()
+    if policies is not None:
+        broker.host.apply(policies)
+        broker.host.outdate()
     broker.commits.allow(broker.settings.store)
     broker.rounds.weigh_again()
     job = Reload(broker, changed_users)
@@ -100,8 +105,7 @@ class Reload(Job):
         broker = self.broker
         sessions = list(broker.sessions.values())
         for session in sessions:
-            _check_session(session, is_changed=session.identity.name in self.changed_users)
-            yield 1 + sum([len(each.consumers) for each in session.subscriptions.values()])
+            yield from self._check(session)
         for session in sessions:
             for subscription in list(session.subscriptions.values()):
                 session.host.audience.reconsider(subscription)
@@ -110,6 +114,21 @@ class Reload(Job):
         while host.outdated:
             host.renew(next(iter(host.outdated)))
             yield 1
+
+    def _check(self, session: Session) -> Steps:
+        """End a connection whose user has changed, or may no longer read what it reads."""
+        session.sendable.clear()  # the right to send is checked again for each target
+        name = session.identity.name
+        yield 1
+        if name in self.changed_users:
+            session.kick(f"user {name} has changed: log in again")
+            return
+        for subscription in list(session.subscriptions.values()):
+            for place in _places(subscription):
+                if not may(session.identity, subscription.verb, str(place)):
+                    session.kick(f"user {name} may not read this any more")
+                    return
+                yield 1
 
     def _let_go_on(self, subscription: Subscription) -> Steps:
         """Give the new limits to consumers, so that those at the old limit go on."""
@@ -122,23 +141,15 @@ class Reload(Job):
             yield 1
 
 
-def _check_session(session: Session, *, is_changed: bool) -> None:
-    session.sendable.clear()  # the right to send is checked again for each target
-    if is_changed:
-        session.kick(f"user {session.identity.name} has changed: log in again")
-    elif not all(_may_go_on(one) for one in session.subscriptions.values()):
-        session.kick(f"user {session.identity.name} may not read this any more")
-
-
-def _may_go_on(subscription: Subscription) -> bool:
+def _places(subscription: Subscription) -> Iterator[Destination]:
+    """Name what a subscription reads now; what it meets later is checked then."""
     host = subscription.session.host
-    places = [Destination(Kind.TOPIC, topic.name) for topic in subscription.topics]
-    for consumer in subscription.consumers:
+    for topic in list(subscription.topics):
+        yield Destination(Kind.TOPIC, topic.name)
+    for consumer in list(subscription.consumers):
         queue = consumer.queue
         if isinstance(queue, Queue):
-            places.append(_place(host, queue))
-    identity = subscription.session.identity
-    return all(may(identity, subscription.verb, str(place)) for place in places)
+            yield _place(host, queue)
 
 
 def _place(host: VirtualHost, queue: Queue) -> Destination:

@@ -32,12 +32,11 @@ SYNTAX: Final = Syntax()
 class Permission:
     """One rule: somebody may do something to some destinations."""
 
-    __slots__ = ("_is_for_all", "_kind", "_pattern", "_verbs", "_who")
+    __slots__ = ("_kind", "_pattern", "_verbs", "who")
 
     def __init__(self, settings: PermissionSettings) -> None:
         """Compile a rule; raises RefusedError that quotes the pattern if it makes no sense."""
-        self._is_for_all = EVERYTHING in settings.who
-        self._who = frozenset([_principal(who) for who in settings.who])
+        self.who = [_principal(who) for who in settings.who]  # `user:x`, `role:y`, EVERYTHING
         self._verbs: frozenset[str] = frozenset(settings.may)
         kind, colon, name = settings.on.partition(":")
         has_kind = bool(colon) and kind in KINDS
@@ -46,9 +45,7 @@ class Permission:
 
     def is_for(self, principals: frozenset[str]) -> bool:
         """Return True if the rule is about one of these principals, `user:x` or `role:y`."""
-        if self._is_for_all and any(name.startswith(USER_MARK) for name in principals):
-            return True
-        return not self._who.isdisjoint(principals)
+        return not _addressed(principals).isdisjoint(self.who)
 
     def allows_some(self, verb: str, kind: str) -> bool:
         """Return True if the rule allows the verb on any destination of a kind."""
@@ -74,6 +71,27 @@ class Permission:
         return verb in self._verbs or EVERYTHING in self._verbs
 
 
+class Rules:
+    """All rules, by whom they are about: ten thousand users do not ask ten thousand rules each."""
+
+    __slots__ = ("_by_principal", "are_any")
+
+    def __init__(self, permissions: Iterable[Permission]) -> None:
+        self.are_any = False
+        self._by_principal: dict[str, list[Permission]] = {}
+        for rule in permissions:
+            self.are_any = True
+            for name in rule.who:
+                self._by_principal.setdefault(name, []).append(rule)
+
+    def about(self, principals: frozenset[str]) -> list[Permission]:
+        """Return the rules about these principals, each once."""
+        found = [
+            rule for name in _addressed(principals) for rule in self._by_principal.get(name, ())
+        ]
+        return list(dict.fromkeys(found))
+
+
 class Access:
     """The rules about one user; a reload changes them in place, for open connections too."""
 
@@ -84,10 +102,9 @@ class Access:
         # None: there is no rule at all, so everybody may do everything but manage.
         self.permissions: list[Permission] | None = None
 
-    def apply(self, permissions: list[Permission]) -> None:
+    def apply(self, rules: Rules) -> None:
         """Use these rules from now on."""
-        own = [rule for rule in permissions if rule.is_for(self.principals)]
-        self.permissions = own if permissions else None
+        self.permissions = rules.about(self.principals) if rules.are_any else None
 
     def allows(self, verb: str, destination: str) -> bool:
         """Return True if the verb is allowed on a destination, `kind:name`; else: on the broker."""
@@ -111,13 +128,19 @@ class Access:
         return any(rule.covers(verb, kind, pattern) for rule in self.permissions)
 
 
-def compile_permissions(settings: Iterable[PermissionSettings]) -> list[Permission]:
+def compile_permissions(settings: Iterable[PermissionSettings]) -> Rules:
     """Compile all rules; raises RefusedError if one makes no sense."""
-    return [Permission(entry) for entry in settings]
+    return Rules([Permission(entry) for entry in settings])
+
+
+def _addressed(principals: frozenset[str]) -> frozenset[str]:
+    """Return the names by which rules may address somebody; `EVERYTHING` means every user."""
+    is_user = any(name.startswith(USER_MARK) for name in principals)
+    return principals | {EVERYTHING} if is_user else principals
 
 
 def _principal(who: str) -> str:
-    return who if who.startswith(ROLE_MARK) else USER_MARK + who
+    return who if who == EVERYTHING or who.startswith(ROLE_MARK) else USER_MARK + who
 
 
 def _pattern(text: str) -> Pattern:

@@ -109,7 +109,12 @@ class Users:
         """
         rules = compile_permissions(permissions)
         wanted = {user.name: user for user in users}
-        gone = {name for name, user in self._settings.items() if wanted.get(name) != user}
+        gone = {
+            name
+            for name, user in self._settings.items()
+            # Most often it is the same object, and two settings are slow to compare.
+            if wanted.get(name) is not user and wanted.get(name) != user
+        }
         records = {
             name: self._record_of(user)
             for name, user in wanted.items()

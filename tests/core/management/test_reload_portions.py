@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pydantic import SecretStr
+
 from covey.config.queues import QueueSettings
-from covey.config.settings import Settings
+from covey.config.settings import Settings, UserSettings
 from covey.core.errors import RefusedError
+from covey.core.host.subscription import Subscription
+from covey.core.management.overlay import overlay_of
 from covey.core.management.reload import reconfigure
-from tests.core.double import Room
+from covey.core.model.consumer import Window
+from tests.core.double import Person, Room, places
+from tests.doubles import Reader
 
 
 def test_a_queue_takes_its_new_policy_when_it_is_touched_or_reached() -> None:
@@ -48,3 +54,39 @@ def test_what_stands_against_it_is_told_at_the_end() -> None:
         room.broker.go_on(room.now)
     assert len(told) == 1 and len(told[0]) == 30
     assert room.broker.host.queues["a.1"].takes_all
+
+
+def test_the_rights_of_a_wide_subscription_are_checked_in_portions() -> None:
+    ann = UserSettings(name="ann", password=SecretStr("x"))
+    room = Room(users=(ann,), limits={"work_portion": 10})
+    identity = room.broker.users.identity("ann", is_loopback=True)
+    person = Person(room, room.broker.open(room.broker.host, identity, room.now))
+    for number in range(50):
+        person.send(f"/queue/a.{number}", "1")
+    person.send("/queue/a.z.last", "1")
+    window = Window(1)
+    wide = Subscription(person.session, "s", window, lambda: Reader(window, person.session))
+    room.broker.subscribe(person.session, wide, places("/queue/a.**"), room.now)
+    while room.broker.jobs.is_any:
+        room.broker.go_on(room.now)
+    given = {"broker": {"work_portion": 10}, "user": (ann,)}
+    narrow = {"who": "ann", "may": ["*"], "on": "queue:a.*"}  # all but the last
+    reconfigure([room.broker], Settings.model_validate({**given, "permission": [narrow]}), room.now)
+    portions = 0
+    while not person.kicks and room.broker.jobs.is_any:
+        portions += 1
+        room.broker.go_on(room.now)
+    assert portions >= 4
+    assert person.kicks == ["user ann may not read this any more"]
+
+
+def test_a_new_user_lets_no_queue_look_for_its_policy_again() -> None:
+    room = Room(limits={"work_portion": 1})
+    person = room.enter()
+    for number in range(5):
+        person.send(f"/queue/a.{number}", "1")
+    overlay = overlay_of(room.broker)
+    overlay.put("user", "joe", {"password": "x"}, room.now)
+    assert not room.broker.host.outdated
+    overlay.put("policy", "a.*", {"nak_limit": 3}, room.now)
+    assert room.broker.host.outdated
