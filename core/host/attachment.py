@@ -8,6 +8,7 @@ each of these is a job (`core.jobs`).
 | `Subscribe`   | attaches a subscription to all it reads      | a new queue is attached, too     |
 | `Unsubscribe` | gives back what it held, queue after queue   | it gets nothing more             |
 | `Welcome`     | attaches all that match a new queue          | the queue hands out nothing      |
+| `Introduce`   | gives retained messages to a durable one     | its queue hands out nothing      |
 | `Disconnect`  | ends all that a connection has left behind   | it gets nothing more             |
 | `Sweep`       | removes what is empty and unused             | each is checked in its turn      |
 """
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from covey.core.host.subscription import Subscription
+from covey.core.host.subscription import Durable, Subscription
 from covey.core.jobs.job import Job, Steps
 from covey.core.naming.destination import TEMPORARY_ROOT, Destination, Kind
 from covey.core.naming.pattern import Pattern
@@ -122,6 +123,39 @@ class Welcome(Job):
     def ended(self) -> None:
         """Let the queue hand out messages."""
         self.queue.resume()
+
+
+class Introduce(Job):
+    """A durable subscription gets the retained messages of the topics that its patterns match.
+
+    A topic that is used meanwhile introduces itself (`Audience.meet`). So what it is sent then
+    comes behind its retained message.
+    """
+
+    def __init__(self, host: VirtualHost, durable: Durable) -> None:
+        target = f"durable subscription {durable.name}"
+        total = len(host.audience.retaining) if durable.patterns else 0
+        super().__init__("introduce", target, None, total)
+        self.host = host
+        self.durable = durable
+        durable.introductions += 1
+        self._number = durable.introductions
+        durable.queue.suspend()
+
+    def steps(self) -> Steps:
+        """Introduce one topic after the other, unless the wishes change again."""
+        durable = self.durable
+        for topic in list(self.host.audience.retaining) if durable.patterns else ():
+            if durable.queue.is_ended or durable.introductions != self._number:
+                return
+            self.host.audience.introduce_durable(durable, topic)
+            yield 1
+
+    def ended(self) -> None:
+        """Let the queue hand out messages."""
+        if self.durable.introductions == self._number:
+            self.durable.heard_before = set()
+        self.durable.queue.resume()
 
 
 class Disconnect(Job):

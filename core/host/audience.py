@@ -40,7 +40,7 @@ class Audience:
         for subscription in self._subscriptions.matching(topic.name):
             self._admit(subscription, topic)
         for durable in self._durables.matching(topic.name):
-            durable.listen(topic)
+            self.admit_durable(durable, topic)
 
     def listen(self, subscription: Subscription, topic: Topic) -> None:
         """Let a subscription hear a topic, with the buffer that the topic's policy allows."""
@@ -77,8 +77,20 @@ class Audience:
         """Let a durable subscription hear every topic that its pattern matches."""
         self._durables.add(pattern, durable)
         self.newest += 1
-        for topic in self._retaining(pattern):
+
+    def introduce_durable(self, durable: Durable, topic: Topic) -> None:
+        """Let a durable subscription have a topic's retained message, if its patterns match."""
+        if topic.retained is None or topic.name.startswith(TEMPORARY_ROOT):
+            return
+        if any(pattern.matches(topic.name) for pattern in durable.patterns):
+            self.admit_durable(durable, topic)
+
+    def admit_durable(self, durable: Durable, topic: Topic) -> None:
+        """Let a durable subscription hear a topic, and first its retained message if it is new."""
+        if topic not in durable.topics:
             durable.listen(topic)
+            if topic not in durable.heard_before:
+                topic.offer_retained(durable.binding, self._clock)
 
     def discard_durable(self, durable: Durable, pattern: Pattern) -> None:
         """Let a durable subscription meet no more topics by this pattern."""
@@ -92,10 +104,3 @@ class Audience:
     def _admit(self, subscription: Subscription, topic: Topic) -> None:
         if topic not in subscription.topics and subscription.may_read(Kind.TOPIC, topic.name):
             self.listen(subscription, topic)
-
-    def _retaining(self, pattern: Pattern) -> list[Topic]:
-        return [
-            topic
-            for topic in self.retaining
-            if not topic.name.startswith(TEMPORARY_ROOT) and pattern.matches(topic.name)
-        ]

@@ -131,6 +131,9 @@ class Durable:
         self.destinations: tuple[Destination, ...] = ()
         self.patterns: list[Pattern] = []
         self.topics = binding.topics
+        # While it is introduced to topics: which of them it heard before its wishes changed.
+        self.heard_before: set[Topic] = set()
+        self.introductions = 0  # how often that began
         self._named: list[Topic] = []  # topics that it hears by name, not by pattern
 
     def is_already(self, destinations: tuple[Destination, ...], selector: Selector | None) -> bool:
@@ -144,9 +147,8 @@ class Durable:
         topic.fill(self.binding)
         self.topics[topic] = None
 
-    def listen_by_name(self, topic: Topic) -> None:
-        """Begin to hear a topic by its name: the topic is not swept away meanwhile."""
-        self.listen(topic)
+    def keep(self, topic: Topic) -> None:
+        """Keep a topic that it hears by its name: the topic is not swept away meanwhile."""
         self._named.append(topic)
         topic.named += 1
 

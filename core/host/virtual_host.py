@@ -15,7 +15,7 @@ from covey.config.settings import VirtualHostSettings
 from covey.core.clock import Clock
 from covey.core.errors import RefusedError
 from covey.core.events.event import EventKind, EventSink
-from covey.core.host.attachment import Sweep, Welcome
+from covey.core.host.attachment import Introduce, Sweep, Welcome
 from covey.core.host.audience import Audience
 from covey.core.host.fan_out import FanOuts
 from covey.core.host.feed import Binding
@@ -239,13 +239,11 @@ class VirtualHost:
         Also called when only the selector of its binding has changed: the store remembers that.
         """
         if durable.destinations != destinations:
-            before = set(durable.topics)
+            durable.heard_before = set(durable.topics)
             self.unbind(durable)
             durable.destinations = destinations
             self._hear(durable)
-            for topic in durable.topics:
-                if topic not in before:
-                    topic.offer_retained(durable.binding, self.clock)
+            self._begin(Introduce(self, durable))
         if self.ledger is not None:
             self.ledger.bind(self.id, durable)
 
@@ -256,7 +254,9 @@ class VirtualHost:
                 durable.patterns.append(pattern)
                 self.audience.add_durable(durable, pattern)
             else:
-                durable.listen_by_name(self.topic(destination.name))
+                topic = self.topic(destination.name)
+                self.audience.admit_durable(durable, topic)
+                durable.keep(topic)
 
     def unbind(self, durable: Durable) -> None:
         """Let a durable subscription hear nothing."""

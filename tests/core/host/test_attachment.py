@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from covey.core.host.subscription import Subscription
+from random import Random
+
+import pytest
+
+from covey.core.host.subscription import Durable, Subscription
 from covey.core.model.consumer import Window
+from covey.core.model.message import FORGET_RETAINED, RETAIN
 from tests.core.double import Person, Room, places
 from tests.doubles import Listener, Reader
 
@@ -158,3 +163,63 @@ def test_a_connection_may_not_have_too_much_work_under_way() -> None:
         assert "session_work_max" in str(error)
     else:
         raise AssertionError("it was let in")
+
+
+def heard(durable: Durable) -> dict[str, list[object]]:
+    """Tell what a durable subscription's queue holds of each topic, in order."""
+    found: dict[str, list[object]] = {}
+    for entry in durable.queue.state.index:
+        name = str(entry.content.lookup("name"))
+        found.setdefault(name.partition(" ")[0], []).append(name)
+    return found
+
+
+def introduced(seed: int, portion: int) -> tuple[dict[str, list[object]], int]:
+    """Let a durable subscription come, change and hear; return what it holds, and the portions."""
+    dice = Random(seed)
+    room = Room(limits={"work_portion": portion})
+    person, host = room.enter(), room.broker.host
+    names = [f"{dice.choice('ab')}.{number}" for number in range(30)]
+    for name in names:
+        person.send(f"/topic/{name}", f"{name} 0", retain=RETAIN)
+    durable = host.make_durable("d")
+    host.bind(durable, places("/topic/a.*"))
+    portions = 0
+    for number in range(1, 40):
+        name = dice.choice(names)
+        kind = dice.choice([0, 0, RETAIN, FORGET_RETAINED])
+        if number == 10:
+            host.bind(durable, places("/topic/a.*,/topic/b.*"))
+        person.send(f"/topic/{name}", f"{name} {number}", retain=kind)
+        if dice.random() < 0.5 and room.broker.jobs.is_any:
+            room.broker.go_on(room.now)
+            portions += 1
+    while room.broker.jobs.is_any:
+        room.broker.go_on(room.now)
+        portions += 1
+    assert not durable.heard_before
+    assert durable.queue.suspended == 0
+    return heard(durable), portions
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_durable_subscription_is_introduced_in_portions_as_if_at_once(seed: int) -> None:
+    at_once, none = introduced(seed, 1_000_000)
+    assert none == 0
+    for portion in (1, 7):
+        in_portions, count = introduced(seed, portion)
+        assert count > 1
+        assert in_portions == at_once
+
+
+def test_a_durable_subscription_that_is_deleted_meanwhile_leaves_nothing_behind() -> None:
+    room = Room(limits={"work_portion": PORTION})
+    person, host = room.enter(), room.broker.host
+    for number in range(50):
+        person.send(f"/topic/a.{number}", "0", retain=RETAIN)
+    host.bind(host.make_durable("d"), places("/topic/a.*"))
+    assert [job.verb for job in room.broker.jobs.running()] == ["introduce"]
+    host.delete_durable("d")
+    while room.broker.jobs.is_any:
+        room.broker.go_on(room.now)
+    assert not any(topic.bindings for topic in host.topics.values())
