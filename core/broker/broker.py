@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from covey.config.settings import BrokerSettings, Settings
-from covey.core.broker.recovery import recover
+from covey.core.broker.recovery import Recovery, recover
 from covey.core.broker.rounds import EVERY_S, Rounds
 from covey.core.broker.shared import Shared
 from covey.core.broker.trace import Traces
@@ -133,6 +133,8 @@ class Broker:
         stopwatch: Callable[[], float] | None = None,
         shared: Shared | None = None,
         space: str = "",
+        *,
+        is_recovered: bool = True,
     ) -> None:
         """Put the core together for one virtual host, and bring back what its store holds.
 
@@ -140,7 +142,8 @@ class Broker:
         denials, failed logins, slow consumers and groups in trouble. `wake` asks the server for
         another `go_on` soon. `stopwatch` tells the time within a turn and bounds portions of jobs.
         `shared` is what the brokers of the process have in common. `space` is the id of the virtual
-        host; without it, the first virtual host is meant.
+        host; without it, the first virtual host is meant. If `is_recovered` is False, the caller
+        places what `recovery` brings before anybody else uses the broker.
         """
         self.wake: Callable[[], None] = wake or _nothing
         self.look_sooner: Callable[[], None] = _nothing  # called if the next tick is too late
@@ -177,9 +180,13 @@ class Broker:
         entry = settings.virtual_host(space)
         self.host = VirtualHost(entry, policies, self.clock, self.turns, ledger, self.jobs)
         hosts.append(self.host)
-        if is_durable:
+        if is_durable and is_recovered:
             recover(hosts, self.commits)
         self.shared.brokers.append(self)
+
+    def recovery(self) -> Recovery:
+        """Return what brings back, in pieces, what the store holds."""
+        return Recovery([self.host], self.commits)
 
     @property
     def damages(self) -> list[str]:

@@ -77,6 +77,8 @@ class Cluster(ABC):
         row = self.view(now).space(space)
         if row is None or row.owner is None:
             return f"virtual host {space} is served by nobody now"
+        if row.owner == self.node:
+            return f"virtual host {space} is about to be served here: its messages are being read"
         owner = self.view(now).node(row.owner)
         address = f" ({owner.address})" if owner is not None and owner.address else ""
         return f"virtual host {space} is served by node {row.owner}{address}"

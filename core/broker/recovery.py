@@ -4,13 +4,22 @@ Messages come back without their bodies. A body is read when a consumer is about
 (`core.storage.paging`). So a restart costs one walk over the small rows. Group ownership does not
 come back: every group is free. Rows of a virtual host that the configuration no longer has stay on
 disk as they are.
+
+The walk is made of pieces (`Recovery.pieces`). Reading a piece from the store may wait, and changes
+nothing else, so any thread may do that. Placing what was read is the loop's work, and never waits.
+A start does both in a row (`recover`). A broker that takes over a virtual host while it serves
+others reads beside its loop, and serves the others between two pieces.
 """
 
 from __future__ import annotations
 
 import gc
 import json
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from typing import Final, TypeVar
 
 from covey.config.queues import GroupSettings, QueueSettings
 from covey.core.errors import RefusedError, StoreError
@@ -22,59 +31,152 @@ from covey.core.queue.timers import PLACE
 from covey.core.selector import compile_selector
 from covey.core.storage.commits import Commits
 from covey.core.storage.ledger import FLOOR, SYNTAX
-from covey.core.storage.store import DAMAGES_MAX, DURABLE, DurableRecord, QueueRecord
+from covey.core.storage.store import (
+    DAMAGES_MAX,
+    DURABLE,
+    DurableRecord,
+    IdRecord,
+    MessageRecord,
+    NamedRecord,
+    QueueRecord,
+)
 
 QUEUE_OPTIONS: Final = frozenset(QueueSettings.model_fields)
 GROUP_OPTIONS: Final = frozenset(GroupSettings.model_fields)
+PIECE: Final = 1000  # rows that are placed at a time: some milliseconds
+
+Place = Callable[[], None]
+Record = TypeVar("Record")
 
 
-def recover(hosts: list[VirtualHost], commits: Commits) -> int:
-    """Bring back what the store holds; return the number of messages."""
-    # The garbage collector would walk the growing backlog again and again, and find nothing.
+def recover(hosts: list[VirtualHost], commits: Commits) -> None:
+    """Bring back what the store holds, all of it at once."""
+    with uncollected():
+        for place in Recovery(hosts, commits).pieces():
+            place()
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Hold the garbage collector: it would walk the growing backlog again and again in vain."""
     was_collecting = gc.isenabled()
     gc.disable()
     try:
-        for record in commits.store.records():
-            commits.ledger.recall_record(record)
-        for host in hosts:
-            host.queue_factory.parked.recall()
-            host.queue_factory.paused.recall()
-            host.queue_factory.dying.recall()
-        records = commits.store.queues()
-        queues = _recover_queues(hosts, commits, records)
-        _recover_durables(hosts, commits)
-        others: dict[int, int] = {}
-        _recover_ids(queues, commits, others)
-        count = _recover_messages(queues, commits, others)
-        _leave({record.number for record in records}, commits, others)
-        for host in hosts:
-            _go_on_dying(host, {each.name: each for each in queues.values() if host.has(each)})
-        return count
+        yield
     finally:
         if was_collecting:
             gc.enable()
 
 
-def _recover_queues(
-    hosts: list[VirtualHost], commits: Commits, records: list[QueueRecord]
-) -> dict[int, Queue]:
-    known = {host.id: host for host in hosts}
-    for record in records:
-        commits.ledger.recall(record)
-        host = known.get(record.host)
-        if host is not None:
-            host.queue_factory.numbers.recall(
-                record.name, record.next_seq, is_floor=record.kind == FLOOR
-            )
-    queues: dict[int, Queue] = {}
-    for record in records:
-        host = known.get(record.host)
-        if host is not None and record.is_live:
-            queue = queues[record.number] = _recover_queue(host, record)
-            # A restart skips some sequence numbers, but no messages. So the gap does not count as
-            # dropped: only what the record says was dropped.
-            queue.dropped_to = queue.storage_state.dropped_to = record.dropped_to
-    return queues
+class Recovery:
+    """The way back of what a store holds."""
+
+    def __init__(self, hosts: list[VirtualHost], commits: Commits) -> None:
+        self._hosts = {host.id: host for host in hosts}
+        self._commits = commits
+        self._queues: dict[int, Queue] = {}
+        self._known: set[int] = set()  # numbers of queues that have a row
+        self._others: dict[int, int] = {}  # messages of unknown queues, by the store's numbers
+
+    def pieces(self) -> Iterator[Place]:
+        """Read one piece after the other; each is placed, on the loop's thread, before the next."""
+        store = self._commits.store
+        yield partial(self._place_records, store.records())
+        records = store.queues()
+        for recalled in _cut(records):
+            yield partial(self._recall_queues, recalled)
+        for made in _cut(records):
+            yield partial(self._place_queues, made)
+        for durables in _cut(store.durables()):
+            yield partial(self._place_durables, durables)
+        for ids in _cut(store.ids()):
+            yield partial(self._place_ids, ids)
+        for messages in _cut(store.messages()):
+            yield partial(self._place_messages, messages)
+        yield self._leave
+        yield self._go_on_dying
+
+    def _place_records(self, records: list[NamedRecord]) -> None:
+        for record in records:
+            self._commits.ledger.recall_record(record)
+        for host in self._hosts.values():
+            host.queue_factory.parked.recall()
+            host.queue_factory.paused.recall()
+            host.queue_factory.dying.recall()
+
+    def _go_on_dying(self) -> None:
+        for host in self._hosts.values():
+            known = {queue.name: queue for queue in self._queues.values() if host.has(queue)}
+            _go_on_dying(host, known)
+
+    def _recall_queues(self, records: list[QueueRecord]) -> None:
+        """Recall all queues' numbers, those of swept ones included, before any queue is made."""
+        for record in records:
+            self._known.add(record.number)
+            self._commits.ledger.recall(record)
+            host = self._hosts.get(record.host)
+            if host is not None:
+                host.queue_factory.numbers.recall(
+                    record.name, record.next_seq, is_floor=record.kind == FLOOR
+                )
+
+    def _place_queues(self, records: list[QueueRecord]) -> None:
+        for record in records:
+            host = self._hosts.get(record.host)
+            if host is not None and record.is_live:
+                queue = self._queues[record.number] = _recover_queue(host, record)
+                # A restart skips some sequence numbers, but no messages. So the gap does not count
+                # as dropped: only what the record says was dropped.
+                queue.dropped_to = queue.storage_state.dropped_to = record.dropped_to
+
+    def _place_durables(self, records: list[DurableRecord]) -> None:
+        for record in records:
+            host = self._hosts.get(record.host)
+            if host is not None:
+                self._commits.ledger.recall_durable(record)
+                _recover_durable(host, record)
+
+    def _place_ids(self, records: list[IdRecord]) -> None:
+        for record in records:
+            queue = self._queues.get(record.queue)
+            if queue is None:
+                self._others.setdefault(record.queue, 0)
+            elif queue.discipline.duplicates is not None:
+                queue.discipline.duplicates.restore(record.number, record.digest)
+
+    def _place_messages(self, records: list[MessageRecord]) -> None:
+        """Bring messages back; those of unknown queues are counted."""
+        for record in records:
+            queue = self._queues.get(record.queue)
+            if queue is None:
+                self._others[record.queue] = self._others.get(record.queue, 0) + 1
+            elif record.seq < PLACE:
+                restore(queue, record)
+            else:
+                queue.timers.delayed.restore(record)
+                queue.mark()
+
+    def _leave(self) -> None:
+        """Leave rows of unknown queues on disk, and never give their numbers to other queues.
+
+        A queue is unknown if its row was lost, or if its virtual host is not configured any more. A
+        lost row is reported as damage.
+        """
+        damages = self._commits.store.damages
+        for number, count in self._others.items():
+            self._commits.ledger.leave(number)
+            if number not in self._known and len(damages) < DAMAGES_MAX:
+                damages.append(
+                    f"queue number {number}: its name is lost;"
+                    f" {count} messages of it stay on the disk"
+                )
+
+
+def _cut(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Cut records into pieces."""
+    rest = iter(records)
+    while piece := list(islice(rest, PIECE)):
+        yield piece
 
 
 def _recover_queue(host: VirtualHost, record: QueueRecord) -> Queue:
@@ -100,15 +202,6 @@ def _settings(text: str) -> QueueSettings:
     return QueueSettings.model_validate(stored)
 
 
-def _recover_durables(hosts: list[VirtualHost], commits: Commits) -> None:
-    known = {host.id: host for host in hosts}
-    for record in commits.store.durables():
-        host = known.get(record.host)
-        if host is not None:
-            commits.ledger.recall_durable(record)
-            _recover_durable(host, record)
-
-
 def _recover_durable(host: VirtualHost, record: DurableRecord) -> None:
     durable = host.make_durable(record.name)
     durable.binding.not_from = record.not_from
@@ -123,46 +216,6 @@ def _recover_durable(host: VirtualHost, record: DurableRecord) -> None:
     except RefusedError as error:
         raise StoreError(f"durable subscription {record.name} cannot be read: {error}") from error
     host.bind(durable, tuple(destinations))
-
-
-def _recover_messages(queues: dict[int, Queue], commits: Commits, others: dict[int, int]) -> int:
-    """Bring messages back; count in `others` those of unknown queues, by the store's numbers."""
-    count = 0
-    for record in commits.store.messages():
-        queue = queues.get(record.queue)
-        if queue is None:
-            others[record.queue] = others.get(record.queue, 0) + 1
-            continue
-        if record.seq < PLACE:
-            restore(queue, record)
-        else:
-            queue.timers.delayed.restore(record)
-            queue.mark()
-        count += 1
-    return count
-
-
-def _recover_ids(queues: dict[int, Queue], commits: Commits, others: dict[int, int]) -> None:
-    for record in commits.store.ids():
-        queue = queues.get(record.queue)
-        if queue is None:
-            others.setdefault(record.queue, 0)
-        elif queue.discipline.duplicates is not None:
-            queue.discipline.duplicates.restore(record.number, record.digest)
-
-
-def _leave(known: set[int], commits: Commits, others: dict[int, int]) -> None:
-    """Leave rows of unknown queues on disk, and never give the numbers of those queues to others.
-
-    A queue is unknown if its row was lost, or if its virtual host is not configured any more. A
-    lost row is reported as damage.
-    """
-    for number, count in others.items():
-        commits.ledger.leave(number)
-        if number not in known and len(commits.store.damages) < DAMAGES_MAX:
-            commits.store.damages.append(
-                f"queue number {number}: its name is lost; {count} messages of it stay on the disk"
-            )
 
 
 def _go_on_dying(host: VirtualHost, queues: dict[str, Queue]) -> None:

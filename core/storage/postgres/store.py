@@ -35,7 +35,7 @@ from covey.core.storage.store import (
 from covey.core.storage.threaded import ThreadedStore
 from covey.core.storage.writer import Notify
 
-PIECE: Final = 20_000  # messages read at a time at a start; the lease is renewed in between
+PIECE: Final = 5_000  # rows read at a time at a start; the lease is renewed in between
 WAIT_S: Final = 0.5  # between two tries to connect to the server
 # Words in libpq's messages, which have no code, about a server that may answer later.
 PASSING: Final = (
@@ -128,26 +128,34 @@ class PostgresStore(ThreadedStore):
         return self._engine.messages(self._table())
 
     def _table(self) -> Iterator[MessageRecord]:
-        """Walk the table in pieces; the lease is renewed in between, so a long walk keeps it."""
-        last = -1
-        while True:
-            rows = self._rows(
-                "select id, grp, deliveries, size, priority, expires_ms, due_ms"
-                f" from covey_messages where space = %s and id > {last} order by id limit {PIECE}"
-            )
-            for place, group, *rest in rows:
-                yield MessageRecord(place >> SEQ_BITS, place & SEQ_MASK, decoded(group), *rest)
-            if len(rows) < PIECE:
-                return
-            last = rows[-1][0]
-            self._lease.renew()
+        """Walk the table of messages."""
+        for place, group, *rest in self._walk(
+            "select id, grp, deliveries, size, priority, expires_ms, due_ms"
+            " from covey_messages where space = %s and id > {last} order by id limit {piece}"
+        ):
+            yield MessageRecord(place >> SEQ_BITS, place & SEQ_MASK, decoded(group), *rest)
 
     def ids(self) -> Iterator[IdRecord]:
         """Walk all remembered message ids, queue by queue, ascending."""
-        for place, digest in self._rows(
-            "select place, digest from covey_ids where space = %s order by place"
+        for place, digest in self._walk(
+            "select place, digest from covey_ids where space = %s and place > {last}"
+            " order by place limit {piece}"
         ):
             yield IdRecord(place >> SEQ_BITS, place & SEQ_MASK, digest)
+
+    def _walk(self, query: str) -> Iterator[tuple[Any, ...]]:
+        """Read a table in pieces; the lease is renewed in between, so a long walk keeps it.
+
+        Rows begin with the key that they are ordered by.
+        """
+        last = -1
+        while True:
+            rows = self._rows(query.format(last=last, piece=PIECE))
+            yield from rows
+            if len(rows) < PIECE:
+                return
+            last = rows[-1][0]
+            self.renew()
 
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
         try:

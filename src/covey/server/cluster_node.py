@@ -7,6 +7,10 @@ Once a second a node does three things:
 - It works out which virtual hosts to take and which to give away (`core.storage.cluster`).
 - It takes and gives them, one after the other, each by its lease.
 
+Taking one with a large backlog takes longer than a lease, and so does giving one away whose clients
+stay. So a task of its own does that, and the node goes on telling that it is alive. It makes no
+other plan until that task is done.
+
 Threads do all waiting for the database. The event loop goes on meanwhile. It answers questions
 about the cluster from the last view that was read.
 
@@ -24,6 +28,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 import structlog
+from anyio.abc import TaskGroup
 
 from covey import __version__
 from covey.config.digest import digest
@@ -31,7 +36,7 @@ from covey.config.settings import Settings
 from covey.core.broker.cluster import Cluster
 from covey.core.errors import BrokerError, OwnedError, StoreBusyError
 from covey.core.storage import open_leased, open_members
-from covey.core.storage.cluster import ClusterView, Plan, SpaceLoad, plan
+from covey.core.storage.cluster import ClusterView, Plan, SpaceLoad, SpaceRow, plan
 from covey.core.storage.store import MessageStore
 from covey.protocols.forward import Answer, ClusterOwners, ForwardPort
 from covey.protocols.passing import Adoption, Passing
@@ -75,7 +80,9 @@ class ClusterNode(Cluster):
         self._is_leaving = False
         self._digests = ""
         self._is_skewed = False
-        self._busy = anyio.Lock()
+        self.is_begun = anyio.Event()  # what this node was to serve at its start, it serves
+        self._asking = anyio.Lock()  # the connection to the database has one user at a time
+        self._acting: anyio.Event | None = None  # set when the plan under way is carried out
         self._owners: ClusterOwners | None = None
         self._port: ForwardPort | None = None
         self._overlay = ClusterOverlay(spaces, log)
@@ -137,12 +144,15 @@ class ClusterNode(Cluster):
                 raise
         return Passing(self._owners, directory)
 
-    async def run(self) -> None:
+    async def run(self, tasks: TaskGroup) -> None:
         """Do one round after the other until this broker leaves."""
         while not self._is_leaving:
-            is_more = await self.round()
+            is_soon = await self.round(tasks)
+            if self._acting is None:
+                self.is_begun.set()
             lease_s = self._spaces.directory.settings.cluster.lease_s
-            await anyio.sleep(SOON_S if is_more else min(EVERY_S, lease_s / 8))
+            with anyio.move_on_after(SOON_S if is_soon else min(EVERY_S, lease_s / 8)):
+                await (anyio.Event() if self._acting is None else self._acting).wait()
 
     async def leave(self) -> None:
         """Tell the other brokers; all virtual hosts of this one must be closed before."""
@@ -150,7 +160,9 @@ class ClusterNode(Cluster):
         members = self._members
         if members is not None:
             with anyio.move_on_after(LEAVE_S):
-                async with self._busy:
+                if self._acting is not None:
+                    await self._acting.wait()
+                async with self._asking:
                     await anyio.to_thread.run_sync(members.leave, abandon_on_cancel=True)
 
     async def fail_without_name(self) -> None:
@@ -169,25 +181,38 @@ class ClusterNode(Cluster):
         if self._port is not None:
             self._port.close()
 
-    async def round(self) -> bool:
+    async def round(self, tasks: TaskGroup) -> bool:
         """Read the view once and act on it; return True if the next round should come soon."""
-        async with self._busy:
-            if not await self._look():
-                return False
-            now = time.monotonic()
-            decided = self._decide(now)
-            self._mark_wishes(decided)
+        if not await self._look() or self._acting is not None or self._is_leaving:
+            return False
+        decided = self._decide(time.monotonic())
+        self._mark_wishes(decided)
+        if decided.give or decided.take:
+            self._acting = anyio.Event()
+            tasks.start_soon(self._act, decided, self._acting)
+        wished = [row for row in self._view.spaces if row.wish == self.node]
+        return bool(self._asked or wished)
+
+    # One round.
+
+    async def _act(self, decided: Plan, done: anyio.Event) -> None:
+        """Carry out a plan."""
+        try:
             for space, node in decided.give.items():
                 await self._give(space, node)
             for space in decided.take:
                 if not self._is_leaving:
                     await self._take(space)
-            wished = [row for row in self._view.spaces if row.wish == self.node]
-            return bool(decided.give or decided.take or self._asked or wished)
-
-    # One round.
+        finally:
+            self._acting = None
+            done.set()
 
     async def _look(self) -> bool:
+        """Write this node's row and read all rows; return False if that cannot be done."""
+        async with self._asking:
+            return await self._ask()
+
+    async def _ask(self) -> bool:
         members = self._members
         assert members is not None
         began = time.monotonic()
@@ -241,8 +266,7 @@ class ClusterNode(Cluster):
 
     async def _give(self, space: str, node: str) -> None:
         """Give a virtual host to another broker."""
-        if self._asked:
-            await self._look()  # write the wish first: the new owner must see it with the lease
+        await self._look()  # write the wish first: the new owner must see it with the lease
         if space not in self._spaces.directory.brokers:
             return
         began = time.monotonic()
@@ -261,7 +285,7 @@ class ClusterNode(Cluster):
 
         try:
             store = await anyio.to_thread.run_sync(open_it)
-            self._spaces.serve(store, space)
+            await self._spaces.serve(store, space, lambda: not self._is_leaving)
         except OwnedError:
             return  # another broker was faster
         except BrokerError as error:
@@ -271,14 +295,10 @@ class ClusterNode(Cluster):
             return
         self._retry_at.pop(space, None)
         self._free_since.pop(space, None)
-        reason = _reason(before is not None and before.epoch == 0, self._was_wished(space))
+        reason = _reason(before, self.node)
         self.takeovers[reason] += 1
         took_s = round(time.monotonic() - began, 3)
         self._log.info("space_taken", host=space, reason=reason, took_s=took_s)
-
-    def _was_wished(self, space: str) -> bool:
-        row = self._view.space(space)
-        return row is not None and row.wish == self.node
 
     def _loads(self) -> dict[str, SpaceLoad]:
         """Return how many messages and sessions each virtual host has here."""
@@ -313,8 +333,8 @@ class ClusterNode(Cluster):
         self._log.info("store", note=line)
 
 
-def _reason(is_new: bool, is_wished: bool) -> str:
+def _reason(before: SpaceRow | None, node: str) -> str:
     """Return why a virtual host was taken, as the metric names it."""
-    if is_new:
+    if before is not None and before.epoch == 0:
         return "first"
-    return "moved" if is_wished else "free"
+    return "moved" if before is not None and before.wish == node else "free"

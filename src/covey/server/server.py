@@ -122,9 +122,9 @@ class Server:
                 await self._listen(tasks)
                 tasks.start_soon(self._keep_time)
                 if self.cluster is not None:
-                    await self.cluster.round()
-                    tasks.start_soon(self.cluster.run)
+                    tasks.start_soon(self.cluster.run, tasks)
                     tasks.start_soon(self.cluster.fail_without_name)
+                    await self.cluster.is_begun.wait()
                 tasks.start_soon(self.spaces.fail_without_stores)
                 tasks.start_soon(keep_history, self.directory, self.history, self.log)
                 if events is not None:

@@ -16,6 +16,7 @@ broker has taken, ends here without the others. The process goes on even with no
 from __future__ import annotations
 
 import asyncio
+import gc
 import secrets
 import time
 from collections.abc import Callable, Iterable
@@ -27,6 +28,7 @@ import structlog
 from covey.config.settings import CLUSTER_HOST, Settings
 from covey.core.broker.broker import Broker
 from covey.core.broker.directory import Directory
+from covey.core.broker.recovery import uncollected
 from covey.core.broker.shared import Shared
 from covey.core.errors import RefusedError, StoreError
 from covey.core.events.event import EventSink
@@ -74,6 +76,7 @@ class Spaces:
         self._run_mark = secrets.token_hex(4)
         self._is_woken = False
         self.sooner = asyncio.Event()  # something is due before the next tick
+        self._coming: list[Broker] = []  # brokers whose backlog is being read
         self._ending: list[Broker] = []  # brokers that have ended, but still have connections
         self._damages: set[str] = set()  # damaged places that were logged
         self.notify: Notify = partial(_tell, loop, self._heard)
@@ -129,14 +132,44 @@ class Spaces:
             self._begin(broker)
         return opened
 
-    def serve(self, store: MessageStore, space: str) -> None:
-        """Serve a virtual host of a cluster, whose store was just opened."""
+    async def serve(self, store: MessageStore, space: str, is_wanted: Callable[[], bool]) -> None:
+        """Serve a virtual host of a cluster, whose store was just opened.
+
+        The backlog is read by a thread and placed in pieces, so that the other virtual hosts go on
+        and keep their leases. Raises StoreError if the store fails, or is no longer wanted.
+        """
         lobby = self.directory.lobby
         assert lobby is not None
-        broker = self._broker(lobby.settings, store, space)
+        settings = lobby.settings
+        broker = self._broker(settings, store, space, is_recovered=False)
+        self._coming.append(broker)
+        try:
+            await self._recover(broker, is_wanted)
+        except BaseException:
+            self.shared.part_with(broker)
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(store.close)
+            raise
+        finally:
+            self._coming.remove(broker)
         self._begin(broker)
-        if any(broker.commits.ledger.records_of(space, kind) for kind in KINDS):
+        has_own = any(broker.commits.ledger.records_of(space, kind) for kind in KINDS)
+        if has_own or lobby.settings is not settings:
             take_over(self.all_brokers, self.shared.file_settings, time.monotonic())
+
+    async def _recover(self, broker: Broker, is_wanted: Callable[[], bool]) -> None:
+        pieces = broker.recovery().pieces()
+        with uncollected():
+            while True:
+                place = await anyio.to_thread.run_sync(next, pieces, None)
+                if broker.promises.failure is not None:
+                    raise StoreError(str(broker.promises.failure))
+                if not is_wanted():
+                    raise StoreError("this broker stops")
+                if place is None:
+                    break
+                place()
+            gc.freeze()  # as after a start (`collector`): no collection is to walk the backlog
 
     def _begin(self, broker: Broker) -> None:
         self.directory.brokers[broker.host.id] = broker
@@ -150,11 +183,19 @@ class Spaces:
             self.log.warning("data_is_open", places=store.exposed)
         return self._broker(settings, store, space)
 
-    def _broker(self, settings: Settings, store: MessageStore, space: str) -> Broker:
+    def _broker(
+        self, settings: Settings, store: MessageStore, space: str, *, is_recovered: bool = True
+    ) -> Broker:
         """Make the broker of a store; close the store if that fails."""
         try:
             broker = Broker(
-                settings, store, decoders(), wake=self.wake, shared=self.shared, space=space
+                settings,
+                store,
+                decoders(),
+                wake=self.wake,
+                shared=self.shared,
+                space=space,
+                is_recovered=is_recovered,
             )
         except Exception:
             store.close()
@@ -226,6 +267,8 @@ class Spaces:
             except Exception:  # one queue's trouble must not end the others
                 self.log.exception("tick_failed")
                 broker.internal_errors += 1
+        for broker in self._coming:
+            broker.commits.store.renew()
         self.tell_damages()
         return deadline
 

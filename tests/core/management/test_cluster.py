@@ -71,4 +71,5 @@ def test_a_virtual_host_that_is_elsewhere_is_told_with_its_owner() -> None:
     known = KnownCluster()
     assert known.whereabouts("there", NOW) == "virtual host there is served by node b (b:1)"
     assert known.whereabouts("nowhere", NOW) == "virtual host nowhere is served by nobody now"
+    assert "is about to be served here" in known.whereabouts("here", NOW)
     assert known.owner("here", NOW) is None
