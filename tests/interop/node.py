@@ -48,17 +48,25 @@ def modules() -> Path:
     return cache_folder("node") / "node_modules"
 
 
-def run_node(script: Path, *arguments: str) -> str:
-    """Run a script to its end and return what it wrote; it must end well."""
+def start_node(script: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Start a script, whose output is the caller's."""
     if _problem():
         pytest.skip(_problem())
-    done = subprocess.run(
+    return subprocess.Popen(
         ["node", str(script), *arguments],
         env=dict(os.environ, NODE_PATH=str(modules())),
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=SCRIPT_S,
-        check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+
+
+def run_node(script: Path, *arguments: str) -> str:
+    """Run a script to its end and return what it wrote; it must end well."""
+    program = start_node(script, *arguments)
+    try:
+        said, complaints = program.communicate(timeout=SCRIPT_S)
+    finally:
+        program.kill()
+    assert program.returncode == 0, said + complaints
+    return said
