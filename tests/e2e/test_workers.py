@@ -10,6 +10,8 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
@@ -162,6 +164,7 @@ def test_http_shows_all_hosts_whichever_worker_answers(tmp_path: Path) -> None:
             with broker.client(login="ann", passcode="secret"):
                 pass  # who was set at one worker is known at all of them
         check_browser(broker)
+        check_top(broker)
         stopped = children(broker.process.pid)[1]
         os.kill(stopped, signal.SIGSTOP)
         try:
@@ -181,10 +184,31 @@ def check_browser(broker: BrokerProcess) -> None:
     headers = {"Content-Type": "application/json"}
     with urlopen(Request(f"{place}/session", given, headers), timeout=TIMEOUT_S) as answer:
         cookie = answer.headers["Set-Cookie"].partition(";")[0]
+        assert {each["id"]: each["name"] for each in json.loads(answer.read())["hosts"]} == NAMES
     for name in list(NAMES.values()) * 3:
         asked = Request(f"{place}/queues?host={name}", headers={"Cookie": cookie})
         with urlopen(asked, timeout=TIMEOUT_S) as answer:
             assert json.loads(answer.read())["total"] == 1
+
+
+def check_top(broker: BrokerProcess) -> None:
+    """See the queues of all virtual hosts in one view, or those of the one that is named."""
+    place = f"{LOGIN}/{PASSCODE}@127.0.0.1:{broker.port_of(AMQP)}"
+    shown = [top(place, "--json"), top(f"{place}/two.example", "--json")]
+    rows = [[(row["host"], row["name"]) for row in json.loads(each)["queues"]] for each in shown]
+    assert sorted(rows[0]) == [("one", "q"), ("two", "q")]
+    assert rows[1] == [("two", "q")]
+    lines = top(place).splitlines()
+    assert [line.split()[3] for line in lines if line.startswith("broker ")] == ["one", "two"]
+    assert next(line for line in lines if line.startswith("queue ")).split()[-1] == "host"
+
+
+def top(place: str, *arguments: str) -> str:
+    """Return one look of `covey top`."""
+    command = [sys.executable, "-m", "covey", "top", "--count", "1", "-b", place, *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True
+    ).stdout
 
 
 def test_a_worker_that_is_killed_comes_back_and_the_other_notices_nothing(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def _session(ask: Ask, identity: Identity) -> Attributes:
         "broker": ask.broker.limits.id,
         "hosts": [
             {"id": host.id, "name": min(host.host_names, default="")}
-            for host in ask.directory.hosts
+            for host in ask.directory.virtual_hosts
         ],
         "manages": may(identity, Verb.MANAGE, BROKER),
         "manages_some": [

@@ -3,7 +3,8 @@
 `covey top` is a live view of the busiest queues, the groups that have waited longest, the
 producers that are blocked, and long work that is under way. Rates come from the
 difference of two looks, so the first look has none. In a pipe it prints one block of plain text for
-each look.
+each look. All virtual hosts are watched, whichever process or machine serves them, unless the place
+names one.
 
 `covey trace` shows what happens on one queue, an event a line, as it happens. The broker keeps a
 queue's latest events while somebody asks for them, and this command asks again and again. Events
@@ -21,17 +22,20 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
 from covey.cli.options import LOCAL, AsJson, Broker, QueueName, managed
 from covey.cli.output import TEMPORARY, complain, plain_lines, printable, say, separate, show_one
-from covey.client.errors import AnswerError
+from covey.client.base import Closing
+from covey.client.errors import AnswerError, ClientError
 from covey.client.management import Management, Row
 
 INTERVAL_S = 2.0
+HOSTS_MAX = 50  # virtual hosts that `covey top` watches: it has a connection to each
 QUEUES_SHOWN = 15
 GROUPS_SHOWN = 10
 BLOCKED_SHOWN = 5
@@ -51,44 +55,113 @@ def top(
     as_json: AsJson = False,
 ) -> None:
     """Watch the busiest queues, the groups that wait longest, blocked producers, and jobs."""
-    with managed(broker) as client:
-        look = Look(client, None)
+    with Hosts(managed(broker)) as hosts:
+        look = Look(hosts, None)
         look.show(as_json=as_json)
         looks = 1
         while looks != count:
             time.sleep(interval)
-            look = Look(client, look)
+            look = Look(hosts, look)
             if not as_json:
                 separate()
             look.show(as_json=as_json)
             looks += 1
 
 
+class Hosts(Closing):
+    """A connection to each virtual host; whichever process serves it, the broker passes it on.
+
+    If the place names a virtual host, that one alone is watched.
+    """
+
+    def __init__(self, client: Management) -> None:
+        """Ask the broker that this client is connected to for its virtual hosts."""
+        (own,) = client.query("broker")
+        names = dict(zip(own["hosts"], own.get("host_names", ()), strict=False))
+        places = {
+            space: replace(client.place, virtual_host=name)
+            for space, name in list(names.items())[:HOSTS_MAX]
+            if name and not client.place.virtual_host
+        }
+        self.absent: dict[str, str] = {}  # virtual hosts that could not be asked, and why
+        self._places = {own["host"]: client.place, **places} | {own["host"]: client.place}
+        self._clients = {own["host"]: client}
+
+    def close(self) -> None:
+        """Let all of them go."""
+        for client in self._clients.values():
+            client.close()
+
+    def seen(self) -> list[Seen]:
+        """Look at one after the other; one that cannot be asked now is tried again next time.
+
+        Raises ClientError if none can be asked.
+        """
+        found: list[Seen] = []
+        self.absent = {}
+        for space, place in self._places.items():
+            try:
+                if space not in self._clients:
+                    self._clients[space] = Management(place)
+                found.append(Seen(self._clients[space]))
+            except ClientError as error:
+                self.absent[space] = str(error)
+                if (lost := self._clients.pop(space, None)) is not None:
+                    lost.close()
+                if len(self.absent) == len(self._places):
+                    raise
+        return found
+
+
+class Seen:
+    """What one virtual host has at the moment."""
+
+    def __init__(self, client: Management) -> None:
+        (self.broker,) = client.query("broker")
+        self.queues = self._rows(client.query("queue"))
+        self.groups = self._rows(client.query("group", GROUPS_SHOWN, waiting=True))
+        self.blocked = self._rows(client.query("connection", BLOCKED_SHOWN, waiting=True))
+        self.jobs = self._rows(client.query("job", JOBS_SHOWN))
+
+    def _rows(self, rows: list[Row]) -> list[Row]:
+        return [row | {"host": self.broker["host"]} for row in rows]
+
+
 class Look:
     """What one look saw, with the rates since the look before it."""
 
-    def __init__(self, client: Management, before: Look | None) -> None:
+    def __init__(self, hosts: Hosts, before: Look | None) -> None:
         self.at = time.monotonic()
-        (self.broker,) = client.query("broker")
-        self.counts: dict[str, tuple[int, int]] = {}
-        rows = [row for row in client.query("queue") if not row["name"].startswith(TEMPORARY)]
-        self.queues = [self._queue(row, before) for row in rows]
+        seen = hosts.seen()
+        self.absent = hosts.absent
+        self.brokers = [each.broker for each in seen]
+        self.counts: dict[tuple[str, str], tuple[int, int]] = {}
+        rows = [row for each in seen for row in each.queues]
+        self.queues = [
+            self._queue(row, before) for row in rows if not row["name"].startswith(TEMPORARY)
+        ]
         self.queues.sort(key=lambda row: (-row["in/s"] - row["out/s"], -row["messages"]))
-        self.groups = [_group(row) for row in client.query("group", GROUPS_SHOWN, waiting=True)]
+        groups = [_group(row) for each in seen for row in each.groups]
+        if len(seen) > 1:  # each one has them in order
+            groups.sort(key=lambda row: -row["oldest_s"])
+        self.groups = groups[:GROUPS_SHOWN]
         self.blocked = [
             row | {"connection": row["name"], "client": row["client_id"] or row["remote"]}
-            for row in client.query("connection", BLOCKED_SHOWN, waiting=True)
-        ]
-
+            for each in seen
+            for row in each.blocked
+        ][:BLOCKED_SHOWN]
         self.jobs = [
             row | {"job": row["name"], "percent": 100 * row["done"] // max(1, row["total"])}
-            for row in client.query("job", JOBS_SHOWN)
-        ]
+            for each in seen
+            for row in each.jobs
+        ][:JOBS_SHOWN]
 
     def show(self, *, as_json: bool) -> None:
         """Print the view, or a line of JSON with everything that was seen."""
         seen = {
-            "broker": self.broker,
+            "broker": self.brokers[0],
+            "hosts": self.brokers,
+            "absent": self.absent,
             "queues": self.queues,
             "groups": self.groups,
             "blocked": self.blocked,
@@ -98,39 +171,40 @@ class Look:
 
     def lines(self) -> list[str]:
         """Return the view as plain lines."""
-        broker = self.broker
         lines = [
             f"broker {broker['name']}  host {broker['host']}  connections {broker['connections']}"
-            f"  queues {broker['queues']}  messages {broker['messages']}",
-            *([f"producers wait: {printable(broker['alarm'])}"] if broker["alarm"] else []),
-            "",
-            *_table(QUEUE_COLUMNS, self.queues[:QUEUES_SHOWN]),
+            f"  queues {broker['queues']}  messages {broker['messages']}"
+            for broker in self.brokers
         ]
+        lines += [f"host {space}: {printable(why)}" for space, why in self.absent.items()]
+        waits = {broker["alarm"]: None for broker in self.brokers if broker["alarm"]}
+        lines += [f"producers wait: {printable(alarm)}" for alarm in waits]
+        lines += ["", *self._table(QUEUE_COLUMNS, self.queues[:QUEUES_SHOWN])]
         if self.groups:
-            lines += ["", *_table(GROUP_COLUMNS, self.groups)]
+            lines += ["", *self._table(GROUP_COLUMNS, self.groups)]
         if self.blocked:
-            lines += ["", *_table(BLOCKED_COLUMNS, self.blocked)]
+            lines += ["", *self._table(BLOCKED_COLUMNS, self.blocked)]
         if self.jobs:
-            lines += ["", *_table(JOB_COLUMNS, self.jobs)]
+            lines += ["", *self._table(JOB_COLUMNS, self.jobs)]
         return lines
 
+    def _table(self, columns: tuple[str, ...], rows: list[Row]) -> list[str]:
+        shown = columns if len(self.brokers) == 1 else (*columns, "host")
+        return plain_lines(shown, [[printable(row[name]) for name in shown] for row in rows])
+
     def _queue(self, row: Row, before: Look | None) -> Row:
-        name = row["name"]
+        name = (row["host"], row["name"])
         now = (int(row["enqueued"]), int(row["acknowledged"]))
         self.counts[name] = now
         then = before.counts.get(name, now) if before is not None else now
         elapsed_s = self.at - before.at if before is not None else 1.0
         rates = [(new - old) / elapsed_s for new, old in zip(now, then, strict=True)]
-        return row | {"queue": name, "in/s": rates[0], "out/s": rates[1]}
+        return row | {"queue": row["name"], "in/s": rates[0], "out/s": rates[1]}
 
 
 def _group(row: Row) -> Row:
     owner = f"{row['owner']} {row['owner_client']}" if row["owner"] else ""
     return row | {"owner": owner.rstrip()}
-
-
-def _table(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> list[str]:
-    return plain_lines(columns, [[printable(row[name]) for name in columns] for row in rows])
 
 
 SETTLED_BUILDS: Final = ("", "compiled", "plain Python")  # nothing is going on about these
