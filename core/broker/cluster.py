@@ -43,6 +43,10 @@ class Cluster(ABC):
     def ask_drain(self, node: str, *, is_draining: bool) -> None:
         """Ask a broker to give away all its virtual hosts, or allow it to have some again."""
 
+    def lost(self, space: str, *, is_fenced: bool) -> None:
+        """Called when a virtual host has ended here: another broker has it, or its store failed."""
+        self.fenced += is_fenced
+
     def move(self, space: str, node: str, now: float) -> SpaceRow:
         """Have a broker serve a virtual host; raises RefusedError if that broker could not."""
         view = self._fresh(now)

@@ -265,5 +265,6 @@ def is_passing(error: psycopg.Error) -> bool:
 
 
 def one_line(error: Exception) -> str:
-    """Return an error's text without its line breaks."""
-    return " ".join(str(error).split()) or type(error).__name__
+    """Return an error's text without its line breaks, and without the query that it is about."""
+    said = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+    return " ".join((said or str(error)).split()) or type(error).__name__

@@ -237,7 +237,7 @@ def _replay(lease: Lease, engine: PostgresEngine, damages: list[str]) -> None:
             elif len(damages) < DAMAGES_MAX:
                 damages.append(f"row {number} of the journal: its checksum is wrong")
         engine.fold()
-    except psycopg.Error as error:
+    except (psycopg.Error, StoreError) as error:
         raise StoreError(f"the journal cannot be replayed: {one_line(error)}") from error
 
 

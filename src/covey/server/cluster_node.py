@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import anyio
 import structlog
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 EVERY_S: Final = 1.0  # between two rounds; less if the lease is short
 SOON_S: Final = 0.1  # between two rounds while a virtual host is on the move
 SKEW_S: Final = 2.0  # a larger difference to the database's clock is logged
-RETRY_S: Final = 1.0  # after a virtual host could not be opened; doubles with each failure
-RETRY_MAX_S: Final = 60.0
+RETRY_S: Final = 1.0  # after a virtual host could not be served; doubles with each failure
+RETRY_MAX_S: Final = 60.0  # a virtual host that was served for so long begins with RETRY_S again
 LEAVE_S: Final = 3.0
 
 MOVE: Final = "update covey_spaces set wish = %s, is_pinned = %s where id = %s"
@@ -59,6 +59,13 @@ DRAIN: Final = "update covey_nodes set draining = %s where node = %s"
 
 Log = structlog.typing.FilteringBoundLogger
 Query = tuple[str, tuple[object, ...]]
+
+
+class Retry(NamedTuple):
+    """When to try to serve a virtual host again, and after which pause."""
+
+    at: float
+    pause_s: float
 
 
 class ClusterNode(Cluster):
@@ -75,7 +82,7 @@ class ClusterNode(Cluster):
         self._seen_at = 0.0  # when the database was asked for the view
         self._asked: list[Query] = []  # changes to write to the database in the next round
         self._free_since: dict[str, float] = {}
-        self._retry_at: dict[str, tuple[float, float]] = {}  # when, and after which pause
+        self._retries: dict[str, Retry] = {}  # of virtual hosts that could not be served
         self._is_away = False  # True while the database does not answer
         self._is_leaving = False
         self._digests = ""
@@ -253,7 +260,7 @@ class ClusterNode(Cluster):
         take = [
             space
             for space in found.take
-            if space not in mine and now >= self._retry_at.get(space, (0.0, 0.0))[0]
+            if space not in mine and (space not in self._retries or now >= self._retries[space].at)
         ]
         return found._replace(take=take)
 
@@ -289,16 +296,29 @@ class ClusterNode(Cluster):
         except OwnedError:
             return  # another broker was faster
         except BrokerError as error:
-            pause_s = min(RETRY_MAX_S, 2 * self._retry_at.get(space, (0.0, RETRY_S / 2))[1])
-            self._retry_at[space] = (time.monotonic() + pause_s, pause_s)
+            pause_s = self._put_off(space)
             self._log.error("space_not_taken", host=space, reason=error.text, again_in_s=pause_s)
             return
-        self._retry_at.pop(space, None)
         self._free_since.pop(space, None)
         reason = _reason(before, self.node)
         self.takeovers[reason] += 1
         took_s = round(time.monotonic() - began, 3)
         self._log.info("space_taken", host=space, reason=reason, took_s=took_s)
+
+    def lost(self, space: str, *, is_fenced: bool) -> None:
+        """Called when a virtual host has ended here: another broker has it, or its store failed."""
+        super().lost(space, is_fenced=is_fenced)
+        if not is_fenced:
+            self._put_off(space)
+
+    def _put_off(self, space: str) -> float:
+        """Take a virtual host that could not be served only after a pause; return the pause."""
+        now = time.monotonic()
+        last = self._retries.get(space)
+        is_again = last is not None and now < last.at + RETRY_MAX_S
+        pause_s = min(RETRY_MAX_S, 2 * last.pause_s) if last is not None and is_again else RETRY_S
+        self._retries[space] = Retry(now + pause_s, pause_s)
+        return pause_s
 
     def _loads(self) -> dict[str, SpaceLoad]:
         """Return how many messages and sessions each virtual host has here."""

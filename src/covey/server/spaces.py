@@ -340,9 +340,8 @@ class Spaces:
         if self.directory.brokers.get(space) is broker:
             reason = str(broker.promises.failure)
             is_fenced = FENCED in reason
-            cluster = self.shared.cluster
-            if is_fenced and cluster is not None:
-                cluster.fenced += 1
+            if self.shared.cluster is not None:
+                self.shared.cluster.lost(space, is_fenced=is_fenced)
             self.log.error("space_lost" if is_fenced else "store_failed", host=space, reason=reason)
             del self.directory.brokers[space]
             self._ending.append(broker)
