@@ -22,6 +22,9 @@ Rules:
   connection asks. Another epoch: this owner's time is over. `tail` is one more: the commit was
   done. `tail` is the same: it was not. Anything else means that the database has lost commits,
   which is a final error of the store.
+- A commit that waits for its synchronous standby is never cancelled by us. If an operator cancels
+  it, the server warns and calls it done, although the standby may lack it. So a warning makes a
+  commit fail for good: the next owner reads it, and its own first commit waits for the standby.
 - If a commit has several statements, the fence is the last one, sent together with COMMIT. So an
   owner that freezes before it holds no lock on the row, and the server ends its transaction.
 """
@@ -105,7 +108,8 @@ class Lease:
         self._incarnation = incarnation
         self._renewed = 0.0
         self._is_in_doubt = False  # it is not known whether the last commit was done
-        self.connection = connect(dsn, lease_s)
+        self._warning = ""  # what the server has warned of since the last commit
+        self.connection = self._connect()
 
     def try_take(self) -> str:
         """Take the lease; return "" on success, else who has it."""
@@ -147,7 +151,7 @@ class Lease:
         try:
             if not self.connection.closed:
                 self.connection.close()
-            self.connection = connect(self._dsn, self.lease_s)
+            self.connection = self._connect()
             row = self.connection.execute(ASK, (self.number,)).fetchone()
         except psycopg.Error as error:
             pause(RECONNECT_PAUSE_S)
@@ -182,8 +186,10 @@ class Lease:
         self.settle()
 
     def committed(self, sent: float) -> None:
-        """Called when a commit that was sent at that time was done."""
+        """Called when a commit that was sent at that time was done; raises StoreError if unsafe."""
         self.tail += 1
+        if self._warning:
+            raise StoreError(f"a commit may be missing from the standby: {self._warning}")
         self._extend(sent)
 
     def doubt(self, error: psycopg.Error) -> Exception:
@@ -226,6 +232,16 @@ class Lease:
         """Let go of the connection."""
         self.valid_until = 0.0
         self.connection.close()
+
+    def _connect(self) -> Connection:
+        self._warning = ""
+        connection = connect(self._dsn, self.lease_s)
+        connection.add_notice_handler(self._hear)
+        return connection
+
+    def _hear(self, notice: psycopg.errors.Diagnostic) -> None:
+        if notice.severity_nonlocalized == "WARNING":
+            self._warning = notice.message_primary or "a warning without words"
 
     def _extend(self, sent: float) -> None:
         self._renewed = sent

@@ -124,10 +124,11 @@ def prepare(connection: Connection) -> None:
 
 def look_at_server(connection: Connection) -> tuple[str, list[str]]:
     """Return one line about the server, and the reasons why it could lose a confirmed commit."""
-    version, fsync, names, is_replica = _row(
+    version, fsync, commit, names, is_replica = _row(
         connection,
         "select current_setting('server_version'), current_setting('fsync'),"
-        " current_setting('synchronous_standby_names'), pg_is_in_recovery()",
+        " current_setting('synchronous_commit'), current_setting('synchronous_standby_names'),"
+        " pg_is_in_recovery()",
     )
     if is_replica:
         raise StoreError("this PostgreSQL is a standby: name its primary in dsn")
@@ -150,7 +151,8 @@ def look_at_server(connection: Connection) -> tuple[str, list[str]]:
         standing = f"synchronous standby {', '.join(waited_for)}"
     else:
         standing = "no standby: the loss of this server loses its messages"
-    return f"PostgreSQL {version}, {standing}", unsafe
+    settings = f"fsync {fsync}, synchronous_commit {commit}"
+    return f"PostgreSQL {version}, {settings}, {standing}", unsafe
 
 
 def _row(connection: Connection, query: str) -> tuple[Any, ...]:

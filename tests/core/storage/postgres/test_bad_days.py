@@ -10,7 +10,7 @@ from covey.core.errors import StoreError
 from covey.core.storage import open_members, open_store
 from covey.core.storage.store import MessageStore
 from tests.core.storage.bench import StoreBench
-from tests.core.storage.postgres.server import Postgres
+from tests.core.storage.postgres.server import Pair, Postgres
 from tests.core.storage.sqlite.support import Note
 
 # A server without room answers by this code; a trigger answers as it would.
@@ -91,6 +91,32 @@ def test_a_fold_that_is_interrupted_has_done_nothing_and_is_done_later(
     bench.store.listen(bench)
     assert bench.numbers() == [(1, 1), (1, 3)]
     assert count(postgres, "covey_journal") == 0
+
+
+@pytest.mark.slow
+def test_a_commit_whose_wait_for_the_standby_was_cancelled_is_not_confirmed() -> None:
+    pair = Pair()
+    try:
+        postgres = Postgres(pair)
+        settings = postgres.settings(lease_s=30)
+        bench = StoreBench(lambda notify: open_store(settings, "default", notify))
+        bench.store.append(1, 1, "g", Note(b"on both"))
+        assert bench.flush() is None
+        pair.standby.stop()
+        bench.store.append(1, 2, "g", Note(b"on one"))
+        bench.store.flush(77)
+        with postgres.connect() as connection:
+            query = (
+                "select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'"
+            )
+            while connection.execute(query).fetchone() is None:
+                assert 77 not in bench.done
+            bench.loop.until(lambda: 77 in bench.done)
+        assert "may be missing from the standby" in str(bench.done[77])
+        pair.standby.start()
+        bench.store.close()
+    finally:
+        pair.remove()
 
 
 @pytest.mark.parametrize("has_tables", [False, True])
