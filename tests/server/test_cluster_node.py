@@ -11,7 +11,6 @@ from structlog.testing import capture_logs
 
 from covey.config.settings import ClusterSettings, Settings, StoreSettings
 from covey.core.storage.cluster import ClusterView
-from covey.server import cluster_node
 from covey.server.cluster_node import ClusterNode
 from covey.server.spaces import Spaces
 
@@ -40,20 +39,20 @@ def test_a_virtual_host_that_fails_again_and_again_is_tried_ever_more_seldom(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr(cluster_node.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     node = make_node()
     pauses: list[float] = []
     for _ in range(8):
         node.lost("default", is_fenced=False)
-        pauses.append(node._retries["default"].at - now)
-        now = node._retries["default"].at + 0.5  # it could be opened, and then failed again
+        pauses.append(node._postponed["default"].at - now)
+        now = node._postponed["default"].at + 0.5  # it could be opened, and then failed again
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
     now += 61  # it was served for long
     node.lost("default", is_fenced=False)
-    assert node._retries["default"].at - now == 1
+    assert node._postponed["default"].at - now == 1
 
 
 def test_a_virtual_host_that_another_broker_has_taken_is_counted_and_not_put_off() -> None:
     node = make_node()
     node.lost("default", is_fenced=True)
-    assert (node.fenced, node._retries) == (1, {})
+    assert (node.fenced, node._postponed) == (1, {})

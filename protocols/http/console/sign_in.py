@@ -150,6 +150,7 @@ def _session(ask: Ask, identity: Identity) -> Attributes:
             {"id": host.id, "name": min(host.host_names, default="")}
             for host in ask.directory.virtual_hosts
         ],
+        "is_clustered": ask.directory.shared.cluster is not None,
         "manages": may(identity, Verb.MANAGE, BROKER),
         "manages_some": [
             kind for kind in KINDS if is_admin or access.allows_some(Verb.MANAGE.value, kind)

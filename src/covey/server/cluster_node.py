@@ -61,7 +61,7 @@ Log = structlog.typing.FilteringBoundLogger
 Query = tuple[str, tuple[object, ...]]
 
 
-class Retry(NamedTuple):
+class Postponed(NamedTuple):
     """When to try to serve a virtual host again, and after which pause."""
 
     at: float
@@ -82,7 +82,7 @@ class ClusterNode(Cluster):
         self._seen_at = 0.0  # when the database was asked for the view
         self._asked: list[Query] = []  # changes to write to the database in the next round
         self._free_since: dict[str, float] = {}
-        self._retries: dict[str, Retry] = {}  # of virtual hosts that could not be served
+        self._postponed: dict[str, Postponed] = {}  # of virtual hosts that could not be served
         self._is_away = False  # True while the database does not answer
         self._is_leaving = False
         self._digests = ""
@@ -260,7 +260,8 @@ class ClusterNode(Cluster):
         take = [
             space
             for space in found.take
-            if space not in mine and (space not in self._retries or now >= self._retries[space].at)
+            if space not in mine
+            and (space not in self._postponed or now >= self._postponed[space].at)
         ]
         return found._replace(take=take)
 
@@ -314,10 +315,10 @@ class ClusterNode(Cluster):
     def _put_off(self, space: str) -> float:
         """Take a virtual host that could not be served only after a pause; return the pause."""
         now = time.monotonic()
-        last = self._retries.get(space)
+        last = self._postponed.get(space)
         is_again = last is not None and now < last.at + RETRY_MAX_S
         pause_s = min(RETRY_MAX_S, 2 * last.pause_s) if last is not None and is_again else RETRY_S
-        self._retries[space] = Retry(now + pause_s, pause_s)
+        self._postponed[space] = Postponed(now + pause_s, pause_s)
         return pause_s
 
     def _loads(self) -> dict[str, SpaceLoad]:

@@ -3,7 +3,7 @@
 import { setClock } from "./dom.js";
 
 /** Who is signed in, as /api/v1/session tells; `host` is the virtual host that is looked at. */
-export const session = { user: "", token: "", hosts: [], host: "", manages: false, manages_some: [] };
+export const session = { user: "", token: "", hosts: [], host: "", manages: false, manages_some: [], is_clustered: false };
 
 const ROOT = "/api/v1";
 
@@ -23,7 +23,8 @@ function address(where, query) {
   for (const [name, value] of Object.entries(query ?? {})) {
     if (value !== "" && value !== null && value !== undefined) fields.set(name, value);
   }
-  if (session.host && !fields.has("host")) fields.set("host", session.host);
+  const isOfHost = !where.startsWith("/cluster"); // what is asked there names no virtual host
+  if (session.host && isOfHost && !fields.has("host")) fields.set("host", session.host);
   const text = fields.toString();
   return ROOT + where + (text ? `?${text}` : "");
 }

@@ -14,12 +14,14 @@ const topics = async () => (await import("./topics.js")).topics;
 const subscriptions = async () => (await import("./topics.js")).subscriptions;
 const connections = async () => (await import("./connections.js")).default;
 const jobs = async () => (await import("./jobs.js")).default;
+const cluster = async () => (await import("./cluster.js")).default;
 const users = async () => (await import("./users.js")).default;
 const configuration = async () => (await import("./configuration.js")).configuration;
 const definitions = async () => (await import("./configuration.js")).definitions;
 
 // Name, label, picture, key after `g`, page, who may see it.
 const managers = () => session.manages;
+const clustered = () => session.manages && session.is_clustered;
 const some = (kind) => () => session.manages || session.manages_some.includes(kind);
 const PLACES = [
   ["", "Overview", "M4 13h6V4H4zM14 20h6V4h-6zM4 20h6v-4H4z", "o", overview, managers],
@@ -28,6 +30,7 @@ const PLACES = [
   ["subscriptions", "Subscriptions", "M6 4h12v16l-6-4-6 4z", "s", subscriptions, some("dsub")],
   ["connections", "Connections", "M9 15 15 9M8 11l-2 2a3.5 3.5 0 0 0 5 5l2-2M16 13l2-2a3.5 3.5 0 0 0-5-5l-2 2", "c", connections, managers],
   ["jobs", "Jobs", "M12 7v5l3 3M12 21a9 9 0 1 0 0-18 9 9 0 0 0 0 18z", "j", jobs, managers],
+  ["cluster", "Cluster", "M12 4v6M6 14l4-3M18 14l-4-3M12 4a1 1 0 1 0 0-1M5 15h2v2H5zM17 15h2v2h-2z", "l", cluster, clustered],
   ["users", "Users", "M12 12a4 4 0 1 0 0-8 4 4 0 0 0 0 8zM4 20c1-4 4-6 8-6s7 2 8 6", "u", users, managers],
   ["configuration", "Configuration", "M4 7h10M18 7h2M4 17h2M10 17h10M16 5v4M8 15v4", "f", configuration, managers],
   ["definitions", "Definitions", "M7 3h8l4 4v14H7zM15 3v4h4M10 12h6M10 16h6", "d", definitions, managers],
