@@ -1,13 +1,14 @@
 """QueueClient: the STOMP connection of the data source. It browses queues, and never consumes.
 
 `figures` asks where a queue begins and ends. `trim` removes messages that are processed. `browse`
-reads by sequence number. `post` sends in large pieces. `commit_fenced` ends a transaction in such a
-way that a repetition has no effect. `asked` asks until a broker answers, as long as the patience
-lasts.
+reads by sequence number. `post` sends in large pieces. `post_commit` ends a transaction in such a
+way that a repetition has no effect, and `await_oldest` waits for its answer. `asked` asks until a
+broker answers, as long as the patience lasts.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeVar
@@ -30,7 +31,8 @@ SEND_BYTES: Final = 256 * 1024  # sent at a time
 NO_END: Final = 1 << 62  # above all numbers of messages
 LOOKS_AT_ONCE: Final = 100  # queues asked at a time, in one round trip
 TRIM_STEP: Final = 5_000  # messages removed in one turn of the broker
-TRANSACTION: Final = "covey"  # the name of a connection's only transaction
+TRANSACTION: Final = "covey"  # the name of a connection's transactions, one after the other
+CONFIRMING: Final = "confirm"  # of an empty one, whose end confirms what came before
 
 Answer = TypeVar("Answer")
 
@@ -43,6 +45,8 @@ class QueueClient(StompClient):
         self.is_spent = False  # a browse was left before its end: the broker may still be writing
         self._looks = 0
         self._unsent = bytearray()
+        self._awaited: deque[str] = deque()  # receipts of what was posted, the oldest first
+        self._confirmed: set[str] = set()  # those that came before an older one
 
     def figures(self, queue: str) -> Figures:
         """Return where a queue begins and ends, and its other figures."""
@@ -122,16 +126,34 @@ class QueueClient(StompClient):
         self.flush()
         super().confirm()
 
-    def commit_fenced(self, fence: str) -> None:
-        """Commit the transaction of the posted messages; returns when the broker has stored it.
+    def post_commit(self, fence: str) -> None:
+        """Commit the transaction of the posted messages; `await_oldest` says when it is stored.
 
         If a transaction with this fence was committed before, the broker drops the messages.
         """
         named = [("transaction", TRANSACTION), ("covey-fence", fence)]
-        headers = [*named, ("receipt", self._next_receipt())]
-        self.post_frame(encode("COMMIT", headers, b"", VERSION))
+        self._post_awaited("COMMIT", named)
+
+    def post_confirm(self) -> None:
+        """Ask for a confirmation of the posted messages; `await_oldest` says when it is there."""
+        self.post_frame(encode("BEGIN", [("transaction", CONFIRMING)], b"", VERSION))
+        self._post_awaited("ABORT", [("transaction", CONFIRMING)])
+
+    def await_oldest(self) -> None:
+        """Wait until the broker has stored the oldest commit or confirmation that it must answer.
+
+        A client may post further messages meanwhile, so that none of both waits for the other.
+        """
+        awaited = self._awaited.popleft()
+        while awaited not in self._confirmed:
+            self._confirmed.add(self._next_frame().headers(VERSION).get("receipt-id", ""))
+        self._confirmed.remove(awaited)
+
+    def _post_awaited(self, command: str, headers: Headers) -> None:
+        receipt = self._next_receipt()
+        self._awaited.append(receipt)
+        self.post_frame(encode(command, [*headers, ("receipt", receipt)], b"", VERSION))
         self.flush()
-        self._wait_for_receipt()
 
     def _look(self, place: str, headers: Headers) -> dict[str, str]:
         """Browse one place from its end: the `browser:end` frame has the figures."""

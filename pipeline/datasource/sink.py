@@ -6,7 +6,7 @@
     group_id         its group (`groupColumn`)
     headers          more headers, map<string,string>
 
-A task sends its rows over one connection, in pieces, and waits until the broker has each piece. A
+A task sends its rows over one connection, in pieces, and ends when the broker has all of them. A
 piece is a transaction with a fence (`covey.core.publishing.fences`): query, partition, epoch,
 number of the piece. A piece may be sent again, by a task that lost its connection or by a batch
 that is repeated. Then the broker drops it. That works if the same rows come in the same partition.
@@ -40,11 +40,11 @@ task's time.
 from __future__ import annotations
 
 import warnings
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import nsmallest
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 from zlib import crc32
 
@@ -80,6 +80,7 @@ NAMES_MAX: Final = 5_000  # of groups that one task reports: some 100 kB
 SHOWN_MAX: Final = 3
 LOTS: Final = 1024  # parts into which rows without a group are divided
 PIECE_BYTES: Final = 8 * 1024 * 1024  # of rows; a broker takes 64 MiB in one transaction
+PIECES_AHEAD: Final = 4  # sent before the oldest is known to be stored; a task holds them all
 PIECES_MAX: Final = 10_000_000  # of one partition of one epoch
 QUERY: Final = "sql.streaming.queryId"  # Spark's names of these two properties of a task
 EPOCH: Final = "streaming.sql.batchId"
@@ -286,27 +287,75 @@ def send_partition(
     context = TaskContext.get()
     fence = f"{name}/{context.partitionId() if context else 0}"
     ordered = in_order(batches, options.order_column) if options.order_column else batches
-    pieces = enumerate(cut(ordered, options.piece_rows))
     rows = 0
     groups = NO_GROUPS
+
+    def numbered() -> Iterator[Piece]:
+        nonlocal rows, groups
+        for number, batch in enumerate(cut(ordered, options.piece_rows)):
+            rows += batch.num_rows
+            if options.group_column:
+                groups = sampled(groups | _groups_of(options, batch))
+            yield Piece(batch, f"{fence}:{epoch * PIECES_MAX + number}" if name else "")
+
+    outbox = Outbox(options, numbered())
     absence = Absence(options.patience)
     with said_by_option(options.places, "queue", options.queue or "the column's"):
-        piece = next(pieces, None)
-        while piece is not None:
+        while not outbox.is_done:
             try:
                 with first_of(options.places) as client:
-                    while piece is not None:
-                        number, batch = piece
-                        fenced = f"{fence}:{epoch * PIECES_MAX + number}" if name else ""
-                        send_piece(client, options, batch, fenced)
-                        absence.end()
-                        rows += batch.num_rows
-                        if options.group_column:
-                            groups = sampled(groups | _groups_of(options, batch))
-                        piece = next(pieces, None)
+                    outbox.send_by(client, absence)
             except UnreachableError as error:
                 absence.wait(error)
     return Sent(rows, groups)
+
+
+class Piece(NamedTuple):
+    """Rows that are sent together; with a fence the broker takes them only once."""
+
+    batch: pa.RecordBatch
+    fence: str
+
+
+class Outbox:
+    """The pieces of a partition, of which some are sent and not known to be stored.
+
+    The task does not wait for the disk after each piece, but sends the next ones meanwhile. Over a
+    new connection all pieces in doubt are sent again, in their order. The broker stores what comes
+    over a connection in its order. So it has each piece up to some number, and drops those.
+    """
+
+    def __init__(self, options: WriteOptions, pieces: Iterator[Piece]) -> None:
+        self.is_done = False
+        self._options = options
+        self._pieces = pieces
+        self._in_doubt: deque[Piece] = deque()
+
+    def send_by(self, client: QueueClient, absence: Absence) -> None:
+        """Send what is left over one connection; raises UnreachableError if it breaks."""
+        for piece in self._in_doubt:
+            self._post(client, piece)
+        for piece in self._pieces:
+            self._in_doubt.append(piece)
+            self._post(client, piece)
+            if len(self._in_doubt) > PIECES_AHEAD:
+                self._settle(client, absence)
+        while self._in_doubt:
+            self._settle(client, absence)
+        self.is_done = True
+
+    def _post(self, client: QueueClient, piece: Piece) -> None:
+        is_fenced = self._options.is_fenced and bool(piece.fence)
+        send_rows(client, self._options, piece.batch, TRANSACTION if is_fenced else "")
+        if is_fenced:
+            client.post_commit(piece.fence)
+        else:
+            client.post_confirm()
+
+    def _settle(self, client: QueueClient, absence: Absence) -> None:
+        client.await_oldest()
+        self._in_doubt.popleft()
+        absence.end()
 
 
 def cut(batches: Iterable[pa.RecordBatch], rows_max: int) -> Iterator[pa.RecordBatch]:
@@ -348,18 +397,6 @@ def send_rows(
     """Post the rows of one Arrow batch."""
     for frame in frames_of(options, batch, transaction):
         client.post_frame(frame)
-
-
-def send_piece(
-    client: QueueClient, options: WriteOptions, batch: pa.RecordBatch, fence: str
-) -> None:
-    """Send rows and wait until the broker has them; with a fence it takes them only once."""
-    is_fenced = options.is_fenced and bool(fence)
-    send_rows(client, options, batch, TRANSACTION if is_fenced else "")
-    if is_fenced:
-        client.commit_fenced(fence)
-    else:
-        client.confirm()
 
 
 def warn_of_spread(messages: Iterable[WriterCommitMessage | None]) -> None:

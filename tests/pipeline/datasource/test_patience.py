@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Timer
 
@@ -13,7 +15,7 @@ from covey.client.errors import StrangerError, UnreachableError
 from covey.pipeline.datasource.options import read_options, write_options
 from covey.pipeline.datasource.patience import PAUSE_MAX_S, Absence, Patience
 from covey.pipeline.datasource.reader import StreamReader
-from covey.pipeline.datasource.sink import cut, send_partition
+from covey.pipeline.datasource.sink import PIECES_AHEAD, cut, send_partition
 from covey.pipeline.errors import PipelineError
 from tests.e2e.support import HOST, running_broker
 from tests.pipeline.queues import at, bodies_of, fill
@@ -108,3 +110,25 @@ def test_source_and_sink_ride_over_a_broker_that_is_killed_and_comes_back(tmp_pa
             assert bodies_of(broker, "sent") == batch.column("value").to_pylist()
         finally:
             opened.__exit__(None, None, None)
+
+
+@pytest.mark.filterwarnings("ignore:.*trying again")
+@pytest.mark.slow
+def test_pieces_that_were_under_way_at_a_kill_come_once_and_in_their_order(tmp_path: Path) -> None:
+    with ExitStack() as brokers:
+        first = brokers.enter_context(running_broker(tmp_path))
+        running = [first]
+        rows = [b"%d" % number for number in range(40 * PIECES_AHEAD)]
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for number, value in enumerate(rows):
+                if number in (1, 3 * PIECES_AHEAD, 20 * PIECES_AHEAD + 2):
+                    running[-1].signal(signal.SIGKILL)
+                    port = ("--stomp", at(first))
+                    running.append(brokers.enter_context(running_broker(tmp_path, arguments=port)))
+                yield pa.RecordBatch.from_pydict({"value": [value]})
+
+        given = {"brokers": at(first), "queue": "ahead", "transactionRows": "1"}
+        options = write_options(given, ["value"])
+        assert send_partition(options, batches(), "query", 3).rows == len(rows)
+        assert bodies_of(first, "ahead") == rows
