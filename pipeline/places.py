@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from shutil import rmtree
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
@@ -55,6 +56,11 @@ class RemotePlace:
         finally:
             stream.close()
 
+    def remove(self) -> None:
+        """Delete a directory with all that is in it, if it is there."""
+        system, path = self._system()
+        system.delete(path, True)
+
     def exists(self) -> bool:
         """Return True if there is a file or directory."""
         system, path = self._system()
@@ -93,6 +99,14 @@ def make_out(out: Place) -> None:
         raise PipelineError(f"--out {out}: cannot be made: {error.strerror}") from error
     if not os.access(out, os.W_OK | os.X_OK):
         raise PipelineError(f"--out {out}: it cannot be written to")
+
+
+def remove(place: Place) -> None:
+    """Delete a directory with all that is in it, if it is there."""
+    if isinstance(place, RemotePlace):
+        place.remove()
+    else:
+        rmtree(place, ignore_errors=True)
 
 
 def put_text(place: Place, text: str) -> None:

@@ -31,7 +31,7 @@ from covey.pipeline.event_log.histories import (
     Start,
 )
 from covey.pipeline.event_log.reader import LogFile
-from covey.pipeline.places import Place, put_text, url_of
+from covey.pipeline.places import Place, put_text, remove, url_of
 
 FILE: Final = "state.json"
 VERSION: Final = 1
@@ -151,11 +151,13 @@ def save(
     place: Place, state: State, groups: DataFrame, queues: DataFrame, given: dict[str, int]
 ) -> None:
     """Write the next state, then delete the one before."""
-    state.number += 1
-    groups.write.mode("overwrite").parquet(url_of(place / f"groups-{state.number}"))
-    queues.write.mode("overwrite").parquet(url_of(place / f"queues-{state.number}"))
+    before, state.number = state.number, state.number + 1
+    for name, rows in (("groups", groups), ("queues", queues)):
+        rows.write.mode("overwrite").parquet(url_of(place / f"{name}-{state.number}"))
     state.given |= {name: max(at, state.given.get(name, 0)) for name, at in given.items()}
     put_text(place / FILE, state.text())
+    for name in ("groups", "queues"):
+        remove(place / f"{name}-{before}")
 
 
 def groups_of(spark: SparkSession, place: Place, state: State) -> DataFrame:

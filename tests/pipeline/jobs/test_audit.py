@@ -257,6 +257,8 @@ def test_day_by_day_the_same_is_found_and_nothing_is_read_twice(
     found += found_in(tmp_path / "out")
     assert sorted(found) == EXPECTED
     assert "covey_audit_broken" in (tmp_path / "out/audit.prom").read_text()
+    kept = sorted(place.name for place in (tmp_path / "state").iterdir())
+    assert [name.rstrip("0123456789") for name in kept] == ["groups-", "queues-", "state.json"]
 
 
 def test_a_run_that_is_not_in_the_log_and_an_older_log_accuse_nobody(
