@@ -281,9 +281,10 @@ def _lesson_of_groups(queue: Row, hot: list[Row], at_work: int) -> str:
             " work on a message helps, or smaller groups; more consumers do not. No group is too"
             f" large for {at_work} consumers: {largest.group_id} is {part:.0%} of the work."
         )
+    more = f"More than the {at_work} consumers" if at_work > 1 else "A second consumer"
     return (
         f"No group is too large: {largest.group_id}, the largest, is {part:.0%} of the work."
-        f" More than the {at_work} consumers would shorten the waiting."
+        f" {more} would shorten the waiting."
     )
 
 
