@@ -16,6 +16,7 @@ RAISED_BY_PYTHON: Final = re.compile(
     r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)+(\S.*)"
 )
 CAUSED_BY: Final = re.compile(r"^Caused by: (?:[\w$]+\.)*([\w$]+: .+)$", re.MULTILINE)
+LACKS_MODULE: Final = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 CALLED: Final = "An error occurred while calling"  # names a method of Java's, and no more
 
 
@@ -32,9 +33,20 @@ def one_line(error: Exception) -> str:
     text = str(error).strip()
     said = RAISED_FAR_AWAY.search(text) or RAISED_BY_PYTHON.search(text)
     if said:
-        return said.group(1)
+        return _of_python(said.group(1))
     causes = CAUSED_BY.findall(text)
     if causes:
         return str(causes[-1])
     lines = text.split("\n")
     return lines[1].lstrip(": ") if lines[0].startswith(CALLED) and lines[1:] else lines[0]
+
+
+def _of_python(text: str) -> str:
+    """Return what Python said; if it lacks a module, what to do about it."""
+    lacks = LACKS_MODULE.match(text)
+    if lacks is None:
+        return text
+    return (
+        f"the workers' Python has no {lacks[1]}: install Covey with its extra pipeline there, or"
+        " bring an environment that has it (docs/pipeline.md, A packed environment)"
+    )

@@ -37,3 +37,11 @@ def test_what_python_said_far_away_is_better_than_that_it_said_something() -> No
         "KeyError: 3\n\nDriver stacktrace:\njava.lang.Error: no"
     )
     assert one_line(Exception(text)) == "KeyError: 3"
+
+
+def test_a_worker_without_covey_is_told_what_to_do() -> None:
+    trace = (
+        "Traceback (most recent call last):\n  File x\nModuleNotFoundError: No module named 'covey'"
+    )
+    said = one_line(Exception(f"Job aborted.\n{trace}\n\tat java"))
+    assert said.startswith("the workers' Python has no covey: install Covey with its extra")
