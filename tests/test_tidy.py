@@ -67,7 +67,6 @@ SHORT_FILES: Final[dict[str, str]] = {
     "src/covey/cli/jobs.py": COMMAND,
     "src/covey/cli/importers/qpid.py": "a format of its own",
     "config/toml_writer.py": "a format, which two commands write",
-    "src/covey/server/collector.py": "asks the interpreter, and has nothing to do with ports",
     "src/covey/server/event_log_task.py": "one task of the server beside the broker",
     "src/covey/worker/backoff.py": "one noun that users name in their own code",
     "src/covey/worker/window.py": "one noun: how much a worker may hold",
