@@ -26,6 +26,7 @@ from covey.core.model.consumer import Consumer
 from covey.core.model.entry import Entry
 
 SETTLED_SPARED: Final = 64  # the clocks of so few settled messages are not worth a walk
+FAR: Final = 1e18  # a time that never comes
 GONE_SPARED: Final = 64  # the places of so few consumers that have left are not worth a walk
 
 
@@ -74,14 +75,16 @@ class Deadlines:
                 continue
             if not consumer.deadline_s or not consumer.unsettled:
                 continue
-            due = min([self._ends(consumer, entry) for entry in consumer.unsettled.values()])
-            if due <= now:
-                return consumer
+            due = FAR
+            for entry in consumer.unsettled.values():
+                due = min(due, self._ends(consumer, entry))
+                if due <= now:
+                    return consumer
             self._look_at(consumer, due)
         return None
 
-    def overdue(self, consumer: Consumer, now: float) -> list[Entry]:
-        """Return what a consumer has held for too long, in the order of the numbers.
+    def overdue(self, consumer: Consumer, now: float, most: int) -> list[Entry]:
+        """Return `most` messages that a consumer has held for too long, by their numbers.
 
         The consumer is looked at again for the rest.
         """
@@ -91,6 +94,9 @@ class Deadlines:
             end = self._ends(consumer, entry)
             if end <= now:
                 found.append(entry)
+                if len(found) >= most:
+                    rest = now
+                    break
             elif rest == 0.0 or end < rest:
                 rest = end
         if rest:

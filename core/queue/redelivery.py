@@ -50,11 +50,11 @@ class Redelivery:
             queue.record(EventKind.RELEASE, entry)
             self._put_back(entry)
 
-    def take_overdue(self, consumer: Consumer) -> None:
-        """Take back what a consumer has held for longer than its deadline."""
+    def take_overdue(self, consumer: Consumer, most: int) -> int:
+        """Take back messages that a consumer has held for longer than its deadline; count them."""
         queue = self.queue
         state = queue.state
-        entries = state.deadlines.overdue(consumer, state.now)
+        entries = state.deadlines.overdue(consumer, state.now, most)
         if not consumer.is_overdue:
             queue.membership.suspend(consumer)
             state.audit.group_trouble(
@@ -70,6 +70,7 @@ class Redelivery:
             consumer.session.kick(
                 f"queue {queue.name}: a message was held for longer than {consumer.deadline_s:g} s"
             )
+        return len(entries)
 
     def check_wishes(self, consumer: Consumer) -> None:
         """Raise RefusedError if a consumer asks for a deadline or a group that it cannot have."""

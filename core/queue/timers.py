@@ -290,11 +290,8 @@ class Timers:
             is_more = True
         if self.membership.absent:
             self.membership.end_absences()
-        if state.has_deadlines:
-            late = state.deadlines.take_due(now)
-            while late is not None:
-                self.queue.redelivery.take_overdue(late)
-                late = state.deadlines.take_due(now)
+        if state.has_deadlines and self._run_deadlines(now):
+            is_more = True
         if state.spills:
             self.queue.balancer.run_spills()
         if self.queue.balancer.due:
@@ -339,6 +336,15 @@ class Timers:
         if self.expiry.is_bloated(index.count):
             self.expiry.rebuild(index)
         return len(due) == DUE_PORTION
+
+    def _run_deadlines(self, now: float) -> bool:
+        left = DUE_PORTION
+        while left > 0:
+            late = self.state.deadlines.take_due(now)
+            if late is None:
+                return False
+            left -= self.queue.redelivery.take_overdue(late, left)
+        return True
 
     def _run_away(self, now: float) -> bool:
         left = DUE_PORTION

@@ -180,13 +180,17 @@ class Holding:
         one gets an entry of its own.
         """
         taken = set(entries)
-        for tag, held in list(self.messages.items()):
+        left = len(taken)  # most often they are the first: the rest need not be looked at
+        for tag, held in self.messages.items():
             if held.entry in taken and held.consumer is consumer and not held.transaction:
                 held.entry = bare(held.entry)
                 held.is_late = held.is_credited = True
                 self._late[tag] = None
                 if consumer.version is V1_2:  # so the next delivery may have the sender's id
                     self._forget_id(tag, held)
+                left -= 1
+                if not left:
+                    break
         while len(self._late) > LATE_MAX:
             forgotten = self._late.popitem(last=False)[0]
             self.late_to = max(self.late_to, forgotten)

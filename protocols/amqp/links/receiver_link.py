@@ -289,11 +289,15 @@ class OutgoingLink:
             if entry in taken and (first is None or entry is not first[1]):
                 self.backpressure.outbox_size -= len(payload)
         self.outbox = kept
-        for number, held in list(self.unsettled.items()):
+        left = len(taken)  # most often they are the first: the rest need not be looked at
+        for number, held in self.unsettled.items():
             if held is not None and held in taken:
                 self.unsettled[number] = None
                 self.late[number] = (consumer, held.seq)
                 self.channel.releases.add(number, plain(RELEASED), True)
+                left -= 1
+                if not left:
+                    break
         self.channel.touch()
         while len(self.late) > LATE_MAX:
             oldest = next(iter(self.late))

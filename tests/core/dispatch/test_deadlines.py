@@ -7,6 +7,7 @@ import pytest
 from covey.core.errors import RefusedError
 from covey.core.events.event import EventKind
 from covey.core.model.entry import Outcome
+from covey.core.queue import timers
 from covey.core.queue.policy import change_strategy, retire
 from covey.groups import make
 from tests.core.support import Bench, policy
@@ -235,3 +236,27 @@ def test_a_busy_consumer_leaves_no_clocks_behind() -> None:
         bench.pump()
         bench.settle(reader)
     assert len(reader.clocks) < 100
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("portion", [1, 7, 1000])
+def test_very_many_run_out_in_portions_as_if_at_once(
+    strategy: str, portion: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timers, "DUE_PORTION", portion)
+    bench = Bench(strategy, policy(deadline_s=10))
+    hung = bench.join(1000)
+    bench.send_all("ab c" * 10)
+    bench.pump()
+    bench.now += 10
+    pumps = 0
+    while len(hung.overdue) < 40:
+        before = len(hung.overdue)
+        bench.queue.pump(bench.now, bench.wall_ms, 1000)
+        assert before < len(hung.overdue) <= before + portion
+        pumps += 1
+    assert pumps == -(-40 // portion)
+    assert (hung.held(), hung.overdue) == ([], list(range(1, 41)))
+    other = bench.join(1000)
+    bench.pump()
+    assert other.got == list(range(1, 41))
