@@ -75,7 +75,7 @@ def _run(arguments: argparse.Namespace) -> list[Result]:
     if "backlog" in names:
         results += backlog.measure(builds, arguments.scale, _say)
     if "turns" in names:
-        results += turns.measure(builds, arguments.scale, _say)
+        results += turns.measure(builds[-1:], arguments.scale, arguments.part, _say)
     if "pace" in names:
         settings = (arguments.repetitions, arguments.scale, _say, arguments.picture)
         results += pace.measure(contenders, *settings)

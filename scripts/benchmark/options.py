@@ -11,7 +11,7 @@ from textwrap import wrap
 from typing import Final
 
 from scripts.benchmark.peers import PEERS
-from scripts.benchmark.workloads.workloads import NAMES
+from scripts.benchmark.workloads.workloads import NAMES, TURN_PARTS
 
 REPETITIONS: Final = 5
 
@@ -44,6 +44,9 @@ def parser() -> ArgumentParser:
     made.add_argument("--repetitions", type=int, default=REPETITIONS)
     made.add_argument("--size", type=int, action="append", help="bytes of a body")
     made.add_argument("--scale", type=float, default=1.0, help="messages per repetition, times")
+    made.add_argument(
+        "--part", action="append", default=[], choices=TURN_PARTS, help="of `turns`; default all"
+    )
     made.add_argument("--json", type=Path, metavar="FILE", help="write all figures")
     made.add_argument(
         "--earlier",

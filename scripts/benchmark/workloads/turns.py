@@ -3,8 +3,11 @@
 One client sends a message with a receipt every 5 ms, from a process of its own. Another client does
 big operations, one after the other: subscriptions to very many queues, purges, lists, a reload. The
 figure of each is the longest time that the first client waited for a receipt meanwhile. The note
-says how long the operation took. At full size there are 50,000 queues, 100,000 retained messages
-and a backlog of 1,000,000. `--scale` takes a part of that.
+says how long the operation took, and how many processes wanted a processor (the load): above the
+number of processors, the wait is partly theirs. At full size there are 50,000 queues, 100,000
+retained messages and a backlog of 1,000,000. `--scale` takes a part of that, and `--part` some of
+the operations. The last line of each part is the broker's own word for its longest garbage
+collection.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from typing import Final
 
 from scripts.benchmark.contender import Covey
 from scripts.benchmark.process import Process, free_port
+from scripts.benchmark.workloads.workloads import TURN_PARTS as PARTS
 
 from covey.bench.result import Result
 from covey.bench.wire.link import IncompleteError, Job
@@ -39,15 +43,15 @@ LIMITS: Final = {"COVEY_BROKER__TX_OPERATIONS_MAX": "200000", "COVEY_BROKER__TX_
 Say = Callable[[str], None]
 
 
-def measure(builds: Sequence[Covey], scale: float, say: Say) -> list[Result]:
-    """Measure each build on a process of its own."""
+def measure(builds: Sequence[Covey], scale: float, parts: Sequence[str], say: Say) -> list[Result]:
+    """Measure each build on a process of its own; no parts: all of them."""
     results: list[Result] = []
     for build in builds:
         port = free_port()
         options = (*build.options, "--http", f"127.0.0.1:{port}")
         process = Covey(build.name, build.package, options, {**build.settings, **LIMITS}).start()
         try:
-            results += Table(process, port, scale, build.name, say).run()
+            results += Table(process, port, scale, build.name, say).run(parts or PARTS)
         except (OSError, IncompleteError) as error:
             results.append(Result("turns", build.name, UNIT, failure=str(error)))
             say(f"turns {build.name} failed: {error}")
@@ -68,14 +72,31 @@ class Table:
         self.results: list[Result] = []
         self.job = Job(port=process.port, destination="", count=0, size=16)
 
-    def run(self) -> list[Result]:
-        """Do all operations; return the longest wait during each."""
-        self._backlog()
-        self._unsettled()
-        self._transactions()
-        self._queues()
-        self._retained()
+    def run(self, parts: Sequence[str]) -> list[Result]:
+        """Do the operations of these parts; return the longest wait during each."""
+        does = {
+            "backlog": self._backlog,
+            "unsettled": self._unsettled,
+            "transactions": self._transactions,
+            "queues": self._queues,
+            "retained": self._retained,
+        }
+        for part in parts:
+            does[part]()
+            self._tell_collection(part)
         return self.results
+
+    def _tell_collection(self, part: str) -> None:
+        """Ask the broker for its longest garbage collection so far."""
+        (line,) = [
+            line
+            for line in self._http("GET", "/metrics").decode().splitlines()
+            if line.startswith("covey_collection_longest_seconds")
+        ]
+        longest_ms = float(line.split()[-1]) * 1000
+        name = f"turns: longest garbage collection, after {part}"
+        self.results.append(Result(name, self.name, UNIT, [longest_ms]))
+        self.say(f"{name:<52} {self.name:<16} {longest_ms:20.1f} ms")
 
     def _count(self, full: int) -> int:
         return max(100, int(full * self.scale))
@@ -97,9 +118,10 @@ class Table:
         longest_s, count = ours.recv()
         pinger.join()
         result = Result(f"turns: {case}", self.name, UNIT, [longest_s * 1000])
-        result.notes = {"took_s": took_s, "pings": count}
+        load = os.getloadavg()[0]
+        result.notes = {"took_s": took_s, "pings": count, "load": load}
         self.results.append(result)
-        shown = f"longest wait {longest_s * 1000:7.1f} ms, took {took_s:6.2f} s, {count} pings"
+        shown = f"longest wait {longest_s * 1000:7.1f} ms, took {took_s:6.2f} s, load {load:.1f}"
         self.say(f"{result.case:<52} {self.name:<16} {shown}")
 
     # What is measured.
@@ -206,12 +228,13 @@ class Table:
         link.ask(_send(b"/queue/last", b"receipt:r\n"), b"RECEIPT")
         link.socket.close()
 
-    def _http(self, method: str, path: str) -> None:
+    def _http(self, method: str, path: str) -> bytes:
         connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=600)
         login = base64.b64encode(b"admin:password").decode()
         connection.request(method, path, headers={"Authorization": f"Basic {login}"})
-        connection.getresponse().read()
+        answer = connection.getresponse().read()
         connection.close()
+        return answer
 
     def _reload(self, more: str) -> None:
         config = self.process.directory / "bench.toml"
