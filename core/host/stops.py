@@ -11,8 +11,8 @@ records of a queue are deleted with it. Groups that were parked after failures a
 | `pause` | one way: "in" for producers, "out" for consumers         |
 | `rest`  | one group: what is left of it follows its dead message   |
 
-The stop of a rest ends when all of the rest is dead. A restart before that goes on with the work, so
-that nothing behind the failure is processed.
+The stop of a rest ends when all of the rest is dead. A restart before that goes on with the work,
+so that nothing behind the failure is processed.
 """
 
 from __future__ import annotations
