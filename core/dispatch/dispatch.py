@@ -292,7 +292,7 @@ class Dispatch:
         lane.holder = consumer
         if lane.is_fresh and lane.owner is consumer:
             lane.is_fresh = False
-            if not consumer.group:
+            if state.has_handed and not consumer.group:
                 state.strategy.introduced(lane.name)
             if state.introduced.get(lane.name) != consumer.id:
                 if state.binds_by_rule or consumer.group or lane.name in state.introduced:

@@ -139,7 +139,7 @@ class Placement:
             self.bind(lane, asked)
             # A strategy that remembers owners does not know that a claimant had the group since.
             is_new = state.binds_by_rule or lane.name in state.introduced
-            lane.is_fresh = is_new or state.strategy.is_handed(lane.name)
+            lane.is_fresh = is_new or (state.has_handed and state.strategy.is_handed(lane.name))
 
     def bind(self, lane: Lane, consumer: Consumer | None) -> None:
         """Make the consumer (or nobody) the lane's owner."""

@@ -100,6 +100,7 @@ class DispatchState:
         # Who last got a message of a group, where the strategy goes by a rule. Such a strategy
         # does not remember owners, so the same consumer would be told twice that it is new.
         self.introduced: dict[str, int] = {}
+        self.has_handed = False  # groups were given to others; the strategy knows which
         self.is_over_size = False  # the strategy's map outgrew its size, and that was reported
 
     def turn(self, now: float) -> None:
@@ -273,8 +274,14 @@ class DispatchState:
             return heappop(self.spills)[1]
         return 0
 
+    def hand(self, unit: str, consumer: int) -> None:
+        """Give a group, or a bucket of groups, to another consumer."""
+        self.has_handed = True
+        self.strategy.hand(unit, consumer)
+
     def spill(self, group: str, consumer: int) -> None:
         """Give a group to another consumer; with `consistent-hash` until the group is empty."""
+        self.has_handed = True
         self.strategy.spill(group, consumer)
         self.wants_presence = True  # the strategy must hear when the group is empty
 

@@ -306,7 +306,7 @@ class Balancer:
 
     def _give(self, unit: Unit, target: Consumer) -> None:
         queue = self.queue
-        queue.state.strategy.hand(unit.key, target.id)
+        queue.state.hand(unit.key, target.id)
         for lane in unit.lanes:
             queue.membership.ask_again(lane)
 
