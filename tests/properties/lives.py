@@ -47,7 +47,9 @@ class State:
         """Tell what of it outlives the process."""
         found = {name: [place for place in row if place[3]] for name, row in self.queues.items()}
         full = {name: row for name, row in found.items() if row}
-        return State(full, self.parked, self.dying)
+        # A rest of which no message is left has nothing to follow.
+        groups = {(name, group) for name, row in full.items() for _, group, _, _ in row}
+        return State(full, self.parked, self.dying & groups)
 
 
 class HeldBatches(SqliteStore):
@@ -197,11 +199,11 @@ class Life:
         gone = set(was) - set(names) - self.may_go
         assert not gone, f"{gone} are gone, and nobody settled or purged them"
         for queue, row in after.queues.items():
-            here = [place[2] for place in row]
-            old = [place[2] for place in before.queues.get(queue, ())]
-            stayed = [name for name in old if name in set(here)]
-            assert here[: len(stayed)] == stayed, f"{queue}: {here} came of {old}"
-            self._judge_arrivals(here[len(stayed) :], was, before)
+            old = before.queues.get(queue, [])
+            numbers = after.numbers(queue)
+            stayed = [place for place in old if place[0] in numbers]
+            assert row[: len(stayed)] == stayed, f"{queue}: {row} came of {old}"
+            self._judge_arrivals([place[2] for place in row[len(stayed) :]], was, before)
         for command in self.commands:
             self._judge_prefix(command, after)
 
