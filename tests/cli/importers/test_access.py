@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from covey.cli.importers.access import covers, overlap
+from covey.cli.importers.imported import ImportRefused
 from covey.cli.importers.importer import import_text
 from covey.cli.importers.properties import read_beside
 from covey.cli.importers.rabbitmq import patterns_of
 from covey.config.settings import Settings
+from covey.core.security.passwords import parse_record
 from covey.core.security.permissions import Access, compile_permissions
 
 
@@ -105,7 +107,7 @@ def test_artemis_narrower_entry_stands_alone_so_the_wider_one_gives_no_more() ->
     assert not may(data, "role:all", "consume", "queue:secret")
     assert not may(data, "role:amq", "create", "queue:secret.a")  # only the narrow one counts
     assert any("all may no longer" in note for note in found.notes)
-    assert found.opens == []
+    assert len(found.opens) == 1 and "no user is known" in found.opens[0]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +183,7 @@ def test_rabbitmqs_queues_and_policies_by_priority() -> None:
         "dlq_expired": True,
     }
     assert data["queue"][1]["full_policy"] == "reject" and data["queue"][1]["nak_limit"] == 3
-    for noted in ("message-ttl", "policy odd", "logs -> orders", "covey user add app --role admin"):
+    for noted in ("message-ttl", "policy odd", "logs -> orders", "user app: its password"):
         assert any(noted in note for note in found.notes), noted
 
 
@@ -193,6 +195,43 @@ def test_rabbitmqs_permissions_are_closed_where_they_cannot_be_said() -> None:
     assert not may(data, "user:app", "consume", "queue:a1")  # an expression nobody translates
     assert not may(data, "user:app", "create", "queue:orders")
     assert found.opens == []
+
+
+def test_a_user_whose_password_cannot_be_taken_over_is_there_and_locked() -> None:
+    (user,) = rabbit().data()["user"]
+    assert (user["name"], user["roles"]) == ("app", ["admin"])
+    record = parse_record(user["password"])
+    assert not any(record.matches(guess) for guess in ("", "x", "app", user["password"]))
+
+
+def test_without_any_user_the_default_login_is_told_as_more_open() -> None:
+    found = rabbit(users=[])
+    found.data()
+    found.text()  # told once, however often it is asked for
+    assert found.opens == [
+        "no user is known, so admin may log in from this machine with the default password"
+    ]
+
+
+def test_the_default_virtual_host_stays_the_one_for_clients_that_name_none() -> None:
+    data = rabbit(vhosts=[{"name": "other"}, {"name": "/"}]).data()
+    assert [entry["id"] for entry in data["virtual_host"]] == ["default", "other"]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"policies": [{"pattern": "^a", "definition": {}}]},
+        {"queues": [{"name": "a", "arguments": {"x-max-length": "many"}}]},
+        {"queues": [{"name": "a", "arguments": {"x-max-length": 1, "x-overflow": "spill"}}]},
+        {"queues": ["a"]},
+        {"users": {"name": "a"}},
+        {"vhosts": 5},
+    ],
+)
+def test_definitions_that_are_none_are_refused_not_a_traceback(part: dict[str, Any]) -> None:
+    with pytest.raises(ImportRefused, match="not as RabbitMQ writes definitions"):
+        rabbit(**part)
 
 
 def test_permissions_that_differ_by_host_are_told_as_more_open() -> None:

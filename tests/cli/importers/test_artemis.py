@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from covey.cli.importers.imported import ImportRefused
+from covey.cli.importers.imported import LOCKED, ImportRefused
 from covey.cli.importers.importer import import_text
 from covey.cli.importers.properties import read_beside
 from tests.cli.support import Terminal
@@ -120,8 +120,11 @@ def test_users_and_roles_come_from_the_files_beside_it(tmp_path: Path) -> None:
     roles = tmp_path / "artemis-roles.properties"
     roles.write_text("amq = ann, bob\n")
     found = import_text(core("<acceptors/>"), read_beside([users, roles]))
-    assert found.data()["user"] == [{"name": "ann", "password": "secret", "roles": ["amq"]}]
-    assert any("covey user add bob" in note for note in found.notes)
+    assert found.data()["user"] == [
+        {"name": "ann", "password": "secret", "roles": ["amq"]},
+        {"name": "bob", "password": LOCKED, "roles": ["amq"]},
+    ]
+    assert any("covey user hash" in note and "bob" in note for note in found.notes)
 
 
 def test_a_placeholder_is_never_taken_for_a_value(terminal: Terminal, tmp_path: Path) -> None:

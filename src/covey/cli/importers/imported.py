@@ -24,6 +24,8 @@ CLEAR_PASSWORDS: Final = "passwords are in clear text; `covey user hash` makes r
 ELEMENT: Final = re.compile(r"(<[^ >]+>) has no counterpart")
 # `${name}`, or `${name:what else}`.
 PLACEHOLDER: Final = re.compile(r"\$\{([^}:]+)(?::([^}]*))?\}")
+# A record whose keys are all zeros. No password leads to it, so nobody can log in with it.
+LOCKED: Final = f"SCRAM-SHA-256$4096:{'A' * 22}==${'A' * 43}=:{'A' * 43}="
 
 Properties = Mapping[str, str]
 
@@ -48,8 +50,17 @@ class Imported:
 
     def open_up(self, reason: str) -> None:
         """Note something that lets in who was kept out before."""
-        self.notes.append(f"MORE OPEN than before: {reason}")
-        self.opens.append(reason)
+        if reason not in self.opens:
+            self.notes.append(f"MORE OPEN than before: {reason}")
+            self.opens.append(reason)
+
+    def lock(self, name: str, roles: list[str]) -> None:
+        """Add a user whose password cannot be taken over: nobody can log in as that user yet."""
+        self.add("user", {"name": name, "password": LOCKED, "roles": roles})
+        self.notes.append(
+            f"user {name}: its password is a hash that cannot be taken over; nobody logs in as"
+            f" {name} until `covey user hash` has made a record to put there"
+        )
 
     def allow(self, who: list[str], may: list[str], on: str) -> None:
         """Add a permission, unless there is the same already."""
@@ -83,6 +94,10 @@ class Imported:
             place = ".".join(str(part) for part in first["loc"])
             raise ImportRefused(f"{place}: {first['msg']}") from error
         self._look_for_management()
+        if "permission" in self.tables and "user" not in self.tables:
+            self.open_up(
+                "no user is known, so admin may log in from this machine with the default password"
+            )
         return data
 
     def text(self) -> str:

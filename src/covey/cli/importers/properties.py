@@ -35,10 +35,10 @@ class Beside:
     def add_users(self, found: Imported) -> None:
         """Add the users with their roles; a password that is hashed cannot be taken over."""
         for name, password in self.passwords.items():
-            if password.startswith(HASHED):
-                found.notes.append(f"user {name}: its password is hashed; covey user add {name}")
-                continue
             roles = [role for role, names in self.roles.items() if name in names]
+            if password.startswith(HASHED):
+                found.lock(name, roles)
+                continue
             found.add("user", {"name": name, "password": password, "roles": roles})
             found.notes.append(CLEAR_PASSWORDS)
 

@@ -55,6 +55,14 @@ def read(text: str, found: Imported) -> None:
         raise ImportRefused(f"not JSON: {error}") from error
     if not isinstance(data, dict) or MARKS.isdisjoint(data):
         raise ImportRefused("JSON, but not the definitions of RabbitMQ")
+    try:
+        _read_parts(data, found)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise ImportRefused(f"JSON, but not as RabbitMQ writes definitions: {reason}") from error
+
+
+def _read_parts(data: Json, found: Imported) -> None:
     _read_hosts(data, found)
     _read_users(data.get("users", []), found)
     _read_queues(data, found)
@@ -66,6 +74,7 @@ def read(text: str, found: Imported) -> None:
 
 def _read_hosts(data: Json, found: Imported) -> None:
     names = [str(entry["name"]) for entry in data.get("vhosts", [])]
+    names.sort(key=lambda name: name != DEFAULT_HOST)  # the first serves clients that name none
     for name in names:
         is_default = name == DEFAULT_HOST
         host_names = [name, *(LOCAL_NAMES if is_default or len(names) == 1 else ())]
@@ -78,11 +87,7 @@ def _read_users(users: list[Json], found: Imported) -> None:
     for user in users:
         tags = user.get("tags", [])
         roles = tags.split(",") if isinstance(tags, str) else tags
-        role = " --role admin" if "administrator" in roles else ""
-        found.notes.append(
-            f"user {user['name']}: its password is a hash that cannot be taken over;"
-            f" covey user add {user['name']}{role}"
-        )
+        found.lock(str(user["name"]), ["admin"] if "administrator" in roles else [])
 
 
 def _read_queues(data: Json, found: Imported) -> None:
