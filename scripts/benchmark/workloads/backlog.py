@@ -21,10 +21,10 @@ from typing import Final
 
 from scripts.benchmark.contender import Covey
 from scripts.benchmark.process import Process
-from scripts.benchmark.runner import generate
 from scripts.benchmark.workloads.memory import at_rest, fill
 
 from covey.bench.flows import CREDIT, RATE
+from covey.bench.generator import generate
 from covey.bench.result import Result
 from covey.bench.wire import stomp_wire as wire
 from covey.bench.wire.link import IncompleteError, Job

@@ -17,9 +17,10 @@ from typing import Final
 from scripts.benchmark.contender import Contender
 from scripts.benchmark.plot import tails
 from scripts.benchmark.process import Process
-from scripts.benchmark.runner import US_PER_S, generate
+from scripts.benchmark.runner import US_PER_S
 
 from covey.bench.flows import LATENCY
+from covey.bench.generator import generate
 from covey.bench.result import Result, percentile
 from covey.bench.wire.link import Job
 
