@@ -4,7 +4,7 @@ Whoever fails `failures_max` times within `window_s` is banned for `ban_s`. Duri
 is checked, so guessing costs the broker nothing. The throttle is asked right before a password or a
 proof is checked, and a failure is counted right after. So no more than `failures_max` wrong logins
 are checked, however many are under way at once. Unknown user names are counted like others, so a
-ban does not reveal which users exist.
+ban does not reveal which users exist. A ban is not prolonged by whoever asks again meanwhile.
 
 Nobody must be able to ban somebody else. A user and an address from which that user has logged in
 before are a pair with a count of its own. So failures of others with this name elsewhere, or of
@@ -65,6 +65,8 @@ class Throttle:
         site = site_of(address)
         for key in (("address", site, ""), ("user", "", user), ("pair", site, user)):
             failures = self._failures_of(key, now)
+            if failures.banned_until > now:
+                continue  # such as a malformed login, which is not asked about: no longer ban
             failures.count += 1
             if failures.count >= self.failures_max:
                 failures.banned_until = now + self.ban_s

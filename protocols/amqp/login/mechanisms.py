@@ -75,28 +75,36 @@ class Scram(Mechanism):
         self.server = ScramMechanism(SCRAM).make_server(self._keys)
 
     def respond(self, response: bytes) -> bytes:
-        """Take the first message, then the final one."""
+        """Take the first message, then the final one.
+
+        The throttle is asked both times: many logins may have begun before the first one failed. It
+        is not asked within scramp, which would make a failed login of its refusal.
+        """
         text = _text(response)
-        if self.name is not None:
-            # Check the throttle again: many logins may have begun before the first one failed.
-            self.users.admit(self.name, self.remote)
+        if self.name is None:
+            return self._begin(text)
+        name = self.name
+        self.users.admit(name, self.remote)
         try:
-            if self.name is None:
-                self.server.set_client_first(text)
-                return str(self.server.get_server_first()).encode()
             self.server.set_client_final(text)
             self.final = str(self.server.get_server_final()).encode()
         except ScramException as error:
-            raise self.users.refused(self.name or "", self.remote) from error
-        self.identity = self._known(self.name)
+            raise self.users.refused(name, self.remote) from error
+        self.identity = self.users.identity(name, is_loopback=self.is_loopback, remote=self.remote)
         return b""
 
-    def _known(self, name: str) -> Identity:
-        return self.users.identity(name, is_loopback=self.is_loopback, remote=self.remote)
+    def _begin(self, text: str) -> bytes:
+        try:
+            self.server.set_client_first(text)
+            challenge = str(self.server.get_server_first())
+        except ScramException as error:
+            raise self.users.refused(self.name or "", self.remote) from error
+        assert self.name is not None, "scramp asks for the keys of a name"
+        self.users.admit(self.name, self.remote)
+        return challenge.encode()
 
     def _keys(self, name: str) -> tuple[bytes, bytes, bytes, int]:
         self.name = name
-        self.users.admit(name, self.remote)
         record: ScramRecord = self.users.record(name)
         return record.salt, record.stored_key, record.server_key, record.iterations
 

@@ -92,3 +92,11 @@ def test_who_goes_on_guessing_is_not_forgotten_for_the_strangers_that_come_meanw
 )
 def test_an_ipv6_address_is_its_site(address: str, site: str) -> None:
     assert site_of(address) == site
+
+
+def test_what_fails_during_a_ban_does_not_prolong_it() -> None:
+    throttle = Throttle(failures_max=3, window_s=60.0, ban_s=60.0)
+    for now in (0.0, 1.0, 2.0, *[float(second) for second in range(3, 60)]):
+        throttle.failed("192.0.2.1", "ada", now)
+    assert throttle.wait_s("192.0.2.1", "ada", 61.0) == 1.0
+    assert throttle.wait_s("192.0.2.1", "ada", 62.0) == 0.0

@@ -7,6 +7,7 @@ from pydantic import SecretStr
 from scramp import ScramClient, ScramException
 
 from covey.config.settings import UserSettings
+from covey.core.clock import Clock
 from covey.core.errors import RefusedError
 from covey.core.security.throttle import Throttle
 from covey.core.security.users import Identity, Users
@@ -162,6 +163,22 @@ def test_a_fleet_that_logs_in_at_once_with_right_passwords_is_let_in() -> None:
     fleet = [Exchange(users, "ada", "secret", REMOTE) for _ in range(10 * TRIES)]
     assert {exchange.finish() for exchange in fleet} == {"ok"}
     assert heard.all == []
+
+
+def test_who_asks_again_during_a_ban_is_told_to_wait_and_does_not_prolong_it() -> None:
+    heard, clock = Heard(), Clock()
+    users = Users((ADA,), throttle=Throttle(TRIES, 60.0, 60.0), clock=clock, audit=heard)
+    clock.turn(1.0)
+    for exchange in [Exchange(users, "ada", "wrong", REMOTE) for _ in range(TRIES)]:
+        exchange.finish()
+    for second in range(2, 61):
+        clock.turn(float(second))
+        with pytest.raises(RefusedError) as refusal:
+            Exchange(users, "ada", "secret", REMOTE)
+        assert refusal.value.code == "throttled"
+    assert len(heard.all) == TRIES
+    clock.turn(61.5)
+    assert Exchange(users, "ada", "secret", REMOTE).finish() == "ok"
 
 
 def salt_of(name: str) -> object:
