@@ -1,6 +1,7 @@
 """What holds for every test: hypothesis draws the same examples in every run.
 
 A run that fails must fail again. `COVEY_RANDOM=1` draws new examples each time, for a search.
+`COVEY_WATCH_SLICES=1` raises where a compiled build would fail (`tests.properties.slices`).
 
 `scripts/test` shares the tests out to one process a core. What a process is given is a file: its
 fixtures start once then. All tests of Spark are given to one process, for they share one Spark.
@@ -14,9 +15,13 @@ import os
 import pytest
 from hypothesis import settings
 
+from tests.properties.slices import watch
+
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None)
 settings.load_profile("random" if os.environ.get("COVEY_RANDOM") else "repeatable")
+if os.environ.get("COVEY_WATCH_SLICES"):
+    watch()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
