@@ -21,9 +21,9 @@ NODE: Final = "node"
 TYPES: Final = (SPACE, NODE)
 # What a list shows, in this order.
 SPACE_FIELDS: Final = (
-    "space", "owner", "epoch", "since", "lease_left_s", "messages", "connections"
+    "space", "owner", "epoch", "since", "lease_left_s", "messages", "connections", "moves_to"
 )  # fmt: skip
-NODE_FIELDS: Final = ("node", "address", "version", "draining", "load", "config_digest")
+NODE_FIELDS: Final = ("node", "address", "version", "draining", "load", "config_digest", "up_s")
 
 
 def rows(cluster: Cluster | None, type_name: str, now: float) -> list[Attributes]:

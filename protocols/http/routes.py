@@ -23,7 +23,7 @@ from covey.protocols.http import (
 )
 from covey.protocols.http.answer import json_answer, text_answer
 from covey.protocols.http.ask import Ask
-from covey.protocols.http.console import assets, live, sign_in
+from covey.protocols.http.console import assets, hosts, live, sign_in
 from covey.protocols.http.console.events import MEDIA_TYPE as EVENTS
 from covey.protocols.http.metrics import MEDIA_TYPE, merged
 from covey.protocols.http.openapi import document
@@ -309,50 +309,8 @@ TRANSFER_ROUTES: Final[tuple[Route, ...]] = (
     ),
 )
 
-# Any broker of a cluster answers these for the whole cluster: they name no virtual host.
-CLUSTER_ROUTES: Final[tuple[Route, ...]] = (
-    replace(
-        _api("GET", "/cluster", management.read_cluster, "Show who serves what, and all brokers"),
-        query=(),
-    ),
-    replace(
-        _api(
-            "POST",
-            "/cluster/spaces/{name}/move",
-            management.move_space,
-            "Have another broker serve a virtual host",
-            action="change",
-            body=MoveSpaceBody,
-            status=202,
-        ),
-        query=(),
-    ),
-    replace(
-        _api(
-            "POST",
-            "/cluster/nodes/{name}/drain",
-            management.drain_node,
-            "Have a broker give away what it serves",
-            action="change",
-            body=DrainBody,
-            status=202,
-        ),
-        query=(),
-    ),
-)
-
-ROUTES: Final[tuple[Route, ...]] = (
-    _probe("/livez", _live, "Is it alive?"),
-    _probe("/readyz", _ready, "Can it take messages?"),
-    _shown("/", Need.OPEN, assets.show_page, "text/html", "The console, a page for people"),
-    _shown(
-        "/console/{release}/{file}", Need.OPEN, assets.show_file, "text/javascript", "Its files"
-    ),
-    _shown("/metrics", Need.LOGIN, _metrics, "text/plain", "Totals for Prometheus"),
-    _shown("/metrics/queues", Need.MANAGE, _queue_metrics, "text/plain", "The largest queues"),
-    _shown("/metrics/groups", Need.MANAGE, _group_metrics, "text/plain", "Group skew"),
-    _shown(f"{API}/openapi.json", Need.LOGIN, _openapi, "application/json", "This document"),
-    _api("GET", "/broker", management.read_broker, "Show the broker", entity="broker"),
+# Any broker of a cluster answers these, also one that serves nothing: they name no virtual host.
+HOSTLESS: Final[tuple[Route, ...]] = (
     _api(
         "POST",
         "/session",
@@ -373,6 +331,40 @@ ROUTES: Final[tuple[Route, ...]] = (
         action="close",
         status=204,
     ),
+    _api("GET", "/hosts", hosts.list_hosts, "Show all virtual hosts, and who serves each"),
+    _api("GET", "/cluster", management.read_cluster, "Show who serves what, and all brokers"),
+    _api(
+        "POST",
+        "/cluster/spaces/{name}/move",
+        management.move_space,
+        "Have another broker serve a virtual host",
+        action="change",
+        body=MoveSpaceBody,
+        status=202,
+    ),
+    _api(
+        "POST",
+        "/cluster/nodes/{name}/drain",
+        management.drain_node,
+        "Have a broker give away what it serves",
+        action="change",
+        body=DrainBody,
+        status=202,
+    ),
+)
+
+ROUTES: Final[tuple[Route, ...]] = (
+    _probe("/livez", _live, "Is it alive?"),
+    _probe("/readyz", _ready, "Can it take messages?"),
+    _shown("/", Need.OPEN, assets.show_page, "text/html", "The console, a page for people"),
+    _shown(
+        "/console/{release}/{file}", Need.OPEN, assets.show_file, "text/javascript", "Its files"
+    ),
+    _shown("/metrics", Need.LOGIN, _metrics, "text/plain", "Totals for Prometheus"),
+    _shown("/metrics/queues", Need.MANAGE, _queue_metrics, "text/plain", "The largest queues"),
+    _shown("/metrics/groups", Need.MANAGE, _group_metrics, "text/plain", "Group skew"),
+    _shown(f"{API}/openapi.json", Need.LOGIN, _openapi, "application/json", "This document"),
+    _api("GET", "/broker", management.read_broker, "Show the broker", entity="broker"),
     _api("GET", "/history", live.read_history, "How it was, second by second", query=(SPAN,)),
     _events("/broker", live.broker_events, "Hear of the broker, its alarms and busiest queues"),
     _events(
@@ -481,7 +473,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         status=204,
     ),
     _action("groups/{group}/unpark", management.unpark_group, "Let a group go on"),
-    *CLUSTER_ROUTES,
+    *[replace(route, query=()) for route in HOSTLESS],
     *TRANSFER_ROUTES,
     _api(
         "GET",

@@ -144,6 +144,16 @@ def read_until(stream: socket.socket, end: bytes) -> bytes:
     return said
 
 
+def test_any_worker_lists_all_virtual_hosts_and_who_serves_each(tmp_path: Path) -> None:
+    with two_workers(tmp_path) as broker:
+        for _ in range(TRIES):
+            status, text = ask(broker, "/api/v1/hosts")
+            assert status == 200, text
+            rows = json.loads(text)["items"]
+            assert {row["id"]: row["served_by"] for row in rows} == {"one": "0", "two": "1"}
+            assert [row["queues"] for row in rows] == [0, 0]  # each has answered for itself
+
+
 def test_http_shows_all_hosts_whichever_worker_answers(tmp_path: Path) -> None:
     with two_workers(tmp_path) as broker:
         for name in NAMES.values():

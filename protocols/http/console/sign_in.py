@@ -147,10 +147,11 @@ def _session(ask: Ask, identity: Identity) -> Attributes:
         "version": __version__,
         "broker": ask.broker.limits.id,
         "hosts": [
-            {"id": host.id, "name": min(host.host_names, default="")}
-            for host in ask.directory.virtual_hosts
+            {"id": entry.id, "name": min(entry.host_names, default="")}
+            for entry in ask.directory.virtual_hosts
         ],
         "is_clustered": ask.directory.shared.cluster is not None,
+        "workers": ask.directory.settings.broker.workers,
         "manages": may(identity, Verb.MANAGE, BROKER),
         "manages_some": [
             kind for kind in KINDS if is_admin or access.allows_some(Verb.MANAGE.value, kind)

@@ -17,12 +17,12 @@ def test_the_list_has_the_fields_that_programs_know() -> None:
     assert isinstance(spaces, list) and isinstance(nodes, list)
     assert spaces[0] == {
         "space": "here", "owner": "here", "epoch": 2, "since": "2001-09-09T01:46:40Z",
-        "lease_left_s": 4.0, "messages": 3, "connections": 2,
+        "lease_left_s": 4.0, "messages": 3, "connections": 2, "moves_to": None,
     }  # fmt: skip
     assert [row["owner"] for row in spaces] == ["here", None, "b"]
     assert nodes[0] == {
         "node": "b", "address": "b:1", "version": "1", "draining": False,
-        "load": {"spaces": 1, "messages": 0, "connections": 0}, "config_digest": "x",
+        "load": {"spaces": 1, "messages": 0, "connections": 0}, "config_digest": "x", "up_s": 9.0,
     }  # fmt: skip
 
 
