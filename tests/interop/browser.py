@@ -83,7 +83,7 @@ class Tab:
     def check(self) -> None:
         """Fail if the page did anything that it must not do."""
         violations = self.page.evaluate("window.violations")
-        assert (self.troubles, violations) == ([], [])
+        assert not self.troubles and not violations, (self.troubles, violations)
 
     def close(self) -> None:
         """Check, and close."""

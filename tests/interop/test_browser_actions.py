@@ -241,10 +241,23 @@ def test_definitions_go_out_and_come_in(tab: Tab, api: Api) -> None:
     press(page, "Paste")
     page.get_by_label("Definitions, as JSON").fill('{"queues": [{"name": "brought.in"}]}')
     press(page, "Look at it")
-    expect(page.get_by_role("dialog")).to_contain_text("1 queue and 0 subscriptions")
+    row = page.get_by_role("dialog").locator("tbody tr")
+    expect(row).to_contain_text("queue brought.in")
+    expect(row).to_contain_text("new")
+    assert not api.is_there("/queues/brought.in")  # it is only looked at
     press(page, "Import")
     told(page, "1 entry imported")
     assert api.is_there("/queues/brought.in")
+    press(page, "Paste")
+    changed = '{"queues": [{"name": "brought.in", "arguments": {"qpid.max_count": 7}}]}'
+    page.get_by_label("Definitions, as JSON").fill(changed)
+    press(page, "Look at it")
+    expect(row).to_contain_text("qpid.max_count: nothing → 7")
+    page.keyboard.press("Escape")
+    press(page, "Paste")
+    page.get_by_label("Definitions, as JSON").fill("{")
+    press(page, "Look at it")
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_have_text("That is not JSON.")
 
 
 def test_who_keeps_some_queues_sees_those_and_buttons_that_work(

@@ -5,6 +5,7 @@ axe looks at each page in both schemes; a phone shows it without scrolling sidew
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from itertools import count
@@ -34,6 +35,7 @@ PAGES = {
     "#/topics": "prices.eu",
     "#/subscriptions": "No durable subscription",
     "#/connections": "What blocks it",
+    "#/cluster": "This broker is no part of a cluster",
     "#/users": "May somebody do something?",
     "#/configuration": "broker.id",
     "#/definitions": "Everything that was declared",
@@ -199,6 +201,15 @@ def test_an_address_leads_to_the_very_place(browser: Browser, broker: BrokerProc
     expect(page.get_by_label("Group", exact=True)).to_have_value("group-3")
     expect(page.locator("tbody tr").first).to_contain_text("group-3")
     expect(page.locator("tbody tr", has_text="group-4")).to_have_count(0)
+    tab.open("#/queues/moving?group=group-3")  # a group has one, too
+    expect(page.get_by_role("dialog").get_by_role("button", name="Park")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page).to_have_url(re.compile("#/queues/moving$"))
+    page.get_by_label("Find groups").fill("group-1")
+    page.reload()
+    expect(page.get_by_label("Find groups")).to_have_value("group-1")
+    expect(page.get_by_role("button", name="group-11", exact=True)).to_be_visible()
+    expect(page.get_by_role("button", name="group-3", exact=True)).to_have_count(0)
     tab.close()
 
 

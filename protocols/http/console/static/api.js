@@ -1,11 +1,12 @@
 // api: how the console asks the broker, and how it hears of what changes.
 
-import { setClock } from "./dom.js";
+import { scope, setClock } from "./dom.js";
 
-/** Who is signed in, as /api/v1/session tells; `host` is the virtual host that is looked at. */
-export const session = { user: "", token: "", hosts: [], host: "", manages: false, manages_some: [], is_clustered: false };
+/** Who is signed in, as /api/v1/session tells. */
+export const session = { user: "", token: "", hosts: [], manages: false, manages_some: [] };
 
 const ROOT = "/api/v1";
+const OF_ALL = /^\/(session|hosts|cluster)/; // what is about no virtual host
 
 export class Refusal extends Error {
   constructor(status, code, text) {
@@ -23,8 +24,7 @@ function address(where, query) {
   for (const [name, value] of Object.entries(query ?? {})) {
     if (value !== "" && value !== null && value !== undefined) fields.set(name, value);
   }
-  const isOfHost = !where.startsWith("/cluster"); // what is asked there names no virtual host
-  if (session.host && isOfHost && !fields.has("host")) fields.set("host", session.host);
+  if (scope.host && !OF_ALL.test(where)) fields.set("host", scope.host);
   const text = fields.toString();
   return ROOT + where + (text ? `?${text}` : "");
 }

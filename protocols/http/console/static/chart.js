@@ -1,7 +1,7 @@
 // chart: lines over time on a canvas, drawn by ourselves: a few hundred points, two or three times a
 // page, once a second. A sharp pixel grid, few ticks, a cross-hair that tells the values.
 
-import { h, fill, say, colour, clock, now } from "./dom.js";
+import { h, fill, say, colour, clock, now, beside, choice } from "./dom.js";
 
 /** Make a canvas as sharp as the screen; returns its context and its size. */
 export function sharpen(canvas) {
@@ -46,18 +46,20 @@ function roundUp(value) {
 
 const BOTTOM = 18;
 const STILL_PX = 6; // a picture on which nothing changes is drawn anew when it has moved so far
-const MOVING_PX = 1.5; // and one on which something does
+const MOVING_PX = 4; // and one on which something does
 const CHANGE_PX = 2; // in height
+const REACHES = [60, 120, 300, 600, 1800, 3600, 10800, 43200]; // seconds shown while there is no more to show
 const FONT = "11px system-ui, sans-serif";
 
 /**
- * A chart of several lines. `lines`: [{name, label, colour}], `write` writes a value.
+ * A chart of several lines. `lines`: [[name, label, colour], ...], `write` writes a value.
  * `show(data, span)` draws {times: [...], name: [...]} over the last `span` seconds.
  */
-export function chart({ lines, write, height = 190, label, floor = 1, limit = null }) {
+export function chart({ lines: given, write, height = 190, label, floor = 1, limit = null }) {
+  const lines = given.map(([name, words, paint]) => ({ name, label: words, colour: paint }));
   const canvas = h("canvas", { role: "img", "aria-label": label });
   canvas.style.height = `${height}px`;
-  const values = new Map(lines.map((line) => [line.name, h("b", {}, "–")]));
+  const values = new Map(lines.map((line) => [line.name, h("b", "–")]));
   const keys = h("div", { class: "keys" }, lines.map((line) => {
     const mark = h("i");
     mark.style.setProperty("--c", `var(--${line.colour})`);
@@ -67,6 +69,7 @@ export function chart({ lines, write, height = 190, label, floor = 1, limit = nu
   const node = h("div", { class: "chart" }, keys, canvas, tip);
   let data = { times: [] };
   let span = 600;
+  let reach = 600; // of it, what there are samples of
   let pointer = null;
   let bound = limit;
   let drawn = null; // what of, when, how wide, how many pixels a unit has, the newest values
@@ -76,8 +79,9 @@ export function chart({ lines, write, height = 190, label, floor = 1, limit = nu
     const { pen, width, height: high } = sharpen(canvas);
     const plot = { left: 46, right: width - 4, top: 8, bottom: high - BOTTOM };
     const end = now();
-    const x = (at) => plot.right - ((end - at) / span) * (plot.right - plot.left);
-    const seen = data.times.findIndex((at) => at >= end - span - 1);
+    reach = Math.min(span, REACHES.find((one) => end - (data.times[0] ?? 0) <= one) ?? span);
+    const x = (at) => plot.right - ((end - at) / reach) * (plot.right - plot.left);
+    const seen = data.times.findIndex((at) => at >= end - reach - 1);
     const first = seen < 0 ? data.times.length : seen;
     let most = floor;
     for (const line of lines) for (const value of (data[line.name] ?? []).slice(first)) if (value > most) most = value;
@@ -98,7 +102,7 @@ export function chart({ lines, write, height = 190, label, floor = 1, limit = nu
   /** Drawing is dear, and most seconds change nothing that could be seen. */
   function isNews() {
     if (!drawn || drawn.data !== data || drawn.span !== span || drawn.bound !== bound) return true;
-    const moved = ((now() - drawn.at) * drawn.width) / span;
+    const moved = ((now() - drawn.at) * drawn.width) / reach;
     const isChanged = lines.some((line, at) => Math.abs(newest(line) - drawn.values[at]) * drawn.scale >= CHANGE_PX);
     return moved < 0 || moved >= (isChanged ? MOVING_PX : STILL_PX);
   }
@@ -117,7 +121,7 @@ export function chart({ lines, write, height = 190, label, floor = 1, limit = nu
     pen.textBaseline = "alphabetic";
     for (const part of [1, 0.5, 0]) {
       pen.textAlign = part === 1 ? "left" : part ? "center" : "right";
-      const back = span * part;
+      const back = reach * part;
       const text = part === 0 ? "now" : back >= 7200 ? `${Math.round(back / 3600)} h ago` : back >= 120 ? `${Math.round(back / 60)} min ago` : `${Math.round(back)} s ago`;
       pen.fillText(text, x(end - back), plot.bottom + 14);
     }
@@ -158,7 +162,7 @@ export function chart({ lines, write, height = 190, label, floor = 1, limit = nu
   }
 
   function hair(pen, plot, x, y, end, first) {
-    const wanted = end - ((plot.right - pointer.x) / (plot.right - plot.left)) * span;
+    const wanted = end - ((plot.right - pointer.offsetX) / (plot.right - plot.left)) * reach;
     let found = -1;
     for (let at = first; at < data.times.length; at += 1) {
       if (found < 0 || Math.abs(data.times[at] - wanted) < Math.abs(data.times[found] - wanted)) found = at;
@@ -173,19 +177,13 @@ export function chart({ lines, write, height = 190, label, floor = 1, limit = nu
       pen.beginPath(); pen.arc(place, y(data[line.name][found]), 3, 0, 7); pen.fill();
     }
     fill(tip, h("div", { class: "soft" }, clock(data.times[found])), lines.map((line) =>
-      h("div", {}, `${line.label}: `, h("b", {}, write(data[line.name][found])))));
-    const right = pointer.left + 14 + tip.offsetWidth > innerWidth;
-    tip.style.left = `${right ? pointer.left - tip.offsetWidth - 14 : pointer.left + 14}px`;
-    tip.style.top = `${pointer.top + 12}px`;
+      h("div", `${line.label}: `, h("b", write(data[line.name][found])))));
+    beside(tip, pointer);
   }
 
-  canvas.addEventListener("pointermove", (event) => {
-    pointer = { x: event.offsetX, left: event.clientX, top: event.clientY };
-    draw();
-  });
+  canvas.addEventListener("pointermove", (event) => { pointer = event; draw(); });
   canvas.addEventListener("pointerleave", () => { pointer = null; tip.classList.add("hidden"); draw(); });
-  const observer = new ResizeObserver(draw);
-  observer.observe(canvas);
+  new ResizeObserver(draw).observe(canvas);
   function show(given, seconds, most) {
     data = given;
     span = seconds;
@@ -198,8 +196,9 @@ export function chart({ lines, write, height = 190, label, floor = 1, limit = nu
 
 /** Columns of samples, kept for as long as a span. */
 export class Samples {
-  constructor(most = 600) { this.most = most; this.data = { times: [] }; }
-  set(read) { this.data = { ...read, times: [...read.times] }; }
+  most = 600;
+  data = { times: [] };
+  set(read, span) { this.data = read; this.most = span > 600 ? 1440 : 600; }
   add(sample) {
     if (!sample || sample.at <= (this.data.times.at(-1) ?? 0)) return false;
     for (const [name, value] of Object.entries(sample)) {
@@ -211,14 +210,8 @@ export class Samples {
   }
 }
 
-export const SPANS = [["1 min", 60], ["10 min", 600], ["1 h", 3600], ["24 h", 86400]];
+/** What moves, as lines: every page of rates has the same colours. */
+export const RATES = [["enqueued", "in", "in"], ["delivered", "out", "out"], ["acknowledged", "acknowledged", "ack"], ["returned", "redelivered", "back"], ["dead", "dead", "dead"]];
 
 /** Buttons that choose the time to look back. */
-export function spans(chosen, choose) {
-  const buttons = SPANS.map(([label, seconds]) => h("button", { "aria-pressed": String(seconds === chosen), onclick: () => pick(seconds) }, label));
-  function pick(seconds) {
-    buttons.forEach((button, at) => button.setAttribute("aria-pressed", String(SPANS[at][1] === seconds)));
-    choose(seconds);
-  }
-  return h("div", { class: "choice", role: "group", "aria-label": "Time to look back" }, buttons);
-}
+export const spans = (chosen, choose) => choice("Time to look back", [["1 min", 60], ["10 min", 600], ["1 h", 3600], ["24 h", 86400]], chosen, choose);

@@ -1,63 +1,103 @@
-// cluster: which broker serves which virtual host, and ways to move one or to drain a broker.
+// cluster: the brokers that share a database, who serves which virtual host, and how to steer them.
+// Without a cluster: the virtual hosts, the workers that serve them, and how to have more.
 
-import { h, fill, count, age } from "./dom.js";
-import { get, post, path } from "./api.js";
-import { form, perform } from "./dialogs.js";
-import { table } from "./table.js";
+import { h, fill, push, card, hint, rate, age, clock, plural, to } from "./dom.js";
+import { get, path, post, session } from "./api.js";
+import { table, num, words, link, acts } from "./table.js";
+import { confirm, form, perform, toast } from "./dialogs.js";
 
-const EVERY_MS = 1000; // as often as a broker looks itself
+const CLUSTER = '[store]\nkind = "postgres"\ndsn = "host=db1,db2 dbname=covey user=covey target_session_attrs=read-write"\n\n[cluster]\nforward = "broker-a:61700"';
 
-export default function cluster(main) {
-  let nodes = [];
-  const error = h("p", { class: "soft", role: "alert" });
-  const spaces = table({
-    label: "Virtual hosts", key: (row) => row.space, empty: () => [h("p", {}, "There is no virtual host.")],
-    columns: [
-      { label: "Virtual host", kind: "name", show: (row) => row.space },
-      { label: "Served by", told: (row) => row.owner ?? "", node: (row) => row.owner ?? h("span", { class: "badge bad" }, "nobody") },
-      { label: "For", kind: "num", show: (row) => (row.owner && row.since ? age(Date.now() / 1000 - Date.parse(row.since) / 1000) : "") },
-      { label: "Lease left", kind: "num", show: (row) => (row.owner ? age(row.lease_left_s) : "") },
-      { label: "Owners so far", kind: "num", show: (row) => count(row.epoch) },
-      { label: "Messages", kind: "num", show: (row) => (row.messages === null ? "" : count(row.messages)) },
-      { label: "Connections", kind: "num", show: (row) => (row.connections === null ? "" : count(row.connections)) },
-      { label: "", kind: "acts", told: (row) => row.space, node: (row) => h("button", { class: "small", onclick: () => move(row) }, "Move") },
-    ],
-  });
-  const brokers = table({
-    label: "Brokers", key: (row) => row.node, empty: () => [h("p", {}, "No broker is alive.")],
-    columns: [
-      { label: "Broker", kind: "name", show: (row) => row.node },
-      { label: "State", told: (row) => String(row.draining), node: (row) => (row.draining ? h("span", { class: "badge warn" }, "drains") : "serves") },
-      { label: "Address for others", show: (row) => row.address },
-      { label: "Version", show: (row) => row.version },
-      { label: "Configuration", told: (row) => row.config_digest + isOdd(row), node: (row) => (isOdd(row) ? h("span", { class: "badge warn" }, `${row.config_digest} differs`) : row.config_digest) },
-      { label: "", kind: "acts", told: (row) => row.node + row.draining, node: (row) => h("button", { class: "small", onclick: () => drain(row) }, row.draining ? "Let it serve" : "Drain") },
-    ],
-  });
-  const isOdd = (row) => row.config_digest !== nodes[0]?.config_digest;
-  fill(main, h("div", { class: "title" }, h("h1", {}, "Cluster")),
-    h("section", { class: "card", "aria-label": "Virtual hosts" }, spaces.node, error),
-    h("section", { class: "card", "aria-label": "Brokers" }, brokers.node));
-
-  async function load() {
-    try {
-      const read = await get("/cluster");
-      nodes = read.nodes;
-      fill(error);
-      spaces.show(read.spaces);
-      brokers.show(nodes);
-    } catch (trouble) { if (trouble.status !== 401) fill(error, trouble.message); }
-  }
-  const move = (row) => form({
-    title: `Move ${row.space}`, text: "Its clients are told, and connect again.", button: "Move",
-    fields: [{ name: "node", label: "To", options: nodes.map((one) => one.node).filter((one) => one !== row.owner) }],
-    act: async ({ node }) => { await post(`/cluster/spaces${path(row.space)}/move`, { node }); load(); },
-  });
-  const drain = (row) => perform(
-    async () => { await post(`/cluster/nodes${path(row.node)}/drain`, { draining: !row.draining }); load(); },
-    row.draining ? `${row.node} may serve again.` : `${row.node} gives away what it serves.`,
-  );
+/** Ask for something now, and every so many milliseconds while the page is seen. */
+function renew(where, every, trouble, show) {
+  const load = () => get(where).then((read) => { fill(trouble); show(read); }, (error) => { if (error.status !== 401) fill(trouble, error.message); });
+  const timer = setInterval(() => { if (!document.hidden) load(); }, every);
   load();
-  const timer = setInterval(() => { if (!document.hidden) load(); }, EVERY_MS);
-  return { close() { clearInterval(timer); } };
+  return { close: () => clearInterval(timer) };
+}
+
+const alert = () => h("p", { class: "soft", role: "alert" });
+const badge = (look, text) => h("span", { class: `badge ${look}` }, text);
+const owner = (name) => name ?? badge("bad", "nobody");
+/** The overview of a virtual host; the first one has no name in addresses. */
+function hostLink(id) {
+  const at = session.hosts.findIndex((host) => host.id === id);
+  return at > 0 ? `#/@${encodeURIComponent(session.hosts[at].name)}/` : "#/";
+}
+
+const hostsTable = () => table({ label: "Virtual hosts", key: (row) => row.id, columns: [
+  link("Virtual host", "id", (row) => hostLink(row.id)),
+  { label: session.is_clustered ? "Broker" : "Worker", optional: true, isHidden: () => !session.is_clustered && session.workers < 2, told: (row) => String(row.served_by), node: (row) => owner(row.served_by) },
+  num("Queues", "queues"), num("Messages", "messages"), num("Held", "unsettled"), num("In /s", "enqueued", rate), num("Out /s", "delivered", rate), num("Connections", "connections"),
+] });
+
+const nodesTable = (...more) => table({ label: "Brokers", key: (row) => row.node, columns: [
+  words("Broker", "node", "name"), words("Address", "address"), words("Version", "version"),
+  { label: "State", told: (row) => String(row.draining), node: (row) => (row.draining ? badge("warn", "drains") : badge("good", "serves")) },
+  ...["Virtual hosts", "Messages", "Connections"].map((label, at) => ({ label, kind: "num", show: (row) => row.load[["spaces", "messages", "connections"][at]] })),
+  num("Up for", "up_s", age), { label: "Configuration", kind: "mono", show: (row) => row.config_digest.slice(0, 8) }, ...more,
+] });
+
+/** What is wrong with a cluster, in words. */
+function troubles({ spaces, nodes }) {
+  const differs = (name) => new Set(nodes.map((node) => node[name])).size > 1;
+  const free = spaces.filter((space) => !space.owner).map((space) => space.space);
+  return [
+    free.length ? `Nobody serves ${free.join(", ")}: its clients wait.` : "",
+    nodes.length < 2 ? "This broker is alone: if it dies, nobody takes over." : "",
+    differs("config_digest") ? "The configurations differ: files are to be the same but for node, addresses, certificates and directories." : "",
+    differs("version") ? "The versions differ: an upgrade is under way, or was left half done." : "",
+  ].filter(Boolean);
+}
+
+function nodesPage(main) {
+  let nodes = [];
+  let told = "";
+  const notices = h("div", { class: "notices", role: "status" });
+  const trouble = alert();
+  const hosts = table({ label: "Virtual hosts", key: (row) => row.space, columns: [
+    link("Virtual host", "space", (row) => hostLink(row.space)),
+    { label: "Broker", told: (row) => `${row.owner} ${row.moves_to}`, node: (row) => [owner(row.owner), row.moves_to && row.moves_to !== row.owner && [" ", badge("warn", `moves to ${row.moves_to}`)]] },
+    num("Epoch", "epoch"),
+    { label: "Since", kind: "num", show: (row) => (row.since ? clock(Date.parse(row.since) / 1000) : "") },
+    num("Lease left", "lease_left_s", age), num("Messages", "messages"), num("Connections", "connections"),
+    acts((row) => nodes.length > 1 && push("Move", () => move(row), "small"), (row) => `${row.owner} ${nodes.length}`),
+  ] });
+  const brokers = nodesTable(acts((row) => (row.draining ? push("Let it serve", () => perform(() => drained(row, false), `Broker ${row.node} may serve again.`), "small")
+    : nodes.length > 1 && push("Drain", () => drain(row), "small danger")), (row) => `${row.draining} ${nodes.length}`));
+  const move = (row) => form({ title: `Move ${row.space}?`, button: `Move ${row.space}`, text: `Another broker serves it from then on, until that one dies. ${plural(row.connections ?? 0, "connection")} will end, and the clients connect again.`,
+    fields: [{ name: "node", label: "To broker", options: nodes.filter((node) => node.node !== row.owner && !node.draining).map((node) => node.node) }],
+    act: async (given) => { await post(`/cluster/spaces${path(row.space)}/move`, given); toast(`${row.space} moves to ${given.node}.`); } });
+  const drained = (row, draining) => post(`/cluster/nodes${path(row.node)}/drain`, { draining });
+  const drain = (row) => confirm({ title: `Drain ${row.node}?`, text: `Broker ${row.node} gives away ${plural(row.load.spaces, "virtual host")} and takes none until it is started again, or let serve. ${plural(row.load.connections, "connection")} will end, and the clients connect again.`, button: `Drain ${row.node}`, act: () => drained(row, true), done: `Broker ${row.node} drains.` });
+  fill(main, h("div", { class: "title" }, h("h1", "Cluster")), notices, card("Virtual hosts", null, hosts.node, trouble), card("Brokers", null, brokers.node));
+  return renew("/cluster", 2000, trouble, (read) => {
+    nodes = read.nodes;
+    const found = troubles(read);
+    if (String(found) !== told) fill(notices, found.map((text) => h("p", { class: "notice warn" }, text)));
+    told = String(found);
+    hosts.show(read.spaces);
+    brokers.show(nodes);
+  });
+}
+
+function alonePage(main) {
+  const hosts = hostsTable();
+  const trouble = alert();
+  fill(main, h("div", { class: "title" }, h("h1", "Cluster"), badge("", session.workers > 1 ? plural(session.workers, "worker") : "one process")),
+    card("Virtual hosts", null, hosts.node, trouble),
+    h("div", { class: "grid" },
+      card("More cores", null, hint("A virtual host is served by one process. Several processes share the virtual hosts of one set of ports:", "covey serve --workers 4")),
+      card("More machines", null, hint("This broker is no part of a cluster. Brokers that share a PostgreSQL take over for each other (docs/cluster.md):", CLUSTER))));
+  return renew("/hosts", 2000, trouble, (read) => hosts.show(read.items));
+}
+
+export default (main) => (session.is_clustered ? nodesPage : alonePage)(main);
+
+/** What an overview shows of it: all virtual hosts, and the brokers if there are several. */
+export function summary(place) {
+  const [hosts, brokers, trouble] = [hostsTable(), nodesTable(), alert()];
+  fill(place, card("Virtual hosts", h("a", { href: to("cluster") }, "cluster"), hosts.node, trouble), session.is_clustered && card("Brokers", null, brokers.node));
+  const parts = [renew("/hosts", 5000, trouble, (read) => hosts.show(read.items)), session.is_clustered && renew("/cluster", 5000, trouble, (read) => brokers.show(read.nodes))];
+  return () => parts.forEach((one) => one && one.close());
 }

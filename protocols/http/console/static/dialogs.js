@@ -1,6 +1,6 @@
 // dialogs: a question before something goes, a form, and a word afterwards.
 
-import { h, fill } from "./dom.js";
+import { h, fill, push } from "./dom.js";
 
 /** Tell in a corner what was done, or why not. */
 export function toast(text, isBad = false) {
@@ -21,13 +21,13 @@ export function form({ title, text, fields = [], button = "OK", danger = false, 
     const controls = new Map();
     const inside = fields.map((field) => control(field, controls));
     const send = h("button", { class: `primary${danger ? " danger" : ""}` }, button);
-    const leave = h("button", { onclick: () => dialog.close() }, "Cancel");
+    const leave = push("Cancel", () => dialog.close());
     let result;
     const dialog = h("dialog", { "aria-labelledby": "dialog-title" },
       h("form", { method: "dialog", onsubmit: submit },
         h("h1", { id: "dialog-title" }, title),
         text ? h("div", { class: "text" }, text) : null, inside, error,
-        h("footer", {}, leave, send)));
+        h("footer", leave, send)));
     async function submit(event) {
       event.preventDefault();
       send.disabled = true;
@@ -50,7 +50,7 @@ export function form({ title, text, fields = [], button = "OK", danger = false, 
 /** Show something to look at, with what can be done about it, until it is left. */
 export function sheet(title, ...content) {
   const dialog = h("dialog", { "aria-labelledby": "sheet-title" }, h("form", { method: "dialog" },
-    h("h1", { id: "sheet-title" }, title), content, h("footer", {}, h("button", {}, "Close"))));
+    h("h1", { id: "sheet-title" }, title), content, h("footer", h("button", "Close"))));
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();
@@ -72,7 +72,7 @@ function control(field, controls) {
   else if (type === "area") input = h("textarea", { name, value, spellcheck: "false", placeholder: field.hint ?? null });
   else input = h("input", { name, type, value, required: field.required, placeholder: field.hint ?? null, autocomplete: "off", min: field.min ?? null, max: field.max ?? null });
   controls.set(name, () => input.value);
-  return h("label", { class: "field" }, label, input, help ? h("small", {}, help) : null);
+  return h("label", { class: "field" }, label, input, help ? h("small", help) : null);
 }
 
 /** Ask before something goes; the text names what goes. */

@@ -3,23 +3,24 @@
 
 const PROPERTIES = new Set(["value", "checked", "disabled", "selected", "hidden", "indeterminate"]);
 
-/** Make an element: h("a", {href: "#/", onclick: f, class: "x"}, "text", child, ...). */
-export function h(tag, attributes, ...children) {
+/** Make an element: h("a", {href: "#/", onclick: f, class: "x"}, "text", child, ...), or h("p", "text"). */
+export function h(tag, ...children) {
   const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes ?? {})) {
+  const attributes = children[0]?.constructor === Object ? children.shift() : {};
+  for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else if (name === "class") node.className = value;
     else if (PROPERTIES.has(name)) node[name] = value;
     else node.setAttribute(name, value === true ? "" : value);
   }
-  if (tag === "button" && attributes?.onclick) node.type = "button"; // one without is a form's own
+  if (tag === "button" && attributes.onclick) node.type = "button"; // one without is a form's own
   add(node, children);
   return node;
 }
 
 /** Append what is there: texts, elements, lists of them; null and false are nothing. */
-export function add(node, children) {
+function add(node, children) {
   for (const child of children.flat(3)) {
     if (child !== null && child !== undefined && child !== false) node.append(child);
   }
@@ -30,6 +31,32 @@ export function add(node, children) {
 export function fill(node, ...children) {
   node.replaceChildren();
   return add(node, children);
+}
+
+/** A button: what stands on it, what it does, how it looks. */
+export const push = (label, onclick, look) => h("button", { class: look, onclick }, label);
+
+/** A card: its heading, what can be done at the right of it, and what it shows. */
+export const card = (title, acts, ...content) => h("section", { class: "card", "aria-label": title }, h("header", h("h2", title), acts && h("span", { class: "acts" }, acts)), content);
+
+/** What an empty place says: a sentence, and what could be pasted to fill it. */
+export const hint = (text, paste) => [h("p", text), paste && h("pre", paste)];
+
+/** What is known of something: [[label, text or element], ...], without those that are empty. */
+export const facts = (rows) => h("dl", { class: "facts" }, rows.filter(([, value]) => (value ?? "") !== "").map(([label, value]) => [h("dt", label), h("dd", value)]));
+
+/** Buttons of which one is pressed: [[label, value], ...]; a pressed one is let go if `none` is a value. */
+export function choice(label, options, chosen, choose, { look = "choice", none } = {}) {
+  const buttons = options.map(([text, value]) => push(text, () => { chosen = chosen === value && none !== undefined ? none : value; mark(); choose(chosen); }));
+  const mark = () => buttons.forEach((one, at) => one.setAttribute("aria-pressed", String(options[at][1] === chosen)));
+  mark();
+  return h("div", { class: look, role: "group", "aria-label": label }, buttons);
+}
+
+/** Put a hint beside the pointer, where the window has room for it. */
+export function beside(tip, { clientX: x, clientY: y }) {
+  tip.style.left = `${Math.max(4, x + 16 + tip.offsetWidth > innerWidth ? x - tip.offsetWidth - 12 : x + 16)}px`;
+  tip.style.top = `${Math.min(y + 14, innerHeight - tip.offsetHeight - 8)}px`;
 }
 
 /** Set a text only if it differs: the browser has nothing to do otherwise. */
@@ -98,24 +125,30 @@ export function setClock(at) { ahead = at - Date.now() / 1000; }
 export const now = () => Date.now() / 1000 + ahead;
 
 export const clock = (at) => new Date(at * 1000).toLocaleTimeString("en-GB");
-export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+export const plural = (number, word, many = `${word}s`) => `${count(number)} ${number === 1 ? word : many}`;
+
+/** The virtual host that is looked at; "" is the first one. */
+export const scope = { host: "" };
 
 /** A place in the console, as a link: to("queues", name). */
-export const to = (...parts) => `#/${parts.map(encodeURIComponent).join("/")}`;
+export const to = (...parts) => `#/${scope.host && `@${encodeURIComponent(scope.host)}/`}${parts.map(encodeURIComponent).join("/")}`;
 
-/** Where one is: #/queues/orders/messages?from=7 */
+/** Where one is: #/queues/orders/messages?from=7; of another virtual host: #/@b.example/queues */
 export function parse() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
   const parts = path.split("/").filter(Boolean).map((part) => { try { return decodeURIComponent(part); } catch { return part; } });
-  return { parts, query: Object.fromEntries(new URLSearchParams(query ?? "")) };
+  const host = parts[0]?.startsWith("@") ? parts.shift().slice(1) : "";
+  return { host, parts, query: Object.fromEntries(new URLSearchParams(query)) };
 }
 
-/** Change some fields of the address's query, and stay on the page. */
-export function setQuery(fields) {
+/** Change some fields of the address's query, and stay on the page; a quiet change is not told to the page. */
+export function setQuery(fields, isQuiet = false) {
   const { parts, query } = parse();
   const merged = Object.entries({ ...query, ...fields }).filter(([, value]) => value !== "" && value !== null && value !== undefined);
   const text = new URLSearchParams(merged).toString();
-  location.hash = `${to(...parts)}${text ? `?${text}` : ""}`;
+  const hash = `${to(...parts)}${text ? `?${text}` : ""}`;
+  if (isQuiet) history.replaceState(null, "", hash);
+  else location.hash = hash;
 }
 
 /** The value of one of the style's colours. */

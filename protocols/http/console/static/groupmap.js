@@ -9,10 +9,9 @@
 import { h, colour } from "./dom.js";
 import { sharpen } from "./chart.js";
 
-export const PARKED = 8;
-export const SPILLED = 16;
-export const UNREAD = 32;
-export const DRAINING = 3;
+const PARKED = 8; // marks, as live.py writes them
+const SPILLED = 16;
+const DRAINING = 3;
 const PLACE = 7;
 const FLASH_MS = 700;
 const GLIDE_MS = 350;
@@ -29,12 +28,8 @@ export const isBlocked = (row) => row[5] > 0 || isParked(row[4]) || isDraining(r
 const OWNERS = ["#4a7fb5", "#4f9d69", "#a874a8", "#d59a35", "#35979c", "#8f7158", "#cf7595", "#6f7fd0", "#8c9c35", "#c47c4c", "#5d8c80", "#9168b5"];
 
 /** An owner's colour: the same as long as the consumer lives, far from its neighbours'. */
-export function ownerColour(owner, isDark) {
-  if (!owner) return isDark ? "#6b7684" : "#a3acb7";
-  return OWNERS[(owner - 1) % OWNERS.length];
-}
+export const ownerColour = (owner) => (owner ? OWNERS[(owner - 1) % OWNERS.length] : colour("idle"));
 
-const isDark = () => document.documentElement.dataset.scheme === "dark";
 const step = (messages) => Math.floor(Math.log2(messages + 1) * 2);
 
 export function groupMap({ hover, choose }) {
@@ -110,14 +105,13 @@ export function groupMap({ hover, choose }) {
     const { pen, width, height } = sharpen(canvas);
     if (!width) return;
     lay(width, height, time);
-    const dark = isDark();
-    const hatch = hatching(pen, dark);
+    const hatch = hatching(pen);
     let isMoving = time - movedAt < GLIDE_MS && ordered.some((tile) => tile.from);
     pen.textBaseline = "top";
     for (const tile of ordered) {
       if (tiles.get(tile.row[0]) !== tile) continue; // it is gone, and its place is empty
       const rect = present(tile, time);
-      paint(pen, tile, rect, time, dark, hatch);
+      paint(pen, tile, rect, time, hatch);
       if (time - tile.flash < FLASH_MS || time - tile.ring < FLASH_MS) isMoving = true;
     }
     canvas.dataset.tiles = tiles.size;
@@ -126,12 +120,12 @@ export function groupMap({ hover, choose }) {
     else if (isStale) ask(Math.max(60, rest() - (time - movedAt)));
   }
 
-  function paint(pen, tile, rect, time, dark, hatch) {
+  function paint(pen, tile, rect, time, hatch) {
     const gap = rect.w > 12 && rect.h > 12 ? 1.5 : rect.w > 4 ? 0.6 : 0.25;
     const [x, y, w, h2] = [rect.x + gap / 2, rect.y + gap / 2, rect.w - gap, rect.h - gap];
     if (w <= 0 || h2 <= 0) return;
     const [, messages, unsettled, owner, marks, blocked] = tile.row;
-    const paintColour = ownerColour(owner, dark);
+    const paintColour = ownerColour(owner);
     pen.fillStyle = paintColour;
     pen.globalAlpha = owner ? 0.42 : 0.3;
     pen.fillRect(x, y, w, h2);
@@ -178,17 +172,17 @@ export function groupMap({ hover, choose }) {
     pen.strokeRect(rect.x + thick / 2 + 0.5, rect.y + thick / 2 + 0.5, rect.w - thick - 1, rect.h - thick - 1);
   }
 
-  function hatching(pen, dark) {
-    if (pattern?.dark === dark) return pattern.fill;
+  function hatching(pen) {
+    if (pattern?.stroke === colour("hatch")) return pattern.fill;
     const cell = document.createElement("canvas");
     cell.width = cell.height = 8;
     const small = cell.getContext("2d");
-    small.strokeStyle = dark ? "#ffffff40" : "#00000038";
+    small.strokeStyle = colour("hatch");
     small.lineWidth = 2;
     small.beginPath();
     for (const at of [-4, 4, 12]) { small.moveTo(at - 4, 12); small.lineTo(at + 8, 0); }
     small.stroke();
-    pattern = { dark, fill: pen.createPattern(cell, "repeat") };
+    pattern = { stroke: colour("hatch"), fill: pen.createPattern(cell, "repeat") };
     return pattern.fill;
   }
 

@@ -1,9 +1,9 @@
 // groups: who has which group of a queue, how they move, why one waits; and what can be done.
 
-import { h, fill, say, count, rate, since, short, to, age, plural } from "./dom.js";
+import { h, fill, say, count, rate, since, short, to, age, plural, push, card, facts, choice, beside, hint, setQuery } from "./dom.js";
 import { get, path, post, RowSet } from "./api.js";
-import { chart, Samples, spans } from "./chart.js";
-import { table } from "./table.js";
+import { chart, RATES, Samples, spans } from "./chart.js";
+import { table, num } from "./table.js";
 import { form, perform, sheet, toast } from "./dialogs.js";
 import { groupMap, group, isParked, isDraining, isSpilled, isBlocked, ownerColour } from "./groupmap.js";
 import { timeline } from "./timeline.js";
@@ -21,34 +21,30 @@ const STATES = [
 /** A consumer as people know it: its number, its name or its client's. */
 const named = (row) => (row ? `${row.id}${row.client ? ` · ${row.client}` : row.link ? ` · ${row.link}` : ""}` : "");
 
-export function groupsView(content, { name, where, may, consumers, about }) {
+export function groupsView(content, { name, where, query, may, consumers, about }) {
   const samples = new Samples();
   const groups = new RowSet((row) => row[0]);
   let span = 600;
-  let filter = { owner: "", text: "", state: "" };
+  const filter = { owner: query.owner ?? "", find: query.find ?? "", state: query.state ?? "" }; // it stands in the address
   let asked = 0;
   let shownRows = [];
-  const flow = chart({ lines: [{ name: "enqueued", label: "in", colour: "in" }, { name: "delivered", label: "out", colour: "out" }, { name: "acknowledged", label: "acknowledged", colour: "ack" }, { name: "returned", label: "redelivered", colour: "back" }, { name: "dead", label: "dead", colour: "dead" }], write: rate, height: 140, label: "Messages a second of this queue" });
-  const depth = chart({ lines: [{ name: "messages", label: "in the queue", colour: "in" }, { name: "unsettled", label: "held", colour: "out" }], write: short, height: 140, label: "Messages in this queue", floor: 10 });
+  const flow = chart({ lines: RATES, write: rate, height: 140, label: "Messages a second of this queue" });
+  const depth = chart({ lines: [["messages", "in the queue", "in"], ["unsettled", "held", "out"]], write: short, height: 140, label: "Messages in this queue", floor: 10 });
   const tip = h("div", { class: "tip hidden" });
   const map = groupMap({ hover, choose: (row) => open(row[0]) });
   const times = timeline();
   const owners = h("select", { "aria-label": "Owner", onchange: () => { filter.owner = owners.value; choosing(); } }, h("option", { value: "" }, "every owner"));
-  const text = h("input", { type: "search", "aria-label": "Find groups", placeholder: "Find groups", oninput: () => { filter.text = text.value.toLowerCase(); choosing(); } });
-  const chips = h("div", { class: "chips" }, STATES.map(([key, label]) => h("button", { "aria-pressed": "false", onclick: (event) => {
-    filter.state = filter.state === key ? "" : key;
-    for (const chip of chips.children) chip.setAttribute("aria-pressed", String(chip === event.target && filter.state === key));
-    choosing();
-  } }, label)));
+  const text = h("input", { type: "search", "aria-label": "Find groups", placeholder: "Find groups", value: filter.find, oninput: () => { filter.find = text.value; choosing(); } });
+  const chips = choice("State", STATES.map(([key, label]) => [label, key]), filter.state, (state) => { filter.state = state; choosing(); }, { look: "chips", none: "" });
   const shown = h("span", { class: "soft", role: "status" });
   const legend = h("div", { class: "keys" });
-  const empty = h("div", { class: "empty hidden" }, h("p", {}, "No message of a group is here now. Send some, and watch who gets them:"), h("pre", {}, `covey message send ${name} "first" --group a\ncovey message send ${name} "second" --group b`));
+  const empty = h("div", { class: "empty hidden" }, hint("No message of a group is here now. Send some, and watch who gets them:", `covey message send ${name} "first" --group a\ncovey message send ${name} "second" --group b`));
   const list = table({
-    label: "Hottest groups", key: (row) => row.name,
+    label: "Hottest groups",
     columns: [
-      { label: "Group", kind: "name", told: (row) => row.name, node: (row) => h("button", { class: "link", onclick: () => open(row.name) }, row.name) },
-      { label: "Messages", kind: "num", show: (row) => count(row.messages) },
-      { label: "Held", kind: "num", show: (row) => count(row.unsettled) },
+      { label: "Group", kind: "name", told: (row) => row.name, node: (row) => push(row.name, () => open(row.name), "link") },
+      num("Messages", "messages"),
+      num("Held", "unsettled"),
       { label: "Owner", told: (row) => `${row.owner} ${document.documentElement.dataset.scheme}`, node: (row) => ownerKey(row.owner) },
       { label: "Owned for", kind: "num", show: (row) => (row.owner ? since(row.owned) : "") },
       { label: "State", told: (row) => String(row.marks) + Boolean(row.blocked), node: (row) => marks(row) },
@@ -57,23 +53,21 @@ export function groupsView(content, { name, where, may, consumers, about }) {
   });
   fill(content,
     h("section", { class: "card", "aria-label": "Group map" },
-      h("header", {}, h("h2", {}, "Groups"), shown, h("span", { class: "acts" }, text, owners)),
+      h("header", h("h2", "Groups"), shown, h("span", { class: "acts" }, text, owners)),
       h("div", { class: "row" }, chips),
       h("p", { class: "soft" }, "A tile is a group: its area is what waits, its colour the owner; the solid part is being worked at."),
       empty, map.node, legend, tip),
     h("div", { class: "two" },
-      h("section", { class: "card", "aria-label": "Hottest groups" }, h("header", {}, h("h2", {}, "Hottest groups")), list.node),
-      h("section", { class: "card", "aria-label": "Owners of the hottest groups" }, h("header", {}, h("h2", {}, "Who had them, last 10 minutes")), times.node)),
-    h("section", { class: "card", "aria-label": "History" }, h("header", {}, h("h2", {}, "History"), h("span", { class: "acts" }, spans(span, choose))),
-      h("div", { class: "grid" }, flow.node, depth.node)));
+      card("Hottest groups", null, list.node),
+      card("Who had them, last 10 minutes", null, times.node)),
+    card("History", spans(span, choose), h("div", { class: "grid" }, flow.node, depth.node)));
   content.className = "grid";
   content.style.gridTemplateColumns = "minmax(0, 1fr)";
 
-  const dark = () => document.documentElement.dataset.scheme === "dark";
   function ownerKey(owner) {
     if (!owner) return h("span", { class: "soft" }, "nobody");
     const mark = h("i");
-    mark.style.setProperty("--c", ownerColour(owner, dark()));
+    mark.style.setProperty("--c", ownerColour(owner));
     return h("span", { class: "key" }, mark, named(consumers.rows.get(String(owner))) || String(owner));
   }
   function marks(row) {
@@ -92,7 +86,7 @@ export function groupsView(content, { name, where, may, consumers, about }) {
     map.node.classList.toggle("hidden", groups.rows.size === 0);
     const state = STATES.find(([key]) => key === filter.state)?.[2];
     if (filter.owner) rows = rows.filter((row) => String(row[3]) === filter.owner);
-    if (filter.text) rows = rows.filter((row) => row[0].toLowerCase().includes(filter.text));
+    if (filter.find) rows = rows.filter((row) => row[0].toLowerCase().includes(filter.find.toLowerCase()));
     if (state) rows = rows.filter(state);
     map.show(rows);
     const hottest = rows.slice().sort((one, other) => other[1] - one[1]).slice(0, LISTED).map(group);
@@ -102,14 +96,14 @@ export function groupsView(content, { name, where, may, consumers, about }) {
     say(shown, `${rows.length < all ? `${count(rows.length)} of ` : ""}${plural(groups.total, "group")}${groups.total > all ? `, the ${count(all)} largest are drawn` : ""}`);
   }
 
-  function choosing() { show(); map.reset(); }
+  function choosing() { setQuery(filter, true); show(); map.reset(); }
   let legendOf = "";
   function ownersChanged() {
     const rows = consumers.list().filter((row) => !row.browser);
-    const key = rows.map((row) => named(row)).join() + dark();
+    const key = rows.map((row) => named(row)).join() + document.documentElement.dataset.scheme;
     if (key === legendOf) return;
     legendOf = key;
-    const chosen = owners.value;
+    const chosen = filter.owner;
     fill(owners, h("option", { value: "" }, "every owner"), h("option", { value: "0" }, "nobody"), rows.map((row) => h("option", { value: String(row.id) }, named(row))));
     owners.value = chosen;
     fill(legend, rows.slice(0, 24).map((row) => ownerKey(row.id)), rows.length > 24 ? h("span", { class: "soft" }, `and ${rows.length - 24} more`) : null);
@@ -132,23 +126,25 @@ export function groupsView(content, { name, where, may, consumers, about }) {
         } catch { /* it is gone by now */ }
       }, 150);
     }
-    const right = event.clientX + 16 + tip.offsetWidth > innerWidth;
-    tip.style.left = `${Math.max(4, right ? event.clientX - tip.offsetWidth - 12 : event.clientX + 16)}px`;
-    tip.style.top = `${Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8)}px`;
+    beside(tip, event);
   }
   function describe(row, why) {
     const one = group(row);
-    fill(tip, h("b", {}, one.name), h("div", {}, `${plural(one.messages, "message")}, ${count(one.unsettled)} held`),
-      h("div", {}, ownerKey(one.owner), one.owner ? ` for ${since(one.owned)}` : ""),
-      h("div", {}, marks(one)), why ? h("div", {}, why, one.blocked ? ` (${since(one.blocked)})` : "") : null);
+    fill(tip, h("b", one.name), h("div", `${plural(one.messages, "message")}, ${count(one.unsettled)} held`),
+      h("div", ownerKey(one.owner), one.owner ? ` for ${since(one.owned)}` : ""),
+      h("div", marks(one)), why ? h("div", why, one.blocked ? ` (${since(one.blocked)})` : "") : null);
   }
 
-  function open(key) { groupDialog({ key, where, may, name, about }); }
+  function open(key) {
+    setQuery({ group: key }, true);
+    const address = location.hash;
+    groupDialog({ key, where, may, name, about }).addEventListener("close", () => { if (location.hash === address) setQuery({ group: "" }, true); });
+  }
+  let wanted = query.group; // opened when it is known what may be done about it
 
   async function load() {
     const read = await get(`${where}/history`, { span: Math.max(span, 600) });
-    samples.most = span > 600 ? 1440 : 600;
-    samples.set(read);
+    samples.set(read, span);
     history();
   }
   function choose(seconds) { span = seconds; load().catch(() => {}); }
@@ -157,6 +153,7 @@ export function groupsView(content, { name, where, may, consumers, about }) {
   load().catch(() => {});
   return {
     groups(delta) { asked = 1; groups.apply(delta); show(); },
+    about() { if (wanted) open(wanted); wanted = ""; },
     consumers: ownersChanged,
     owners: (told) => times.show(told),
     sample(told) { if (span <= 600) samples.add(told); history(); },
@@ -168,16 +165,16 @@ export function groupsView(content, { name, where, may, consumers, about }) {
 /** One group: what it is, why it waits, and what can be done about it. */
 function groupDialog({ key, where, may, name, about }) {
   const at = `${where}/groups${path(key)}`;
-  const facts = h("dl", { class: "facts" });
+  const known = h("div");
   const error = h("p", { class: "error", role: "alert" });
   const buttons = h("div", { class: "row" });
-  const dialog = sheet(key, facts, error, buttons);
-  const act = (label, what, done) => h("button", { class: "small", onclick: async () => { await perform(() => post(`${at}/${what}`), done); await load(); } }, label);
+  const dialog = sheet(key, known, error, buttons);
+  const act = (label, what, done) => push(label, async () => { await perform(() => post(`${at}/${what}`), done); await load(); }, "small");
   /** A button that asks first; `word` is what the answer counts. */
-  const put = (label, what, { title = label, text, fields, word, done, isBad = false }) => h("button", { class: isBad ? "small danger" : "small", onclick: async () => {
+  const put = (label, what, { title = label, text, fields, word, done, isBad = false }) => push(label, async () => {
     await form({ title: `${title} ${key}?`, text, fields, button: `${title} ${key}`, danger: isBad, act: async (given) => { const answer = await post(`${at}/${what}`, given); toast(word ? `Group ${key}: ${outcome(answer, word)}` : done); } });
     await load();
-  } }, label);
+  }, isBad ? "small danger" : "small");
   function offers(told, first) {
     const free = `What nobody holds of ${plural(told.messages, "message")}`;
     return [
@@ -194,14 +191,15 @@ function groupDialog({ key, where, may, name, about }) {
       const [told, page] = await Promise.all([get(at), may("manage") ? get(`${at}/messages`, { limit: 1 }) : { items: [] }]);
       const first = page.items[0];
       const rows = [["Queue", name], ["Messages", `${count(told.messages)}, ${count(told.unsettled)} of them held`], ["Owner", told.owner ? `consumer ${told.owner} ${told.owner_client || told.owner_name}, for ${age(told.owned_s)}` : "nobody"], ["State", told.parked ? "parked" : told.state], ["Parked at", told.parked_at_ms ? new Date(told.parked_at_ms).toLocaleString("en-GB") : ""], ["Why it waits", told.why || (told.messages ? "it does not" : "it has no message")], ["Blocked for", told.blocked_s ? age(told.blocked_s) : ""], ["Oldest message", told.oldest_seq ? `number ${count(told.oldest_seq)}, ${age(told.oldest_s)} old` : ""], ["Dead because", first?.dead_reason], ["Came from", first?.dead_origin?.queue]];
-      fill(facts, rows.filter(([, text]) => text).map(([label, text]) => [h("dt", {}, label), h("dd", {}, text)]));
+      fill(known, facts(rows));
       fill(buttons, may("browse") ? h("a", { class: "button small", href: `${to("queues", name, "messages")}?group=${encodeURIComponent(key)}`, onclick: () => dialog.close() }, "Messages") : null,
         may("manage") ? offers(told, first) : null);
     } catch (trouble) {
-      fill(facts);
+      fill(known);
       fill(buttons);
       fill(error, trouble.status === 404 ? `Group ${key} has no message any more.` : trouble.message);
     }
   }
   load();
+  return dialog;
 }

@@ -1,10 +1,11 @@
 // messages: look at a queue's messages without taking them, send one, and do something about those
 // that are chosen: retry, move, dead-letter, delete.
 
-import { h, fill, say, count, size, plural, to, setQuery } from "./dom.js";
+import { h, fill, say, count, size, plural, to, setQuery, push, hint, facts, choice } from "./dom.js";
 import { get, post, path } from "./api.js";
 import { form, sheet, toast } from "./dialogs.js";
-import { table } from "./table.js";
+import { readArguments } from "./queues.js";
+import { table, num, words } from "./table.js";
 
 const LIMIT = 50;
 const PREVIEW = 90;
@@ -46,20 +47,18 @@ const isDead = (message) => Boolean(message.dead_origin?.queue);
 /** Why a dead letter died, and where. */
 function death({ dead_reason, dead_origin: { queue, group, seq, count: tries, time, consumer } }) {
   const place = h("a", { href: to("queues", queue), onclick: (event) => event.target.closest("dialog").close() }, queue);
-  return [["Dead because", dead_reason], ["Came from", h("span", {}, place, seq ? `, number ${count(seq)}` : "", group ? `, group ${group}` : "")], ["Failed", tries && `${plural(Number(tries), "time")}`], ["Died", when(Number(time))], ["Held last by", consumer]];
+  return [["Dead because", dead_reason], ["Came from", h("span", place, seq ? `, number ${count(seq)}` : "", group ? `, group ${group}` : "")], ["Failed", tries && `${plural(Number(tries), "time")}`], ["Died", when(Number(time))], ["Held last by", consumer]];
 }
 
 /** One message with everything known of it. */
-export function messageView(message) {
+function messageView(message) {
   const body = h("pre", { class: "body", tabindex: "0" });
   const shown = ways(decoded(message));
-  const buttons = shown.map(([label, text], at) => h("button", { "aria-pressed": String(at === 0), onclick: (event) => { fill(body, text); for (const one of event.target.parentNode.children) one.setAttribute("aria-pressed", String(one === event.target)); } }, label));
   fill(body, shown[0][1]);
-  const facts = [["Number", message.seq], ["Message id", message.message_id], ["Group", message.group], ["State", message.state], ["Deliveries", message.deliveries], ["Size", size(message.size)], ["Sent", when(message.created_ms)], ["By", message.user_id], ["Expires", when(message.expires_ms)], ["Persistent", message.persistent ? "yes" : "no"], ["Priority", message.priority], ["Content type", message.content_type], ["Correlation id", message.correlation_id], ["Reply to", message.reply_to], ["Subject", message.subject]];
-  const list = (rows) => h("dl", { class: "facts" }, rows.filter(([, value]) => value !== "" && value !== undefined && value !== null).map(([label, value]) => [h("dt", {}, label), h("dd", {}, value instanceof Node ? value : String(value))]));
+  const rows = [["Number", message.seq], ["Message id", message.message_id], ["Group", message.group], ["State", message.state], ["Deliveries", message.deliveries], ["Size", size(message.size)], ["Sent", when(message.created_ms)], ["By", message.user_id], ["Expires", when(message.expires_ms)], ["Persistent", message.persistent ? "yes" : "no"], ["Priority", message.priority], ["Content type", message.content_type], ["Correlation id", message.correlation_id], ["Reply to", message.reply_to], ["Subject", message.subject]];
   const properties = Object.entries(message.properties ?? {});
-  return [isDead(message) ? h("div", { class: "notice warn" }, list(death(message))) : null, list(facts), properties.length ? [h("h2", {}, "Properties"), list(properties)] : null,
-    h("div", { class: "row" }, h("h2", {}, "Body"), h("div", { class: "choice", role: "group", "aria-label": "Show the body as" }, buttons), message.is_cut ? h("span", { class: "soft" }, "only its first 64 KiB are shown") : null), body];
+  return [isDead(message) ? h("div", { class: "notice warn" }, facts(death(message))) : null, facts(rows), properties.length ? [h("h2", "Properties"), facts(properties.map(([name, value]) => [name, String(value)]))] : null,
+    h("div", { class: "row" }, h("h2", "Body"), choice("Show the body as", shown, shown[0][1], (text) => fill(body, text)), message.is_cut ? h("span", { class: "soft" }, "only its first 64 KiB are shown") : null), body];
 }
 
 export function sendDialog(name, given = {}) {
@@ -75,12 +74,7 @@ export function sendDialog(name, given = {}) {
       { name: "persistent", label: "It survives a restart", type: "check", value: true },
     ],
     async act(values) {
-      const properties = {};
-      for (const line of values.properties.split("\n").map((one) => one.trim()).filter(Boolean)) {
-        const [key, ...rest] = line.split("=");
-        if (!rest.length) throw new Error(`${line}: write name = value`);
-        properties[key.trim()] = rest.join("=").trim();
-      }
+      const properties = readArguments(values.properties, String);
       const answer = await post(`/queues${path(name)}/messages`, { body: values.body, group: values.group, properties, content_type: values.content_type, persistent: values.persistent, priority: Number(values.priority || 4), ttl_ms: Number(values.ttl_ms || 0) });
       toast(`Sent as ${answer.message_id}.`);
       dispatchEvent(new Event("sent"));
@@ -88,33 +82,21 @@ export function sendDialog(name, given = {}) {
   });
 }
 
-/** What can be done about messages: label, verb of the API, word when done, whether it is offered. */
-const ACTS = [
-  ["Retry", "retry", "retried", (one, about, rows) => rows.every(isDead)],
-  ["Move", "move", "moved", () => true],
-  ["Dead-letter", "dead-letter", "dead_lettered", (one, about) => Boolean(about.dlq)],
-  ["Delete", "delete", "purged", () => true],
-];
-
 /** Buttons for some messages; `done` is called when something has become of them. */
 function acts(rows, { name, where, about }, done) {
   const seqs = rows.map((row) => row.seq);
   const which = seqs.length === 1 ? `message ${count(seqs[0])}` : plural(seqs.length, "message");
   const origins = [...new Set(rows.map((row) => row.dead_origin?.queue))];
-  const texts = {
-    retry: () => `${which} of ${name} back to ${origins.length === 1 ? origins[0] : `the ${origins.length} queues they came from`}.`,
-    move: () => `${which} of ${name} to the end of another queue, in order.`,
-    "dead-letter": () => `${which} of ${name} to ${about().dlq}, with a reason.`,
-    delete: () => `${which} of ${name}, for good.`,
-  };
-  const fields = { move: [{ name: "to", label: "To queue", required: true }], "dead-letter": [{ name: "reason", label: "Reason" }] };
-  return ACTS.filter((one) => one[3](one, about(), rows)).map(([label, verb, word]) => {
-    const isBad = verb === "delete" || verb === "dead-letter";
-    return h("button", { class: `small${isBad ? " danger" : ""}`, onclick: () => form({
-      title: `${label} ${which}?`, text: `${label} ${texts[verb]()} What a consumer holds stays with it.`, fields: fields[verb], button: `${label} ${which}`, danger: isBad,
-      act: async (given) => { const answer = await post(`${where}/messages/${verb}`, { seqs, ...given }); toast(outcome(answer, word)); done(); },
-    }) }, label);
-  });
+  const offer = (label, verb, word, text, fields, danger) => push(label, () => form({
+    title: `${label} ${which}?`, text: `${label} ${which} of ${name}${text} What a consumer holds stays with it.`, fields, button: `${label} ${which}`, danger,
+    act: async (given) => { toast(outcome(await post(`${where}/messages/${verb}`, { seqs, ...given }), word)); done(); },
+  }), `small ${danger ? "danger" : ""}`);
+  return [
+    rows.every(isDead) && offer("Retry", "retry", "retried", ` back to ${origins.length === 1 ? origins[0] : `the ${origins.length} queues they came from`}.`),
+    offer("Move", "move", "moved", " to the end of another queue, in order.", [{ name: "to", label: "To queue", required: true }]),
+    about().dlq && offer("Dead-letter", "dead-letter", "dead_lettered", ` to ${about().dlq}, with a reason.`, [{ name: "reason", label: "Reason" }], true),
+    offer("Delete", "delete", "purged", ", for good.", [], true),
+  ];
 }
 
 /** What became of it, in words. */
@@ -156,20 +138,20 @@ export function messages(content, given) {
     label: "Messages", key: (row) => String(row.seq),
     columns: [
       { label: "", head: "Choose", kind: "pick", optional: true, isHidden: () => !may("manage"), told: (row) => `${row.seq} ${chosen.has(row.seq)}`, node: pick },
-      { label: "Number", kind: "num", told: (row) => String(row.seq), node: (row) => h("button", { class: "link", onclick: () => openMessage(row, given, load) }, count(row.seq)) },
-      { label: "Group", kind: "name", show: (row) => row.group },
-      { label: "State", show: (row) => row.state },
-      { label: "Tries", kind: "num", show: (row) => count(row.deliveries) },
-      { label: "Size", kind: "num", show: (row) => size(row.size) },
+      { label: "Number", kind: "num", told: (row) => String(row.seq), node: (row) => push(count(row.seq), () => openMessage(row, given, load), "link") },
+      words("Group", "group", "name"),
+      words("State", "state"),
+      num("Tries", "deliveries"),
+      num("Size", "size", size),
       { label: "Sent", optional: true, show: (row) => when(row.created_ms) },
       { label: "Dead because", optional: true, kind: "prose", show: (row) => row.dead_reason ?? "" },
       { label: "Came from", optional: true, show: (row) => row.dead_origin?.queue ?? "" },
       { label: "Body", kind: "prose clip", show: (row) => (row.body ?? `${size(row.size)} of bytes`).slice(0, PREVIEW) },
     ],
-    empty: () => [h("p", {}, "No message is here, or none that you ask for."), h("pre", {}, `covey message send ${name} "hello" --group a`)],
+    empty: () => hint("No message is here, or none that you ask for.", `covey message send ${name} "hello" --group a`),
   });
-  const on = h("button", { class: "small", onclick: () => { starts.push(current.from ?? ""); setQuery({ from: last + 1 }); } }, "Next");
-  const back = h("button", { class: "small", onclick: () => setQuery({ from: starts.pop() ?? "" }) }, "Previous");
+  const on = push("Next", () => { starts.push(current.from ?? ""); setQuery({ from: last + 1 }); }, "small");
+  const back = push("Previous", () => setQuery({ from: starts.pop() ?? "" }), "small");
   const text = h("span", { role: "status" });
   let last = 0;
   const asked = () => [from.value, group.value, selector.value];
@@ -179,7 +161,7 @@ export function messages(content, given) {
       starts = [];
       if (String(asked()) === String([current.from ?? "", current.group ?? "", current.selector ?? ""])) load();
       else setQuery({ from: from.value, group: group.value, selector: selector.value });
-    } }, from, group, selector, h("button", {}, "Look")),
+    } }, from, group, selector, h("button", "Look")),
     error, bar, grid.node, h("div", { class: "pager" }, text, h("span", { class: "grow" }), back, on)));
 
   function choosing() {
@@ -189,7 +171,7 @@ export function messages(content, given) {
     bar.classList.toggle("hidden", !rows.length || !may("manage"));
     say(told, picked.length ? `${count(picked.length)} chosen` : "");
     fill(buttons, picked.length ? acts(picked, given, load) : null);
-    fill(letters, rows.some(isDead) ? h("button", { class: "small", onclick: () => retryAll(given, current, load) }, "Retry dead letters …") : null);
+    fill(letters, rows.some(isDead) ? push("Retry dead letters …", () => retryAll(given, current, load), "small") : null);
     if (hasLoaded) grid.show(rows);
   }
   async function load() {

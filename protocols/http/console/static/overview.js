@@ -1,17 +1,12 @@
 // overview: how the broker is, at a glance: alarms first, then rates, backlog, and what bounds it.
 
-import { h, fill, say, count, short, rate, size, plural, since, to, setClock } from "./dom.js";
+import { h, fill, say, count, short, rate, size, plural, since, to, setClock, card, hint } from "./dom.js";
 import { get, live, session } from "./api.js";
-import { chart, Samples, spans } from "./chart.js";
-import { table } from "./table.js";
+import { chart, RATES, Samples, spans } from "./chart.js";
+import { table, num, link, depth, flow } from "./table.js";
 
-const RATES = [
-  { name: "enqueued", label: "in", colour: "in" },
-  { name: "delivered", label: "out", colour: "out" },
-  { name: "acknowledged", label: "acknowledged", colour: "ack" },
-  { name: "returned", label: "redelivered", colour: "back" },
-  { name: "dead", label: "dead", colour: "dead" },
-];
+const MOVING = ["messages", "unsettled", "enqueued", "delivered", "acknowledged", "published"];
+const STILL_S = 10; // how often a broker on which nothing moves is shown
 const millis = (value) => (value >= 1000 ? `${(value / 1000).toFixed(1)} s` : value >= 10 || value === 0 ? `${Math.round(value)} ms` : `${value.toFixed(1)} ms`);
 
 function figure(label, note = "") {
@@ -39,37 +34,32 @@ export default function overview(main) {
   const alarms = h("div", { class: "grid hidden" });
   const figures = { messages: figure("Messages"), in: figure("In"), out: figure("Out"), connections: figure("Connections"), memory: figure("Memory"), disk: figure("Disk free") };
   const rates = chart({ lines: RATES, write: rate, height: 220, label: "Messages a second: in, out, acknowledged, redelivered, dead" });
-  const backlog = chart({ lines: [{ name: "messages", label: "waiting or held", colour: "in" }, { name: "unsettled", label: "held by consumers", colour: "out" }], write: short, height: 150, label: "Messages in all queues", floor: 10 });
-  const turns = chart({ lines: [{ name: "turn_ms", label: "turn", colour: "back" }, { name: "store_ms", label: "commit", colour: "in" }], write: millis, height: 130, label: "The longest turn and the slowest commit of each second", floor: 20 });
-  const memory = chart({ lines: [{ name: "memory", label: "resident", colour: "out" }], write: size, height: 130, label: "Memory of the broker", floor: 1048576 });
+  const backlog = chart({ lines: [["messages", "waiting or held", "in"], ["unsettled", "held by consumers", "out"]], write: short, height: 150, label: "Messages in all queues", floor: 10 });
+  const turns = chart({ lines: [["turn_ms", "turn", "back"], ["store_ms", "commit", "in"]], write: millis, height: 130, label: "The longest turn and the slowest commit of each second", floor: 20 });
+  const memory = chart({ lines: [["memory", "resident", "out"]], write: size, height: 130, label: "Memory of the broker", floor: 1048576 });
   const busiest = table({
-    label: "Busiest queues", key: (row) => row.name,
-    columns: [
-      { label: "Queue", kind: "name", told: (row) => row.name, node: (row) => h("a", { href: to("queues", row.name) }, row.name) },
-      { label: "Messages", kind: "num", show: (row) => count(row.messages) },
-      { label: "Depth", kind: "spark", values: (row) => row.spark, colour: "in" },
-      { label: "In /s", kind: "num", show: (row) => rate(row.rates?.enqueued) },
-      { label: "Out /s", kind: "num", show: (row) => rate(row.rates?.delivered) },
-      { label: "Consumers", kind: "num", show: (row) => count(row.consumers) },
-      { label: "Groups", kind: "num", show: (row) => count(row.groups) },
-      { label: "Oldest", kind: "num", show: (row) => since(row.oldest_at) },
-    ],
-    empty: () => [h("p", {}, "Nothing has moved yet. Send the first message:"),
-      h("pre", {}, `covey message send hello "first" --group a\ncovey message browse hello`)],
+    label: "Busiest queues",
+    columns: [link("Queue", "name", (row) => to("queues", row.name)), num("Messages", "messages"), depth, flow("In /s", "enqueued"), flow("Out /s", "delivered"), num("Consumers", "consumers"), num("Groups", "groups"), num("Oldest", "oldest_at", since)],
+    empty: () => hint("Nothing has moved yet. Send the first message:", 'covey message send hello "first" --group a\ncovey message browse hello'),
   });
-  const title = h("h1", {}, "Overview");
+  // Only where there is more than one of something: most brokers are alone.
+  const others = h("div", { class: "hidden" });
+  let leave = () => {};
+  if (session.is_clustered || session.hosts.length > 1) import("./cluster.js").then(({ summary }) => { if (!others.isConnected) return; others.className = "grid wide"; leave = summary(others); }, () => {});
+  const title = h("h1", "Overview");
   fill(main,
     h("div", { class: "title" }, title, h("span", { class: "acts" }, spans(span, choose))),
     alarms,
-    session.default_password ? h("p", { class: "notice warn" }, "User admin still has the password that everybody knows. Change it in ", h("code", {}, "[[user]]"), ", and reload.") : null,
+    session.default_password ? h("p", { class: "notice warn" }, "User admin still has the password that everybody knows. Change it in ", h("code", "[[user]]"), ", and reload.") : null,
     h("div", { class: "figures" }, Object.values(figures).map((one) => one.node)),
-    h("section", { class: "card", "aria-label": "Rates" }, h("header", {}, h("h2", {}, "Messages a second")), rates.node),
+    card("Messages a second", null, rates.node),
     h("div", { class: "two" },
-      h("section", { class: "card", "aria-label": "Backlog" }, h("header", {}, h("h2", {}, "Backlog")), backlog.node),
-      h("section", { class: "card", "aria-label": "Turns" }, h("header", {}, h("h2", {}, "Longest turn and commit")), turns.node)),
+      card("Backlog", null, backlog.node),
+      card("Longest turn and commit", null, turns.node)),
     h("div", { class: "two" },
-      h("section", { class: "card", "aria-label": "Busiest queues" }, h("header", {}, h("h2", {}, "Busiest queues"), h("a", { class: "acts", href: "#/queues" }, "all queues")), busiest.node),
-      h("section", { class: "card", "aria-label": "Memory" }, h("header", {}, h("h2", {}, "Memory")), memory.node)));
+      card("Busiest queues", h("a", { href: to("queues") }, "all queues"), busiest.node),
+      card("Memory", null, memory.node)),
+    others);
 
   let hot = [];
   function show() {
@@ -79,10 +69,11 @@ export default function overview(main) {
     memory.show(broker.data, span, about.memory_limit || null);
   }
 
+  const last = (samples, name) => samples.data[name]?.at(-1) ?? 0;
+  let stillFor = 0;
   const draw = () => [rates, backlog, turns, memory].forEach((one) => one.draw());
 
   function tell() {
-    const last = (samples, name) => samples.data[name]?.at(-1) ?? 0;
     figures.messages.set(short(last(host, "messages")), `${short(last(host, "unsettled"))} held · ${size(last(host, "bytes"))}`);
     figures.in.set(`${rate(last(host, "enqueued"))}/s`, `${rate(last(host, "published"))}/s to topics`);
     figures.out.set(`${rate(last(host, "delivered"))}/s`, `${rate(last(host, "acknowledged"))}/s settled`);
@@ -91,20 +82,19 @@ export default function overview(main) {
     figures.memory.set(size(last(broker, "memory")), about.memory_limit ? `alarm at ${size(about.memory_limit)}` : "no limit is set");
     if (about.memory_limit) figures.memory.level(last(broker, "memory") / about.memory_limit);
     const free = last(broker, "disk_free");
-    figures.disk.set(free ? size(free) : "–", free ? `alarm below ${about.disk_shown ?? ""}` : "nothing is stored");
+    figures.disk.set(free ? size(free) : "–", free ? `alarm below ${about.disk_shown ?? ""}` : session.is_clustered ? "PostgreSQL has them" : "nothing is stored");
     if (free && about.disk_free_min) figures.disk.level(about.disk_free_min / free);
     say(title, about.host && session.hosts.length > 1 ? `Overview of ${about.host}` : "Overview");
   }
 
   function alarm(one) {
-    return h("div", { class: "notice bad", role: "alert" }, h("b", {}, "Producers wait: "), one.text, h("br"), one.advice);
+    return h("div", { class: "notice bad", role: "alert" }, h("b", "Producers wait: "), one.text, h("br"), one.advice);
   }
 
   async function load() {
     const read = await get("/history", { span: Math.max(span, 600) });
-    host.most = broker.most = span > 600 ? 1440 : 600;
-    host.set(read.host);
-    broker.set(read.broker);
+    host.set(read.host, span);
+    broker.set(read.broker, span);
     if (read.host.times.length) setClock(read.host.times.at(-1) + 0.3);
     tell();
     show();
@@ -117,20 +107,23 @@ export default function overview(main) {
     load().catch(() => {});
   }
   let known = "";
-  const close = live("/broker", { host: session.host }, {
+  const close = live("/broker", {}, {
     broker(told) {
       about = told;
       const shown = JSON.stringify([told.alarms, told.damages]);
       if (shown !== known) {
         known = shown;
         alarms.classList.toggle("hidden", !told.alarms.length && !told.damages.length);
-        fill(alarms, told.alarms.map(alarm), told.damages.length ? h("div", { class: "notice bad" }, h("b", {}, "The store is damaged: "), told.damages.slice(0, 5).join("; "), h("br"), "docs/durability.md says what can be done.") : null);
+        fill(alarms, told.alarms.map(alarm), told.damages.length ? h("div", { class: "notice bad" }, h("b", "The store is damaged: "), told.damages.slice(0, 5).join("; "), h("br"), "docs/durability.md says what can be done.") : null);
       }
       tell();
     },
     sample(told) {
       if (told.host) setClock(told.host.at + 0.3);
+      const isStill = MOVING.every((name) => told.host?.[name] === last(host, name));
       if (span <= 600) { host.add(told.host); broker.add(told.broker); }
+      stillFor = isStill ? stillFor + 1 : 0;
+      if (stillFor % STILL_S) return; // only the length of turns trembles, and to draw that is dear
       tell();
       show();
     },
@@ -138,5 +131,5 @@ export default function overview(main) {
     clock: () => busiest.show(hot),
   });
   load().catch(() => {});
-  return { close() { close(); clearInterval(timer); }, draw };
+  return { close() { close(); leave(); clearInterval(timer); }, draw };
 }

@@ -1,15 +1,15 @@
 // queue: one queue: what it holds and does, and what can be done about it. Its groups are the heart
 // of it (groups.js); beside them its consumers, messages, policy and trace.
 
-import { h, fill, say, count, rate, since, short, to, plural } from "./dom.js";
-import { ask, get, live, path, post, session, RowSet } from "./api.js";
-import { table } from "./table.js";
+import { h, fill, say, count, rate, since, short, to, plural, push, hint, card } from "./dom.js";
+import { ask, get, live, path, post, RowSet } from "./api.js";
+import { table, num, words, acts as buttons } from "./table.js";
 import { confirm, form, perform, toast } from "./dialogs.js";
 import { groupsView } from "./groups.js";
 import { messages, sendDialog } from "./messages.js";
-import { policy } from "./policy.js";
 import { trace } from "./trace.js";
 import { readArguments } from "./queues.js";
+import { settingsTable } from "./configuration.js";
 
 const TABS = [["", "Groups"], ["consumers", "Consumers"], ["messages", "Messages"], ["policy", "Policy"], ["trace", "Trace"]];
 const STEPS_SHOWN = 12; // of a rebalance that is looked at
@@ -30,12 +30,12 @@ export default function queue(main, [name, tab = ""], query) {
     facts.append(h("div", { class: "figure" }, h("div", { class: "label" }, label), value));
     return value;
   });
-  fill(main, h("div", {}, h("p", { class: "crumbs" }, h("a", { href: "#/queues" }, "Queues")),
-    h("div", { class: "title" }, h("h1", {}, name), h("span", { class: "badge" }), acts)),
+  fill(main, h("div", h("p", { class: "crumbs" }, h("a", { href: to("queues") }, "Queues")),
+    h("div", { class: "title" }, h("h1", name), h("span", { class: "badge" }), acts)),
     trouble, paused, facts, h("nav", { class: "tabs", "aria-label": "Of this queue" }, tabs), content);
   const badge = main.querySelector(".badge");
 
-  const views = { "": groupsView, consumers: consumersView, messages, policy, trace };
+  const views = { "": groupsView, consumers: consumersView, messages, policy: policyView, trace };
   const view = (views[tab] ?? groupsView)(content, { name, where, query, may, consumers, about: () => about });
 
   function tell() {
@@ -49,21 +49,21 @@ export default function queue(main, [name, tab = ""], query) {
     const key = `${about.rights} ${about.paused}`;
     if (key === offered) return;
     paused.className = about.paused ? "notice warn" : "hidden";
-    fill(paused, about.paused ? [h("b", {}, { in: "Producers wait: ", out: "Consumers wait: ", both: "Producers and consumers wait: " }[about.paused]), (about.pauses ?? []).map((one) => `paused by ${one.by}${one.why ? `, ${one.why}` : ""}`).join("; "), "."] : null);
+    fill(paused, about.paused ? [h("b", { in: "Producers wait: ", out: "Consumers wait: ", both: "Producers and consumers wait: " }[about.paused]), (about.pauses ?? []).map((one) => `paused by ${one.by}${one.why ? `, ${one.why}` : ""}`).join("; "), "."] : null);
     offered = key;
     tabs[2].classList.toggle("hidden", !may("browse"));
     fill(acts,
-      may("send") ? h("button", { onclick: () => sendDialog(name) }, "Send a message") : null,
+      may("send") ? push("Send a message", () => sendDialog(name)) : null,
       may("manage") ? [
-        about.paused !== "both" ? h("button", { onclick: pause }, "Pause") : null,
-        about.paused ? h("button", { class: "primary", onclick: resume }, "Resume") : null,
-        h("button", { onclick: rebalance }, "Rebalance"),
-        h("button", { onclick: change }, "Change"),
-        h("button", { class: "danger", onclick: purge }, "Purge"),
-        may("destroy") ? h("button", { class: "danger", onclick: remove }, "Delete") : null] : null);
+        about.paused !== "both" ? push("Pause", pause) : null,
+        about.paused ? push("Resume", resume, "primary") : null,
+        push("Rebalance", rebalance),
+        push("Change", change),
+        push("Purge", purge, "danger"),
+        may("destroy") ? push("Delete", remove, "danger") : null] : null);
   }
   const purge = () => confirm({ title: `Purge ${name}?`, text: `${plural(about.messages - about.unsettled, "message")} of queue ${name} are dropped for good. What consumers hold stays with them.`, button: `Purge ${name}`, act: () => post(`${where}/purge`), done: (answer) => `${plural(answer.purged, "message")} dropped.` });
-  const remove = () => confirm({ title: `Delete ${name}?`, text: `Queue ${name} goes for good, with ${plural(about.messages, "message")} in ${plural(about.groups, "group")}. ${plural(about.consumers, "consumer")} will be told.`, button: `Delete ${name}`, act: async () => { await ask("DELETE", where); location.hash = "#/queues"; }, done: `Queue ${name} is deleted.` });
+  const remove = () => confirm({ title: `Delete ${name}?`, text: `Queue ${name} goes for good, with ${plural(about.messages, "message")} in ${plural(about.groups, "group")}. ${plural(about.consumers, "consumer")} will be told.`, button: `Delete ${name}`, act: async () => { await ask("DELETE", where); location.hash = to("queues"); }, done: `Queue ${name} is deleted.` });
   const pause = () => form({ title: `Pause ${name}?`, button: "Pause", text: "It stands still until somebody lets it go on, also over a restart. What consumers hold they may settle.",
     fields: [{ name: "way", label: "Who waits", options: [["both", "producers and consumers"], ["out", "consumers: nothing is handed out"], ["in", "producers: nothing is taken"]] }, { name: "reason", label: "Reason" }],
     act: async (given) => { await post(`${where}/pause`, given); toast(`Queue ${name} is paused.`); } });
@@ -75,11 +75,12 @@ export default function queue(main, [name, tab = ""], query) {
     const many = planned.would_move;
     if (!many) { toast(`No group of ${name} would move: they are shared out as ${about.strategy} would do it.`); return; }
     const who = (id) => { const row = consumers.rows.get(String(id)); return `${id}${row?.client ? ` · ${row.client}` : ""}`; };
-    const rows = planned.steps.slice(0, STEPS_SHOWN).map((step) => h("tr", {}, [step.group, who(step.from), who(step.to), count(step.messages)].map((cell, at) => h("td", { class: ["name", "", "", "num"][at] }, cell))));
+    const steps = planned.steps.slice(0, STEPS_SHOWN);
+    const grid = table({ label: "What would move", key: (step) => step.group, columns: [words("Group", "group", "name"), { label: "From", show: (step) => who(step.from) }, { label: "To", show: (step) => who(step.to) }, num("Messages", "messages")] });
+    grid.show(steps);
     await confirm({ title: `Share out the groups of ${name} anew?`, button: `Move ${plural(many, "group")}`,
       text: [`${plural(many, "group")} of ${count(about.groups)} would get another owner. A group that moves waits until its present owner has settled what it holds.`,
-        h("table", { class: "data" }, h("thead", {}, h("tr", {}, ["Group", "From", "To", "Messages"].map((label, at) => h("th", { scope: "col", class: at === 3 ? "num" : "" }, label)))), h("tbody", {}, rows)),
-        many > rows.length ? h("span", { class: "soft" }, `and ${count(many - rows.length)} more`) : null],
+        grid.node, many > steps.length ? h("span", { class: "soft" }, `and ${count(many - steps.length)} more`) : null],
       act: () => post(`${where}/rebalance`), done: (answer) => `${plural(answer.moved, "group")} shared out anew.` });
   }
   function change() {
@@ -89,7 +90,7 @@ export default function queue(main, [name, tab = ""], query) {
       act: async (values) => { await ask("PATCH", where, { body: { arguments: readArguments(values.arguments) } }); toast(`Queue ${name} is changed.`); } });
   }
 
-  const close = live(where, { groups: tab === "" ? 5000 : 0, host: session.host }, {
+  const close = live(where, { groups: tab === "" ? 5000 : 0 }, {
     queue(told) { about = told; trouble.classList.add("hidden"); tell(); offer(); view?.about?.(told); },
     consumers(delta) { consumers.apply(delta); view?.consumers?.(); },
     groups(delta) { view?.groups?.(delta); },
@@ -98,8 +99,16 @@ export default function queue(main, [name, tab = ""], query) {
     owners(told) { view?.owners?.(told); },
     ended(why) { trouble.classList.remove("hidden"); trouble.className = "notice warn"; fill(trouble, why.text); },
   });
-  get(where).catch((error) => { if (error.status !== 401) { trouble.className = "notice warn"; fill(trouble, error.message, " ", h("a", { href: "#/queues" }, "All queues")); } });
+  get(where).catch((error) => { if (error.status !== 401) { trouble.className = "notice warn"; fill(trouble, error.message, " ", h("a", { href: to("queues") }, "All queues")); } });
   return { close() { close(); view?.close?.(); }, draw: () => view?.draw?.(), update: (now) => view?.update?.(now) };
+}
+
+/** What the queue does with its messages, and where each of these values comes from. */
+function policyView(content, { where }) {
+  const grid = settingsTable("Policy");
+  fill(content, card("Policy, and where each value comes from", null, grid.node));
+  get(`${where}/policy`).then((read) => grid.show(read.items), (error) => fill(content, h("p", { class: "notice warn" }, error.message)));
+  return {};
 }
 
 function consumersView(content, { where, may, consumers, about }) {
@@ -107,17 +116,17 @@ function consumersView(content, { where, may, consumers, about }) {
     label: "Consumers", key: (row) => String(row.id),
     columns: [
       { label: "Consumer", kind: "name", show: (row) => `${row.id}${row.link ? ` · ${row.link}` : ""}` },
-      { label: "Client", told: (row) => row.connection, node: (row) => h("a", { href: `#/connections?search=${encodeURIComponent(row.client || row.connection)}` }, row.client || `connection ${row.connection}`) },
+      { label: "Client", told: (row) => row.connection, node: (row) => h("a", { href: `${to("connections")}?search=${encodeURIComponent(row.client || row.connection)}` }, row.client || `connection ${row.connection}`) },
       { label: "Credit", kind: "num", show: (row) => (row.credit < 0 ? "as it reads" : count(row.credit)) },
-      { label: "Holds", kind: "num", show: (row) => count(row.unsettled) },
-      { label: "Groups", kind: "num", show: (row) => count(row.groups) },
+      num("Holds", "unsettled"),
+      num("Groups", "groups"),
       { label: "Share", kind: "num", show: (row) => { const all = consumers.list().reduce((sum, one) => sum + one.groups, 0); return all ? `${Math.round((100 * row.groups) / all)} %` : ""; } },
-      { label: "Delivered", kind: "num", show: (row) => count(row.delivered) },
-      { label: "Selector", optional: true, kind: "prose", show: (row) => row.selector },
+      num("Delivered", "delivered"),
+      { ...words("Selector", "selector", "prose"), optional: true },
       { label: "Marks", optional: true, show: (row) => [row.browser && "browses", row.exclusive && "exclusive", row.retiring && "retires", row.priority && `priority ${row.priority}`, row.group_asked && (row.group ? `only group ${row.group}` : `waits for group ${row.group_asked}`)].filter(Boolean).join(", ") },
-      { label: "", kind: "acts", told: (row) => `${row.id} ${row.retiring} ${may("manage")}`, node: (row) => (may("manage") && !row.browser && !row.retiring ? h("button", { class: "small", onclick: () => retire(row) }, "Retire") : h("span")) },
+      buttons((row) => may("manage") && !row.browser && !row.retiring && push("Retire", () => retire(row), "small"), (row) => `${row.id} ${row.retiring} ${may("manage")}`),
     ],
-    empty: () => [h("p", {}, "Nobody reads this queue now. A worker of ten lines does (docs/worker.md):"), h("pre", {}, "covey worker run my_module:worker")],
+    empty: () => hint("Nobody reads this queue now. A worker of ten lines does (docs/worker.md):", "covey worker run my_module:worker"),
   });
   const retire = (row) => confirm({ title: `Retire consumer ${row.id}?`, text: `Consumer ${row.id} (${row.client || row.link}) gets no new groups, and keeps the ${plural(row.groups, "group")} it has until they are empty: for a rolling deploy.`, button: `Retire ${row.id}`, act: () => post(`${where}/consumers${path(row.id)}/retire`), done: `Consumer ${row.id} retires.` });
   fill(content, h("section", { class: "card", "aria-label": "Consumers" }, grid.node));

@@ -23,7 +23,7 @@ export default function signIn(app, begin) {
   }
   document.title = "Sign in · Covey";
   fill(app, h("main", { class: "sign-in" }, h("form", { class: "card", onsubmit: submit },
-    h("div", { class: "brand" }, h("img", { src: new URL("icon.svg", import.meta.url).pathname, alt: "" }), h("h1", {}, "Covey")),
+    h("div", { class: "brand" }, h("img", { src: new URL("icon.svg", import.meta.url).pathname, alt: "" }), h("h1", "Covey")),
     h("label", { class: "field" }, "Name", name),
     h("label", { class: "field" }, "Password", password),
     button, error)));

@@ -1,54 +1,56 @@
 // table: rows that stay where they are while their values change. A row is known by its key; only
 // cells whose text differs are touched, so a selection, a focus and a hover outlive an update.
 
-import { h, fill, say, count } from "./dom.js";
+import { h, fill, say, count, rate, push } from "./dom.js";
 import { spark } from "./chart.js";
 
+/** Columns of the usual kinds: a field as a number, or as a text; and one that can be sorted by. */
+export const num = (label, name, write = count) => ({ label, name, kind: "num", show: (row) => (row[name] === null ? "–" : write(row[name])) });
+export const words = (label, name, kind) => ({ label, name, kind, show: (row) => row[name] ?? "" });
+export const by = (column) => ({ ...column, sort: column.name });
+/** A name that leads to a place; buttons at the end of a row. */
+export const link = (label, name, place) => ({ label, name, kind: "name", told: (row) => row[name], node: (row) => h("a", { href: place(row) }, row[name]) });
+/** Of a queue: how many messages it had lately, and how fast they come or go. */
+export const depth = { label: "Depth", kind: "spark", values: (row) => row.spark, colour: "in" };
+export const flow = (label, name) => ({ label, kind: "num", show: (row) => rate(row.rates?.[name]) });
+export const acts = (node, told = (row) => row.name) => ({ label: "", kind: "acts", told, node });
+
 /**
- * columns: [{name, label, sort?, kind?, show(row) -> text, or node(row) -> element}]
+ * columns: [{label, sort?, kind?, show(row) -> text, or node(row) -> element, anew if told(row) differs}]
  * An `optional` column is not shown while it is empty, or while `isHidden()` says so.
  * kinds: "num" to the right, "name" bold, "prose" soft and wrapping, "spark" a line, "acts" buttons.
  */
-export function table({ columns, key, label, sorted, sort, empty }) {
+export function table({ columns, key = (row) => row.name, label, sorted, sort, empty }) {
   const heads = columns.map((column) => {
-    const cell = h("th", { scope: "col", class: column.kind === "num" ? "num" : "" });
-    if (!column.sort) return column.label ? add(cell, column.label) : add(cell, h("span", { class: "sr" }, column.head ?? "Actions"));
-    const state = sorted?.name === column.sort ? sorted.order : "";
-    if (state) cell.setAttribute("aria-sort", state === "asc" ? "ascending" : "descending");
-    const arrow = state ? (state === "asc" ? " ↑" : " ↓") : "";
-    return add(cell, h("button", { onclick: () => sort(column.sort, state) }, column.label + arrow));
+    const state = column.sort && sorted?.name === column.sort ? sorted.order : "";
+    const text = column.label + { asc: " ↑", desc: " ↓", "": "" }[state];
+    return h("th", { scope: "col", class: column.kind === "num" && "num", "aria-sort": state ? `${state}ending` : null },
+      column.sort && sort ? push(text, () => sort(column, state)) : text || h("span", { class: "sr" }, column.head ?? "Actions"));
   });
-  function add(cell, child) { cell.append(child); return cell; }
   const body = h("tbody");
   const grid = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${label}, as a table` },
-    h("table", { class: "data stack" }, h("caption", { class: "sr" }, label), h("thead", {}, h("tr", {}, heads)), body));
+    h("table", { class: "data stack" }, h("caption", { class: "sr" }, label), h("thead", h("tr", heads)), body));
   const none = h("div", { class: "empty hidden" });
-  const node = h("div", {}, grid, none);
   const known = new Map();
 
-  function make(row) {
+  function make() {
     const cells = columns.map((column) => {
-      const cell = h("td", { class: column.kind === "spark" ? "" : column.kind ?? "", "data-label": column.label || null });
-      const inner = column.kind === "spark" ? h("canvas", { "aria-hidden": "true" }) : null;
-      if (inner) cell.append(inner);
-      return { cell, inner, told: undefined };
+      const inner = column.kind === "spark" && h("canvas", { "aria-hidden": "true" });
+      return { inner, told: undefined, cell: h("td", { class: inner ? null : column.kind, "data-label": column.label || null }, inner) };
     });
-    return { line: h("tr", {}, cells.map((each) => each.cell)), cells };
+    return { line: h("tr", cells.map((each) => each.cell)), cells };
   }
 
   function update(entry, row) {
     columns.forEach((column, at) => {
       const place = entry.cells[at];
-      if (column.kind === "spark") {
-        const values = column.values(row);
-        const told = values.join();
-        if (told !== place.told || !place.drawn) { place.told = told; place.values = values; place.colour = column.colour; }
-        return;
+      const told = place.inner ? column.values(row).join() : column.node ? column.told(row) : "";
+      if (column.show) say(place.cell, column.show(row));
+      else if (told !== place.told) {
+        place.told = told;
+        if (place.inner) place.values = column.values(row); // drawn once it is on the page
+        else fill(place.cell, column.node(row));
       }
-      if (column.node) {
-        const told = column.told ? column.told(row) : JSON.stringify(row);
-        if (told !== place.told) { place.told = told; fill(place.cell, column.node(row)); }
-      } else say(place.cell, column.show(row));
     });
   }
 
@@ -61,7 +63,7 @@ export function table({ columns, key, label, sorted, sort, empty }) {
     let place = body.firstChild;
     for (const row of rows) {
       let entry = known.get(key(row));
-      if (!entry) { entry = make(row); known.set(key(row), entry); }
+      if (!entry) { entry = make(); known.set(key(row), entry); }
       update(entry, row);
       if (entry.line === place) place = place.nextSibling;
       else body.insertBefore(entry.line, place);
@@ -69,29 +71,11 @@ export function table({ columns, key, label, sorted, sort, empty }) {
     columns.forEach((column, at) => {
       if (!column.optional) return;
       const isEmpty = column.isHidden ? column.isHidden() : rows.every((row) => !column.show(row));
-      heads[at].classList.toggle("hidden", isEmpty);
-      for (const entry of known.values()) entry.cells[at].cell.classList.toggle("hidden", isEmpty);
+      for (const cell of [heads[at], ...[...known.values()].map((entry) => entry.cells[at].cell)]) cell.classList.toggle("hidden", isEmpty);
     });
     for (const entry of known.values()) {
-      for (const cell of entry.cells) if (cell.values) { spark(cell.inner, cell.values, cell.colour); cell.values = null; }
+      entry.cells.forEach((cell, at) => { if (cell.values) { spark(cell.inner, cell.values, columns[at].colour); cell.values = null; } });
     }
   }
-  return { node, show, forget() { none.replaceChildren(); } };
-}
-
-/** Where one is in a long list, and the way to its other pages. */
-export function pager(limit, go) {
-  const text = h("span", { role: "status" });
-  const back = h("button", { class: "small", onclick: () => go(offset - limit) }, "Previous");
-  const on = h("button", { class: "small", onclick: () => go(offset + limit) }, "Next");
-  let offset = 0;
-  const node = h("div", { class: "pager" }, text, h("span", { class: "grow" }), back, on);
-  return { node, show(start, shown, total) {
-    offset = start;
-    say(text, total ? `${count(start + 1)} to ${count(start + shown)} of ${count(total)}` : "");
-    back.disabled = start === 0;
-    on.disabled = start + shown >= total;
-    back.classList.toggle("hidden", total <= limit && start === 0);
-    on.classList.toggle("hidden", total <= limit && start === 0);
-  } };
+  return { node: h("div", grid, none), show, forget: () => fill(none) };
 }

@@ -1,6 +1,6 @@
 // timeline: who had the hottest groups when, a line of coloured stretches for each group.
 
-import { h, fill, say, now, short, clock } from "./dom.js";
+import { h, say, now, short, clock } from "./dom.js";
 import { sharpen } from "./chart.js";
 import { ownerColour } from "./groupmap.js";
 
@@ -28,7 +28,6 @@ export function timeline(span = 600) {
   }
 
   function draw() {
-    const dark = document.documentElement.dataset.scheme === "dark";
     const end = now();
     for (const one of told) {
       const { canvas } = rows.get(one.group);
@@ -38,7 +37,7 @@ export function timeline(span = 600) {
       one.owners.forEach(([at, owner], place) => {
         const stop = one.owners[place + 1]?.[0] ?? end;
         if (stop < end - span || !owner) return;
-        pen.fillStyle = ownerColour(owner, dark);
+        pen.fillStyle = ownerColour(owner);
         pen.fillRect(x(at), 0, Math.max(1, x(stop) - x(at)), height);
       });
       const last = one.owners.at(-1);
@@ -47,6 +46,5 @@ export function timeline(span = 600) {
       canvas.title = `now ${who}`;
     }
   }
-  fill(node);
   return { node, show, draw };
 }
