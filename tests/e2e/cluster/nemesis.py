@@ -149,7 +149,9 @@ class Clients:
 class Nemesis:
     """Two brokers, a database, clients, and what is done to them."""
 
-    def __init__(self, folder: Path, seed: int, network: Network | None = None) -> None:
+    def __init__(
+        self, folder: Path, seed: int, network: Network | None = None, program: str = "covey"
+    ) -> None:
         self.folder = folder
         self.random = Random(seed)
         self.network = network
@@ -161,10 +163,10 @@ class Nemesis:
         else:
             self.server = Pair(network.hosts, network.inside)
             hosts = [network.host(1), network.host(2)]
-        postgres = Postgres(self.server)
+        self.postgres = postgres = Postgres(self.server)
         folder.mkdir(parents=True, exist_ok=True)
         self.nodes = [
-            Node(folder, postgres, name, dsn=self.server.dsn(postgres.name, host))
+            Node(folder, postgres, name, dsn=self.server.dsn(postgres.name, host), program=program)
             for name, host in zip("ab", hosts, strict=True)
         ]
         self.brokers = [node.served() for node in self.nodes]

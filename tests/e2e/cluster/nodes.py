@@ -36,12 +36,15 @@ class Node:
         config: str = "",
         lease_s: float = LEASE_S,
         dsn: str = "",
+        program: str = "covey",
     ) -> None:
         """Start it; `spaces` are its virtual hosts, each of its own name.
 
-        `dsn` is where it finds the database, if not where everybody does.
+        `dsn` is where it finds the database, if not where everybody does. `program` is the module
+        that is run.
         """
         self.name = name
+        self._program = program
         self.folder = folder / name
         self.folder.mkdir(exist_ok=True)
         hosts = "".join(
@@ -59,11 +62,12 @@ class Node:
     def start(self) -> None:
         """Run it, or run it again."""
         (self.folder / "covey.toml").write_text(self._config)
-        command = [sys.executable, "-m", "covey", "serve"]
+        command = [sys.executable, "-m", self._program, "serve"]
         command += ["--config", str(self.folder / "covey.toml")]
         for protocol in ("stomp", "amqp", "http"):
             command += [f"--{protocol}", f"{HOST}:0"]
-        environment = dict(os.environ, PYTHONPATH=str(Path(covey.__file__).parent.parent))
+        roots = [str(Path(covey.__file__).parent.parent), str(Path(__file__).parents[3])]
+        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(roots))
         with (self.folder / "log").open("a") as log:
             self.process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment

@@ -18,9 +18,10 @@ import pytest
 from covey.client.management import Management
 from covey.client.place import Place
 from tests.core.storage.postgres.server import Postgres, Server
-from tests.e2e.cluster.nemesis import play
+from tests.e2e.cluster.nemesis import Nemesis, play
 from tests.e2e.cluster.network import why_not
 from tests.e2e.cluster.nodes import LEASE_S, Node, ending, owners, wait_until
+from tests.e2e.cluster.unfenced import take_off
 from tests.e2e.support import HOST, LOGIN, PASSCODE, TIMEOUT_S, BrokerProcess, Client
 
 SPACES = ("default", "one", "two", "three")
@@ -166,6 +167,21 @@ def test_clients_of_both_protocols_lose_nothing_over_a_few_faults(tmp_path: Path
     assert verdict.is_good, verdict
     assert verdict.safe > 0
     assert verdict.settled > 0
+
+
+@pytest.mark.slow
+def test_without_the_fence_the_checker_finds_what_is_lost(tmp_path: Path) -> None:
+    nemesis = Nemesis(tmp_path, 1, program="tests.e2e.cluster.unfenced")
+    try:
+        take_off(nemesis.postgres)
+        nemesis.begin()
+        for _ in range(2):
+            nemesis.strike("long")
+        verdict = nemesis.finish()
+    finally:
+        nemesis.close()
+    assert verdict.safe > 0
+    assert not verdict.is_good, verdict
 
 
 def test_clients_lose_nothing_when_packets_are_dropped_and_a_standby_is_promoted(
