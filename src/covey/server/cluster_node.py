@@ -257,12 +257,8 @@ class ClusterNode(Cluster):
         mine = set(self._spaces.directory.brokers)
         balance_s = self._spaces.directory.settings.cluster.balance_s
         found = plan(self._view, self.node, mine, waited, balance_s)
-        take = [
-            space
-            for space in found.take
-            if space not in mine
-            and (space not in self._postponed or now >= self._postponed[space].at)
-        ]
+        put_off = {space for space, one in self._postponed.items() if now < one.at}
+        take = [space for space in found.take if space not in mine and space not in put_off]
         return found._replace(take=take)
 
     def _mark_wishes(self, decided: Plan) -> None:
