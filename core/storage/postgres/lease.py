@@ -23,7 +23,7 @@ Rules:
   done. `tail` is the same: it was not. Anything else means that the database has lost commits,
   which is a final error of the store.
 - A commit that waits for its synchronous standby is never cancelled by us. If an operator cancels
-  it, the server warns and calls it done, although the standby may lack it. So a warning makes a
+  it, the server warns and calls it done, although the standby may lack it. So this warning makes a
   commit fail for good: the next owner reads it, and its own first commit waits for the standby.
 - If a commit has several statements, the fence is the last one, sent together with COMMIT. So an
   owner that freezes before it holds no lock on the row, and the server ends its transaction.
@@ -75,6 +75,9 @@ ASK: Final = "select epoch, tail from covey_spaces where number = %s and not pg_
 RENEW_SHARE: Final = 5  # the lease is renewed when a fifth of it has passed
 VALID_SHARE: Final = 0.8  # of the lease: so long we trust, by our own clock, that we have it
 CONNECT_TIMEOUT_S: Final = 3
+CANCELLED_WAIT: Final = (
+    "SyncRepWaitForLSN"  # where the server warns; its words are translated
+)
 RECONNECT_PAUSE_S: Final = 0.2
 
 
@@ -108,7 +111,7 @@ class Lease:
         self._incarnation = incarnation
         self._renewed = 0.0
         self._is_in_doubt = False  # it is not known whether the last commit was done
-        self._warning = ""  # what the server has warned of since the last commit
+        self._warning = ""  # that the wait of a commit for its standby was cancelled
         self.connection = self._connect()
 
     def try_take(self) -> str:
@@ -240,8 +243,8 @@ class Lease:
         return connection
 
     def _hear(self, notice: psycopg.errors.Diagnostic) -> None:
-        if notice.severity_nonlocalized == "WARNING":
-            self._warning = notice.message_primary or "a warning without words"
+        if notice.source_function == CANCELLED_WAIT:
+            self._warning = notice.message_primary or CANCELLED_WAIT
 
     def _extend(self, sent: float) -> None:
         self._renewed = sent
