@@ -79,7 +79,7 @@ class Recovery:
         self._others: dict[int, int] = {}  # messages of unknown queues, by the store's numbers
 
     def pieces(self) -> Iterator[Place]:
-        """Read one piece after the other; each is placed, on the loop's thread, before the next."""
+        """Read one piece after the other; they are placed in this order, on the loop's thread."""
         store = self._commits.store
         yield partial(self._place_records, store.records())
         records = store.queues()

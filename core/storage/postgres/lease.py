@@ -75,9 +75,7 @@ ASK: Final = "select epoch, tail from covey_spaces where number = %s and not pg_
 RENEW_SHARE: Final = 5  # the lease is renewed when a fifth of it has passed
 VALID_SHARE: Final = 0.8  # of the lease: so long we trust, by our own clock, that we have it
 CONNECT_TIMEOUT_S: Final = 3
-CANCELLED_WAIT: Final = (
-    "SyncRepWaitForLSN"  # where the server warns; its words are translated
-)
+CANCELLED_WAIT: Final = "SyncRepWaitForLSN"  # where the server warns; its words are translated
 RECONNECT_PAUSE_S: Final = 0.2
 
 

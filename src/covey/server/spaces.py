@@ -19,10 +19,12 @@ import asyncio
 import gc
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import islice
 
 import anyio
+import anyio.lowlevel
 import structlog
 
 from covey.config.settings import CLUSTER_HOST, Settings
@@ -47,6 +49,7 @@ from covey.server.log_audit import LogAudit
 from covey.server.spans import Follower, Spans
 
 LOOK_EVERY_S = 0.02  # while it waits for connections to end
+PIECES_READ = 10  # pieces of a backlog that a thread reads at a time
 
 Call = Callable[[], None]
 Log = structlog.typing.FilteringBoundLogger
@@ -160,15 +163,12 @@ class Spaces:
     async def _recover(self, broker: Broker, is_wanted: Callable[[], bool]) -> None:
         pieces = broker.recovery().pieces()
         with uncollected():
-            while True:
-                place = await anyio.to_thread.run_sync(next, pieces, None)
-                if broker.promises.failure is not None:
-                    raise StoreError(str(broker.promises.failure))
-                if not is_wanted():
-                    raise StoreError("this broker stops")
-                if place is None:
-                    break
-                place()
+            while some := await anyio.to_thread.run_sync(_take_some, pieces):
+                for place in some:
+                    place()
+                    await anyio.lowlevel.checkpoint()  # others come first
+                    _check_wanted(broker, is_wanted)
+            _check_wanted(broker, is_wanted)
             gc.freeze()  # as after a start (`collector`): no collection is to walk the backlog
 
     def _begin(self, broker: Broker) -> None:
@@ -356,6 +356,19 @@ class Spaces:
         await self.all_failed.wait()
         failure = list(self.failed.values())[-1]
         raise StoreError(f"the store failed, nothing more can be promised: {failure}")
+
+
+def _check_wanted(broker: Broker, is_wanted: Callable[[], bool]) -> None:
+    """Raise StoreError if a backlog that is being read is of no use any more."""
+    if broker.promises.failure is not None:
+        raise StoreError(str(broker.promises.failure))
+    if not is_wanted():
+        raise StoreError("this broker stops")
+
+
+def _take_some(pieces: Iterator[Call]) -> list[Call]:
+    """Read some pieces of a backlog; the store may have to be waited for."""
+    return list(islice(pieces, PIECES_READ))
 
 
 def _tell(loop: asyncio.AbstractEventLoop, heard: Callable[[Call], None], report: Call) -> None:
