@@ -290,13 +290,13 @@ def send_partition(
     rows = 0
     groups = NO_GROUPS
 
-    def numbered() -> Iterator[Piece]:
+    def numbered() -> Iterator[FencedRows]:
         nonlocal rows, groups
         for number, batch in enumerate(cut(ordered, options.piece_rows)):
             rows += batch.num_rows
             if options.group_column:
                 groups = sampled(groups | _groups_of(options, batch))
-            yield Piece(batch, f"{fence}:{epoch * PIECES_MAX + number}" if name else "")
+            yield FencedRows(batch, f"{fence}:{epoch * PIECES_MAX + number}" if name else "")
 
     outbox = Outbox(options, numbered())
     absence = Absence(options.patience)
@@ -310,7 +310,7 @@ def send_partition(
     return Sent(rows, groups)
 
 
-class Piece(NamedTuple):
+class FencedRows(NamedTuple):
     """Rows that are sent together; with a fence the broker takes them only once."""
 
     batch: pa.RecordBatch
@@ -325,11 +325,11 @@ class Outbox:
     over a connection in its order. So it has each piece up to some number, and drops those.
     """
 
-    def __init__(self, options: WriteOptions, pieces: Iterator[Piece]) -> None:
+    def __init__(self, options: WriteOptions, pieces: Iterator[FencedRows]) -> None:
         self.is_done = False
         self._options = options
         self._pieces = pieces
-        self._in_doubt: deque[Piece] = deque()
+        self._in_doubt: deque[FencedRows] = deque()
 
     def send_by(self, client: QueueClient, absence: Absence) -> None:
         """Send what is left over one connection; raises UnreachableError if it breaks."""
@@ -344,7 +344,7 @@ class Outbox:
             self._settle(client, absence)
         self.is_done = True
 
-    def _post(self, client: QueueClient, piece: Piece) -> None:
+    def _post(self, client: QueueClient, piece: FencedRows) -> None:
         is_fenced = self._options.is_fenced and bool(piece.fence)
         send_rows(client, self._options, piece.batch, TRANSACTION if is_fenced else "")
         if is_fenced:
