@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from threading import Event
 from types import FrameType
 from typing import Final
@@ -30,8 +30,15 @@ from covey import __version__
 from covey.pipeline.errors import PipelineError, one_line
 from covey.pipeline.job import Job, Task
 from covey.pipeline.jobs import archive, audit, compact, plan, replay, skew
-from covey.pipeline.places import make_out, place_of
-from covey.pipeline.spark import Progress, Wanted, add_session_options, open_session, wanted_of
+from covey.pipeline.places import RemotePlace, make_out, place_of
+from covey.pipeline.spark import (
+    CONNECT,
+    Progress,
+    Wanted,
+    add_session_options,
+    open_session,
+    wanted_of,
+)
 
 USAGE_ERROR: Final = 2
 INTERRUPTED: Final = 130  # the exit code of a shell's command that Ctrl-C has ended
@@ -53,6 +60,7 @@ def main(argv: list[str] | None = None) -> int:
         job = JOBS[options.job]
         wanted = wanted_of(options)
         job.check(options)
+        check_places(options)
         if job.has_out:
             make_out(options.out)
         spark = start(options.job, wanted)
@@ -91,6 +99,16 @@ def parser() -> ArgumentParser:
         add_session_options(sub)
         job.add_options(sub)
     return parser
+
+
+def check_places(options: Namespace) -> None:
+    """Raise PipelineError if small files are to be written where Spark's Java is needed for it."""
+    for name in ("out", "state"):
+        place = str(getattr(options, name, ""))
+        if options.master.startswith(CONNECT) and isinstance(place_of(place), RemotePlace):
+            raise PipelineError(
+                f"--{name} {place}: by Spark Connect a directory of this machine is meant"
+            )
 
 
 def start(job: str, wanted: Wanted) -> SparkSession:

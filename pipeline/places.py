@@ -124,5 +124,5 @@ def _jvm() -> Any:
     spark = SparkSession.getActiveSession()
     jvm = getattr(spark, "_jvm", None)
     if jvm is None:
-        raise PipelineError("--out: under Spark Connect a directory of this machine is meant")
+        raise PipelineError("by Spark Connect a directory of this machine is meant")
     return jvm

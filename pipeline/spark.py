@@ -21,6 +21,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -33,12 +34,16 @@ from pathlib import Path
 from shlex import quote
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TextIO
+from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
 from covey.pipeline.errors import PipelineError
 
 LOCAL: Final = "local[*]"
+CONNECT: Final = "sc://"
+CONNECT_PORT: Final = 15002
+REACH_S: Final = 10.0
 MASTER: Final = re.compile(r"local(\[(\*|[1-9]\d*)(,[1-9]\d*)?\])?|(spark|k8s|sc)://.+|yarn")
 LOG_LEVELS: Final = ("OFF", "ERROR", "WARN", "INFO", "DEBUG")
 SHUFFLES: Final = "spark.sql.shuffle.partitions"
@@ -51,7 +56,6 @@ ACTION_PACKAGE_UNTIL: Final = 23  # newer Javas lack the package, and warn of th
 # Settings for one machine: turned off, or smaller than Spark's defaults for a cluster.
 LOCAL_SETTINGS: Final = {
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "2g",
@@ -69,6 +73,8 @@ SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
 }
+
+NO_SECOND_LINE: Final = {"spark.ui.showConsoleProgress": "false"}  # Spark's own, beside ours
 
 # Errors only. The gateway's level has its own line, or Spark would log that it changes that level.
 QUIET_LOG: Final = """\
@@ -134,14 +140,15 @@ def open_session(name: str, wanted: Wanted | str = "") -> SparkSession:
     wanted = Wanted(wanted) if isinstance(wanted, str) else wanted
     master = wanted.master
     builder = SparkSession.Builder().appName(f"covey-pipeline {name}")
-    if master.startswith("sc://"):
+    if master.startswith(CONNECT):
+        _reach(master)
         return _configured(builder.remote(master), SETTINGS | dict(wanted.conf)).getOrCreate()
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # then Java and master are chosen already
     if not is_submitted:
         os.environ["JAVA_HOME"] = str(quiet_home(find_java()))
         master = master or LOCAL
     _choose_python(dict(wanted.conf))
-    settings = dict(SETTINGS)
+    settings = SETTINGS | NO_SECOND_LINE
     if master:
         settings["spark.master"] = master
         java = "" if wanted.log_level else f"-Dlog4j2.configurationFile={_quiet_log()}"
@@ -153,6 +160,18 @@ def open_session(name: str, wanted: Wanted | str = "") -> SparkSession:
     if master.startswith("local") and SHUFFLES not in dict(wanted.conf):
         spark.conf.set(SHUFFLES, SHUFFLES_PER_CORE * parallelism(spark))
     return spark
+
+
+def _reach(master: str) -> None:
+    """Raise PipelineError if nobody listens there: Spark's client would try for ten minutes."""
+    address = urlsplit(master)
+    try:
+        port = address.port or CONNECT_PORT
+        socket.create_connection((address.hostname or "", port), REACH_S).close()
+    except (OSError, ValueError) as error:
+        raise PipelineError(
+            f"--master {master}: no Spark Connect server answers: {error}"
+        ) from None
 
 
 def _configured(builder: Any, settings: Mapping[str, str]) -> Any:

@@ -102,6 +102,10 @@ def test_an_input_that_cannot_be_read_is_one_line(
         ("audit --input log --stop-at-first", "--stop-at-first: it goes with --follow"),
         ("audit --input log --master cluster", "--master cluster: local[CORES], spark://"),
         ("audit --input log --master local[0]", "--master local[0]: local[CORES], spark://"),
+        (
+            "audit --input log --master sc://h:1 --state s3a://b/state",
+            "--state s3a://b/state: by Spark Connect a directory of this machine is meant",
+        ),
         ("replay --input log --to localhost", "--to: covey://[user"),
         ("replay --input log --to covey://127.0.0.1:1", "brokers=127.0.0.1:1: no broker answers"),
         ("replay --input log --to covey://127.0.0.1:1 --speed -1", "--speed -1.0: "),

@@ -102,6 +102,12 @@ def test_without_any_java_one_sentence_says_what_to_do(
         find_java()
 
 
+@pytest.mark.parametrize("port", ["1", "many"])
+def test_a_spark_connect_server_that_is_not_there_is_told_at_once(port: str) -> None:
+    with pytest.raises(PipelineError, match=f"^--master sc://127.0.0.1:{port}/: no Spark Connect"):
+        session.open_session("audit", f"sc://127.0.0.1:{port}/")
+
+
 def broken_log(directory: Path) -> Path:
     """Write a log in which one message is lost."""
     log = log_in(directory)
