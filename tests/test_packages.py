@@ -12,10 +12,20 @@ from tests.checkout import ROOT, Checkout, checkout
 __all__ = ["checkout"]
 
 
-def table_of_packages() -> dict[str, str]:
+def rows_of_packages() -> list[list[str]]:
     text = (ROOT / "scripts/packages").read_text()
     rows = [line.rstrip('"').split("|") for line in text.splitlines() if line.count("|") == 3]
-    return {row[0]: row[1] for row in rows if not row[0].startswith("#")}
+    return [row for row in rows if not row[0].startswith("#")]
+
+
+def table_of_packages() -> dict[str, str]:
+    return {row[0]: row[1] for row in rows_of_packages()}
+
+
+def test_what_is_skipped_without_a_package_is_named_by_files_that_are_there() -> None:
+    named = [name for row in rows_of_packages() for name in row[3].split()]
+    assert len(named) >= len(rows_of_packages())
+    assert [name for name in named if not (ROOT / name).exists()] == []
 
 
 def without(checkout: Checkout, missing: str) -> None:
