@@ -9,6 +9,13 @@ to hypercorn. A few are let in beyond `connections_max`, so that a WebSocket can
 refused, and a health probe is answered. Any further connection is closed at once. At the end the
 peers of WebSockets are told first: hypercorn would only cut them off.
 
+hypercorn takes 64 KiB of a connection at once. It takes the next 64 KiB without a pause if they are
+there already, and asyncio keeps some hundred KiB. As a body or a large message that is little work.
+But so many bytes are ten thousands of frames if each frame is as small as it can be: parts of a
+WebSocket message without content, PING of WebSocket or HTTP/2. Nobody else would be served for as
+long as these take, and even strangers may send them. So a connection is read through `Portions`. A
+portion is small, and the event loop has a turn before each of them.
+
 The event loop keeps the certificates that it was given. So a reload first accepts once more on the
 same socket, with the new certificates, and then stops the old accepting. No peer is turned away
 meanwhile.
@@ -25,6 +32,7 @@ from typing import Final, cast
 
 import anyio
 import structlog
+from anyio.lowlevel import checkpoint
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.asyncio.tcp_server import TCPServer
 from hypercorn.asyncio.worker_context import WorkerContext
@@ -39,7 +47,6 @@ from covey.core.errors import ProtocolError
 from covey.core.management.history import History
 from covey.protocols.engine import MakeEngine
 from covey.protocols.http.app import App
-from covey.protocols.http.portions import Portions
 from covey.protocols.http.websocket import WebSockets
 from covey.protocols.http.websocket_stream import LOOK_EVERY_S, QUEUE_MAX, Idle, requests_of
 from covey.protocols.listener import SOCKET_OPTIONS, address_of, cannot_listen, read_head
@@ -54,6 +61,10 @@ GRACEFUL_S: Final = 1.0  # for requests under way at shutdown; their peers were 
 STREAMS_MAX: Final = 100  # requests at once on one HTTP/2 connection (RFC 9113 asks for no less)
 BACKLOG: Final = 1024
 SPARE: Final = 16  # connections beyond the limit: refusals and health probes
+
+# Bytes. The smallest frames make a portion ten milliseconds of work. A message of 100 MiB takes
+# ten percent longer than in one piece.
+PORTION: Final = 8 * 1024
 
 # Exceptions that hypercorn raises through a peer's fault: more streams, open or reset, than it
 # counts; a method or path that is not ASCII.
@@ -309,3 +320,21 @@ def _config(settings: HttpSettings) -> Config:
     config.h2_max_concurrent_streams = STREAMS_MAX
     config.max_app_queue_size = QUEUE_MAX
     return config
+
+
+class Portions(asyncio.StreamReader):
+    """What hypercorn reads of one connection: a portion at a time."""
+
+    def __init__(self, whole: asyncio.StreamReader) -> None:
+        """Read from another reader; nothing is fed to this one."""
+        super().__init__()
+        self._whole = whole
+
+    def at_eof(self) -> bool:
+        """Return True if nothing is left and nothing more will come."""
+        return self._whole.at_eof()
+
+    async def read(self, n: int = -1) -> bytes:
+        """Let others have their turn, then wait for at most `n` bytes, and a portion at most."""
+        await checkpoint()
+        return await self._whole.read(PORTION if n < 0 else min(n, PORTION))

@@ -49,7 +49,7 @@ def test_message_survives_with_all_the_core_decides_by(bench: Bench) -> None:
     (record,) = bench.store.messages()
     assert record == (3, 17, "IBM", 0, 5, 7, 123456789, 99)
     (body,) = bench.page((3, 17))
-    assert body == (3, 17, "note", b"IBM 123456789", b"hello")
+    assert body == (3, 17, "note", b"\nIBM 123456789", b"hello")
 
 
 def test_nothing_of_an_unflushed_batch_survives(bench: Bench) -> None:

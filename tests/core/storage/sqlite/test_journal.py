@@ -204,7 +204,7 @@ def test_bodies_come_from_the_journal_and_the_tables_alike(tmp_path: Path) -> No
     bench.store.append(1, 2, "", Note(b"not yet"))
     bench.flush()
     assert [body.body for body in bench.page((1, 1), (1, 2), (1, 3))] == [b"folded", b"not yet"]
-    assert bench.page((1, 2)) == [(1, 2, "note", b" 0", b"not yet")]
+    assert bench.page((1, 2)) == [(1, 2, "note", b"\n 0", b"not yet")]
     bench.store.close()
 
 

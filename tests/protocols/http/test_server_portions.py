@@ -10,7 +10,7 @@ from anyio.lowlevel import checkpoint
 from hypercorn.events import Event
 from hypercorn.protocol import ProtocolWrapper
 
-from covey.protocols.http.portions import PORTION, Portions
+from covey.protocols.http.server import PORTION, Portions
 from tests.protocols.http.support import run, served
 from tests.protocols.http.test_server import H2_PING, H2_PREFACE, H2_SETTINGS, UPGRADE
 from tests.protocols.test_connection import until
