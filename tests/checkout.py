@@ -81,7 +81,7 @@ class Checkout:
 
     def run(self, script: str, *arguments: str, cwd: Path | None = None) -> tuple[int, str, str]:
         process = self.start(script, *arguments, cwd=cwd)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=120)
         return process.returncode, out, err
 
     def pip_targets(self) -> list[str]:
