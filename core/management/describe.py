@@ -39,8 +39,8 @@ Attributes = dict[str, Plain]
 
 ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     "broker": (
-        "name", "type", "host", "hosts", "host_names", "connections", "queues", "topics",
-        "subscriptions", "messages", "bytes", "auto_create", "alarm", "damages", "build",
+        "name", "type", "host", "hosts", "connections", "queues", "topics", "subscriptions",
+        "messages", "bytes", "auto_create", "alarm", "damages", "build", "host_names",
     ),
     "queue": (
         "name", "type", "messages", "bytes", "unsettled", "consumers", "browsers", "groups",
@@ -96,8 +96,6 @@ def broker(broker: Broker, host: VirtualHost) -> Attributes:
         "type": "broker",
         "host": host.id,
         "hosts": [each.id for each in broker.settings.virtual_hosts],
-        # By one of these, in the same order, a client asks for each of them.
-        "host_names": [min(each.host_names, default="") for each in broker.settings.virtual_hosts],
         "connections": len(broker.sessions),
         "queues": len(host.queues),
         "topics": len(host.topics),
@@ -108,6 +106,8 @@ def broker(broker: Broker, host: VirtualHost) -> Attributes:
         "alarm": broker.commits.overload.alarm,
         "damages": broker.damages[:DAMAGES_SHOWN],
         "build": broker.shared.build,
+        # By one of these, in the order of `hosts`, a client asks for each of them.
+        "host_names": [min(each.host_names, default="") for each in broker.settings.virtual_hosts],
     }
 
 
