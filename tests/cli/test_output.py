@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import re
+import signal
 import sys
+from contextlib import suppress
 
 import pytest
 
@@ -15,6 +17,7 @@ from covey.cli.output import (
     plain_lines,
     printable,
     progress,
+    repeat,
     show,
 )
 
@@ -107,3 +110,17 @@ def test_columns_go_in_their_order_and_only_as_many_as_must() -> None:
     assert fitting(widths, ("b", "a"), 200) == ["name", "a", "b", "why"]
     assert fitting(widths, ("b", "a"), 60) == ["name", "a", "why"]
     assert fitting(widths, ("b", "a"), 20) == ["name", "why"]
+
+
+def test_a_ctrl_c_that_a_look_has_swallowed_ends_the_watch_all_the_same() -> None:
+    looks = 0
+
+    def look() -> None:
+        nonlocal looks
+        looks += 1
+        with suppress(KeyboardInterrupt):  # as a call from C into Python does
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        repeat(look, 0.001)
+    assert looks == 1

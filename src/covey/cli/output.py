@@ -14,9 +14,11 @@ rich is imported where it draws only: `covey-config` and pipes do without it.
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -162,11 +164,32 @@ def done(line: str, record: Row, *, as_json: bool) -> None:
 
 def repeat(look: Callable[[], None], watch_s: float) -> None:
     """Look once, or again and again until Ctrl-C."""
-    look()
-    while watch_s:
-        time.sleep(watch_s)
-        separate()
+    if not watch_s:
         look()
+        return
+    with _interrupts() as noted:
+        look()
+        while not noted:
+            time.sleep(watch_s)
+            separate()
+            look()
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """Note each Ctrl-C, too: where C calls Python, what is raised goes no further."""
+    noted: list[int] = []
+
+    def interrupted(number: int, _frame: object) -> None:
+        noted.append(number)
+        raise KeyboardInterrupt
+
+    former = signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, former)
 
 
 def separate() -> None:
