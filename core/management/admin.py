@@ -36,7 +36,7 @@ from covey.core.jobs.job import Job
 from covey.core.management import cluster, describe
 from covey.core.management.declaration import authorise_caused
 from covey.core.management.describe import Attributes
-from covey.core.management.inspection import Inspection, canonical
+from covey.core.management.inspection import Inspection, canonical, check_group
 from covey.core.management.overlay import FILE, KINDS, PERMISSION, USER, overlay_of
 from covey.core.management.settings_check import dead_letter_flaw
 from covey.core.naming.destination import Destination, Kind
@@ -228,11 +228,12 @@ class Admin(Inspection):
         """Stop one group, or let it go on, also after a restart; the group may have no message."""
         with self.acting("park" if parked else "unpark", "group", name, group):
             self.check_manage("queue", name)
-            if not group:
-                raise RefusedError("which group is not said", "invalid")
-            _check_reason(reason)
+            check_group(group)
+            check_reason(reason)
             self.broker.turn(now)
             queue = self.backlog(name)
+            if parked:
+                self._check_length(queue, group)
             record = ParkRecord(self.identity.name, self.broker.clock.wall_ms, reason)
             commands.park(queue, group, now, parked=parked, record=record)
             if parked:
@@ -243,7 +244,7 @@ class Admin(Inspection):
     def pause(self, name: str, way: str, now: float, reason: str = "") -> str:
         """Pause a queue, also after a restart; return what is paused now: in, out or both."""
         with self.acting("pause", "queue", name):
-            _check_reason(reason)
+            check_reason(reason)
             record = ParkRecord(self.identity.name, self.broker.clock.wall_ms, reason)
             return self._pause(name, way, now, record)
 
@@ -262,6 +263,13 @@ class Admin(Inspection):
                 raise RefusedError(f"queue {queue.name} has no consumer {consumer_id}", "not-found")
             commands.retire(queue, consumer, now)
 
+    def _check_length(self, queue: Queue, group: str) -> None:
+        """Raise RefusedError if no message can be of a group: it would be remembered for ever."""
+        most = self.broker.limits.group_id_length_max
+        if group not in queue.state.lanes and len(group.encode("utf-8", "surrogatepass")) > most:
+            text = f"queue {queue.name}: the group has more than {most} bytes"
+            raise RefusedError(f"{text}, the most that group_id_length_max allows", "limit")
+
     # On record.
 
     def acting(
@@ -272,7 +280,7 @@ class Admin(Inspection):
             if kind == "topic":
                 name = canonical(Kind.TOPIC, name)
             elif kind in ("queue", "group", "consumer"):
-                place = self._place(name)
+                place = self.destination(name)
                 name = str(place) if place.kind is Kind.DSUB else place.name
         what = OperatorAction(
             user=self.identity.name,
@@ -375,7 +383,8 @@ class Admin(Inspection):
         self.host.delete_topic(name)
 
 
-def _check_reason(reason: str) -> None:
+def check_reason(reason: str) -> None:
+    """Raise RefusedError if a reason is too long: it is kept, and shown in tables."""
     if len(reason) > PARK_REASON_MAX:
         raise RefusedError(f"a reason has {PARK_REASON_MAX} characters at most", "invalid")
 

@@ -20,7 +20,13 @@ from covey.core.host.virtual_host import VirtualHost
 from covey.core.management import catalogue, describe
 from covey.core.management.catalogue import Catalogue
 from covey.core.management.describe import Attributes
-from covey.core.naming.destination import DURABLE_PREFIX, Destination, Kind, Syntax
+from covey.core.naming.destination import (
+    DURABLE_PREFIX,
+    TEMPORARY_ROOT,
+    Destination,
+    Kind,
+    Syntax,
+)
 from covey.core.queue.queue import Queue
 from covey.core.security.users import Identity, Verb, authorise
 
@@ -107,8 +113,7 @@ class Inspection:
         """Describe one thing; raises RefusedError if there is none of that name."""
         if type_name == "group":
             queue_name, _, group = name.partition("/")
-            self.check_manage(type_name, queue_name)
-            return self.catalogue.group(self.backlog(queue_name), group, now)
+            return self.group(queue_name, group, now)
         self.check_manage(type_name, name)
         if type_name == "queue":
             return describe.queue(self.backlog(name), self.host)
@@ -116,10 +121,17 @@ class Inspection:
             name = canonical(Kind.TOPIC, name)
         return self.catalogue.read(type_name, name, now)
 
+    def group(self, name: str, group: str, now: float) -> Attributes:
+        """Describe one group of a queue; it may have no message."""
+        self.check_manage("queue", name)
+        queue = self.backlog(name)
+        check_group(group)
+        return self.catalogue.group(queue, group, now)
+
     def trace(self, name: str, after: int, now: float) -> Attributes:
         """Return what happened on a queue since event `after`; the first request starts a trace."""
         self.check_manage("queue", name)
-        place = self._place(name)
+        place = self.destination(name)
         name = str(place) if place.kind is Kind.DSUB else place.name
         broker = self.broker
         return describe.trace(broker.traces.ask(self.host, name, after, broker.limits, now))
@@ -130,7 +142,7 @@ class Inspection:
 
     def backlog(self, name: str) -> Queue:
         """Return a queue that exists; `/dsub/NAME` means the queue of a durable subscription."""
-        place = self._place(name)
+        place = self.destination(name)
         if place.kind is Kind.DSUB:
             return self.host.durable(place.name).queue
         return self.queue(place.name)
@@ -145,16 +157,16 @@ class Inspection:
         if name and type_name in DESTINATIONS:
             kind = DESTINATIONS[type_name]
             if kind is Kind.QUEUE:
-                what = str(self._place(name))
+                what = str(self.destination(name))
             else:
                 what = str(Destination(kind, name if kind is Kind.DSUB else canonical(kind, name)))
         authorise(self.identity, Verb.MANAGE, what)
 
     def place(self, name: str) -> str:
         """Return the name in permission rules of a queue or durable subscription."""
-        return str(self._place(name))
+        return str(self.destination(name))
 
-    def _place(self, name: str) -> Destination:
+    def destination(self, name: str) -> Destination:
         """Return the queue or the durable subscription that a name means.
 
         Lists show the queue of a durable subscription as `dsub:NAME`, so that name is understood,
@@ -176,4 +188,13 @@ def canonical(kind: Kind, name: str) -> str:
     found = SYNTAX.parse(name if has_prefix else prefix + name, allow_patterns=False)
     if len(found) > 1 or found[0].kind is not kind:
         raise RefusedError(f"{name!r} is not the name of one {kind.value}", "invalid")
+    if found[0].is_temporary:
+        text = f"{name!r} belongs to one connection: its real name begins with {TEMPORARY_ROOT}"
+        raise RefusedError(text, "invalid")
     return found[0].name
+
+
+def check_group(group: str) -> None:
+    """Raise RefusedError if the name of a group is empty: no message is of such a group."""
+    if not group:
+        raise RefusedError("which group is not said", "invalid")

@@ -14,11 +14,10 @@ from typing import TypeVar
 from covey.core.errors import RefusedError
 from covey.core.events.audit import Cost
 from covey.core.host.temporary import check_made
-from covey.core.management.admin import Admin
-from covey.core.management.inspection import canonical
+from covey.core.management.admin import Admin, check_reason
 from covey.core.management.message_view import Look
 from covey.core.model.message import Message
-from covey.core.naming.destination import Destination, Kind
+from covey.core.naming.destination import DURABLE_PREFIX, TEMPORARY_ROOT, Destination, Kind
 from covey.core.publishing.transfer import (
     Bury,
     Choice,
@@ -172,12 +171,15 @@ class _Origins:
         self._known: dict[str, Queue] = {}
 
     def queue_of(self, message: Message) -> Queue | None:
-        """Return the queue a message came from; None if it is no dead letter."""
+        """Return the queue a message came from; None if there is none, or it is gone for good."""
         origin = message.origin()
         if origin is None or origin.queue == self._queue.name:
             return None
         known = self._known.get(origin.queue)
         if known is None or known.is_ended:
+            place = self._admin.destination(origin.queue)
+            if place.kind is Kind.QUEUE and _must_exist(self._admin, place):
+                return None  # a temporary queue or a durable subscription that has ended
             known = _target(self._admin, self._queue, origin.queue)
             self._known[origin.queue] = known
         return known
@@ -208,12 +210,24 @@ def _target(admin: Admin, source: Queue, name: str) -> Queue:
     """Return the queue that gets messages, made if need be; raises RefusedError if not allowed."""
     if not name:
         raise RefusedError("to which queue is not said", "invalid")
-    place = Destination(Kind.QUEUE, canonical(Kind.QUEUE, name))
-    if place.name == source.name:
-        raise RefusedError(f"queue {place.name} is where they are", "invalid")
+    place = admin.destination(name)
     authorise(admin.identity, Verb.MANAGE, str(place))
-    check_made(Session(0, admin.host, admin.identity), place)
-    return admin.host.queue(place.name)
+    if _must_exist(admin, place):
+        target = admin.backlog(name)
+    else:
+        check_made(Session(0, admin.host, admin.identity), place)
+        target = admin.host.queue(place.name)
+    if target is source:
+        raise RefusedError(f"queue {target.name} is where they are", "invalid")
+    return target
+
+
+def _must_exist(admin: Admin, place: Destination) -> bool:
+    """Return True if a place cannot be made by name: somebody else's way makes it, and ends it."""
+    if place.kind is Kind.DSUB:
+        return True
+    is_made_otherwise = place.name.startswith((TEMPORARY_ROOT, DURABLE_PREFIX))
+    return is_made_otherwise and place.name not in admin.host.queues
 
 
 def _with_dlq(queue: Queue) -> Queue:
@@ -237,5 +251,6 @@ def _size_of(choice: Group) -> int:
 
 
 def _reason(admin: Admin, reason: str) -> str:
+    check_reason(reason)
     by = f"by {admin.identity.name}"
     return f"{reason} ({by})" if reason else f"dead-lettered {by}"

@@ -17,7 +17,7 @@ why. Other groups go on. Messages of the group that somebody holds are left alon
 `waits` the work begins only when all of these are settled or have come back.
 
 If the target is full, `full_policy = "block"` makes the work wait; with another policy the work
-ends there and says so. The work also waits while a body is read from the store, while the disk is
+ends there and says so: nothing is dropped for a message that an operator moves. The work also waits while a body is read from the store, while the disk is
 short of room, and for a message that is still being written.
 """
 
@@ -398,9 +398,7 @@ class Move(Transfer):
         overload = self.arrivals.commits.overload
         if overload.is_shut and overload.gate(is_persistent=message.persistent) is not None:
             return None
-        if queue.has_quota and not has_room(queue, 1, message.size):
-            if queue.settings.full_policy == "block" or queue.pause.coming is not None:
-                return None
-            raise RefusedError(f"queue {queue.name} is full", "full")
+        if queue.has_quota and not has_room(queue, 1, message.size, drops=False):
+            return None
         self.arrivals.put_anyhow(queue, message, entry.lane.name)
         return True

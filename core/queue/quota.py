@@ -32,10 +32,10 @@ from covey.core.queue.queue import Queue
 from covey.core.session import Session
 
 
-def has_room(queue: Queue, count: int, size: int) -> bool:
+def has_room(queue: Queue, count: int, size: int, *, drops: bool = True) -> bool:
     """Return True if so many messages may come now; False: they have to wait.
 
-    Raises RefusedError if waiting does not help.
+    Raises RefusedError if waiting does not help. Without `drops` nothing is dropped for them.
     """
     settings = queue.settings
     if queue.pause.coming is not None:
@@ -44,7 +44,7 @@ def has_room(queue: Queue, count: int, size: int) -> bool:
         return False
     if not is_over(queue, count, size):
         return True
-    if settings.full_policy == "drop tail":
+    if settings.full_policy == "drop tail" and drops:
         return True
     if _is_beyond(queue, count, size):
         raise RefusedError(
@@ -54,7 +54,7 @@ def has_room(queue: Queue, count: int, size: int) -> bool:
         )
     if settings.full_policy == "block":
         return False
-    if settings.full_policy == "drop head" and _can_drop(queue, count, size):
+    if settings.full_policy == "drop head" and drops and _can_drop(queue, count, size):
         return True
     raise RefusedError(why_full(queue), "full")
 

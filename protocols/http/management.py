@@ -113,8 +113,7 @@ async def list_consumers(ask: Ask) -> Response:
 
 async def read_group(ask: Ask) -> Response:
     """Show one group."""
-    queue = ask.admin.backlog(ask.name)
-    return json_answer(ask.admin.read("group", f"{queue.name}/{ask.names['group']}", ask.now))
+    return json_answer(ask.admin.group(ask.name, ask.names["group"], ask.now))
 
 
 async def close_group(ask: Ask) -> Response:

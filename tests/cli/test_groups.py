@@ -171,3 +171,16 @@ def test_parked_groups_are_listed_with_who_and_why(terminal: Terminal) -> None:
     terminal.covey("group", "unpark", "gk", "g")
     terminal.covey("group", "unpark", "gk", "empty")
     assert terminal.covey("group", "list", "gk", "--parked", "--json").out == "[]\n"
+
+
+def test_a_group_is_shown_whatever_its_queue_is_called(terminal: Terminal) -> None:
+    with terminal.broker.client() as client:
+        client.subscribe("/topic/gf", id="gf", persistent="true", credit="0,0")
+        client.send("SEND", {"destination": "/topic/gf", "message_group": "a/b"})
+        client.send("SEND", {"destination": "/queue/gf/a", "message_group": "a/b"})
+        client.sync()
+    for queue in ("/dsub/gf", "dsub:gf", "gf/a", "/queue/gf/a"):
+        shown = terminal.covey("group", "show", queue, "a/b", "--json")
+        assert json.loads(shown.out)["messages"] == 1, queue
+    refused = terminal.covey("group", "show", "gf/a", "")
+    assert (refused.code, refused.err) == (1, "covey: which group is not said\n")

@@ -22,7 +22,8 @@ Answers go to any address, such as a dynamic node's. A client may also have a re
 | GET-ANNOTATIONS                       |                                                       |
 | GET-MGMT-NODES                        |                                                       |
 | CREATE, READ, UPDATE, DELETE          | type and name; body: attributes, or `arguments`. To   |
-|                                       | delete a job stops it                                 |
+|                                       | delete a job stops it. A group is read by its name    |
+|                                       | (`queue/group`), or by its queue's name and `group`   |
 | PURGE, REBALANCE                      | a queue by name                                       |
 | EXPORT, IMPORT                        | `passwords`; a `document` (JSON), `dry_run`           |
 | PAUSE, RESUME                         | a queue by name; `way` (both), of PAUSE a `reason`    |
@@ -252,6 +253,9 @@ class Management:
         if request.type_name == SELF_TYPE and request.name in (SELF_NAME, ""):
             return 200, SELF
         type_name, name = _named(request)
+        group = request.option("group") if type_name == "group" else None
+        if group is not None:  # a queue's name may hold slashes, as written in STOMP
+            return 200, entity(type_name, self.admin.group(name, str(group), now))
         return 200, entity(type_name, self.admin.read(type_name, name, now))
 
     def on_update(self, request: Request, now: float) -> Result:

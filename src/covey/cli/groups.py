@@ -129,7 +129,7 @@ def show_group(
 ) -> None:
     """Show one group: owner, state, why it waits, who parked it."""
     with managed(broker) as client:
-        show_one(client.read("group", f"{queue}/{group}"), as_json=as_json)
+        show_one(client.group(queue, group), as_json=as_json)
 
 
 @app.command(epilog=EXAMPLE.format("covey group peek orders order-17 --count 5"))

@@ -107,6 +107,10 @@ class Management(Closing):
         """Return one entity."""
         return self.ask("READ", type_name, name)
 
+    def group(self, queue: str, group: str) -> Row:
+        """Return one group of a queue."""
+        return self.ask("READ", "group", queue, group=group)
+
     def groups(self, queue: str, *, parked: bool = False) -> list[Row]:
         """Return the groups of one queue, or its parked ones; AnswerError if there is no queue."""
         return self.query("group", queue=queue, parked=parked)

@@ -225,6 +225,24 @@ def test_a_parked_group_stands_still(world: World) -> None:
     assert reader.consumers[0].delivered == 1
     with pytest.raises(RefusedError, match="which group is not said"):
         world.admin.park("q", "", NOW, parked=True)
+    with pytest.raises(RefusedError, match="which group is not said"):
+        world.admin.group("q", "", NOW)
+
+
+def test_a_name_that_no_group_can_have_is_not_parked(world: World) -> None:
+    world.send("q", "a")
+    world.admin.park("q", "\u00e4" * 512, NOW, parked=True)
+    with pytest.raises(RefusedError, match="more than 1024 bytes") as error:
+        world.admin.park("q", "\u00e4" * 512 + "x", NOW, parked=True)
+    assert code(error) == "limit"
+    world.admin.park("q", "x" * 10_000, NOW, parked=False)
+
+
+def test_the_name_of_a_temporary_queue_is_its_connections(world: World) -> None:
+    world.send("x", "a")
+    with pytest.raises(RefusedError, match="belongs to one connection") as error:
+        world.admin.purge("/temp-queue/x", NOW)
+    assert code(error) == "invalid"
 
 
 @pytest.mark.parametrize("name", ["/dsub/d", "dsub:d"])
@@ -240,7 +258,7 @@ def test_the_groups_of_a_durable_subscription_are_managed_like_a_queues(
     assert world.admin.read("queue", name, NOW)["name"] == "dsub:d"
     assert world.admin.read("group", "dsub:d/a", NOW)["owner"] == reader.id
     world.admin.park(name, "a", NOW, parked=True)
-    assert world.admin.read("group", "dsub:d/a", NOW)["parked"]
+    assert world.admin.group(name, "a", NOW)["parked"]
     assert world.admin.close_group(name, "a", NOW)
     world.admin.rebalance(name, NOW)
     world.admin.retire(name, reader.id, NOW)

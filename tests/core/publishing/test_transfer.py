@@ -11,6 +11,7 @@ from covey.core.management.admin import Admin
 from tests.protocols.stomp.support import Client, World
 
 DEAD = QueueSettings(id="q", dlq="dead", nak_limit=1)
+DSUBS = QueueSettings(id="dsub:**", dlq="dead", nak_limit=1)
 
 
 def admin_of(world: World) -> Admin:
@@ -170,3 +171,96 @@ def test_dead_letters_go_back_by_their_numbers_and_what_is_none_stays() -> None:
         ["0", "4", "5", "1", "3"],
         ["2", "no letter"],
     )
+
+
+@pytest.mark.parametrize("policy", ["drop head", "drop tail"])
+def test_nothing_is_dropped_for_what_an_operator_moves(policy: str) -> None:
+    ring = QueueSettings.model_validate({"id": "r", "quota_messages": 2, "full_policy": policy})
+    world, _ = filled(ring)
+    job = transfers.move_group(admin_of(world), "q", "a", "r", world.now)
+    with pytest.raises(RefusedError, match=r"queue r is full.*; 2 were moved before"):
+        job.answer("moved")
+    assert (bodies(world, "r"), bodies(world, "q")) == (["0", "2"], ["1", "3", "4", "5"])
+
+
+def subscribed(*settings: QueueSettings) -> tuple[World, Client]:
+    """A durable subscription that dead-letters, with two messages that died."""
+    world = World(queues=settings or [DSUBS])
+    client = world.connect()
+    client.subscribe("/topic/t", id="d", persistent="true", ack="client-individual")
+    for body in ("1", "2"):
+        client.publish("/topic/t", body, JMSXGroupID="g")
+        client.ack(client.take(), "NACK")
+    return world, client
+
+
+def test_dead_letters_of_a_durable_subscription_go_back_to_it() -> None:
+    world, client = subscribed()
+    assert bodies(world, "dead") == ["1", "2"]
+    job = transfers.retry(admin_of(world), "dead", world.now)
+    world.settle_down()
+    assert job.answer("retried") == {"retried": 2, "held": 0}
+    assert client.bodies() == ["1", "2"]
+    assert list(world.broker.host.queues) == ["dead"]
+
+
+@pytest.mark.parametrize("name", ["dsub:d", "/dsub/d"])
+def test_a_group_can_be_moved_to_a_durable_subscription(name: str) -> None:
+    world, client = subscribed()
+    client.publish("/queue/q", "3", JMSXGroupID="g")
+    job = transfers.move_group(admin_of(world), "q", "g", name, world.now)
+    world.settle_down()
+    assert (job.answer("moved"), client.bodies()) == ({"moved": 1, "held": 0}, ["3"])
+
+
+def test_what_came_from_a_place_that_has_gone_for_good_stays() -> None:
+    world, client = subscribed(QueueSettings(id="**", dlq="dead", nak_limit=1), DSUBS)
+    client.subscribe("/temp-queue/t", id="t", ack="client-individual")
+    client.publish("/temp-queue/t", "3")
+    client.ack(client.take(), "NACK")
+    client.publish("/queue/q", "4")
+    client.subscribe("/queue/q", id="q", ack="client-individual")
+    client.ack(client.take(), "NACK")
+    client.lose()
+    world.connect()
+    world.settle_down()
+    admin = admin_of(world)
+    admin.delete("subscription", "d", world.now)
+    job = transfers.retry(admin, "dead", world.now)
+    assert job.answer("retried") == {"retried": 1, "held": 0}
+    assert (bodies(world, "dead"), bodies(world, "q")) == (["1", "2", "3"], ["4"])
+
+
+@pytest.mark.parametrize(
+    ("name", "refusal"),
+    [
+        ("/temp-queue/x", "belongs to one connection"),
+        ("temp.x", "there is no queue temp.x"),
+        ("temp.default.1-1.x", "there is no queue temp.default.1-1.x"),
+        ("dsub:none", "there is no queue dsub:none"),
+        ("/dsub/none", "there is no durable subscription none"),
+        ("/topic/x", "is not the name of one queue"),
+        ("a.*", "wildcards"),
+        ("", "to which queue is not said"),
+    ],
+)
+def test_no_target_is_made_that_a_send_would_not_make(name: str, refusal: str) -> None:
+    world, _ = filled()
+    with pytest.raises(RefusedError, match=refusal):
+        transfers.move_group(admin_of(world), "q", "a", name, world.now)
+    assert list(world.broker.host.queues) == ["q"]
+
+
+def test_a_reason_is_a_sentence_not_a_book() -> None:
+    world, _ = filled(DEAD)
+    for bury in (
+        lambda reason: transfers.dead_letter_group(
+            admin_of(world), "q", "a", world.now, reason=reason
+        ),
+        lambda reason: transfers.dead_letter_messages(
+            admin_of(world), "q", [1], world.now, reason=reason
+        ),
+    ):
+        with pytest.raises(RefusedError, match="a reason has 1024 characters at most"):
+            bury("x" * 1025)
+    assert bodies(world, "q") == ["0", "1", "2", "3", "4", "5"]
