@@ -84,7 +84,7 @@ class GroupSettings(Record):
     ring_points: Annotated[int, _within("ring_points"), NUMBER] = OPTIONS["ring_points"].default
     """consistent-hash: points on the ring per consumer; more is more even and slower to join."""
     lru_strict_activemq: bool = bool(OPTIONS["lru_strict_activemq"].default)
-    """lru: forget even a group that has unsettled messages, as ActiveMQ does; order may break."""
+    """lru: forget even a group that has unsettled messages, as ActiveMQ does; its order holds."""
     forget_idle_s: Seconds = 0.0
     """simple: forget the owner of a group that was empty this long; 0 = never."""
     consumers_before_dispatch: Count = 0

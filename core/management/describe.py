@@ -48,7 +48,7 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
         "arguments", "options", "first_seq", "next_seq", "retained_from",
         "restored", "enqueued", "acknowledged", "returned", "expired", "dropped", "dead",
         "duplicates", "delayed", "overdue", "late", "moved", "spilled",
-        "paused", "pauses",
+        "rebalanced", "paused", "pauses",
     ),
     "topic": ("name", "type", "subscribers", "published", "delivered", "retained"),
     "subscription": (
@@ -144,6 +144,7 @@ def queue(queue: Queue, host: VirtualHost) -> Attributes:
         "late": counts.late,
         "moved": counts.moved,
         "spilled": counts.spilled,
+        "rebalanced": counts.rebalanced,
         **_stopped(queue),
     }
 

@@ -47,7 +47,7 @@ class Origin:
         """Return what is known of it as texts; protocols put a prefix before these names."""
         numbers = {"seq": self.seq, "count": self.count, "time": self.time_ms}
         texts = {"queue": self.queue, "group": self.group, "consumer": self.consumer}
-        known = {name: str(number) for name, number in numbers.items() if number}
+        known = {name: str(each) for name, each in numbers.items() if each or name == "count"}
         return {name: text for name, text in texts.items() if text} | known
 
 

@@ -17,8 +17,9 @@ why. Other groups go on. Messages of the group that somebody holds are left alon
 `waits` the work begins only when all of these are settled or have come back.
 
 If the target is full, `full_policy = "block"` makes the work wait; with another policy the work
-ends there and says so: nothing is dropped for a message that an operator moves. The work also waits while a body is read from the store, while the disk is
-short of room, and for a message that is still being written.
+ends there and says so. Nothing is dropped for a message that an operator moves. The work also
+waits while a body is read from the store, while the disk is short of room, and for a message that
+is still being written.
 """
 
 from __future__ import annotations

@@ -215,6 +215,7 @@ class Balancer:
             self._give(step.unit, step.target)
         for consumer in touched:
             queue.dispatch.reline(consumer)
+        queue.counters.rebalanced += moved
         if moved:
             queue.mark()
         return taken

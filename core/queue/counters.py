@@ -40,6 +40,7 @@ class Counters:
         "late",
         "moved",
         "overdue",
+        "rebalanced",
         "restored",
         "returned",
         "spilled",
@@ -58,6 +59,7 @@ class Counters:
         self.late = 0
         self.moved = 0
         self.spilled = 0  # groups, not messages
+        self.rebalanced = 0  # groups, too
 
     def add(self, other: Counters) -> None:
         """Add the counts of another queue."""
@@ -73,6 +75,7 @@ class Counters:
         self.late += other.late
         self.moved += other.moved
         self.spilled += other.spilled
+        self.rebalanced += other.rebalanced
 
 
 NOTE_EVERY_S: Final = 1.0

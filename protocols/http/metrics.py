@@ -47,6 +47,7 @@ COUNTERS: Final = (
     ("duplicates", "Messages that were sent before and left out."),
     ("moved", "Messages that an operator has put into another queue."),
     ("spilled", "Groups that left an owner without credit."),
+    ("rebalanced", "Groups with messages that a rebalance gave to another consumer."),
     ("overdue", "Deliveries that were taken back after their deadline."),
     ("late", "Acknowledgements that came after that."),
 )
@@ -205,6 +206,12 @@ class Metrics:
         count = Family("covey_queue_groups", "gauge", "Groups that have messages.")
         blocked = Family("covey_queue_groups_blocked", "gauge", "Groups that wait.")
         parked = Family("covey_queue_groups_parked", "gauge", "Groups that are parked.")
+        claimed = Family(
+            "covey_queue_groups_claimed", "gauge", "Groups that one consumer has for itself."
+        )
+        hung = Family(
+            "covey_queue_consumers_overdue", "gauge", "Consumers that let a deadline pass."
+        )
         waiting = Family("covey_queue_messages_blocked", "gauge", "Messages of groups that wait.")
         oldest = Family("covey_queue_group_oldest_wait_seconds", "gauge", "The longest such wait.")
         grown = Family(
@@ -219,6 +226,8 @@ class Metrics:
             full = [lane for lane in lanes if lane.count]  # a parked group may have no message
             count.add(len(full), labels)
             parked.add(sum(lane.is_parked for lane in lanes), labels)
+            claimed.add(len(queue.state.claims.taken), labels)
+            hung.add(sum(each.is_overdue for each in queue.state.consumers.values()), labels)
             grown.add(int(queue.state.strategy.over_size), labels)
             blocked.add(len(stuck), labels)
             waiting.add(sum(lane.count - lane.unsettled for lane in stuck), labels)
@@ -229,7 +238,9 @@ class Metrics:
                 owned.add(len(one.lanes), {**labels, "consumer": str(one.id)})
             for lane in nlargest(GROUPS_SHOWN_MAX, full, key=_lane_size):
                 largest.add(lane.count, {**labels, "group": lane.name})
-        return _text([count, blocked, parked, waiting, oldest, grown, owned, largest])
+        return _text(
+            [count, blocked, parked, claimed, hung, waiting, oldest, grown, owned, largest]
+        )
 
     async def _largest(self) -> list[tuple[Labels, Queue]]:
         found: list[tuple[int, int, Labels, Queue]] = []

@@ -142,6 +142,7 @@ def test_a_group_is_dead_lettered_and_retried(terminal: Terminal) -> None:
         "covey-dead-queue": "gd",
         "covey-dead-group": "g",
         "covey-dead-seq": "2",
+        "covey-dead-count": "0",
     }
     assert "spoiled" in terminal.covey("message", "browse", "gd.dead").out
     assert list(groups(terminal, "gd.dead")) == ["g"]

@@ -151,6 +151,48 @@ def test_single_messages_are_known_by_their_numbers(terminal: Terminal) -> None:
     assert terminal.covey("message", "show", "ms", "--seq", "1").code == 1
 
 
+def test_several_numbers_may_follow_one_seq(terminal: Terminal) -> None:
+    for body in "123456":
+        terminal.covey("message", "send", "17", body)
+    shown = terminal.covey("message", "show", "17", "--seq", "1", "3", "--json", "--seq", "5")
+    assert [each["body"] for each in json.loads(shown.out)] == ["1", "3", "5"]
+    assert terminal.covey("message", "move", "17", "18", "--seq", "2", "4").out == "2 moved\n"
+    assert terminal.covey("message", "delete", "17", "--seq", "1", "2", "3").out == (
+        "2 purged; 1 are not there\n"
+    )
+    left = json.loads(terminal.covey("message", "browse", "17", "--json").out)
+    assert [each["body"] for each in left] == ["5", "6"]
+
+
+@pytest.mark.parametrize("more", [("--selector", "a = 1"), ("--count", "1")])
+def test_numbers_go_with_no_other_choice(terminal: Terminal, more: tuple[str, str]) -> None:
+    said = terminal.covey("message", "move", "mv", "mv2", "--seq", "1", *more)
+    assert said.code == 2
+    assert "it goes with neither --selector nor --count" in said.err
+
+
+@over_both
+def test_a_browse_tells_where_dead_letters_come_from(
+    terminal: Terminal, over: tuple[str, ...]
+) -> None:
+    queue = "".join(("mo", *over))
+    terminal.config("add", "queue", queue, f"--alternate-exchange={queue}.dead")
+    terminal.covey("message", "send", queue, "x", "--group", "g")
+    terminal.covey("message", "dead-letter", queue, "--seq", "1", "--reason", "why")
+    (dead,) = json.loads(terminal.covey("message", "browse", f"{queue}.dead", "--json", *over).out)
+    told = {name: text for name, text in dead["headers"].items() if "covey-dead" in name}
+    assert told.pop("covey-dead-time")
+    assert told == {
+        "covey-dead-reason": "why (by admin)",
+        "covey-dead-queue": queue,
+        "covey-dead-group": "g",
+        "covey-dead-seq": "1",
+        "covey-dead-count": "0",
+    }
+    head, row = terminal.covey("message", "browse", f"{queue}.dead", *over).lines
+    assert "origin" in head and "why (by admin)" in row
+
+
 def test_dead_letters_go_back_to_where_they_came_from(terminal: Terminal) -> None:
     for queue in ("ra", "rb"):
         terminal.config("add", "queue", queue, "--alternate-exchange=r.dead")

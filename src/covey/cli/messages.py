@@ -26,6 +26,7 @@ from covey.cli.options import (
     EXAMPLE,
     LOCAL,
     LONG_S,
+    SEQ_OPTION,
     AsJson,
     Broker,
     DoneAsJson,
@@ -34,6 +35,7 @@ from covey.cli.options import (
     OverAmqp,
     QueueName,
     Reason,
+    SeqCommand,
     managed,
     messaging,
     stomped,
@@ -80,9 +82,11 @@ Target = Annotated[
         autocompletion=queue_names,
     ),
 ]
-SEQ_HELP = "the number of a message; may be repeated"
-Seqs = Annotated[list[int], typer.Option("--seq", min=1, metavar="N", help=SEQ_HELP)]
-SomeSeqs = Annotated[list[int] | None, typer.Option("--seq", min=1, metavar="N", help=SEQ_HELP)]
+SEQ_HELP = "the numbers of messages"
+Seqs = Annotated[list[int], typer.Option(SEQ_OPTION, min=1, metavar="N...", help=SEQ_HELP)]
+SomeSeqs = Annotated[
+    list[int] | None, typer.Option(SEQ_OPTION, min=1, metavar="N...", help=SEQ_HELP)
+]
 Selector = Annotated[str, typer.Option(metavar="SQL", help="only messages that match")]
 
 app = Noun(help="Send, read and move messages.")
@@ -173,7 +177,9 @@ def browse(
     show(rows, columns, as_json=False)
 
 
-@app.command(epilog=EXAMPLE.format("covey message move dead.orders orders --count 100"))
+@app.command(
+    epilog=EXAMPLE.format("covey message move dead.orders orders --count 100"), cls=SeqCommand
+)
 def move(
     source: Target,
     target: Annotated[str, typer.Argument(metavar="TARGET", help="where they go")],
@@ -193,6 +199,10 @@ def move(
     if _destination(source) == _destination(target):
         raise typer.BadParameter(f"{source} is where they are", param_hint="TARGET")
     if seq:
+        if selector or count:
+            raise typer.BadParameter(
+                "it goes with neither --selector nor --count", param_hint="--seq"
+            )
         place = broker or os.environ.get("COVEYCTL_BROKER", LOCAL)
         _take(place, "MOVE-MESSAGES", source, seq, as_json=as_json, to=target)
         return
@@ -205,7 +215,7 @@ def move(
     done(f"{moved} moved", {"moved": moved}, as_json=as_json)
 
 
-@app.command("show", epilog=EXAMPLE.format("covey message show orders --seq 17"))
+@app.command("show", epilog=EXAMPLE.format("covey message show orders --seq 17"), cls=SeqCommand)
 def show_messages(
     queue: QueueName, seq: Seqs, broker: Broker = LOCAL, as_json: AsJson = False
 ) -> None:
@@ -220,7 +230,7 @@ def show_messages(
         show(found if as_json else [shown_message(each) for each in found], SHOWN, as_json=as_json)
 
 
-@app.command(epilog=EXAMPLE.format("covey message delete orders --seq 17 --seq 18"))
+@app.command(epilog=EXAMPLE.format("covey message delete orders --seq 17 18"), cls=SeqCommand)
 def delete(
     queue: QueueName, seq: Seqs, broker: Broker = LOCAL, as_json: DoneAsJson = False
 ) -> None:
@@ -228,7 +238,11 @@ def delete(
     _take(broker, "DELETE-MESSAGES", queue, seq, as_json=as_json)
 
 
-@app.command("dead-letter", epilog=EXAMPLE.format("covey message dead-letter orders --seq 17"))
+@app.command(
+    "dead-letter",
+    epilog=EXAMPLE.format("covey message dead-letter orders --seq 17"),
+    cls=SeqCommand,
+)
 def dead_letter(
     queue: QueueName,
     seq: Seqs,

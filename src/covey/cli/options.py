@@ -20,6 +20,7 @@ from covey.client.stomp import StompClient
 
 LOCAL = "localhost"
 HELP: Final = ["-h", "--help"]
+SEQ_OPTION: Final = "--seq"
 Function = TypeVar("Function", bound=Callable[..., Any])
 EXAMPLE = "Example: {}"  # below a command's options; no brackets there either
 # No brackets: typer reads help as rich's markup. And short words, that a narrow terminal can wrap.
@@ -98,6 +99,22 @@ class _PlainSwitches:
 
 class Command(_PlainSwitches, TyperCommand):
     """One command."""
+
+
+class SeqCommand(Command):
+    """A command on single messages: `--seq 3 4 9` names three, as `--seq 3 --seq 4 --seq 9` does.
+
+    A queue whose name is a number is written before that.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Write the option before each number that follows one."""
+        written: list[str] = []
+        for word in args:
+            if word.isdecimal() and written[-2:-1] == [SEQ_OPTION]:
+                written.append(SEQ_OPTION)
+            written.append(word)
+        return super().parse_args(ctx, written)
 
 
 class Group(_PlainSwitches, TyperGroup):

@@ -25,8 +25,9 @@ from covey.client.errors import AnswerError, ClientError, UnreachableError
 from covey.client.management import Management
 from covey.client.place import Place
 from covey.client.proton_connection import close, connect, refusal, why
+from covey.core.model.message import Neutral
 from covey.protocols.amqp.messages.message import AmqpMessage
-from covey.protocols.amqp.messages.splice import SEQ_ANNOTATION
+from covey.protocols.amqp.messages.splice import DEAD_PREFIX, SEQ_ANNOTATION
 from covey.protocols.stomp.mapping import headers_of, property_headers
 
 BROWSE_BATCH: Final = 100  # messages asked for in one drain
@@ -131,10 +132,11 @@ class AmqpClient(MessageClient):
     def _shown(self, message: Message) -> Delivery:
         """Return a message as a STOMP client would see it."""
         wall_ms = int(time.time() * 1000)
+        annotations: dict[Any, Any] = message.annotations or {}
         neutral = AmqpMessage.decode(bytes(message.encode()), wall_ms).neutral()
+        _tell_death(neutral, annotations)
         headers = dict(headers_of(neutral, self._destination, None))
         headers |= property_headers(neutral, set(headers))
-        annotations: dict[Any, Any] = message.annotations or {}
         seq = annotations.get(SEQ_ANNOTATION)
         if seq is not None:
             headers[SEQ_HEADER] = str(int(seq))
@@ -172,6 +174,17 @@ def _received(receiver: Any, timeout_s: float | None) -> Message | None:
     except Timeout:
         return None
     return message
+
+
+def _tell_death(neutral: Neutral, annotations: dict[Any, Any]) -> None:
+    """Read what a dead letter tells; a decoder leaves it out, as no sender may say it."""
+    told = {
+        str(name).removeprefix(DEAD_PREFIX): str(int(value) if isinstance(value, int) else value)
+        for name, value in annotations.items()
+        if str(name).startswith(DEAD_PREFIX)
+    }
+    neutral.dead_reason = told.pop("reason", "")
+    neutral.dead_origin = told
 
 
 def _message(headers: dict[str, str], body: bytes) -> Message:

@@ -137,6 +137,8 @@ def test_group_skew_tells_owners_waits_and_the_largest(world: World) -> None:
     found = scrape(world, "/metrics/groups")
     assert value(found, "covey_queue_groups") == 3
     assert value(found, "covey_queue_groups_parked") == 2
+    assert value(found, "covey_queue_groups_claimed") == 0
+    assert value(found, "covey_queue_consumers_overdue") == 0
     assert value(found, "covey_queue_groups_blocked") == 1
     assert value(found, "covey_queue_messages_blocked") == 2
     assert value(found, "covey_queue_group_oldest_wait_seconds") >= 0

@@ -47,7 +47,7 @@ const isDead = (message) => Boolean(message.dead_origin?.queue);
 /** Why a dead letter died, and where. */
 function death({ dead_reason, dead_origin: { queue, group, seq, count: tries, time, consumer } }) {
   const place = h("a", { href: to("queues", queue), onclick: (event) => event.target.closest("dialog").close() }, queue);
-  return [["Dead because", dead_reason], ["Came from", h("span", place, seq ? `, number ${count(seq)}` : "", group ? `, group ${group}` : "")], ["Failed", tries && `${plural(Number(tries), "time")}`], ["Died", when(Number(time))], ["Held last by", consumer]];
+  return [["Dead because", dead_reason], ["Came from", h("span", place, seq ? `, number ${count(seq)}` : "", group ? `, group ${group}` : "")], ["Failed", +tries && plural(+tries, "time")], ["Died", when(Number(time))], ["Held last by", consumer]];
 }
 
 /** One message with everything known of it. */

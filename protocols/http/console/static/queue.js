@@ -123,7 +123,7 @@ function consumersView(content, { where, may, consumers, about }) {
       { label: "Share", kind: "num", show: (row) => { const all = consumers.list().reduce((sum, one) => sum + one.groups, 0); return all ? `${Math.round((100 * row.groups) / all)} %` : ""; } },
       num("Delivered", "delivered"),
       { ...words("Selector", "selector", "prose"), optional: true },
-      { label: "Marks", optional: true, show: (row) => [row.browser && "browses", row.exclusive && "exclusive", row.retiring && "retires", row.priority && `priority ${row.priority}`, row.group_asked && (row.group ? `only group ${row.group}` : `waits for group ${row.group_asked}`)].filter(Boolean).join(", ") },
+      { label: "Marks", optional: true, show: (row) => [row.browser && "browses", row.exclusive && "exclusive", row.retiring && "retires", row.overdue && "let a deadline pass", row.priority && `priority ${row.priority}`, row.group_asked && (row.group ? `only group ${row.group}` : `waits for group ${row.group_asked}`)].filter(Boolean).join(", ") },
       buttons((row) => may("manage") && !row.browser && !row.retiring && push("Retire", () => retire(row), "small"), (row) => `${row.id} ${row.retiring} ${may("manage")}`),
     ],
     empty: () => hint("Nobody reads this queue now. A worker of ten lines does (docs/worker.md):", "covey worker run my_module:worker"),
