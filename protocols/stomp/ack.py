@@ -69,7 +69,8 @@ def accept(session: StompSession, tags: Sequence[int]) -> None:
     for tag in tags:
         held = known.get(tag)
         # `is_credited`: the message is or was in a transaction, and has raised credit already.
-        if held is None or held.is_credited or not held.consumer.is_settled_alone:
+        is_special = held is None or held.is_credited or held.is_late
+        if held is None or is_special or not held.consumer.is_settled_alone:
             _accept_row(session, reader, row)
             row = []
             _settle(session, {"id": str(tag)}, Outcome.ACCEPTED)
@@ -176,14 +177,14 @@ class Acknowledge(Job):
 
     def _settle(self, tag: int, held: Held) -> None:
         session = self._client
-        if held.is_late or not held.is_credited:
+        if not held.is_credited:
             self._count += 1
             self._size += held.entry.size
+        held.is_credited = True
         if held.is_late:
             self.is_late = True
-            _settle_late(session, tag, held)
+            self._settle_late(tag, held)
             return
-        held.is_credited = True
         if self._begun is None:
             _settle_now(session, tag, held, self._outcome)
             return
@@ -191,12 +192,16 @@ class Acknowledge(Job):
         if not held.consumer.is_only_credited:
             self._begun.settle(held.entry, self._outcome, session.engine.now)
 
-
-def _settle_late(session: StompSession, tag: int, held: Held) -> None:
-    source = held.consumer.queue
-    if source is not None:
-        source.heard_late(held.consumer, held.entry.seq, session.engine.now)
-    session.holding.release(tag)
+    def _settle_late(self, tag: int, held: Held) -> None:
+        """Settle nothing; after an ABORT the message is late as before."""
+        session = self._client
+        source = held.consumer.queue
+        if source is not None:
+            source.heard_late(held.consumer, held.entry.seq, session.engine.now)
+        if self._begun is None:
+            session.holding.release(tag)
+        else:
+            session.holding.enlist(tag, self._transaction)
 
 
 def _settle_now(session: StompSession, tag: int, held: Held, outcome: Outcome) -> None:

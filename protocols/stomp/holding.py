@@ -184,7 +184,7 @@ class Holding:
         for tag, held in self.messages.items():
             if held.entry in taken and held.consumer is consumer and not held.transaction:
                 held.entry = bare(held.entry)
-                held.is_late = held.is_credited = True
+                held.is_late = True
                 self._late[tag] = None
                 if consumer.version is V1_2:  # so the next delivery may have the sender's id
                     self._forget_id(tag, held)

@@ -301,6 +301,25 @@ def test_two_workers_share_the_groups_and_hooks_tell_who_comes_and_goes() -> Non
     play(scenario)
 
 
+def test_a_handler_that_hangs_holds_up_no_other_worker_after_the_deadline() -> None:
+    async def scenario(broker: MemoryBroker) -> None:
+        hung, other = Book(takes_s=1000), Book(takes_s=0.1)
+        groups = "abcdefgh"  # some of them are the hung worker's by the ring
+        await fill(broker, groups, 10)
+        broker.attach(hung.worker)
+        broker.attach(other.worker)
+        async with hung.worker:
+            await broker.until(lambda: sum(hung.running.values()) == len(groups))
+            begun = asyncio.get_running_loop().time()
+            async with other.worker:
+                await broker.until(lambda: len(other.done) == 10 * len(groups))
+                took_s = asyncio.get_running_loop().time() - begun
+        assert other.by_group == expected(groups, 10)
+        assert 5 <= took_s < 8  # one deadline and ten messages, not a deadline for each
+
+    play(scenario, delivery_deadline_s=5)
+
+
 def test_a_queue_that_cannot_be_is_an_error_at_once() -> None:
     async def scenario(broker: MemoryBroker) -> None:
         worker = Worker(URL, queue="/nonsense/x")

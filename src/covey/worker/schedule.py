@@ -146,10 +146,15 @@ class Schedule:
             return Job(lane, messages)
         return None
 
-    def finish(self, job: Job) -> None:
-        """End a job whose messages are settled for good."""
+    def finish(self, job: Job) -> list[Message]:
+        """End a job whose messages are settled for good; return what is to be released after it."""
         self.running -= 1
-        self._free(job.lane)
+        lane = job.lane
+        behind: list[Message] = []
+        if lane.is_revoked and lane.waiting and not lane.barriers:
+            behind = self._taken_back(lane)
+        self._free(lane)
+        return behind
 
     def suspend(self, job: Job) -> None:
         """End the run of a failed job; its lane stays busy until `give_back`."""
@@ -166,18 +171,25 @@ class Schedule:
         return behind
 
     def revoke(self, destination: str | None, group: str) -> list[tuple[Lane, list[Message]]]:
-        """Return the waiting messages of a group that moves away, to be released."""
+        """Return the waiting messages of a group that moves away, to be released.
+
+        Those behind a handler that runs are released when it ends: the group cannot move before.
+        If the group is gone because that handler took too long, the worker should not look alive.
+        """
         found = []
         for lane in list(self._lanes.values()):
             is_meant = lane.key[1] == group and destination in (None, lane.key[0])
             if is_meant:
                 lane.is_revoked = True
-            if is_meant and lane.waiting and not lane.barriers:
-                behind = list(lane.waiting)
-                lane.waiting.clear()
-                self._give(lane, behind)
-                found.append((lane, behind))
+            if is_meant and lane.waiting and not lane.barriers and not lane.is_busy:
+                found.append((lane, self._taken_back(lane)))
         return found
+
+    def _taken_back(self, lane: Lane) -> list[Message]:
+        behind = list(lane.waiting)
+        lane.waiting.clear()
+        self._give(lane, behind)
+        return behind
 
     def confirmed(self, lane: Lane) -> None:
         """Note that the broker has taken back the messages that were given back."""

@@ -159,8 +159,8 @@ class Subscription:
 
     def _accept(self, job: Job) -> None:
         self.worker.troubles.clear(job.lane.key, job.messages[-1].sequence)
+        behind = self.schedule.finish(job)
         self._let_go(job)
-        self.schedule.finish(job)
         outbox = [(message, out) for message in job.messages for out in message.outbox]
         if outbox:
             within = self._next_transaction()
@@ -173,6 +173,8 @@ class Subscription:
             self.connection.write("COMMIT", [within])
         else:
             self._settle("ACK", job.messages)
+        if behind:
+            self._release(job.lane, behind)
 
     def _refusing(self, message: Message) -> OnReceipt:
         """Return a callback that notes that the broker refuses a follow-up: it always would."""
@@ -189,9 +191,11 @@ class Subscription:
             message.outbox.clear()
         worker.note_failure(job.messages, error, duration_s)
         if isinstance(error, Reject) and len(job.messages) == 1:
+            behind = self.schedule.finish(job)
             self._let_go(job)
-            self.schedule.finish(job)
             self._settle("NACK", job.messages, [TO_DEAD_LETTERS])
+            if behind:
+                self._release(job.lane, behind)
             return
         # A failed batch runs again message by message, so that only the bad one counts as failed.
         last = job.messages[-1].sequence if len(job.messages) > 1 else 0

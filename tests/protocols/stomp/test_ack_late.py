@@ -74,6 +74,22 @@ def test_a_late_nack_and_a_late_ack_in_a_transaction_settle_nothing() -> None:
     assert world.depth("/queue/q") == 2
 
 
+def test_a_late_ack_that_is_undone_may_be_said_again_and_raises_credit_once() -> None:
+    world = world_of()
+    hung = hung_client(world)
+    first, _ = hung.take_all()
+    holder = world.queue("/queue/q").state.consumers[1]
+    for _ in range(2):
+        hung.send("BEGIN", {"transaction": "t"})
+        hung.ack(first, transaction="t")
+        hung.send("ABORT", {"transaction": "t"})
+        hung.inbox.clear()
+        assert len(holder.unsettled) == 1  # it is back, and gets the first message again
+    hung.ack(first, receipt="again")
+    assert hung.take("RECEIPT")["covey-late"] == "true"
+    assert (len(holder.unsettled), world.depth("/queue/q")) == (1, 2)
+
+
 def test_what_a_transaction_has_settled_does_not_run_out() -> None:
     world = world_of()
     client = world.connect()
