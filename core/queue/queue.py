@@ -246,7 +246,8 @@ class Queue(Source):
         was_full = len(unsettled) >= consumer.unsettled_max
         for entry in entries:
             if entry.holder is consumer and entry.state == ACQUIRED:
-                unsettled.pop(entry.seq, None)
+                if entry.seq in unsettled:  # a transaction may have taken it out
+                    del unsettled[entry.seq]
                 self.settled(entry)
         if was_full:
             self.dispatch.offer(consumer)

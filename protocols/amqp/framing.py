@@ -129,25 +129,27 @@ class Framing:
         end = len(data)
         size: int
         rest: int
-        last = -1
-        channel: Channel | None = None
+        last = -1  # the second number of the head of the last frame
+        channel: Channel | None = None  # that frame's, if it was usual
         while end - at >= HEAD_SIZE and not engine.is_closed:
-            size, rest = HEAD.unpack_from(data, at)
+            following = transfer.repeats(data, at, end)
+            if following:
+                size = following - at
+                rest = transfer.rest
+            else:
+                size, rest = HEAD.unpack_from(data, at)
             if rest != last:
                 channel = self.channels.get(rest & CHANNEL) if rest >> 16 == USUAL else None
                 last = rest
-            following = at + size
-            if (
-                channel is not None
-                and data.startswith(TRANSFER_STARTS, at + HEAD_SIZE, following)
-                and following <= end
-                and size <= self.frame_max
-            ):
-                self._is_quiet = False
-                transfer.read(data, at + HEAD_SIZE + 3, following)
-                channel.on_transfer(transfer)
-                at = following
-                continue
+            if channel is not None and size <= self.frame_max:
+                if not following and _is_transfer(data, at, size, end):
+                    following = at + size
+                    transfer.read(data, at + HEAD_SIZE + NUMBER_SIZE, following, rest)
+                if following:
+                    self._is_quiet = False
+                    channel.on_transfer(transfer)
+                    at = following
+                    continue
             following = self._handle(data, at, end)
             if following == at:
                 break
@@ -318,3 +320,9 @@ class Framing:
         """Renew the windows that were not renewed while the connection was blocked."""
         for channel in self.channels.values():
             channel.touch()
+
+
+def _is_transfer(data: bytes, at: int, size: int, end: int) -> bool:
+    """Return True if the frame at `at` is complete and a transfer in the usual form."""
+    following = at + size
+    return following <= end and data.startswith(TRANSFER_STARTS, at + HEAD_SIZE, following)

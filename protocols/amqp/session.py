@@ -26,7 +26,8 @@ Source: AMQP 1.0 sections 2.5.6, 2.6.7, 2.7.4 and 2.7.6.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
 from covey.core.errors import ProtocolError, RefusedError
@@ -63,7 +64,7 @@ class Unsettled:
     def __init__(self) -> None:
         self.links: dict[int, OutgoingLink] = {}
 
-    def within(self, first: int, count: int) -> Iterable[int]:
+    def within(self, first: int, count: int) -> Sequence[int]:
         """Return the numbers of a range; numbers that are already settled may be among them."""
         if count > len(self.links):
             return [each for each in self.links if (each - first) & MASK < count]
@@ -73,56 +74,46 @@ class Unsettled:
 
     def accept(self, first: int, count: int, now: float) -> None:
         """Accept a range of deliveries; neighbours of one consumer are settled together."""
-        links = self.links
-        row: list[Entry] = []
-        reader: Consumer | None = None
-        for number in self.within(first, count):
-            link = links.pop(number, None)
-            if link is None:
-                continue
-            entry = link.unsettled.pop(number)
-            if entry is None:
-                link.heard_late(number)
-            holder = None if entry is None else entry.holder
-            if entry is None or holder is None or holder.window is not link.window:
-                continue
-            if holder is not reader:
-                _settle(reader, row, now)
-                reader = holder
-                row = []
-            row.append(entry)
-        _settle(reader, row, now)
+        for reader, row in self.take_rows(first, count):
+            if reader.queue is not None:
+                reader.queue.accept(reader, row, now)
 
     def take_rows(self, first: int, count: int) -> list[tuple[Consumer, list[Entry]]]:
-        """Take a large range of deliveries that the peer accepts; return rows, each of a consumer.
-
-        A job settles the rows.
-        """
+        """Take a range of deliveries that the peer accepts; return rows, each of a consumer."""
         rows: list[tuple[Consumer, list[Entry]]] = []
-        row: list[Entry] = []
-        reader: Consumer | None = None
-        for number in self.within(first, count):
-            link = self.links.pop(number, None)
-            if link is None:
-                continue
-            entry = link.unsettled.pop(number)
-            if entry is None:
-                link.heard_late(number)
-                continue
-            holder = entry.holder
-            if holder is None or holder.window is not link.window:
-                continue
-            if holder is not reader:
-                reader = holder
-                row = []
-                rows.append((holder, row))
-            row.append(entry)
+        numbers = self.within(first, count)
+        owners = list(map(self.links.pop, numbers, repeat(None)))
+        start = 0
+        while start < len(owners):
+            link = owners[start]
+            stop = start + 1
+            while stop < len(owners) and owners[stop] is link:
+                stop += 1
+            if link is not None:
+                _take(link, numbers[start:stop], rows)
+            start = stop
         return rows
 
 
-def _settle(reader: Consumer | None, row: list[Entry], now: float) -> None:
-    if reader is not None and reader.queue is not None:
-        reader.queue.accept(reader, row, now)
+def _take(
+    link: OutgoingLink, numbers: Sequence[int], rows: list[tuple[Consumer, list[Entry]]]
+) -> None:
+    """Take deliveries of one link; add their entries to rows, each of a consumer."""
+    window = link.window
+    row: list[Entry] = []
+    reader: Consumer | None = None
+    for place, entry in enumerate(list(map(link.unsettled.pop, numbers))):
+        if entry is None:
+            link.heard_late(numbers[place])
+            continue
+        holder = entry.holder
+        if holder is None or holder.window is not window:
+            continue
+        if holder is not reader:
+            reader = holder
+            row = []
+            rows.append((holder, row))
+        row.append(entry)
 
 
 class Dispositions:

@@ -26,7 +26,6 @@ Source: AMQP 1.0 sections 2.6.7, 2.6.12 and 2.7.5.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -137,7 +136,7 @@ class OutgoingLink:
         self.handle = 0  # the peer's handle
         self.own_handle = -1  # the broker's handle; below 0 until the attach has left
         self.window = Window(0)
-        self.outbox: deque[tuple[bytes, Entry | None]] = deque()
+        self.outbox: list[tuple[bytes, Entry | None]] = []
         self.unsettled: dict[int, Entry | None] = {}
         self.late: dict[int, tuple[Consumer, int]] = {}  # consumer and sequence number
         # These two wrap around only on the wire, so the credit is their plain difference.
@@ -200,16 +199,18 @@ class OutgoingLink:
         is_browser = self.is_browser
         payload_max = self.engine.frame_max - TRANSFER_HEAD.size
         start = self._start
-        first = number = channel.next_delivery
+        number = channel.next_delivery
+        taken = 0
         credit = self.delivery_limit - self.delivery_count
         window = min(channel.peer_window, credit) if self.own_handle >= 0 else 0
         size = 0
-        while outbox and size < room and window > 0 and not self.offset:
-            payload, entry = outbox[0]
+        if self.offset:
+            window = 0  # the rest of the first message goes before all others
+        for payload, entry in outbox:
             length = len(payload)
-            if length > payload_max:
+            if taken >= window or size >= room or length > payload_max:
                 break
-            outbox.popleft()
+            taken += 1
             is_settled = is_presettled or (entry is None and not is_browser)  # a notice is, too
             last = LAST[is_settled]
             parts.append(
@@ -220,14 +221,13 @@ class OutgoingLink:
                 unsettled[number] = entry
                 owners[number] = self
             number = (number + 1) & MASK
-            window -= 1
             size += length
-        count = (number - first) & MASK
+        del outbox[:taken]
         channel.next_delivery = number
-        channel.next_outgoing = (channel.next_outgoing + count) & MASK
-        channel.peer_window -= count
-        self.delivery_count += count
-        if outbox and size < room and channel.peer_window > 0 and (self.offset or window > 0):
+        channel.next_outgoing = (channel.next_outgoing + taken) & MASK
+        channel.peer_window -= taken
+        self.delivery_count += taken
+        if outbox and size < room and channel.peer_window > 0 and (self.offset or taken < window):
             size += self._flush_part(parts, payload_max)
         if self.drain.is_due and self.own_handle >= 0 and self._is_spent():
             self.drain.give_back(parts)
@@ -283,7 +283,7 @@ class OutgoingLink:
         """Release deliveries that the peer has held for too long; drop those still unsent."""
         taken = set(entries)
         first = self.outbox[0] if self.offset else None  # partly sent, so the rest must follow
-        kept = deque([each for each in self.outbox if each is first or each[1] not in taken])
+        kept = [each for each in self.outbox if each is first or each[1] not in taken]
         self.window.count += len(self.outbox) - len(kept)
         for payload, entry in self.outbox:
             if entry in taken and (first is None or entry is not first[1]):
@@ -349,7 +349,7 @@ class OutgoingLink:
             self.channel.unsettled.links.pop(number, None)
         self.unsettled.clear()
         self.window.count = 0  # else a topic would deliver again at once what is released below
-        outbox, self.outbox = self.outbox, deque()
+        outbox, self.outbox = self.outbox, []
         self.backpressure.outbox_size += self.offset  # only the rest of the first message is there
         for payload, entry in outbox:
             self.backpressure.outbox_size -= len(payload)
@@ -403,7 +403,7 @@ class OutgoingLink:
         self.offset += len(part)
         is_last = self.offset == len(payload)
         if is_last:
-            self.outbox.popleft()
+            del self.outbox[0]
             self.offset = 0
         ending = (LAST if is_last else MORE)[is_settled]
         parts.append(

@@ -35,17 +35,26 @@ HEAD_SIZE_MAX: Final = 256  # bytes; longer heads are rarely repeated
 class HeadSectionCache:
     """The heads that one connection has sent."""
 
-    __slots__ = ("known", "size")
+    __slots__ = ("known", "last", "last_head", "size")
 
     def __init__(self) -> None:
         self.known: dict[bytes, AmqpMessage] = {}  # to each head a message without content, to copy
         self.size = 0  # the last head's number of bytes: the next head probably has the same
+        self.last_head = b""  # the last one that was found: the next is often the same
+        self.last: AmqpMessage | None = None
 
     def repeated(self, data: bytes) -> AmqpMessage | None:
         """Return a message of a producer's bytes if its head is known, else None."""
-        pattern = self.known.get(data[: self.size])
-        if pattern is None or pattern.size + self.size != len(data):
+        pattern = self.last
+        if pattern is not None and data.startswith(self.last_head):
+            if pattern.size + len(self.last_head) == len(data):
+                return pattern.with_content(data)
+        head = data[: self.size]
+        pattern = self.known.get(head)
+        if pattern is None or pattern.size + len(head) != len(data):
             return None
+        self.last_head = head
+        self.last = pattern
         return pattern.with_content(data)
 
     def learn(self, message: AmqpMessage) -> None:
