@@ -22,7 +22,8 @@ from covey.config.settings import Settings, VirtualHostSettings
 FIXED_TABLES: Final = ("event_log", "telemetry", "cluster")
 FIXED_IN_STORE: Final = ("kind", "path", "dsn", "allow_unsafe", "journal_size")
 FIXED_IN_BROKER: Final = (
-    "id", "workers", "work_per_turn", "work_per_turn_max", "work_per_turn_ms", "switch_interval_ms"
+    "id", "workers", "work_per_turn", "work_per_turn_max", "work_per_turn_ms", "busy_poll_us",
+    "switch_interval_ms",
 )  # fmt: skip
 FIXED_IN_CONNECTOR: Final = ("protocol", "bind", "proxy_protocol")
 ABSENT: Final = "nothing"

@@ -2,8 +2,8 @@
 
 A connection has no task of its own: the event loop calls its methods. Bytes from the peer are
 handed to the engine at once. The engine asks for a turn by `wake`. In that turn, all output since
-the last turn is sent in one write. The event loop is the only lock: during a call the core sees a
-consistent world.
+the last turn is sent in one write. `protocols.wakes` says when the turn comes. The event loop is
+the only lock: during a call the core sees a consistent world.
 
 Nobody is starved: one turn of the loop reads at most one buffer of a connection. After a read that
 fills its buffer (`protocols.read_buffers`) reading stops for this turn. Otherwise libuv would read
@@ -47,6 +47,7 @@ from covey.protocols.alarm import Alarm
 from covey.protocols.doorman import Doorman, Passed
 from covey.protocols.engine import Engine
 from covey.protocols.read_buffers import ReadBuffers
+from covey.protocols.wakes import wakes_of
 
 
 class Transport(Protocol):
@@ -115,6 +116,7 @@ class Connection(asyncio.BufferedProtocol):
         "_replaced",
         "_unsent",
         "_unsent_since",
+        "_wakes",
         "engine",
         "log",
         "transport",
@@ -146,6 +148,7 @@ class Connection(asyncio.BufferedProtocol):
         self._ended = ended
         self._replaced = replaced or _nothing
         self._loop = asyncio.get_running_loop()
+        self._wakes = wakes_of(self._loop)
         self._alarm = Alarm(self._loop, self._turn)
         self._is_woken = False
         self._is_reading = True
@@ -170,10 +173,10 @@ class Connection(asyncio.BufferedProtocol):
         self.wake()
 
     def wake(self) -> None:
-        """Ask for one turn of this connection, after the events that the loop handles now."""
+        """Ask for one turn of this connection, mostly after what the loop handles now."""
         if not self._is_woken:
             self._is_woken = True
-            self._loop.call_soon(self._turn)
+            self._wakes.ask(self._turn)
 
     def join(self, transport: Transport) -> None:
         """Begin: a peer is there."""
@@ -227,8 +230,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take the bytes in the buffer; if it was full, let other connections have their turn."""
-        view, began = self._buffers.views[self._place], time.monotonic()
-        self.receive(view[:nbytes].tobytes())
+        buffers = self._buffers
+        view, began = buffers.views[self._place], time.monotonic()
+        self._wakes.read(self.receive, view[:nbytes].tobytes(), began)
+        if buffers.busy_poll_s:
+            self._wakes.look_on(buffers.busy_poll_s)
         if nbytes < len(view):
             self._place = self._buffers.after_part(self._place)
             return

@@ -20,27 +20,35 @@ from __future__ import annotations
 from covey.config.settings import BrokerSettings
 
 MS_PER_S = 1000
+US_PER_S = 1_000_000
 
 
 class ReadBuffers:
     """Views of one memory, each twice as large as the one before it."""
 
-    __slots__ = ("turn_s", "views")
+    __slots__ = ("busy_poll_s", "turn_s", "views")
 
-    def __init__(self, least: int, most: int = 0, turn_s: float = 0.0) -> None:
-        """Lend `least` bytes at first and `most` at last, for turns of up to `turn_s`."""
+    def __init__(
+        self, least: int, most: int = 0, turn_s: float = 0.0, busy_poll_s: float = 0.0
+    ) -> None:
+        """Lend `least` bytes at first and `most` at last, for turns of up to `turn_s`.
+
+        The loop looks for more for `busy_poll_s` after each read, before it sleeps.
+        """
         memory = memoryview(bytearray(max(least, most)))
         views = [memory[:least]]
         while len(views[-1]) < len(memory):
             views.append(memory[: 2 * len(views[-1])])
         self.views = tuple(views)
         self.turn_s = turn_s
+        self.busy_poll_s = busy_poll_s
 
     @classmethod
     def of(cls, settings: BrokerSettings) -> ReadBuffers:
         """Make the buffers that the settings ask for."""
         turn_s = settings.work_per_turn_ms / MS_PER_S
-        return cls(settings.work_per_turn, settings.work_per_turn_max, turn_s)
+        busy_poll_s = settings.busy_poll_us / US_PER_S
+        return cls(settings.work_per_turn, settings.work_per_turn_max, turn_s, busy_poll_s)
 
     def after_full(self, place: int, spent_s: float) -> int:
         """Return the place of the next view after a read that filled this one."""
