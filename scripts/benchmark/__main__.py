@@ -18,7 +18,16 @@ from scripts.benchmark.options import parser
 from scripts.benchmark.peers import PEERS, cores
 from scripts.benchmark.process import StartError
 from scripts.benchmark.runner import Runner
-from scripts.benchmark.workloads import backlog, balance, dispatch, growth, memory, pace, turns
+from scripts.benchmark.workloads import (
+    backlog,
+    balance,
+    dispatch,
+    growth,
+    memory,
+    objects,
+    pace,
+    turns,
+)
 from scripts.benchmark.workloads.workloads import NAMES, cases
 
 from covey.bench.flows import Case
@@ -61,10 +70,7 @@ def _run(arguments: argparse.Namespace) -> list[Result]:
     unknown = [name for name in names if name.partition(" ")[0] not in NAMES]
     if unknown:
         raise SystemExit(f"unknown workload {', '.join(unknown)}: there are {', '.join(NAMES)}")
-    builds = [Covey()]
-    for text in arguments.build:
-        name, _, package = text.partition("=")
-        builds.append(Covey(f"covey {name}", package))
+    builds = [Covey(), *map(named_build, arguments.build)]
     contenders: list[Contender] = [*builds, *_peers(arguments.peers)]
     chosen = list(cases(names, tuple(arguments.size) if arguments.size else None))
     results = _flows(chosen, contenders, arguments) if chosen else []
@@ -72,6 +78,8 @@ def _run(arguments: argparse.Namespace) -> list[Result]:
         results += dispatch.measure(_say)
     if "memory" in names:
         results += memory.measure(contenders, _say)
+    if "objects" in names:
+        results += objects.measure(builds, _say)
     if "backlog" in names:
         results += backlog.measure(builds, arguments.scale, _say)
     if "turns" in names:
@@ -86,6 +94,14 @@ def _run(arguments: argparse.Namespace) -> list[Result]:
     if "pipeline" in names:
         results += _pipeline(builds, arguments)
     return results
+
+
+def named_build(text: str) -> Covey:
+    """Return the build that an option names: NAME=FOLDER, and settings as variables."""
+    name, _, rest = text.partition("=")
+    package, *variables = rest.split(",")
+    settings = dict(variable.split("=", 1) for variable in variables)
+    return Covey(f"covey {name}", package, settings=settings)
 
 
 def _pipeline(builds: list[Covey], arguments: argparse.Namespace) -> list[Result]:

@@ -38,8 +38,9 @@ def parser() -> ArgumentParser:
         "--build",
         action="append",
         default=[],
-        metavar="NAME=FOLDER",
-        help="also run the build of Covey in this folder (scripts/build's, if there is one)",
+        metavar="NAME=FOLDER[,VARIABLE=VALUE...]",
+        help="also run the build of Covey in this folder (scripts/build's, if there is one), with"
+        " these environment variables",
     )
     made.add_argument("--repetitions", type=int, default=REPETITIONS)
     made.add_argument("--size", type=int, action="append", help="bytes of a body")

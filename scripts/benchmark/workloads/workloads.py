@@ -16,6 +16,7 @@ from covey.bench.flows import GROUPS_FLOW, TABLE, Case, Workload
 OTHERS: Final = {
     "dispatch": "the core alone: a step against a backlog of 10^2 to 10^6 with all groups blocked",
     "memory": "bytes of an idle connection and of a queued message of 1 KiB",
+    "objects": "blocks of memory that Python keeps for a message, waiting, delivered and settled",
     "backlog": "a million persistent messages of 1 KiB in groups: fill, kill, restart, drain",
     "turns": "the longest wait of a second client while somebody asks for something big",
     "pace": "latency of an open loop at 10, 50 and 90 % of the highest rate: p50 to p99.9",

@@ -69,13 +69,18 @@ class AmqpLink(Link):
     def deliveries(self, frames: bytes) -> int:
         """Count transfers."""
         count = 0
-        for code, place in amqp.performatives(frames):
-            if code == amqp.TRANSFER:
-                count += 1
-                if self.got_first is None:
-                    self.got_first = amqp.fields(frames, place, 2)[1] or 0
-            elif code >= amqp.DETACH:
+        for first, size, number in amqp.rows(frames):
+            if size == amqp.HEADER_SIZE:
+                continue  # heart-beats
+            codes = frames[first + amqp.CODE_PLACE : first + number * size : size]
+            transfers = codes.count(amqp.TRANSFER)
+            if transfers and self.got_first is None:
+                place = first + size * codes.index(amqp.TRANSFER)
+                self.got_first = amqp.fields(frames, place, 2)[1] or 0
+            if transfers < number and max(codes) >= amqp.DETACH:
+                place = first + size * codes.index(max(codes))
                 raise IncompleteError(f"the broker ended a link: {frames[place : place + 300]!r}")
+            count += transfers
         self.got += count
         return count
 
@@ -91,6 +96,9 @@ class AmqpLink(Link):
         count = 0
         for code, place in amqp.performatives(frames):
             if code == amqp.DISPOSITION:
+                if amqp.is_of_one(frames, place):
+                    count += 1
+                    continue
                 _, first, last = amqp.fields(frames, place, 3)
                 count += 1 if last is None else last - (first or 0) + 1
             elif code == amqp.FLOW:

@@ -22,11 +22,14 @@ ACCEPTED = 0x24
 SOURCE, TARGET = 0x28, 0x29
 CODE_PLACE = 10  # offset of a performative's code in its frame
 
+ROW_MAX = 256  # frames looked at together
+
 NULL = b"\x40"
 TRUE = b"\x41"
 FALSE = b"\x42"
 
 _NUMBERS = {0x50: "B", 0x60: ">H", 0x70: ">I", 0x80: ">Q", 0x52: "B", 0x53: "B", 0x56: "B"}
+_FIRST_WIDTHS = {0x43: 0, 0x52: 1, 0x70: 4}
 _CONSTANTS = {0x40: None, 0x41: True, 0x42: False, 0x43: 0, 0x44: 0, 0x45: None}
 
 
@@ -69,27 +72,54 @@ def frame(performative: bytes, payload: bytes = b"", *, is_sasl: bool = False) -
     return size.to_bytes(4, "big") + bytes((2, is_sasl, 0, 0)) + performative + payload
 
 
-def cut(data: bytes) -> int:
-    """Return where the last whole frame ends."""
+def rows(data: bytes) -> Iterator[tuple[int, int, int]]:
+    """Yield the whole frames, those of one size that follow each other together.
+
+    Each row is a place, the size of its frames, and their number.
+    """
     place = 0
     end = len(data)
     while place + 4 <= end:
-        following = place + int.from_bytes(data[place : place + 4], "big")
-        if following > end:
+        head = data[place : place + 4]
+        size = int.from_bytes(head, "big")
+        if not HEADER_SIZE <= size <= end - place:
             break
-        place = following
+        count = 1
+        if data.startswith(head, place + size):
+            most = min((end - place) // size, ROW_MAX)
+            for byte in range(4):  # of the size; a row of frames is as long as these agree
+                column = data[place + byte : place + most * size : size]
+                most = min(most, len(column) - len(column.lstrip(head[byte : byte + 1])))
+            count = most
+        yield place, size, count
+        place += count * size
+
+
+def cut(data: bytes) -> int:
+    """Return where the last whole frame ends."""
+    place = 0
+    for first, size, count in rows(data):
+        place = first + size * count
     return place
 
 
 def performatives(frames: bytes) -> Iterator[tuple[int, int]]:
     """Yield the code of each frame and its place; empty frames are heart-beats."""
-    place = 0
-    end = len(frames)
-    while place < end:
-        size = int.from_bytes(frames[place : place + 4], "big")
+    for first, size, count in rows(frames):
         if size > HEADER_SIZE:
-            yield frames[place + CODE_PLACE], place
-        place += size
+            for place in range(first, first + size * count, size):
+                yield frames[place + CODE_PLACE], place
+
+
+def is_of_one(frames: bytes, place: int) -> bool:
+    """Return True if a disposition plainly names one delivery, as most brokers' do.
+
+    False if it has to be read field by field.
+    """
+    at = place + CODE_PLACE + 1
+    at += 9 if frames[at] == 0xD0 else 3
+    width = _FIRST_WIDTHS.get(frames[at + 1])  # behind the role
+    return width is not None and frames[at + 2 + width : at + 3 + width] == NULL
 
 
 def fields(frames: bytes, place: int, count: int) -> list[int | bool | None]:

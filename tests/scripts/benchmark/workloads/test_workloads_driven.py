@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from scripts.benchmark.contender import Covey
 from scripts.benchmark.runner import Runner
-from scripts.benchmark.workloads import growth, memory, pace
+from scripts.benchmark.workloads import growth, memory, objects, pace
 from scripts.benchmark.workloads.workloads import cases
 
 DRIVEN = (
@@ -45,6 +45,23 @@ def test_an_open_loop_tells_the_times_of_its_slowest(tmp_path: Path) -> None:
     low, middle, high = (result.notes["per_s"] for result in results)
     assert (round(middle / low), round(high / low)) == (5, 9)
     assert picture.read_text().count("<polyline") == 3
+
+
+@pytest.mark.parametrize(("protocol", "groups"), objects.KINDS)
+def test_a_message_that_is_settled_leaves_no_block_behind(
+    monkeypatch: pytest.MonkeyPatch, protocol: str, groups: int
+) -> None:
+    monkeypatch.setattr(objects, "MESSAGES", 2000)
+    waiting, delivered, settled = objects.run(protocol, min(groups, 10))
+    assert settled < 1 < waiting <= delivered
+
+
+def test_objects_are_counted_for_each_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "KINDS", (("stomp", 0),))
+    results = objects.measure([Covey()], unheard)
+    assert [result.case for result in results] == [
+        f"objects, stomp, {state}" for state in objects.STATES
+    ]
 
 
 def test_growth_tells_the_time_and_the_bytes_of_each_decade(
