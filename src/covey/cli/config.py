@@ -108,7 +108,8 @@ def import_file(
         raise typer.BadParameter(f"{file}: {error}") from error
     try:
         found = import_text(text, read_beside(properties or []))
-        told = {"settings": found.data(), "notes": found.notes, "more_open": found.opens}
+        data = found.data()
+        told = {"settings": data, "notes": found.short_notes(), "more_open": found.opens}
         say(json.dumps(told, indent=2) if as_json else found.text().rstrip("\n"))
     except ImportRefused as error:
         complain(f"covey: {file}: {error}")

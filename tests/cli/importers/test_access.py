@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from covey.cli.importers.access import covers, overlap
-from covey.cli.importers.imported import ImportRefused
+from covey.cli.importers.imported import LOCKED, ImportRefused
 from covey.cli.importers.importer import import_text
 from covey.cli.importers.properties import read_beside
 from covey.cli.importers.rabbitmq import patterns_of
@@ -197,6 +197,32 @@ def test_rabbitmqs_permissions_are_closed_where_they_cannot_be_said() -> None:
     assert found.opens == []
 
 
+def test_rabbitmqs_topic_permissions_are_told_as_more_open() -> None:
+    bound = {"user": "app", "vhost": "/", "exchange": "amq.topic", "write": "^a", "read": ".*"}
+    assert "amq.topic" in rabbit(topic_permissions=[bound]).opens[0]
+
+
+def test_what_rabbitmq_says_beside_is_noted() -> None:
+    found = rabbit(
+        users=[{"name": "app", "tags": ["monitoring"], "limits": {"max-connections": 5}}],
+        vhosts=[{"name": "/", "description": "the shop", "metadata": {"tags": ["x"]}}],
+        parameters=[{"component": "shovel", "name": "move", "value": {}}],
+        future=7,
+    )
+    for noted in ("monitoring", "max-connections", "the shop", "parameters: move", "future: 7"):
+        assert any(noted in note for note in found.notes), noted
+
+
+def test_queues_of_one_name_in_two_virtual_hosts_have_one_policy() -> None:
+    one = {"name": "q", "vhost": "/", "durable": True, "arguments": {"x-max-length": 5}}
+    other = {**one, "vhost": "b", "auto_delete": True}
+    found = rabbit(queues=[one, one, other], policies=[])
+    assert found.data()["queue"] == [
+        {"id": "q", "quota_messages": 5, "full_policy": "drop head", "auto_delete_after_s": 0}
+    ]
+    assert any("queue q of virtual host b" in note for note in found.notes)
+
+
 def test_a_user_whose_password_cannot_be_taken_over_is_there_and_locked() -> None:
     (user,) = rabbit().data()["user"]
     assert (user["name"], user["roles"]) == ("app", ["admin"])
@@ -269,3 +295,74 @@ def test_apollos_rules_that_allow_are_taken_over() -> None:
     assert not may(data, "user:joe", "send", "topic:ok.a")
     assert not may(data, "user:joe", "send", "queue:secret")
     assert may(data, "role:admins", "manage", "queue:secret")
+
+
+def login(plugin: str) -> str:
+    return f"<broker><plugins>{plugin}</plugins><transportConnectors/></broker>"
+
+
+@pytest.mark.parametrize(
+    "plugin",
+    [
+        "<jaasAuthenticationPlugin configuration='x'/>",
+        "<jaasDualAuthenticationPlugin/>",
+        "<bean class='org.example.Guard'/>",
+        "<bean xmlns='http://www.springframework.org/schema/beans' class='x.Shiro'/>",
+    ],
+)
+def test_who_had_to_log_in_does_not_come_in_by_the_default_user(plugin: str) -> None:
+    found = import_text(login(plugin))
+    found.data()
+    assert len(found.opens) == 1
+
+
+def test_a_plugin_that_keeps_nobody_out_opens_nothing() -> None:
+    found = import_text(login("<statisticsBrokerPlugin/>"))
+    found.data()
+    assert found.opens == []
+
+
+def test_a_password_that_a_properties_file_has_encrypted_is_no_password(tmp_path: Path) -> None:
+    beside = tmp_path / "credentials-enc.properties"
+    beside.write_text("boss.password=ENC(mYRkg+4Q4hua1kvpCCI2hg==)\n")
+    found = import_text(ACTIVEMQ.replace("{topics}", TOPICS), read_beside([beside]))
+    assert found.data()["user"] == [{"name": "boss", "password": LOCKED, "roles": ["admin"]}]
+
+
+def test_properties_are_read_as_java_reads_them(tmp_path: Path) -> None:
+    beside = tmp_path / "users.properties"
+    beside.write_text("! no\nann: a\\\n  bc\nbob = x\\=y \njoe\tz\nm\\u00fc=1\n\n")
+    assert read_beside([beside]).passwords == {"ann": "abc", "bob": "x=y", "joe": "z", "mü": "1"}
+
+
+def test_a_role_admin_that_may_not_do_everything_is_not_our_admin(tmp_path: Path) -> None:
+    users, roles = tmp_path / "artemis-users.properties", tmp_path / "artemis-roles.properties"
+    users.write_text("joe=secret\n")
+    roles.write_text("admin=joe\n")
+    text = ARTEMIS.replace('roles="amq"', 'roles="admin"')
+    found = import_text(text, read_beside([users, roles]))
+    data = found.data()
+    assert data["user"][0]["roles"] == ["old-admin"]
+    assert may(data, "role:old-admin", "send", "queue:secret.a")
+    assert not may(data, "role:old-admin", "send", "queue:other")
+    assert any("old-admin" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "<access_rule allow='joe' action='send' id_regex='a.*'/>",
+        "<access_rule allow='joe' action='send' connector='tcp2'/>",
+        "<acl><connect allow='joe'/></acl>",
+        "<acl/><access_rule allow='joe' action='send'/>",
+    ],
+)
+def test_apollos_rules_that_cannot_be_said_give_nothing(rule: str) -> None:
+    text = f"<broker>{rule}<virtual_host id='v'>{rule}</virtual_host></broker>"
+    assert not may(import_text(text).data(), "user:joe", "send", "queue:abc")
+
+
+def test_apollos_authentication_without_its_users_is_more_open() -> None:
+    found = import_text("<broker><authentication domain='x'/><virtual_host id='v'/></broker>")
+    found.data()
+    assert len(found.opens) == 1

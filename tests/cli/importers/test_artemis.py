@@ -91,7 +91,7 @@ def test_queues_that_say_more_than_their_address_have_entries_of_their_own() -> 
     assert by_name["grouped"]["dlq"] == "DLQ"  # inherited
     assert [entry["id"] for entry in found["queue"]][-2:] == ["orders.**", "**"]
     text = import_text(core(SETTINGS + ADDRESSES)).text()
-    for noted in ("max-consumers", "its filter", "queue sub of topic news"):
+    for noted in ("max-consumers", "its filter 'a = 1'", "queue sub of topic news"):
         assert noted in text
 
 
@@ -153,6 +153,74 @@ def test_what_would_be_more_open_fails_and_is_printed_all_the_same(
     assert said.code == 1
     assert "[[permission]]" in said.out and "more open" in said.err
     assert '"more_open": [' in terminal.covey("config", "import", str(file), "--json").out
+
+
+@pytest.mark.parametrize(
+    ("size", "read"), [("10Mb", "10M"), ("10 MB", "10M"), ("1GiB", "1G"), ("20K", "20k"),
+                       ("2048b", 2048), ("-1", None)]
+)  # fmt: skip
+def test_sizes_as_artemis_writes_them(size: str, read: object) -> None:
+    setting = f"<max-size-bytes>{size}</max-size-bytes>"
+    full = "<address-full-policy>BLOCK</address-full-policy>"
+    (queue,) = imported(
+        f'<address-settings><address-setting match="#">{setting}{full}</address-setting>'
+        "</address-settings>"
+    )["queue"]
+    assert queue.get("quota") == read
+
+
+def test_a_default_file_s_acceptor_in_the_same_process_is_noted_and_a_port_may_be_missing() -> None:
+    found = import_text(
+        core(
+            '<acceptors><acceptor name="in">vm://0</acceptor>'
+            "<acceptor>tcp://h?protocols=STOMP;useEpoll=true</acceptor></acceptors>"
+        )
+    )
+    assert found.data()["connector"] == [{"id": "acceptor", "protocol": "stomp", "bind": "h:61616"}]
+    assert any("vm is not spoken" in note for note in found.notes)
+    assert any("useEpoll" in note for note in found.notes)
+
+
+def test_a_template_s_placeholder_is_refused_by_its_place() -> None:
+    xml = SETTINGS.replace("FAIL", "${full-policy}").replace("1.5", "${factor}")
+    with pytest.raises(ImportRefused, match=r"queue\[0\].*(full-policy|factor)"):
+        import_text(core(xml)).text()
+
+
+def test_other_wildcards_mean_what_the_file_says() -> None:
+    words = "<delimiter>/</delimiter><any-words>~</any-words><single-word>+</single-word>"
+    entry = '<permission type="send" roles="{}"/></security-setting>'
+    data = import_text(
+        core(
+            f"<wildcard-addresses>{words}</wildcard-addresses><acceptors/><security-settings>"
+            f'<security-setting match="~">{entry.format("all")}'
+            f'<security-setting match="secret/+">{entry.format("few")}</security-settings>'
+        ),
+    ).data()
+    sends = [(each["who"], each["on"]) for each in data["permission"] if "send" in each["may"]]
+    assert sends == [(["role:few"], "secret.*")]
+
+
+def test_a_whole_file_keeps_out_whom_it_kept_out() -> None:
+    whole = "<acceptors/>{}"
+    assert import_text(core(whole.format(""))).data()["permission"] == [
+        {"who": ["*"], "may": ["connect"], "on": "**"}
+    ]
+    off = "<security-enabled>false</security-enabled><security-settings/>"
+    found = import_text(core(whole.format(off)))
+    assert "permission" not in found.data()
+    assert found.opens == []  # it was open to everybody; here users log in
+
+
+@pytest.mark.parametrize("root", ["broker", "management-context"])
+def test_the_files_beside_broker_xml_are_told_from_it(root: str) -> None:
+    with pytest.raises(ImportRefused, match=r"beside Artemis' broker\.xml"):
+        import_text(f'<{root} xmlns="http://activemq.apache.org/schema"><connector/></{root}>')
+
+
+def test_a_file_of_artemis_with_nothing_that_means_something_here_is_all_notes() -> None:
+    found = import_text(core("<ha-policy><live-only/></ha-policy>"))
+    assert found.text() == "# Note: without a counterpart: <ha-policy>\n"
 
 
 QPID = """

@@ -171,7 +171,7 @@ def test_a_whole_activemq_file_with_the_best_match_first() -> None:
     assert found["queue"] == [
         {"id": "ORDERS.EU", "priorities": 10, "dlq": "DLQ.*", "dlq_expired": False},
         {"id": "ORDERS.**", "groups": {"strategy": "lru", "cache_size": 99}},
-        {"id": "**", "quota": "64m"},
+        {"id": "**", "quota": "64M"},
     ]
     assert [entry["id"] for entry in found["topic"]] == ["**"]
     assert found["user"] == [{"name": "system", "password": "manager", "roles": ["users", "admin"]}]
@@ -231,8 +231,8 @@ def test_groups_of_a_queue_with_priorities_are_noted_and_left_out() -> None:
             "nobody but an admin may do anything",
         ),
         (
-            "<broker><systemUsage/><destinationPolicy/></broker>",
-            "without a counterpart: <systemUsage>",
+            "<broker><systemUsage/><destinationPolicy/><transportConnectors/></broker>",
+            "<systemUsage>: memory_limit",
         ),
         (
             policy('<policyEntry topic="a"><pendingMessageLimitStrategy/></policyEntry>'),

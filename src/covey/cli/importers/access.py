@@ -5,7 +5,8 @@ the entry that fits a name best stands alone: it may take away what a wider one 
 cannot be said here, so the wider entry loses it (`closed`): less is allowed than before, never
 more, and a note says so.
 
-A Grant is one role's right to one verb, on a pattern of names.
+The role `admin` may do everything here. One of that name that could not there is called
+`old-admin`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from covey.cli.importers.imported import Imported
 ANY_BELOW: Final = "**"
 ANY_LEVEL: Final = "*"
 EVERYBODY: Final = "*"
+ADMIN: Final = "admin"
+OLD_ADMIN: Final = "old-admin"
+EVERYTHING: Final = frozenset(("create", "send", "consume", "browse", "destroy"))
 VERBS: Final = ("connect", "create", "send", "consume", "browse", "destroy", "manage")
 
 
@@ -94,6 +98,8 @@ def write(entries: list[Entry], found: Imported, *, are_users: bool = False) -> 
 
     The names are those of roles, or of users.
     """
+    if not are_users:
+        entries = _with_old_admin(entries, found)
     found.allow([EVERYBODY], ["connect"], ANY_BELOW)
     for entry in entries:
         shares: dict[frozenset[str], list[str]] = {}
@@ -101,6 +107,42 @@ def write(entries: list[Entry], found: Imported, *, are_users: bool = False) -> 
             shares.setdefault(verbs, []).append(role if are_users else principal(role))
         for verbs, who in shares.items():
             found.allow(who, [verb for verb in VERBS if verb in verbs], entry.on)
+
+
+def may_everything(role: str, entries: list[Entry]) -> bool:
+    """Return True if a role may do whatever the source has a word for, on all names."""
+    kinds = {
+        entry.kind
+        for entry in entries
+        if entry.pattern == ANY_BELOW and entry.verbs.get(role, frozenset()) >= EVERYTHING
+    }
+    return "" in kinds or kinds >= {"queue", "topic"}
+
+
+def rename_role(old: str, new: str, found: Imported) -> bool:
+    """Call a role of the users by another name; return True if somebody has it."""
+    have_it = [user for user in found.tables.get("user", []) if old in user["roles"]]
+    for user in have_it:
+        user["roles"] = [new if role == old else role for role in user["roles"]]
+    return bool(have_it)
+
+
+def _with_old_admin(entries: list[Entry], found: Imported) -> list[Entry]:
+    """Keep a role `admin` that may not do everything from being the one that may."""
+    if may_everything(ADMIN, entries):
+        return entries
+    is_named = any(ADMIN in entry.verbs for entry in entries)
+    if rename_role(ADMIN, OLD_ADMIN, found) or is_named:
+        found.notes.append(
+            f"the role {ADMIN} may do everything here, and may not there: it is called"
+            f" {OLD_ADMIN} now"
+        )
+    return [
+        Entry(entry.pattern, entry.kind, {
+            OLD_ADMIN if role == ADMIN else role: verbs for role, verbs in entry.verbs.items()
+        })
+        for entry in entries
+    ]  # fmt: skip
 
 
 def principal(role: str) -> str:

@@ -15,20 +15,29 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 from xml.etree.ElementTree import Element
 
-from covey.cli.importers.access import EVERYBODY, Entry, write
+from covey.cli.importers.access import (
+    ADMIN,
+    EVERYBODY,
+    Entry,
+    may_everything,
+    rename_role,
+    write,
+)
 from covey.cli.importers.imported import (
-    CLEAR_PASSWORDS,
     NEEDS_CERTIFICATE,
     Imported,
     ImportRefused,
     local_name,
     named,
+    size_of,
     value_of,
 )
 from covey.groups import spellings
 
+NAMESPACE: Final = "http://activemq.apache.org/schema/core"
 MARKS: Final = frozenset(
     {
+        f"{{{NAMESPACE}}}broker",
         "policyEntry",
         "policyEntries",
         "policyMap",
@@ -37,6 +46,7 @@ MARKS: Final = frozenset(
         "transportConnectors",
         "simpleAuthenticationPlugin",
         "authorizationPlugin",
+        "jaasAuthenticationPlugin",
     }
 )
 
@@ -60,6 +70,8 @@ NO_RULES: Final = (
 )
 ELSEWHERE: Final = "users come from JAAS: name its users.properties and groups.properties"
 ANONYMOUS: Final = "anonymousAccessAllowed has no counterpart: everybody logs in"
+IN_MEMORY: Final = 'persistent="false": say so as kind = "memory" of [store]'
+MEMORY: Final = "<systemUsage>: memory_limit of [broker] bounds what messages take here"
 VERBS: Final = {
     "read": ("consume", "browse"),
     "write": ("send",),
@@ -80,10 +92,36 @@ READ: Final = frozenset(
         "simpleAuthenticationPlugin",
         "authorizationPlugin",
         "jaasAuthenticationPlugin",
+        "jaasDualAuthenticationPlugin",
+        "jaasCertificateAuthenticationPlugin",
+        "destinations",
+        "systemUsage",
+    }
+)
+LOGINS: Final = ("simpleAuthenticationPlugin", "jaasAuthenticationPlugin",
+                 "jaasDualAuthenticationPlugin", "jaasCertificateAuthenticationPlugin")  # fmt: skip
+# Plugins that keep nobody out. Any other may have done so.
+HARMLESS: Final = frozenset(
+    {
+        "camelRoutesBrokerPlugin",
+        "connectionDotFilePlugin",
+        "destinationDotFilePlugin",
+        "destinationPathSeparatorPlugin",
+        "destinationsPlugin",
+        "discardingDLQBrokerPlugin",
+        "forcePersistencyModeBroker",
+        "forcePersistencyModeBrokerPlugin",
+        "loggingBrokerPlugin",
+        "multicastTraceBrokerPlugin",
+        "redeliveryPlugin",
+        "runtimeConfigurationPlugin",
+        "statisticsBrokerPlugin",
+        "timeStampingBrokerPlugin",
+        "traceBrokerPathPlugin",
+        "udpTraceBrokerPlugin",
     }
 )
 PROTOCOLS: Final = {"stomp": "stomp", "stomp+nio": "stomp", "amqp": "amqp", "amqp+nio": "amqp"}
-SIZE_LETTERS: Final = ("kb", "mb", "gb")
 
 
 def read(root: Element, found: Imported) -> None:
@@ -98,16 +136,57 @@ def read(root: Element, found: Imported) -> None:
             _read_user(element, found)
         elif name == "simpleAuthenticationPlugin" and element.get("anonymousAccessAllowed"):
             found.notes.append(ANONYMOUS)
-        elif name == "jaasAuthenticationPlugin":
-            found.notes.append(ELSEWHERE)
-        elif name in ("broker", "plugins"):
+        elif name == "broker":
+            _read_broker(element, found)
+        elif name == "plugins":
+            _read_plugins(element, found)
+        elif name == "beans":
             parts = [local_name(child) for child in element]
-            found.notes += [f"<{part}> has no counterpart" for part in parts if part not in READ]
-    for plugin in root.iter():
-        if local_name(plugin) == "authorizationPlugin":
-            _read_rules(plugin, found)
+            found.notes += [f"<{part}> has no counterpart" for part in parts if part != "broker"]
+    rules = [each for each in root.iter() if local_name(each) == "authorizationPlugin"]
+    for plugin in rules:
+        _read_rules(plugin, found)
+    if not rules:
+        rename_role(ADMINS, ADMIN, found)  # without rules everybody may do everything there
     for entries in (found.tables.get("queue", []), found.tables.get("topic", [])):
         entries.sort(key=_generality)
+
+
+def _read_broker(broker: Element, found: Imported) -> None:
+    """Read a broker's own attributes, and note the parts that nobody else reads."""
+    own = {name: text for name, text in broker.attrib.items() if "}" not in name}
+    if own.pop("persistent", "true") == "false":
+        found.notes.append(IN_MEMORY)
+    if "plugins" in own:
+        _may_have_kept_out(f"plugins={own.pop('plugins')}", found)
+    found.notes += [f"<broker {name}> has no counterpart" for name in own]
+    for child in broker:
+        name = local_name(child)
+        if name == "destinations":
+            for one in child:
+                found.need_no_entry(local_name(one), one.get("physicalName", ""))
+        elif name == "systemUsage":
+            found.notes.append(MEMORY)
+        elif name and name not in READ:
+            found.notes.append(f"<{name}> has no counterpart")
+
+
+def _read_plugins(plugins: Element, found: Imported) -> None:
+    """Find out whether users had to log in. A plugin that is not known may have kept them out."""
+    for plugin in plugins:
+        name = local_name(plugin)
+        if name in LOGINS:
+            found.asks_for_login = True
+            if name != LOGINS[0]:
+                found.notes.append(ELSEWHERE)
+        elif name in HARMLESS:
+            found.notes.append(f"<{name}> has no counterpart")
+        elif name and name not in READ:
+            _may_have_kept_out(f"<{name} {plugin.get('class', '')}".rstrip() + ">", found)
+
+
+def _may_have_kept_out(plugin: str, found: Imported) -> None:
+    found.open_up(f"the plugin {plugin} is not known here, and may have kept somebody out")
 
 
 def _read_rules(plugin: Element, found: Imported) -> None:
@@ -124,8 +203,8 @@ def _read_rules(plugin: Element, found: Imported) -> None:
     elif not any(entry.pattern == TEMPORARY for entry in entries):
         # Without an entry of their own temporary destinations are everybody's in ActiveMQ.
         entries.append(Entry(TEMPORARY, "", {EVERYBODY: frozenset(("create", "send", "consume"))}))
-    _keep_admins_in_bounds(entries, found)
     write(entries, found)
+    _find_admins(entries, found)
 
 
 def _rules(element: Element, found: Imported) -> list[Entry]:
@@ -152,25 +231,15 @@ def _verbs_by_role(element: Element) -> dict[str, frozenset[str]]:
     return verbs
 
 
-def _keep_admins_in_bounds(entries: list[Entry], found: Imported) -> None:
+def _find_admins(entries: list[Entry], found: Imported) -> None:
     """Call the group `admins` our role `admin`, which may do everything, only if it may there."""
-    everything = frozenset(verb for verbs in VERBS.values() for verb in verbs)
-    whole = {
-        entry.kind
-        for entry in entries
-        if entry.pattern == "**" and entry.verbs.get(ADMINS, frozenset()) >= everything
-    }
-    if whole >= {"queue", "topic"}:
-        return
-    admins = [user for user in found.tables.get("user", []) if "admin" in user["roles"]]
-    if not admins:
-        return
-    for user in admins:
-        user["roles"] = [ADMINS if role == "admin" else role for role in user["roles"]]
-    found.notes.append(
-        "the group admins may not do everything in ActiveMQ, so it is not our role admin: give that"
-        " role to somebody, or nobody can manage the broker"
-    )
+    if may_everything(ADMINS, entries):
+        rename_role(ADMINS, ADMIN, found)
+    elif any(ADMINS in user["roles"] for user in found.tables.get("user", [])):
+        found.notes.append(
+            "the group admins may not do everything in ActiveMQ, so it is not our role admin: give"
+            " that role to somebody, or nobody can manage the broker"
+        )
 
 
 def _read_policy(element: Element, found: Imported) -> None:
@@ -184,7 +253,7 @@ def _read_policy(element: Element, found: Imported) -> None:
     own = ("queue", "maxPageSize", FACTORY_TYPE, "prioritizedMessages", *GROUP_ATTRIBUTES)
     queue = named(element, QUEUE_ATTRIBUTES, found, skipped=own)
     if "quota" in queue:
-        queue["quota"] = _size(queue["quota"])
+        queue["quota"] = size_of(str(queue["quota"]))
     if element.get("prioritizedMessages") == "true":
         queue["priorities"] = PRIORITIES
     if "maxPageSize" in element.attrib:
@@ -215,7 +284,7 @@ def _read_part(
             groups |= named(factory, MAP_ATTRIBUTES, found)
     elif name == "deadLetterStrategy":
         for strategy in child:
-            queue |= _dead_letters(strategy)
+            queue |= _dead_letters(strategy, found)
             found.notes.append(NO_REDELIVERIES)
     else:
         found.notes.append(f"<{name}> of a policyEntry has no counterpart")
@@ -239,20 +308,30 @@ def _factory_type(text: str) -> dict[str, Any]:
     return {"strategy": _strategy(kind), **options}
 
 
-def _dead_letters(strategy: Element) -> dict[str, Any]:
+def _dead_letters(strategy: Element, found: Imported) -> dict[str, Any]:
     """Dead messages go to one queue for all, or to one for each."""
-    if local_name(strategy) == "individualDeadLetterStrategy":
-        found: dict[str, Any] = {"dlq": strategy.get("queuePrefix", "ActiveMQ.DLQ.Queue.") + "*"}
+    kind = local_name(strategy)
+    dlq = "ActiveMQ.DLQ"
+    if kind == "individualDeadLetterStrategy":
+        prefix = strategy.get("queuePrefix", "ActiveMQ.DLQ.Queue.")
+        dlq = prefix + "*" + strategy.get("queueSuffix", "")
+    elif kind in ("sharedDeadLetterStrategy", "deadLetterStrategy"):
+        for queue in strategy.iter():
+            dlq = queue.get("physicalName", dlq)
     else:
-        found = {"dlq": "ActiveMQ.DLQ"}
+        found.notes.append(f"<{kind}> has no counterpart")
+        return {}
+    read = ("processExpired", "queuePrefix", "queueSuffix")
+    named(strategy, {}, found, skipped=read)
     # ActiveMQ sends expired messages there unless told otherwise.
-    return found | {"dlq_expired": strategy.get("processExpired", "true") == "true"}
+    return {"dlq": dlq, "dlq_expired": strategy.get("processExpired", "true") == "true"}
 
 
 def _read_connector(element: Element, found: Imported) -> None:
     url = urlsplit(element.get("uri", ""))
     protocol = PROTOCOLS.get(url.scheme)
     name = element.get("name", url.scheme)
+    named(element, {}, found, skipped=("name", "uri"))
     if protocol is None:
         is_tls = url.scheme.partition("+")[0] in PROTOCOLS and url.scheme.endswith("ssl")
         reason = NEEDS_CERTIFICATE if is_tls else f"{url.scheme} is not spoken here"
@@ -262,17 +341,14 @@ def _read_connector(element: Element, found: Imported) -> None:
     options = dict(parse_qsl(url.query))
     if options.get("maximumConnections", "").isdigit():
         connector["connections_max"] = int(options["maximumConnections"])
-    others = [name for name in options if name != "maximumConnections"]
+    others = [each for each in options if each != "maximumConnections"]
     found.notes += [f"transportConnector {name}: {each} has no counterpart" for each in others]
     found.add("connector", connector)
 
 
 def _read_user(element: Element, found: Imported) -> None:
     groups = [name.strip() for name in element.get("groups", "").split(",") if name.strip()]
-    roles = ["admin" if name == ADMINS else name for name in groups]
-    user = {"name": element.get("username", ""), "password": element.get("password", "")}
-    found.add("user", {**user, "roles": roles})
-    found.notes.append(CLEAR_PASSWORDS)
+    found.add_user(element.get("username", ""), element.get("password", ""), groups)
 
 
 def _pattern(text: str) -> str:
@@ -284,9 +360,3 @@ def _generality(entry: dict[str, Any]) -> tuple[bool, bool, int]:
     """Order exact names first, the widest pattern last."""
     pattern: str = entry["id"]
     return "**" in pattern, "*" in pattern, -pattern.count(".")
-
-
-def _size(value: object) -> object:
-    """Read ActiveMQ's `64mb` as our `64M`; what is neither stays, to be refused by name."""
-    text = str(value).replace(" ", "").lower()
-    return text[:-1] if text.endswith(SIZE_LETTERS) else value

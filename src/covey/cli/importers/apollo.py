@@ -4,7 +4,8 @@ Names and meanings follow Apollo's user manual and the Apollo STOMP manual; most
 taken from there.
 
 Access rules are tried in turn in Apollo, ours add up. So they are translated as long as they only
-allow. One that denies makes their order matter: then nobody but an admin may do anything.
+allow. One that denies makes their order matter: then nobody but an admin may do anything. Rules of
+one connector, and of names by a regular expression, are left out: they give nothing.
 """
 
 from __future__ import annotations
@@ -50,6 +51,11 @@ DENIES: Final = (
     "an <access_rule> denies, and permissions here only allow: nobody but an admin may do anything"
     " until there are [[permission]] entries"
 )
+OLD_RULES: Final = (
+    "<acl> is of an older Apollo and is not read: nobody but an admin may do anything until there"
+    " are [[permission]] entries"
+)
+NARROWED: Final = ("connector", "id_regex")
 ACTIONS: Final = {
     "connect": ("connect",),
     "create": ("create",),
@@ -89,28 +95,59 @@ def read(root: Element, found: Imported) -> None:
 
 
 def _read_all(element: Element, found: Imported) -> None:
+    for name, text in element.attrib.items():
+        if name == "security_factory":
+            found.open_up(f"security_factory={text} may have kept somebody out")
+        elif name != "id" and "}" not in name:
+            found.notes.append(f"<broker {name}> has no counterpart")
     for child in element:
-        if local_name(child) != "notes":
+        if local_name(child) == "authentication":
+            _read_authentication(child, found)
+        elif local_name(child) == "acl":
+            _close(OLD_RULES, found)
+        elif local_name(child) != "notes":
             read(child, found)
+
+
+def _read_authentication(element: Element, found: Imported) -> None:
+    """Users are in files beside; without them the default login would let somebody in."""
+    if element.get("enabled", "true") == "false":
+        return
+    found.asks_for_login = True
+    found.notes.append("<authentication>: name its users.properties and groups.properties")
+
+
+def _close(reason: str, found: Imported) -> None:
+    """Let nobody but an admin do anything, for rules that cannot be said here."""
+    found.notes.append(reason)
+    found.tables["permission"] = [{"who": ["role:admin"], "may": ["*"], "on": EVERYTHING}]
 
 
 def _read_host(element: Element, found: Imported) -> None:
     names = [(child.text or "").strip() for child in element if local_name(child) == "host_name"]
     name = element.get("id", "default")
     found.add("virtual_host", {"id": name, "host_names": names or [name]})
+    named(element, {}, found, skipped=("id",))
     for child in element:
         if local_name(child) in ("queue", "topic", "dsub", "access_rule"):
             read(child, found)
+        elif local_name(child) == "acl":
+            _close(OLD_RULES, found)
+        elif local_name(child) == "authentication":
+            _read_authentication(child, found)
         elif local_name(child) != "host_name":
             found.notes.append(f"<{local_name(child)}> of virtual host {name} has no counterpart")
 
 
 def _read_rule(element: Element, found: Imported) -> None:
     """Read one rule. The first one lets nobody do anything that none of them allows."""
+    if "deny" in element.attrib or {DENIES, OLD_RULES} & set(found.notes):
+        _close(DENIES, found)
+        return
     found.allow(["role:admin"], ["*"], EVERYTHING)
-    if "deny" in element.attrib or DENIES in found.notes:
-        found.notes.append(DENIES)
-        found.tables["permission"] = found.tables["permission"][:1]
+    if not element.attrib.keys().isdisjoint(NARROWED):
+        rule = " ".join(f"{name}={value}" for name, value in element.attrib.items())
+        found.notes.append(f"<access_rule {rule}> has no counterpart")
         return
     separator = element.get("separator")
     allowed = element.get("allow", "*")
@@ -187,6 +224,7 @@ def _read_queue(element: Element, found: Imported) -> None:
         if name in element.attrib:
             found.notes.append(f"<queue {name}> is not needed: {NEEDLESS[name]}")
     found.add("queue", queue)
+    _note_parts(element, found)
 
 
 def _read_durable(element: Element, found: Imported) -> None:
@@ -196,3 +234,9 @@ def _read_durable(element: Element, found: Imported) -> None:
 
 def _read_topic(element: Element, found: Imported) -> None:
     found.add("topic", {"id": EVERYTHING} | named(element, TOPIC_NAMES, found))
+    _note_parts(element, found)
+
+
+def _note_parts(element: Element, found: Imported) -> None:
+    names = [local_name(child) for child in element]
+    found.notes += [f"<{name}> of a {local_name(element)} has no counterpart" for name in names]

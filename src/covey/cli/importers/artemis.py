@@ -5,17 +5,28 @@
   first. `#` is our `**`.
 - Security settings do not add up: the narrowest holds alone (`access.closed`).
 - A full address that pages its messages out (`PAGE`) needs no limit here: bodies leave memory.
+- A whole file asks for a login and allows what its security settings say, unless
+  `security-enabled` is false. A snippet says nothing about that.
+- `wildcard-addresses` may give the delimiter and the wildcards other characters.
 - Users are in `artemis-users.properties` and `artemis-roles.properties` beside the file.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 from xml.etree.ElementTree import Element
 
 from covey.cli.importers.access import Entry, closed, covers, write
-from covey.cli.importers.imported import NEEDS_CERTIFICATE, Imported, local_name, value_of
+from covey.cli.importers.imported import (
+    NEEDS_CERTIFICATE,
+    Imported,
+    local_name,
+    named,
+    size_of,
+    value_of,
+)
 
 MARKS: Final = frozenset(
     {"acceptors", "address-settings", "security-settings", "addresses", "address-setting"}
@@ -47,13 +58,24 @@ QUEUE_ATTRIBUTES: Final = {
     "consumers-before-dispatch": "groups.consumers_before_dispatch",
     "delay-before-dispatch": "groups.time_before_dispatch_ms",
 }
-# What is read elsewhere, or is what happens here anyway.
-UNDERSTOOD: Final = frozenset(
-    {"address-full-policy", "expiry-address", "auto-create-queues", "auto-create-addresses",
-     "default-address-routing-type", "default-queue-routing-type", "enable-metrics",
-     "default-group-rebalance", "default-group-first-key", "auto-delete-queues",
-     "page-size-bytes", "message-counter-history-day-limit", "auto-delete-addresses"}
-)  # fmt: skip
+DECIMAL: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
+# What is read elsewhere, or is so here with these values; "" stands for any.
+UNDERSTOOD: Final = {
+    "address-full-policy": "",
+    "expiry-address": "",
+    "auto-create-queues": "true",
+    "auto-create-addresses": "true",
+    "auto-delete-queues": "",
+    "auto-delete-addresses": "",
+    "default-address-routing-type": "ANYCAST",
+    "default-queue-routing-type": "ANYCAST",
+    "default-group-rebalance": "false",
+    "default-group-first-key": "JMSXGroupFirstForConsumer",
+}
+WORDS: Final = {"delimiter": ".", "any-words": "#", "single-word": "*"}
+OPEN: Final = (
+    "security-enabled is false, so security-settings meant nothing: here users log in all the same"
+)
 VERBS: Final = {
     "send": ("send",),
     "consume": ("consume",),
@@ -68,6 +90,8 @@ VERBS: Final = {
 }
 NO_LIMIT: Final = -1
 ATTEMPTS: Final = 10  # Artemis' own, where max-delivery-attempts is not said
+DEFAULT_PORT: Final = 61616
+PORT: Final = re.compile(r"[:}][^\]]*$")  # the placeholder of a whole place may hold a port
 SPOKEN: Final = {"STOMP": "stomp", "AMQP": "amqp"}
 
 
@@ -85,19 +109,56 @@ def read(root: Element, found: Imported) -> None:
     elif name == "address-setting":
         _write_settings([root], found)
     elif name in ROOTS:
+        _say_wildcards_as_usual(root)
+        _look_at_security(root, found)
         # Policies first, so that an address with settings of its own goes before them.
         for child in sorted(root, key=lambda each: list(readers).index(local_name(each))
                             if local_name(each) in readers else -1):  # fmt: skip
-            read(child, found)
+            if local_name(child) not in ("security-enabled", "wildcard-addresses", "name"):
+                read(child, found)
     elif name:
         found.notes.append(f"<{name}> has no counterpart")
 
 
+def _look_at_security(core: Element, found: Imported) -> None:
+    """Find out whether a whole file keeps anybody out."""
+    parts = {local_name(child): child for child in core}
+    if "acceptors" not in parts:
+        return
+    enabled = parts.get("security-enabled")
+    if enabled is not None and (enabled.text or "").strip() == "false":
+        found.notes.append(OPEN)
+        if "security-settings" in parts:
+            core.remove(parts["security-settings"])
+        return
+    found.asks_for_login = True
+    if "security-settings" not in parts:
+        write([], found)  # without settings nobody may do anything
+
+
+def _say_wildcards_as_usual(core: Element) -> None:
+    """Write every match with Artemis' usual characters, if the file has chosen others."""
+    words = dict(WORDS)
+    for child in core:
+        if local_name(child) == "wildcard-addresses":
+            words |= {local_name(one): (one.text or "").strip() for one in child}
+    if words == WORDS:
+        return
+    usual = {words["any-words"]: "#", words["single-word"]: "*"}
+    for setting in core.iter():
+        match = setting.get("match")
+        if match is not None and words["delimiter"]:
+            levels = match.split(words["delimiter"])
+            setting.set("match", ".".join(usual.get(level, level) for level in levels))
+
+
 def _read_acceptors(element: Element, found: Imported) -> None:
     acceptors = [_Acceptor(child, found) for child in element if local_name(child)]
-    alone = {one.spoken[0] for one in acceptors if one.is_of_one_protocol}
+    alone = {one.spoken[0] for one in acceptors if one.is_tcp and one.is_of_one_protocol}
     for acceptor in acceptors:
-        if acceptor.is_tls:
+        if not acceptor.is_tcp:
+            found.notes.append(f"acceptor {acceptor.name}: {acceptor.scheme} is not spoken here")
+        elif acceptor.is_tls:
             found.notes.append(f"acceptor {acceptor.name}: {NEEDS_CERTIFICATE}")
         elif not acceptor.spoken:
             found.notes.append(f"acceptor {acceptor.name}: {acceptor.protocols} is not spoken here")
@@ -115,12 +176,18 @@ class _Acceptor:
     def __init__(self, element: Element, found: Imported) -> None:
         text = found.resolved((element.text or "").strip())
         url = urlsplit(text)
-        self.name = element.get("name", "")
-        self.bind = url.netloc
+        self.name = element.get("name") or "acceptor"
+        self.scheme = url.scheme
+        self.bind = url.netloc if PORT.search(url.netloc) else f"{url.netloc}:{DEFAULT_PORT}"
         self.options = dict(parse_qsl(url.query.replace(";", "&")))
         self.protocols = self.options.pop("protocols", "CORE,AMQP,STOMP,OPENWIRE,MQTT")
         self.spoken = [SPOKEN[each] for each in self.protocols.split(",") if each in SPOKEN]
         self.is_tls = self.options.pop("sslEnabled", "false") == "true"
+
+    @property
+    def is_tcp(self) -> bool:
+        """True unless it is for clients in the same process (`vm://0`)."""
+        return self.scheme in ("tcp", "netty")
 
     @property
     def is_of_one_protocol(self) -> bool:
@@ -133,6 +200,11 @@ class _Acceptor:
         limit = self.options.get("connectionsAllowed", "")
         if limit.isdigit():
             connector["connections_max"] = int(limit)
+        others = [name for name in self.options if name != "connectionsAllowed"]
+        if others:
+            found.notes.append(
+                f"acceptor {self.name}: {', '.join(others)}: options without a counterpart"
+            )
         if len(self.spoken) > 1:
             found.notes.append(f"acceptor {self.name}: a port speaks one protocol here")
         found.add("connector", connector)
@@ -159,9 +231,11 @@ def _values(element: Element, found: Imported) -> dict[str, str]:
         for child in element
         if local_name(child)
     }
-    for name in values:
-        if name not in SETTINGS and name not in UNDERSTOOD:
-            found.notes.append(f"<{name}> of an address-setting has no counterpart")
+    for name, value in values.items():
+        if name in SETTINGS or (name in UNDERSTOOD and UNDERSTOOD[name] in ("", value)):
+            continue
+        told = f" {value}" if name in UNDERSTOOD else ""
+        found.notes.append(f"<address-setting {name}>{told} has no counterpart")
     return values
 
 
@@ -178,9 +252,11 @@ def _policy(values: dict[str, str], found: Imported) -> dict[str, Any]:
     if is_paged and (policy.pop("quota", None) or policy.pop("quota_messages", None)):
         found.notes.append(PAGED)
     elif "address-full-policy" in values and not is_paged:
-        policy["full_policy"] = FULL_POLICIES[values["address-full-policy"]]
-    if "default-ring-size" in values and values["default-ring-size"] != "-1":
-        policy |= {"quota_messages": int(values["default-ring-size"]), "full_policy": "drop head"}
+        theirs = values["address-full-policy"]
+        policy["full_policy"] = FULL_POLICIES.get(theirs, theirs)  # what is none is refused by name
+    if values.get("default-ring-size", "-1") != "-1":
+        ring = value_of(values["default-ring-size"])
+        policy |= {"quota_messages": ring, "full_policy": "drop head"}
     if "expiry-address" in values:
         policy |= _expired(values, policy, found)
     if values.get("auto-delete-queues") == "false":
@@ -204,8 +280,12 @@ def _expired(values: dict[str, str], policy: dict[str, Any], found: Imported) ->
 def _set(name: str, value: object, policy: dict[str, Any], groups: dict[str, Any]) -> None:
     if name.startswith("groups."):
         groups[name.removeprefix("groups.")] = value
+    elif name == "quota":
+        policy[name] = value_of(size_of(str(value)))
+    elif name == "redelivery_backoff" and DECIMAL.fullmatch(str(value)):
+        policy[name] = float(str(value))
     else:
-        policy[name] = float(str(value)) if name == "redelivery_backoff" else value
+        policy[name] = value
 
 
 def _finish(policy: dict[str, Any], groups: dict[str, Any], found: Imported) -> None:
@@ -220,17 +300,28 @@ def _finish(policy: dict[str, Any], groups: dict[str, Any], found: Imported) -> 
 def _read_addresses(element: Element, found: Imported) -> None:
     for address in element:
         name = address.get("name", "")
+        if local_name(address) and name:
+            is_topic = any(local_name(routing) == "multicast" for routing in address)
+            found.need_no_entry("topic" if is_topic else "queue", name)
+            named(address, {}, found, skipped=("name",))
         for routing in address:
             queues = [child for child in routing if local_name(child) == "queue"]
             if local_name(routing) == "multicast":
-                found.notes += [
-                    f"queue {each.get('name')} of topic {name}: here a durable subscription, which"
-                    " its client makes"
-                    for each in queues
-                ]
+                for queue in queues:
+                    _note_subscription(name, queue, found)
                 continue
             for queue in queues:
                 _read_queue(name, queue, found)
+
+
+def _note_subscription(topic: str, queue: Element, found: Imported) -> None:
+    """A topic's queue is a durable subscription, which its client makes with what it wants."""
+    told = [f"{key}={value}" for key, value in queue.attrib.items() if key != "name"]
+    told += [f"{local_name(each)}={each.get('string', each.text or '')}" for each in queue]
+    found.notes.append(
+        f"queue {queue.get('name')} of topic {topic}: here a durable subscription, which its client"
+        f" makes{'; without ' if told else ''}{', '.join(told)}"
+    )
 
 
 def _read_queue(address: str, element: Element, found: Imported) -> None:
@@ -247,9 +338,13 @@ def _read_queue(address: str, element: Element, found: Imported) -> None:
             found.notes.append(f"queue {name}: {theirs} has no counterpart")
     for child in element:
         if local_name(child) == "filter":
-            found.notes.append(f"queue {name}: its filter has no counterpart")
-        elif local_name(child) == "durable" and (child.text or "").strip() == "false":
-            policy["durable"] = False
+            selector = child.get("string", "")
+            found.notes.append(f"queue {name}: its filter {selector!r} has no counterpart")
+        elif local_name(child) == "durable":
+            if (child.text or "").strip() == "false":
+                policy["durable"] = False
+        elif local_name(child):
+            found.notes.append(f"queue {name}: {local_name(child)} has no counterpart")
     if "ring-size" in element.attrib:
         policy["full_policy"] = "drop head"
     if policy or groups:
@@ -275,10 +370,12 @@ def _read_security(element: Element, found: Imported) -> None:
         verbs: dict[str, frozenset[str]] = {}
         for permission in setting:
             ours = VERBS.get(permission.get("type", ""))
+            roles = found.resolved(permission.get("roles", ""))
             if ours is None:
-                found.notes.append(f"permission {permission.get('type')} has no counterpart")
+                kind = permission.get("type")
+                found.notes.append(f"permission {kind} of {roles} has no counterpart")
                 continue
-            for role in found.resolved(permission.get("roles", "")).split(","):
+            for role in roles.split(","):
                 if role.strip():
                     verbs[role.strip()] = verbs.get(role.strip(), frozenset()) | frozenset(ours)
         pattern = _pattern(setting.get("match", "#"))

@@ -25,6 +25,10 @@ from covey.cli.importers.properties import Beside
 
 XML_BYTES_MAX: Final = 10 * 1024 * 1024  # a hundred times the largest configuration we know
 
+# The roots of Artemis' bootstrap.xml and management.xml.
+BESIDE_BROKER_XML: Final = tuple(
+    f"{{http://activemq.apache.org/schema}}{name}" for name in ("broker", "management-context")
+)
 # An attribute whose value has no quotes, inside a tag.
 _UNQUOTED: Final = re.compile(r"(<[^<>]*?\s[\w.:-]+)=([^\s\"'<>]+?)(?=\s|/?>)")
 # More of them in one tag than this is no forgotten quote.
@@ -53,14 +57,22 @@ def _read_xml(text: str, found: Imported) -> None:
         for name, value in element.attrib.items():
             element.set(name, found.resolved(value))
     names = {local_name(element) for element in root.iter()}
-    if names & artemis.MARKS:
+    tags = names | {str(element.tag) for element in root.iter()}
+    if root.tag in BESIDE_BROKER_XML:
+        raise ImportRefused(f"<{local_name(root)}> is beside Artemis' broker.xml: read that one")
+    if _is_of_artemis(root, names):
         artemis.read(root, found)
-    elif names & activemq.MARKS:
+    elif tags & activemq.MARKS:
         activemq.read(root, found)
     elif names & apollo.MARKS:
         apollo.read(root, found)
     else:
         raise ImportRefused(f"<{local_name(root)}> is of neither Apollo, ActiveMQ nor Artemis")
+
+
+def _is_of_artemis(root: Element, names: set[str]) -> bool:
+    """A whole file is in Artemis' namespace, a snippet has one of its elements."""
+    return root.tag.startswith("{urn:activemq") or bool(names & artemis.MARKS)
 
 
 def _parse(text: str, found: Imported) -> Element:

@@ -41,6 +41,9 @@ NUMBERS: Final = {
     "delivery-limit": "nak_limit",
 }
 PRIORITIES_MAX: Final = 10
+READ: Final = ("users", "vhosts", "permissions", "policies", "queues")
+PASSWORD: Final = ("name", "password", "password_hash", "hashing_algorithm")
+QUEUE_KEYS: Final = ("name", "vhost", "durable", "auto_delete", "arguments", "type")
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 DEFAULT_HOST: Final = "/"
 # What a regular expression may be made of to be a name with something after it.
@@ -67,13 +70,28 @@ def _read_parts(data: Json, found: Imported) -> None:
     _read_users(data.get("users", []), found)
     _read_queues(data, found)
     _read_permissions(data, found)
-    for name in ("exchanges", "bindings", "topic_permissions", "parameters", "global_parameters"):
-        for entry in data.get(name, []):
-            found.notes.append(f"{name}: {_title(entry)} has no counterpart, see docs/migrate/")
+    for name, part in data.items():
+        if name in READ or name.endswith(("_version", "_name")) or name == "explanation":
+            continue
+        for entry in part if isinstance(part, list) else [part]:
+            title = _title(entry) if isinstance(entry, dict) else str(entry)
+            found.notes.append(f"{name}: {title} has no counterpart, see docs/migrate/")
+    for entry in data.get("topic_permissions", []):
+        found.open_up(
+            f"user {entry['user']} was bound to routing keys of exchange {entry.get('exchange')}"
+        )
+
+
+def _note_rest(title: str, entry: Json, read: tuple[str, ...], found: Imported) -> None:
+    """Note what else an entry says."""
+    said = [f"{key} {entry[key]}" for key in entry if key not in read and entry[key]]
+    found.notes += [f"{title}: {each} has no counterpart" for each in said]
 
 
 def _read_hosts(data: Json, found: Imported) -> None:
     names = [str(entry["name"]) for entry in data.get("vhosts", [])]
+    for entry in data.get("vhosts", []):
+        _note_rest(f"virtual host {entry['name']}", entry, ("name", "tracing"), found)
     names.sort(key=lambda name: name != DEFAULT_HOST)  # the first serves clients that name none
     for name in names:
         is_default = name == DEFAULT_HOST
@@ -88,6 +106,8 @@ def _read_users(users: list[Json], found: Imported) -> None:
         tags = user.get("tags", [])
         roles = tags.split(",") if isinstance(tags, str) else tags
         found.lock(str(user["name"]), ["admin"] if "administrator" in roles else [])
+        rest = {**user, "tags": [role for role in roles if role and role != "administrator"]}
+        _note_rest(f"user {user['name']}", rest, PASSWORD, found)
 
 
 def _read_queues(data: Json, found: Imported) -> None:
@@ -98,11 +118,16 @@ def _read_queues(data: Json, found: Imported) -> None:
         }
         held: Json = next((each for each in policies if _holds(each, str(queue["name"]))), {})
         arguments = {**held.get("definition", {}), **arguments} if arguments else {}
-        policy = _policy(arguments, f"queue {queue['name']}", found)
+        title = f"queue {queue['name']}"
+        policy = _policy(arguments, title, found)
+        _note_rest(title, queue, QUEUE_KEYS, found)
         if not queue.get("durable", True):
             policy["durable"] = False
+        stays = {} if queue.get("auto_delete") else {"auto_delete_after_s": 0}
         if policy:
-            found.add("queue", {"id": queue["name"], "auto_delete_after_s": 0, **policy})
+            _add_queue({"id": str(queue["name"]), **stays, **policy}, queue, found)
+        else:
+            found.need_no_entry("queue", str(queue["name"]))
     for entry in policies:
         title = f"policy {entry['name']}"
         if entry.get("apply-to") == "exchanges":
@@ -117,6 +142,18 @@ def _read_queues(data: Json, found: Imported) -> None:
         for pattern in patterns:
             if policy and pattern not in known:
                 found.add("queue", {"id": pattern, **policy})
+
+
+def _add_queue(entry: Json, queue: Json, found: Imported) -> None:
+    """Add a queue's policy, which holds in every virtual host: the first of a name is the one."""
+    same = [each for each in found.tables.get("queue", []) if each["id"] == entry["id"]]
+    if not same:
+        found.add("queue", entry)
+    elif same != [entry]:
+        found.notes.append(
+            f"queue {entry['id']} of virtual host {queue.get('vhost', DEFAULT_HOST)}: policies hold"
+            " in every virtual host here, and another one's is the one that does"
+        )
 
 
 def _holds(policy: Json, name: str) -> bool:
