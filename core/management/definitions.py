@@ -217,8 +217,8 @@ class Import(Job):
         """Bring in one entry after the other; the first one that is refused ends the import."""
         try:
             for look, entry in self._entries():
+                yield 1  # before the entry: whoever is cut off by the last one gets the answer first
                 self.done_steps.append(look(entry))
-                yield 1
         except RefusedError as error:
             self.flaw = error
 
@@ -238,12 +238,14 @@ class Import(Job):
 
     def _entries(self) -> Iterator[tuple[Callable[[Entry], ImportStep], Entry]]:
         wanted = self.wanted
+        ours = self._admin.identity.name  # comes last, for a changed user has to log in again
+        users = sorted(wanted.users, key=lambda user: user.name == ours)
         for look, entries in (
             (self._policy, wanted.policies),
             (self._queue, wanted.queues),
             (self._subscription, wanted.subscriptions),
             (self._permission, wanted.permissions),
-            (self._user, wanted.users),
+            (self._user, users),
         ):
             for entry in entries:
                 yield look, entry

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -38,8 +39,9 @@ def export_definitions(
     if out is None:
         say(shown)
         return
-    out.touch(mode=0o600)
-    out.write_text(shown + "\n")
+    with open(out, "w", opener=_for_its_owner) as file:
+        os.fchmod(file.fileno(), 0o600)  # a file that was there before may be open to others
+        file.write(shown + "\n")
     done(f"written to {out}", {"file": str(out)}, as_json=as_json)
 
 
@@ -59,6 +61,10 @@ def import_definitions(
     """Make and change what the document says; nothing is deleted."""
     found = _bring_in(file, broker, is_dry=dry_run)
     _tell(found, "would change" if dry_run else "changed", as_json=as_json)
+
+
+def _for_its_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _bring_in(file: str, broker: str, *, is_dry: bool) -> dict[str, Any]:
