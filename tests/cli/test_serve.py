@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.cli.serve import harmless
+from covey.cli.log import harmless
 from covey.cli.serve_options import make_parser
 from covey.config.load import load
 

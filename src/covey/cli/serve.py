@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import sys
-
-import structlog
-from structlog.typing import EventDict
+from contextlib import suppress
 
 from covey import __version__
-from covey.cli.output import harmless_lines
+from covey.cli.log import make_logger
 from covey.cli.serve_options import make_parser
 from covey.config.errors import ConfigError
 from covey.config.load import Loaded, load
@@ -48,7 +45,10 @@ def _serve(arguments: argparse.Namespace) -> int:
     except ConfigError as error:
         sys.stderr.write(f"{error}\n")
         return USAGE_ERROR
-    log = _logger(arguments.log, verbose=arguments.verbose)
+    try:
+        log = make_logger(arguments.log, arguments.log_file, verbose=arguments.verbose)
+    except OSError as error:
+        return _failed(error)
     for warning in loaded.warnings:
         log.warning("configuration", note=warning)
 
@@ -105,37 +105,6 @@ def _welcome(server: Server) -> None:
             "SUBSCRIBE\\nid:1\\ndestination:/queue/a\\n\\n\\0"
             f"SEND\\ndestination:/queue/a\\n\\nhello\\0' | {carrier}"
         )
-    sys.stdout.write("\n".join(lines) + "\n")
-    sys.stdout.flush()
-
-
-def harmless(log: object, method: str, event: EventDict) -> EventDict:
-    """Write what cannot be printed as escapes: no group's name may steer an operator's terminal."""
-    return {
-        key: harmless_lines(value) if isinstance(value, str) else value
-        for key, value in event.items()
-    }
-
-
-def _logger(form: str | None, *, verbose: bool) -> structlog.typing.FilteringBoundLogger:
-    is_for_people = sys.stderr.isatty() if form is None else form == "console"
-    to_json = structlog.processors.JSONRenderer()
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            *(
-                [harmless, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
-                if is_for_people
-                else [to_json]
-            ),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(
-            logging.DEBUG if verbose else logging.INFO
-        ),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
-    )
-    log: structlog.typing.FilteringBoundLogger = structlog.get_logger()
-    return log
+    with suppress(OSError):  # nobody may read it, or the disk may be full: the broker serves
+        sys.stdout.write("\n".join(lines) + "\n")
+        sys.stdout.flush()

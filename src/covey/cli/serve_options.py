@@ -65,6 +65,12 @@ def make_parser() -> argparse.ArgumentParser:
         help="how the log is written (default: console on a terminal, else json)",
     )
     serving.add_argument(
+        "--log-file",
+        type=Path,
+        metavar="FILE",
+        help="append the log there; the file may be rotated at any time (default: standard error)",
+    )
+    serving.add_argument(
         "--verbose", action="store_true", help="log every connection that opens and closes, too"
     )
     return serving
