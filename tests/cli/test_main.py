@@ -207,3 +207,44 @@ def test_every_list_can_be_watched() -> None:
     ]
     assert len(lists) >= 9
     assert [words for words, options in lists if "--watch" not in options] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        (("queue", "stat"), "missing argument 'QUEUE'"),
+        (("queue", "lst"), "did you mean 'list'"),
+        (("queue", "list", "--wombat"), "no such option: --wombat"),
+        (("queue", "list", "--watch", "-1"), "--watch"),
+        (("group", "park", "q", "g", "--reason"), "requires an argument"),
+    ],
+)
+def test_wrong_words_give_one_line_that_says_where_the_right_ones_are(
+    terminal: Terminal, words: tuple[str, ...], cause: str
+) -> None:
+    said = terminal.run_covey(*words)
+    assert (said.code, said.out) == (2, "")
+    (line,) = said.err.splitlines()
+    assert line.startswith("covey: ") and cause.lower() in line.lower() and "-h tells more" in line
+
+
+def test_a_noun_without_a_verb_shows_its_help(terminal: Terminal) -> None:
+    said = terminal.run_covey("queue")
+    assert said.code == 2
+    assert "List queues" in said.out and said.err == ""
+
+
+def test_nothing_but_names_is_written_into_the_line_that_is_completed() -> None:
+    """A broker that does not answer, or anything else, is no reason to write into a prompt."""
+    environ = os.environ | {
+        "_COVEY_COMPLETE": "complete_bash",
+        "COMP_WORDS": "covey queue stat ",
+        "COMP_CWORD": "3",
+        "COVEYCTL_BROKER": "127.0.0.1:1",
+    }
+    said = subprocess.run(
+        [sys.executable, "-m", "covey"],
+        env=environ, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert said.stdout.strip() == ""
+    assert said.stderr == ""

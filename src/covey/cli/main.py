@@ -8,7 +8,7 @@ coming here: a broker does not wait for typer and rich to load. It stands here f
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -18,7 +18,6 @@ from covey.cli import (
     config,
     connections,
     consumers,
-    doctor,
     groups,
     jobs,
     messages,
@@ -33,14 +32,18 @@ from covey.cli import monitoring as trace
 from covey.cli.importers import shovel
 from covey.cli.options import EXAMPLE, Noun
 from covey.cli.output import complain, say
-from covey.cli.upkeep import backup, bench, definitions
+from covey.cli.upkeep import backup, bench, definitions, doctor
 from covey.client.errors import ClientError, DeniedError, UnreachableError
 from covey.config.errors import ConfigError
 
 FAILED: Final = 1
+WRONG_USAGE: Final = 2
 UNREACHABLE: Final = 3
 DENIED: Final = 4
 INTERRUPTED: Final = 130  # 128 and SIGINT, as shells count
+
+# typer shows its parser's errors in a frame of several lines, and has no name for their class.
+UsageError: Final[type[Exception]] = typer.BadParameter.__mro__[1]
 
 app = Noun(
     name="covey",
@@ -112,9 +115,16 @@ app.command(
 def run(argv: list[str]) -> int:
     """Run a command; return its exit code."""
     try:
-        app(argv, prog_name="covey")
+        code = app(argv, prog_name="covey", standalone_mode=False)
     except SystemExit as ending:
         return ending.code if isinstance(ending.code, int) else FAILED
+    except UsageError as error:
+        told = _wrong_usage(error)
+        if told:
+            complain(told)
+        return WRONG_USAGE
+    except typer.Abort:
+        return INTERRUPTED
     except UnreachableError as error:
         complain(f"covey: {error}")
         return UNREACHABLE
@@ -129,4 +139,13 @@ def run(argv: list[str]) -> int:
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
-    return 0
+    return code if isinstance(code, int) else 0
+
+
+def _wrong_usage(error: Any) -> str:
+    """Say in one line what is wrong with the words; "" for a noun whose help has been shown."""
+    message = error.format_message().rstrip(".")
+    if not message:
+        return ""
+    path = error.ctx.command_path if error.ctx is not None else "covey"
+    return f"covey: {message[0].lower()}{message[1:]} ({path} -h tells more)"

@@ -10,17 +10,14 @@ asks the broker that listens there, if one does. Each finding says what to do. N
 
 from __future__ import annotations
 
-import importlib.util
+import errno
 import os
-import platform
 import resource
-import shutil
 import socket
 import ssl
-import stat
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -29,32 +26,36 @@ import typer
 from covey import __version__
 from covey.cli.options import LOCAL, AsJson, Broker, place_of
 from covey.cli.output import say, show_one
+from covey.cli.upkeep.installation import (
+    NOTE,
+    OK,
+    WRONG,
+    Finding,
+    look_at_build,
+    look_at_files,
+    look_at_postgres,
+    look_at_stores,
+)
 from covey.client.errors import ClientError
 from covey.client.management import PORT, Management
 from covey.config.connectors import ConnectorSettings
 from covey.config.errors import ConfigError
 from covey.config.load import load
+from covey.config.record import human_size
 from covey.config.settings import Settings
 from covey.core.management.settings_check import flaws
-from covey.core.model import entry
 
-OK: Final = "ok"
-NOTE: Final = "note"
-WRONG: Final = "wrong"
-OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 FILES_BESIDE: Final = 100  # open files of a broker that are no connections
 CERTIFICATE_DAYS: Final = 30
 DAY_S: Final = 86_400
 PROBE_S: Final = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at."""
-
-    state: str
-    what: str
-    do: str = ""
+# What a client says first, and how the answer of a broker may begin.
+GREETINGS: Final = {
+    "stomp": (b"CONNECT\naccept-version:0\n\n\0", (b"ERROR", b"CONNECTED")),
+    "amqp": (b"AMQP\3\1\0\0", (b"AMQP",)),
+    "http": (b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n", (b"HTTP/1.1",)),
+}
+UNBINDABLE: Final = "bind to an address of this machine, and to a port that its user may have"
 
 
 def doctor(
@@ -89,56 +90,6 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _build(settings: Settings) -> Iterator[Finding]:
-    """Look at Python and the build."""
-    yield Finding(OK, f"covey {__version__}, Python {platform.python_version()}")
-    if entry.__file__.endswith(".py"):
-        yield Finding(
-            NOTE,
-            "this is the build in plain Python, which is about three times slower",
-            "in a checkout: scripts/build; else: COVEY_COMPILE=1 pip install, with a C compiler",
-        )
-    else:
-        yield Finding(OK, "this is the compiled build")
-    if settings.event_log.dir is not None and importlib.util.find_spec("pyarrow") is None:
-        yield Finding(
-            WRONG,
-            "the event log is on, but pyarrow is not installed",
-            "pip install 'covey[pipeline]'",
-        )
-
-
-def _files(settings: Settings) -> Iterator[Finding]:
-    """Look at the data directory and the disk."""
-    store = settings.store
-    if store.kind == "memory":
-        yield Finding(NOTE, "nothing is stored: store.kind is memory", 'store.kind = "sqlite"')
-        return
-    folder = Path(store.path)
-    nearest = next((each for each in (folder, *folder.absolute().parents) if each.exists()), folder)
-    if not folder.exists():
-        yield Finding(NOTE, f"{folder} does not exist yet", "the first start makes it")
-    elif not os.access(folder, os.W_OK | os.X_OK):
-        yield Finding(
-            WRONG, f"{folder} cannot be written", f"chown it to who runs the broker: {folder}"
-        )
-    elif folder.stat().st_mode & OTHERS and not store.allow_open_files:
-        yield Finding(NOTE, f"{folder} is open to other users", "the next start closes it")
-    else:
-        yield Finding(OK, f"{folder} is there and closed to others")
-    disk = shutil.disk_usage(nearest)
-    needed = max(store.disk_free_min, disk.total * store.disk_free_percent // 100)
-    if disk.free < needed:
-        yield Finding(
-            WRONG,
-            f"the disk of {folder} has {_size(disk.free)} free, less than {_size(needed)}:"
-            " producers of persistent messages wait",
-            "make room, or lower disk_free_min and disk_free_percent of [store]",
-        )
-    else:
-        yield Finding(OK, f"the disk of {folder} has {_size(disk.free)} free")
-
-
 def _limits(settings: Settings) -> Iterator[Finding]:
     """Look at what the system allows."""
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -155,7 +106,7 @@ def _limits(settings: Settings) -> Iterator[Finding]:
     if not settings.broker.memory_limit:
         yield Finding(
             NOTE,
-            f"no memory_limit: only the machine's {_size(memory)} bound a flood of messages",
+            f"no memory_limit: only the machine's {human_size(memory)} bound a flood of messages",
             f'[broker] memory_limit = "{max(1, memory * 3 // 4 // 2**30)}G"',
         )
 
@@ -178,6 +129,45 @@ def _doors(settings: Settings) -> Iterator[Finding]:
             "there is no [[permission]]: every user may send to and read from everything",
             "docs/security.md shows how to say who may do what",
         )
+
+
+def _ports(settings: Settings) -> Iterator[Finding]:
+    """Look whether the ports can be had: they are free, or a broker listens there already."""
+    for connector in settings.connectors:
+        host, _, port = connector.bind.rpartition(":")
+        place = (host.strip("[]"), int(port))
+        title = f"connector {connector.id}: {connector.bind}"
+        try:
+            (family, *_), *_ = socket.getaddrinfo(*place, type=socket.SOCK_STREAM)
+            with socket.socket(family) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(place)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE and _speaks(connector, place):
+                yield Finding(OK, f"{title}: a broker listens there")
+            elif error.errno == errno.EADDRINUSE:
+                do = f"stop that one (ss -ltnp 'sport = :{port}' names it), or choose another port"
+                yield Finding(WRONG, f"{title} is taken by another program", do)
+            else:
+                cause = error.strerror or str(error)
+                yield Finding(WRONG, f"{title} cannot be had: {cause}", UNBINDABLE)
+
+
+def _speaks(connector: ConnectorSettings, place: tuple[str, int]) -> bool:
+    """Return True if whoever listens there speaks the connector's protocol, as a broker does."""
+    ask, answers = GREETINGS[connector.protocol]
+    everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+    try:
+        with socket.create_connection(
+            (everywhere.get(place[0], place[0]), place[1]), PROBE_S
+        ) as probe:
+            if connector.tls is not None:
+                return True  # without its certificate's authority nobody can tell
+            probe.settimeout(PROBE_S)
+            probe.sendall(ask)
+            return probe.recv(16).startswith(answers)
+    except OSError:
+        return False
 
 
 def _certificate(connector: ConnectorSettings) -> Iterator[Finding]:
@@ -241,15 +231,13 @@ def _running(broker: str) -> Iterator[Finding]:
         yield Finding(NOTE, text, f"covey group list {row['queue']}")
 
 
-def _size(count: int) -> str:
-    """Return bytes as people say them."""
-    value = float(count)
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if value < 1024:
-            return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} TiB"
-
-
 Look = Callable[[Settings], Iterator[Finding]]
-LOOKS: Final[tuple[Look, ...]] = (_build, _files, _limits, _doors)
+LOOKS: Final[tuple[Look, ...]] = (
+    look_at_build,
+    look_at_files,
+    look_at_stores,
+    look_at_postgres,
+    _limits,
+    _doors,
+    _ports,
+)
