@@ -75,6 +75,8 @@ class Topic:
 
     def publish(self, session: Session, message: Message, now: float) -> None:
         """Take a message for everybody who listens."""
+        if len(self.bindings) > 1 or message.retain == RETAIN:
+            message.is_copied = True
         for binding in self.bindings:
             binding.offer(message, session.client_id)  # a refusal here leaves the topic unchanged
         self.touched_at = now

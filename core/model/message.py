@@ -112,6 +112,7 @@ class Message(ABC):
         "expires_ms",
         "group",
         "group_sequence",
+        "is_copied",
         "persistent",
         "priority",
         "retain",
@@ -122,6 +123,7 @@ class Message(ABC):
     def __init__(self, size: int) -> None:
         self.size = size
         self.persistent = False
+        self.is_copied = False  # it went to several places: one queue may come to have it twice
         self.priority = DEFAULT_PRIORITY
         self.expires_ms = 0
         self.due_ms = 0  # not to be delivered before this time; 0 = at once

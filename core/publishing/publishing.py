@@ -359,8 +359,11 @@ class Publishing:
 
     def put(self, session: Session, send: Send) -> None:
         """Put a message into the targets that it was admitted to."""
-        for target in send[0]:
-            self._route(session, target, send[1])
+        targets, message = send
+        if len(targets) > 1:
+            message.is_copied = True
+        for target in targets:
+            self._route(session, target, message)
 
     def _blocker(self, session: Session, needs: Needs, *, may_overtake: bool) -> Queue | None:
         for queue, count in needs.counts.items():

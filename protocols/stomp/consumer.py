@@ -65,8 +65,8 @@ class StompConsumer(Consumer):
         is_individual = asked.ack is AckMode.INDIVIDUAL and not asked.is_browser
         # The client may hold two copies of one message: the subscription reads several places, or
         # the message was sent to several.
-        self.may_meet_twins = reads_many or bool(asked.durable_name)
-        self.is_held_by_number = is_individual and not self.is_older and not self.may_meet_twins
+        self.keeps_ids = self.is_older or reads_many or bool(asked.durable_name)
+        self.is_held_by_number = is_individual and not self.keeps_ids
         self.is_presettled = asked.ack is AckMode.AUTO
         self.is_browser = asked.is_browser
         self.is_settled_alone = is_individual
@@ -100,14 +100,16 @@ class StompConsumer(Consumer):
             )
             tag = 0
             held_id = ""
-            if self.is_held_by_number and not stomp.given_id:
+            if self.is_held_by_number and not stomp.given_id and not stomp.is_copied:
                 holding = self.holding
                 tag = holding.last_tag + 1
                 holding.last_tag = tag
                 holding.messages[tag] = Held(self, entry, "")
             elif self.tracks:
                 kept = bare(entry) if self.is_only_credited else entry
-                is_by_id = self.is_older or self.may_meet_twins or stomp.given_id != ""
+                if not self.keeps_ids and stomp.given_id and self._may_be_own(stomp.given_id):
+                    self._keep_ids()
+                is_by_id = self.keeps_ids or stomp.given_id != "" or stomp.is_copied
                 held = Held(self, kept, stomp.message_id() if is_by_id else "")
                 tag = self.holding.add(held)
                 held_id = held.message_id
@@ -181,6 +183,29 @@ class StompConsumer(Consumer):
         made.id_prefix = self.id_prefix
         made.id_number = entry.seq if isinstance(queue, Queue) else self.translated
         return made
+
+    def _may_be_own(self, given_id: str) -> bool:
+        """Return True if a sender's id looks like one that the broker made."""
+        own = self.id_prefix.decode()
+        return given_id.startswith(self.engine.broker.instance) or (
+            own != "" and given_id.startswith(own)
+        )
+
+    def _keep_ids(self) -> None:
+        """Remember the ids of all messages from now on, and of those that the client holds.
+
+        A client may send on what it read with the id that this broker gave. So what it holds by
+        number alone may have a twin.
+        """
+        self.keeps_ids = True
+        self.is_held_by_number = False
+        for tag, held in self.holding.messages.items():
+            message = held.entry.message
+            if held.consumer is not self or held.message_id or message is None:
+                continue
+            own = message if isinstance(message, StompMessage) else None
+            made = f"{self.id_prefix.decode()}{held.entry.seq}"
+            self.holding.name(tag, held, made if own is None else own.message_id())
 
     def _destination(self, entry: Entry) -> str:
         """Return where another protocol's message was sent to, in this client's syntax."""

@@ -12,7 +12,8 @@ kept.
 - No two messages that a subscription holds have the same message-id. In 1.0 this goes for all
   messages that a connection holds. A sender may repeat its ids, and one message may come from two
   queues. So the second message's id gets a number appended. In 1.2 a subscription to one queue
-  keeps no ids that the broker made: no two messages of a queue share one.
+  keeps no ids that the broker made, as no two messages share one. It keeps those of messages that
+  were sent to several places, and all once a sender gives an id that looks like the broker's.
 - No acknowledgement searches all held messages: a client may hold a hundred thousand. What an ACK
   covers in `client` mode is in the `Line` of its subscription. What a transaction acknowledges is
   in a list of the transaction. Only an UNSUBSCRIBE goes through all held messages.
@@ -149,6 +150,11 @@ class Holding:
                 held.message_id += f"-{self.last_tag}"
             self._by_id[held.key] = tag
         return tag
+
+    def name(self, tag: int, held: Held, message_id: str) -> None:
+        """Remember the id of a message that was held by its number alone."""
+        held.message_id = message_id
+        self._by_id.setdefault(held.key, tag)
 
     def _new_line(self, name: str) -> Line:
         number = self._lines_made % LINES_MAX + 1

@@ -230,6 +230,21 @@ def test_subscribers_of_a_topic_read_the_same_each_in_its_own_way() -> None:
 # Messages of other protocols.
 
 
+def test_a_message_of_amqp_that_is_sent_on_is_told_from_the_first() -> None:
+    world = World()
+    client = world.connect()
+    client.subscribe("/queue/a", ack="client-individual")
+    send_amqp(world, "/queue/a", "A", "B")
+    held = client.take_all()
+    for frame in held:
+        world.connect().publish("/queue/a", "C", message_id=frame["message-id"])
+    held += client.take_all()
+    assert len({frame["message-id"] for frame in held}) == 4
+    for frame in held:
+        client.ack(frame)
+    assert world.depth("/queue/a") == 0
+
+
 def send_amqp(world: World, destination: str, *bodies: str) -> None:
     """Send as an AMQP client would whose messages share their head."""
     client = world.connect()

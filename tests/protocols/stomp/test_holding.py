@@ -7,6 +7,9 @@ from typing import NoReturn
 
 import pytest
 
+from covey.config.queues import QueueSettings
+from covey.core.management.admin import Admin
+from covey.core.management.transfers import move_messages
 from covey.protocols.stomp.holding import LINES_MAX, Held
 from tests.protocols.stomp.support import Client, Frame, World
 
@@ -334,6 +337,74 @@ def test_acks_in_a_row_make_ids_free_again(world: World) -> None:
             % tuple(frame["ack"].encode() for frame in (first, second))
         )
     assert world.depth("/queue/a") == 0
+
+
+@pytest.mark.parametrize("ack", ["client", "client-individual"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_message_that_is_sent_on_with_the_broker_s_id_is_told_from_the_first(
+    world: World, version: str, ack: str
+) -> None:
+    client = world.connect(version)
+    client.subscribe("/queue/a", ack=ack)
+    sender = world.connect()
+    sender.publish("/queue/a", "A", "B")
+    first, second = client.take_all()
+    sender.publish("/queue/a", "C", message_id=second["message-id"])
+    sender.publish("/queue/a", "D")
+    sender.publish("/queue/a", "E", message_id=first["message-id"])
+    held = [first, second, *client.take_all()]
+    assert len({frame["message-id"] for frame in held}) == 5
+    assert held[2]["covey-message-id"] == second["message-id"]
+    client.ack(held[2])
+    assert world.depth("/queue/a") == (2 if ack == "client" else 4)
+    for frame in held[3:]:
+        client.ack(frame)
+    assert world.depth("/queue/a") == (0 if ack == "client" else 2)
+
+
+COPIES = {
+    "a composite send": ("/queue/a,/queue/b", "", "/queue/b"),
+    "a composite send to a topic": ("/queue/a,/topic/t", "/topic/t", "/dsub/d"),
+    "a mirrored queue and a durable subscription": ("/topic/a", "/topic/a", "/dsub/d"),
+}
+
+
+@pytest.mark.parametrize("way", COPIES)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_copies_that_come_into_one_queue_are_told_apart(version: str, way: str) -> None:
+    targets, topic, other = COPIES[way]
+    world = World(queues=[QueueSettings(id="a", mirrored=topic == "/topic/a")])
+    client = world.connect(version)
+    client.subscribe("/queue/a", ack="client-individual")
+    if topic:
+        world.connect().subscribe(topic, id="d", persistent="true", credit="0,0")
+    world.connect().publish(targets, "A")
+    moved(world, other, "a")
+    first, second = client.take_all()
+    assert first["message-id"] != second["message-id"]
+    client.ack(second)
+    client.ack(first)
+    assert world.depth("/queue/a") == 0
+
+
+def test_a_retained_message_that_comes_into_a_queue_twice_is_told_apart(world: World) -> None:
+    client = world.connect()
+    client.subscribe("/queue/a", ack="client-individual")
+    sender = world.connect()
+    sender.subscribe("/topic/t", id="d", persistent="true", credit="0,0")
+    sender.publish("/topic/t", "A", retain="set")
+    sender.subscribe("/topic/t", id="e", persistent="true", credit="0,0")
+    moved(world, "/dsub/d", "a")
+    moved(world, "/dsub/e", "a")
+    assert len({frame["message-id"] for frame in client.take_all()}) == 2
+
+
+def moved(world: World, source: str, target: str) -> None:
+    """Have an operator move the first message of a queue."""
+    user = world.broker.users.known("admin")
+    assert user is not None
+    move_messages(Admin(world.broker, world.broker.host, user), source, [1], target, world.now)
+    world.settle_down()
 
 
 def test_in_1_0_one_message_of_two_subscriptions_is_told_apart_for_its_ack_names_neither(
