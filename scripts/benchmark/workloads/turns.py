@@ -20,12 +20,14 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Final
 
 from scripts.benchmark.contender import Covey
 from scripts.benchmark.process import Process, free_port
+from scripts.benchmark.workloads.floods import FLOODS, pour
 from scripts.benchmark.workloads.workloads import TURN_PARTS as PARTS
 
 from covey.bench.result import Result
@@ -39,7 +41,17 @@ UNSETTLED: Final = 90_000
 OPERATIONS: Final = 100_000
 PING_EVERY_S: Final = 0.005
 UNIT: Final = "ms"
-LIMITS: Final = {"COVEY_BROKER__TX_OPERATIONS_MAX": "200000", "COVEY_BROKER__TX_BYTES_MAX": "1G"}
+PLACES: Final = 1000  # of a composite destination
+LARGE: Final = 95_000_000  # bytes of a message
+FLOOD_S: Final = 3.0
+WATCHED_S: Final = 5.0
+LOGIN: Final = base64.b64encode(b"admin:password").decode()
+LETTERS: Final = [b"%c" % code for code in b"abcdefghijklmnopqrstuvwxyz0123456789"]
+LIMITS: Final = {
+    "COVEY_BROKER__TX_OPERATIONS_MAX": "200000",
+    "COVEY_BROKER__TX_BYTES_MAX": "1G",
+    "COVEY_BROKER__COMPOSITE_PARTS_MAX": "1000",
+}
 Say = Callable[[str], None]
 
 
@@ -80,6 +92,8 @@ class Table:
             "transactions": self._transactions,
             "queues": self._queues,
             "retained": self._retained,
+            "large": self._large,
+            "floods": self._floods,
         }
         for part in parts:
             does[part]()
@@ -137,6 +151,15 @@ class Table:
         link.socket.close()
         with self._watched(f"purge of {count:,} persistent messages"):
             self._http("POST", "/api/v1/queues/long/purge")
+        fifth = count // 5
+        for case, header, groups in (
+            (f"{fifth:,} persistent messages", b"persistent:true\n", 0),
+            (f"{fifth:,} messages of {fifth // 4:,} groups", b"persistent:true\n", fifth // 4),
+            (f"{fifth:,} messages in memory", b"", 0),
+        ):
+            self._fill("/queue/purged", fifth, header, groups)
+            with self._watched(f"purge of {case}"):
+                self._http("POST", "/api/v1/queues/purged/purge")
         self._fill("/queue/gone", count // 5, b"")
         with self._watched(f"DELETE of a queue with {count // 5:,}"):
             self._http("DELETE", "/api/v1/queues/gone")
@@ -191,9 +214,12 @@ class Table:
             link.socket.close()
             time.sleep(1.0)
         paths = ("/api/v1/queues?limit=1000", f"/api/v1/queues?limit=1000&offset={count - 1000}")
-        for path in (*paths, "/metrics", "/metrics/queues", "/metrics/groups", "/"):
+        for path in (*paths, "/metrics", "/metrics/queues", "/metrics/groups", "/api/v1/broker"):
             with self._watched(f"GET {path}"):
                 self._http("GET", path)
+        for view in ("broker", "queues?sort=messages", "queues/many.1"):
+            with self._watched(f"the console shows {view}, {WATCHED_S:.0f} s"):
+                self._listen(f"/api/v1/events/{view}")
         with self._watched("SIGHUP, nothing changed"):
             self._reload("")
         with self._watched("SIGHUP, the policy of ** changed"):
@@ -213,6 +239,31 @@ class Table:
             _take(link, count)
         link.socket.close()
 
+    def _large(self) -> None:
+        count = self._count(PLACES)
+        link = self._link()
+        names = [b"/queue/" + first + second for first in LETTERS for second in LETTERS][:count]
+        with self._watched(f"5 composite SENDs to {len(names):,} queues"):
+            link.socket.sendall(_send(b",".join(names)) * 5)
+            link.ask(_send(b"/queue/last", b"receipt:r\n"), b"RECEIPT")
+        size = int(LARGE * self.scale)
+        frame = _send(b"/queue/large", b"persistent:true\nreceipt:r\n", bytes(size))
+        links = [self._link() for _ in range(6)]
+        with self._watched(f"6 persistent messages of {size:,} bytes at once"):
+            with ThreadPoolExecutor(len(links)) as senders:
+                list(senders.map(lambda each: each.ask(frame, b"RECEIPT"), links))
+        with self._watched(f"a message of {size:,} bytes is read"):
+            link.socket.sendall(subscribe("/queue/large", b"ack:client\ncredit:1,0\n"))
+            _read(link, size)
+        for each in (link, *links):
+            each.socket.close()
+
+    def _floods(self) -> None:
+        for name in FLOODS:
+            with self._watched(f"HTTP/2 {name} flood, {FLOOD_S:.0f} s, without a login"):
+                taken = pour(name, self.http, FLOOD_S)
+            self.results[-1].notes["frames"] = taken
+
     # How it is done.
 
     def _link(self) -> StompLink:
@@ -220,21 +271,37 @@ class Table:
         link.socket.settimeout(600.0)
         return link
 
-    def _fill(self, destination: str, count: int, header: bytes) -> None:
+    def _fill(self, destination: str, count: int, header: bytes, groups: int = 0) -> None:
         link = self._link()
         frame = _send(destination.encode(), header)
         for start in range(0, count, 1000):
-            link.socket.sendall(frame * min(1000, count - start))
+            frames = frame * min(1000, count - start)
+            if groups:
+                numbers = [number % groups for number in range(start, min(start + 1000, count))]
+                lines = [header + b"JMSXGroupID:%d\n" % number for number in numbers]
+                frames = b"".join([_send(destination.encode(), line) for line in lines])
+            link.socket.sendall(frames)
         link.ask(_send(b"/queue/last", b"receipt:r\n"), b"RECEIPT")
         link.socket.close()
 
     def _http(self, method: str, path: str) -> bytes:
         connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=600)
-        login = base64.b64encode(b"admin:password").decode()
-        connection.request(method, path, headers={"Authorization": f"Basic {login}"})
+        connection.request(method, path, headers={"Authorization": f"Basic {LOGIN}"})
         answer = connection.getresponse().read()
         connection.close()
         return answer
+
+    def _listen(self, path: str) -> None:
+        """Hear a stream of the console for a while."""
+        asked = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic {LOGIN}\r\n\r\n"
+        deadline = time.monotonic() + WATCHED_S
+        with socket.create_connection(("127.0.0.1", self.http), 10.0) as peer:
+            peer.settimeout(WATCHED_S)
+            peer.sendall(asked.encode())
+            if b" 200 " not in peer.recv(1 << 16):
+                raise IncompleteError(f"{path} was not shown")
+            while time.monotonic() < deadline:
+                peer.recv(1 << 16)
 
     def _reload(self, more: str) -> None:
         config = self.process.directory / "bench.toml"
@@ -271,8 +338,19 @@ def subscribe(destination: str, more: bytes) -> bytes:
     return head + b"\n" + more + b"\n\0"
 
 
-def _send(destination: bytes, header: bytes = b"") -> bytes:
-    return b"SEND\ndestination:" + destination + b"\n" + header + b"\nbody\0"
+def _send(destination: bytes, header: bytes = b"", body: bytes = b"body") -> bytes:
+    if len(body) > 1000:
+        header += b"content-length:%d\n" % len(body)
+    return b"SEND\ndestination:" + destination + b"\n" + header + b"\n" + body + b"\0"
+
+
+def _read(link: StompLink, size: int) -> None:
+    """Read until more than `size` bytes have come."""
+    while size >= 0:
+        more = len(link.socket.recv(1 << 20))
+        if not more:
+            raise IncompleteError(f"the broker closed, {size} bytes before the end")
+        size -= more
 
 
 def _until(link: StompLink, word: bytes) -> None:

@@ -25,7 +25,15 @@ OTHERS: Final = {
     "pipeline": "audit and plan on Spark by size, partitions and cores; the event log's cost",
 }
 
-TURN_PARTS: Final = ("backlog", "unsettled", "transactions", "queues", "retained")
+TURN_PARTS: Final = (
+    "backlog",
+    "unsettled",
+    "transactions",
+    "queues",
+    "retained",
+    "large",
+    "floods",
+)
 
 NAMES: Final = tuple(flow.name for flow in TABLE) + tuple(OTHERS)
 
