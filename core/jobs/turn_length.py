@@ -4,13 +4,15 @@
 Nobody else is served during a turn. So the longest turn is the longest that anybody had to wait for
 the work of others. Lengths are counted in buckets, as Prometheus does. The operator is told of a
 turn above `slow_s`, and of what it was doing: the last value of `doing`. If half of the turn went
-to the garbage collector, that is said first: it was not the work that was slow.
+to the garbage collector, that is said first: it was not the work that was slow. What has to be
+tidied up after some time of work (`tidy`) is done within a turn, and so measured with it.
 
 Without a stopwatch, as in a test, nothing is measured.
 """
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable
 from typing import Final
@@ -33,6 +35,8 @@ class TurnLengths:
         self.longest_collection_s = 0.0
         self.slow_s = 0.1
         self.doing = ""  # what the present turn does, in words for people
+        self.tidy_at_s = math.inf  # when `total_s` comes to this, `tidy` is called in its turn
+        self.tidy: Callable[[], None] = _nothing
         self._stopwatch = stopwatch
         self._audit = audit
         self._began = 0.0
@@ -67,6 +71,9 @@ class TurnLengths:
         if self._stopwatch is None or not self._began:
             return
         length = self._stopwatch() - self._began
+        if self.total_s + length >= self.tidy_at_s:
+            self.tidy()
+            length = self._stopwatch() - self._began
         self._began = 0.0
         self.counts[bisect_left(BOUNDS, length)] += 1
         self.total_s += length
@@ -81,3 +88,7 @@ class TurnLengths:
             self.longest_doing = doing
         if length > self.slow_s:
             self._audit.slow_turn(length, doing)
+
+
+def _nothing() -> None:
+    """Tidy up nothing."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -64,6 +65,22 @@ def most_to_walk() -> int:
     return most
 
 
+def most_to_walk_in_turnover() -> int:
+    """Return the same while an old object goes for each new one, in turns of a millisecond."""
+    line = deque([number] for number in range(MANY))
+    case = Case()
+    most = 0
+    for start in range(0, MANY, 1000):
+        case.lengths.begin("STOMP")
+        for number in range(start, start + 1000):
+            line.append([number])
+            line.popleft()
+        case.now += 0.001
+        most = max(most, len(gc.get_objects()))
+        case.lengths.end()
+    return most
+
+
 def dropped_ring(case: Case) -> weakref.ref[Ring]:
     """Return a cycle that was frozen, and then dropped."""
     ring = Ring()
@@ -101,6 +118,10 @@ def lives_while_busy_and_small() -> list[bool]:
 
 def test_no_walk_is_long_however_many_objects_there_are() -> None:
     assert 0 < int(str(alone(most_to_walk))) < OLD_MAX + 2 * YOUNG_MAX < MANY
+
+
+def test_no_walk_is_long_while_a_long_line_moves_on() -> None:
+    assert 0 < int(str(alone(most_to_walk_in_turnover))) < OLD_MAX + 2 * YOUNG_MAX < MANY
 
 
 def test_what_was_frozen_and_dropped_is_found_in_a_quiet_moment() -> None:

@@ -5,6 +5,9 @@ objects. A broker has millions, and nearly all of them live long. So each walk h
 
 - New objects are walked when there are some ten thousand of them. Those that are still there are
   walked once more, together with others of their age.
+- CPython counts an object that goes against one that comes, however old it was. While a long
+  backlog moves on, its count stays where it is, and half a million new objects gather. So new
+  objects are also walked after some milliseconds of work (`BUSY_S`).
 - The old ones that are left are walked now and then, too, as long as they are few. If they are
   more than `OLD_MAX`, they are frozen: no collection walks them again. So are the objects that a
   start has loaded from disk. Freezing itself costs nothing, however many there are.
@@ -33,6 +36,7 @@ from covey.core.jobs.turn_length import TurnLengths
 THRESHOLDS: Final = (10_000, 3, 10)
 OLD_MAX: Final = 30_000  # objects that are not frozen and older than the other two generations
 OLDEST: Final = 2  # the number of the oldest generation that is not frozen
+BUSY_S: Final = 0.005  # of work without a walk: not many objects can have come meanwhile
 SHORT_S: Final = 0.02  # a whole collection of this length holds nobody up
 QUIET_S: Final = 1.0
 IDLE_SHARE: Final = 0.02  # of the time in turns: so much is the broker's own timers
@@ -49,6 +53,7 @@ class Collector:
         self._last_whole = 0.0
         self._looked_at = 0.0
         self._busy_s = 0.0  # time in turns, up to `_looked_at`
+        self._walks = 0  # of new objects, after some work
 
     def begin(self, now: float) -> None:
         """Freeze what is there, and measure from now on."""
@@ -57,10 +62,13 @@ class Collector:
         gc.collect()  # of nothing: CPython compares what comes with what was there last time
         gc.callbacks.append(self._hear)
         self._last_whole = self._looked_at = now
+        self._lengths.tidy = self._walk_new
+        self._lengths.tidy_at_s = self._lengths.total_s + BUSY_S
 
     def end(self) -> None:
         """Measure no more."""
         gc.callbacks.remove(self._hear)
+        self._lengths.tidy_at_s = math.inf
 
     def look(self, now: float, every_s: float) -> None:
         """Walk everything if it is time for that and nobody is held up; called every second."""
@@ -77,6 +85,11 @@ class Collector:
             self._last_whole = now
             self._collect_all()
 
+    def _walk_new(self) -> None:
+        """Walk the new objects, and now and then those that were new before."""
+        self._walks += 1
+        gc.collect(int(self._walks % (THRESHOLDS[1] + 1) == 0))
+
     def _collect_all(self) -> None:
         began = time.perf_counter()
         gc.unfreeze()
@@ -89,5 +102,6 @@ class Collector:
             self._began = time.perf_counter()
             return
         self._lengths.collected(time.perf_counter() - self._began)
+        self._lengths.tidy_at_s = self._lengths.total_s + BUSY_S
         if info["generation"] and len(gc.get_objects(OLDEST)) > OLD_MAX:
             gc.freeze()
