@@ -92,7 +92,7 @@ class Admission:
                 return head
             self._set_aside(lane, head)
             head = lane.find_head(state.index)
-        state.stale.append(lane)
+        state.stale.add(lane)
         return head
 
     def _set_aside(self, lane: Lane, head: Entry) -> None:

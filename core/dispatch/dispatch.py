@@ -103,7 +103,7 @@ class Dispatch:
             for browser in list(state.browsers):
                 browse(state, browser)
             return state.budget <= 0
-        if state.stale:
+        if state.stale.is_any:
             self._ask_stale()
         if state.lightened:
             lightened, state.lightened = state.lightened, {}
@@ -126,7 +126,7 @@ class Dispatch:
         if state.budget > 0:
             for browser in list(state.browsers):
                 browse(state, browser)
-        return state.budget <= 0 or bool(state.stale)
+        return state.budget <= 0 or state.stale.is_any
 
     def _show_first(self) -> None:
         """Let browsers look before anything is delivered.
@@ -158,8 +158,11 @@ class Dispatch:
         state = self.state
         stale = state.stale
         spared = state.budget // 2  # half of the budget is for setting aside, half for the rest
-        for _ in range(min(len(stale), STALE_PORTION)):
-            self.membership.ask_again(stale.popleft())
+        for _ in range(min(stale.count, STALE_PORTION)):
+            lane = stale.next()
+            if lane is None:
+                return
+            self.membership.ask_again(lane)
             if state.budget <= spared:
                 return
 

@@ -139,7 +139,7 @@ class Membership:
         elif state.has_selectors:
             self.ask_all()  # a lane that was lent to it is not in `lanes`
         else:
-            state.stale.extend(consumer.lanes)
+            state.stale.add_some(consumer.lanes)
 
     def resume(self, consumer: Consumer) -> None:
         """Let a consumer that was suspended take part again."""
@@ -182,13 +182,8 @@ class Membership:
             self.ask_all()
 
     def ask_all(self) -> None:
-        """Have every lane asked again, a portion per turn; lanes that wait already come first.
-
-        If each call began anew, the last lanes would never be asked while consumers come and go.
-        """
-        stale = self.state.stale
-        waiting = set(stale)
-        stale.extend([lane for lane in self.state.lanes.values() if lane not in waiting])
+        """Have every lane asked again, a portion per turn (`core.dispatch.asking`)."""
+        self.state.stale.add_all()
 
     def ask_again(self, lane: Lane) -> None:
         """Ask one lane's strategy again and put the lane in its place."""

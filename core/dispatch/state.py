@@ -16,11 +16,11 @@ until the target can. Of the heads kept for a willing consumer, the oldest is in
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Final
 
+from covey.core.dispatch.asking import Asking
 from covey.core.dispatch.claims import GroupClaims
 from covey.core.dispatch.deadlines import Deadlines
 from covey.core.dispatch.index import Index
@@ -79,7 +79,7 @@ class DispatchState:
         self.consumers: dict[int, Consumer] = {}
         self.browsers: list[Consumer] = []
         self.hot: list[int] = []  # heads of READY lanes, except those in a target's `ready`
-        self.stale: deque[Lane] = deque()  # lanes to ask the strategy about again
+        self.stale = Asking(self.lanes)  # lanes to ask the strategy about again
         self.has_selectors = False  # any view but the default one
         self.holds: list[tuple[float, int, Lane]] = []  # heap: when to look at which lane again
         self.hold_count = 0

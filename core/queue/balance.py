@@ -236,7 +236,7 @@ class Balancer:
     def run_spills(self) -> None:
         """Move groups that have waited too long for their owner's credit."""
         state = self.queue.state
-        if state.stale:
+        if state.stale.is_any:
             return  # the owners of some groups are yet to be asked for
         seq = state.take_spill()
         while seq:

@@ -83,7 +83,7 @@ class Referee(Law, QueueEvents):
 
     def _judge_order(self, slip: Slip) -> None:
         # Groups that are still to be asked, after a change of the selectors, come in their turn.
-        for other in self.candidates() if not self.queue.state.stale else ():
+        for other in self.candidates() if not self.queue.state.stale.is_any else ():
             if other.group or not self.is_scanning():
                 assert other.seq >= slip.seq, f"{slip.seq} went before {other.seq}"
         if slip.group and not slip.was_delivered:

@@ -209,7 +209,7 @@ def test_consumers_that_come_and_go_keep_no_group_from_being_asked() -> None:
         assert bench.queue.pump(bench.now, bench.wall_ms, 1000)  # a thousand are asked
     assert any(bench.owner(group) is not first for group in groups[2000:])
     bench.pump()
-    assert not bench.queue.state.stale
+    assert not bench.queue.state.stale.is_any
 
 
 def test_an_exclusive_consumer_has_every_group_at_once_however_many_there_are() -> None:
