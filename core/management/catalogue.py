@@ -10,20 +10,20 @@ things on the page are described.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from heapq import nlargest
 from itertools import islice
 
 from covey.core.broker.broker import Broker
 from covey.core.dispatch.lane import Lane
 from covey.core.errors import RefusedError
+from covey.core.host.topic import Topic
 from covey.core.host.virtual_host import VirtualHost
 from covey.core.jobs.job import Job
 from covey.core.management import cluster, describe
 from covey.core.management.describe import ATTRIBUTES, Attributes
+from covey.core.management.group_lists import all_groups, parked_groups, waiting_groups
 from covey.core.management.overlay import KINDS, overlay_of
-from covey.core.management.waiting import longest_waits, urgency
+from covey.core.management.pages import Walk, describing, whole
 from covey.core.model.consumer import Consumer
 from covey.core.queue.queue import Queue
 from covey.core.session import Session
@@ -44,43 +44,73 @@ class Catalogue:
         self, type_name: str, now: float, start: int = 0, count: int | None = None
     ) -> tuple[list[Attributes], int]:
         """Describe a page of the things of one type, and return their total; no count: all."""
+        return whole(self.walk(type_name, now, start, count))
+
+    def walk(
+        self,
+        type_name: str,
+        now: float,
+        start: int = 0,
+        count: int | None = None,
+        *,
+        waiting: bool = False,
+        parked: bool = False,
+    ) -> Walk:
+        """Return a walk through a page of the things of one type, or of those that wait."""
+        stop = None if count is None else start + count
         if type_name == "group":
-            return groups(self.queues(), now, start, count)
-        host = self.host
+            chosen = parked_groups if parked else waiting_groups if waiting else all_groups
+            return chosen(self.queues(), now, start, count)
         if type_name == "queue":
-            shown = _slice(host.queues, start, count)
-            return [describe.queue(host.queues[name], host) for name in shown], len(host.queues)
+            return self._queues(start, stop)
         if type_name == "topic":
-            shown = _slice(host.topics, start, count)
-            return [describe.topic(host.topic(name)) for name in shown], len(host.topics)
-        return _page(self._describers(type_name, now), start, count)
+            topics = self.host.topics
+            return describing(list(islice(topics.values(), start, stop)), self._topic, len(topics))
+        if waiting and type_name == "connection":
+            sessions = [session for session in self.sessions() if session.is_blocked]
+            show = partial(describe.connection, now=now)
+            return describing(sessions[start:stop], show, len(sessions))
+        return self._few(type_name, now, start, stop)
 
-    def blocked(
-        self, now: float, start: int = 0, count: int | None = None
-    ) -> tuple[list[Attributes], int]:
-        """Describe a page of the connections whose producers wait, and return their total."""
-        sessions = [session for session in self.sessions() if session.is_blocked]
-        describers = [partial(describe.connection, session, now) for session in sessions]
-        return _page(describers, start, count)
-
-    def _describers(self, type_name: str, now: float) -> list[Callable[[], Attributes]]:
-        """Return a function for each thing of a type, which describes it when called."""
+    def _queues(self, start: int, stop: int | None) -> Walk:
         host = self.host
-        if type_name == "broker":
-            return [partial(describe.broker, self.broker, host)]
+
+        def show(queue: Queue) -> Attributes:
+            return describe.queue(queue, host)
+
+        return describing(list(islice(host.queues.values(), start, stop)), show, len(host.queues))
+
+    def _topic(self, topic: Topic) -> Attributes:
+        """Describe a topic, with the listeners that it has yet to meet."""
+        is_there = self.host.topics.get(topic.name) is topic
+        return describe.topic(self.host.topic(topic.name) if is_there else topic)
+
+    def _few(self, type_name: str, now: float, start: int, stop: int | None) -> Walk:
+        """Return a walk through a page of things that there are not so many of."""
+        host = self.host
         if type_name == "subscription":
-            return [partial(describe.subscription, durable) for durable in host.durables.values()]
+            durables = list(islice(host.durables.values(), start, stop))
+            return describing(durables, describe.subscription, len(host.durables))
         if type_name == "connection":
-            return [partial(describe.connection, session, now) for session in self.sessions()]
+            sessions = self.sessions()
+            show = partial(describe.connection, now=now)
+            return describing(sessions[start:stop], show, len(sessions))
         if type_name == "consumer":
-            return [partial(_describe, consumer) for consumer in self._consumers()]
+            readers = self._consumers()
+            return describing(readers[start:stop], _describe, len(readers))
+        rows = self._rows(type_name, now)
+        return describing(rows[start:stop], dict, len(rows))
+
+    def _rows(self, type_name: str, now: float) -> list[Attributes]:
+        """Describe all things of a type that there are few of."""
+        if type_name == "broker":
+            return [describe.broker(self.broker, self.host)]
         if type_name == "job":
-            return [partial(describe.job, job, now) for job in self.jobs()]
+            return [describe.job(job, now) for job in self.jobs()]
         if type_name in cluster.TYPES:
-            found = cluster.rows(self.broker.shared.cluster, type_name, now)
-            return [partial(dict, row) for row in found]
+            return cluster.rows(self.broker.shared.cluster, type_name, now)
         if type_name in KINDS:
-            return [partial(dict, row) for row in overlay_of(self.broker).describe(type_name)]
+            return overlay_of(self.broker).describe(type_name)
         raise RefusedError(
             f"there is no type {type_name}; there are {', '.join(ATTRIBUTES)}", "invalid"
         )
@@ -94,11 +124,14 @@ class Catalogue:
             return describe.topic(host.topic(name))
         if type_name == "subscription" and name in host.durables:
             return describe.subscription(host.durables[name])
+        if type_name == "connection":
+            return describe.connection(self.session(name), now)
+        if type_name == "consumer":
+            return describe_consumer(self._consumer(name))
         if type_name not in ("queue", "topic", "subscription", "group"):
-            for describer in self._describers(type_name, now):
-                entity = describer()
-                if entity["name"] == name:
-                    return entity
+            for row in self._rows(type_name, now):
+                if row["name"] == name:
+                    return row
         raise RefusedError(f"there is no {type_name} {name}", "not-found")
 
     def group(self, queue: Queue, group: str, now: float) -> Attributes:
@@ -145,86 +178,30 @@ class Catalogue:
         subscriptions = [each for s in self.sessions() for each in s.subscriptions.values()]
         return [consumer for each in subscriptions for consumer in each.consumers]
 
-
-def groups(
-    queues: Sequence[Queue], now: float, start: int = 0, count: int | None = None
-) -> tuple[list[Attributes], int]:
-    """Describe a page of the groups of these queues, and return their total."""
-    found: list[Attributes] = []
-    total = 0
-    for queue in queues:
-        lanes = queue.state.lanes.values()
-        first = max(0, start - total)
-        stop = None if count is None else first + count - len(found)
-        total += len(lanes)
-        if stop is None or first < min(stop, len(lanes)):
-            found += describe.groups(queue, islice(lanes, first, stop), now)
-    return found, total
+    def _consumer(self, name: str) -> Consumer:
+        source, _, number = name.rpartition("/")
+        for consumer in self._consumers():
+            if str(consumer.id) == number:
+                if consumer.queue is not None and consumer.queue.name == source:
+                    return consumer
+        raise RefusedError(f"there is no consumer {name}", "not-found")
 
 
-def waiting_groups(
-    queues: Iterable[Queue], now: float, start: int = 0, count: int | None = None
-) -> tuple[list[Attributes], int]:
-    """Describe a page of the groups that wait, the most urgent first, and return their total."""
-    found: list[tuple[tuple[float, Lane], Queue]] = []
-    total = 0
-    for queue in queues:
-        stop = len(queue.state.lanes) if count is None else start + count
-        longest, waiting = longest_waits(queue, now, stop)
-        found += [(wait, queue) for wait in longest]
-        total += waiting
-    stop = total if count is None else start + count
-    shown = nlargest(stop, found, key=lambda each: urgency(each[0]))[start:]
-    return described([(queue, lane) for (_, lane), queue in shown], now), total
-
-
-def parked_groups(
-    queues: Iterable[Queue], now: float, start: int = 0, count: int | None = None
-) -> tuple[list[Attributes], int]:
-    """Describe a page of the groups that are parked, and return their total."""
-    found = [
-        (queue, lane) for queue in queues for lane in queue.state.lanes.values() if lane.is_parked
-    ]
-    stop = None if count is None else start + count
-    return described(found[start:stop], now), len(found)
-
-
-def described(shown: Sequence[tuple[Queue, Lane]], now: float) -> list[Attributes]:
-    """Describe groups of several queues, in this order; those of one queue in one call."""
-    lanes: dict[Queue, list[Lane]] = {}
-    for queue, lane in shown:
-        lanes.setdefault(queue, []).append(lane)
-    rows = {
-        lane: row
-        for queue, own in lanes.items()
-        for lane, row in zip(own, describe.groups(queue, own, now), strict=True)
-    }
-    return [rows[lane] for _, lane in shown]
-
-
-def consumers(
-    queue: Queue, start: int = 0, count: int | None = None
-) -> tuple[list[Attributes], int]:
-    """Describe a page of a queue's consumers and browsers, and return their total."""
+def consumers(queue: Queue, start: int = 0, count: int | None = None) -> Walk:
+    """Return a walk through a page of a queue's consumers and browsers."""
     state = queue.state
     readers = [*state.consumers.values(), *state.browsers]
-    return _page([partial(describe.consumer, reader, queue) for reader in readers], start, count)
-
-
-def _page(
-    describers: Sequence[Callable[[], Attributes]], start: int, count: int | None
-) -> tuple[list[Attributes], int]:
     stop = None if count is None else start + count
-    return [describer() for describer in describers[start:stop]], len(describers)
+    return describing(readers[start:stop], _describe, len(readers))
 
 
-def _slice(names: Mapping[str, object], start: int, count: int | None) -> list[str]:
-    """Return some of the names, in the order of the table; `islice` skips the first ones in C."""
-    stop = None if count is None else start + count
-    return list(islice(names, start, stop))
+def _describe(consumer: Consumer) -> Attributes | None:
+    """Describe a consumer, unless it has gone."""
+    return None if consumer.queue is None else describe_consumer(consumer)
 
 
-def _describe(consumer: Consumer) -> Attributes:
+def describe_consumer(consumer: Consumer) -> Attributes:
+    """Describe a consumer that reads."""
     source = consumer.queue
     assert source is not None, "a subscription keeps only consumers that read"
     return describe.consumer(consumer, source)

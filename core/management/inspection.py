@@ -20,6 +20,8 @@ from covey.core.host.virtual_host import VirtualHost
 from covey.core.management import catalogue, describe
 from covey.core.management.catalogue import Catalogue
 from covey.core.management.describe import Attributes
+from covey.core.management.group_lists import all_groups, parked_groups, waiting_groups
+from covey.core.management.pages import Listing, Walk, whole
 from covey.core.naming.destination import (
     DURABLE_PREFIX,
     TEMPORARY_ROOT,
@@ -29,6 +31,7 @@ from covey.core.naming.destination import (
 )
 from covey.core.queue.queue import Queue
 from covey.core.security.users import Identity, Verb, authorise
+from covey.core.session import Session
 
 SYNTAX = Syntax()
 
@@ -67,7 +70,22 @@ class Inspection:
         waiting: bool = False,
         parked: bool = False,
     ) -> tuple[list[Attributes], int]:
-        """Describe a page of the things of one type, or of one queue, and return their total.
+        """Describe a page of the things of one type, or of one queue, and return their total."""
+        walk = self.walk(type_name, now, start, count, queue=queue, waiting=waiting, parked=parked)
+        return whole(walk)
+
+    def walk(
+        self,
+        type_name: str,
+        now: float,
+        start: int = 0,
+        count: int | None = None,
+        *,
+        queue: str = "",
+        waiting: bool = False,
+        parked: bool = False,
+    ) -> Walk:
+        """Return a walk through a page of the things of one type, or of one queue.
 
         Groups and consumers of a queue need the right to manage the queue. Other lists need the
         right to manage the broker. Groups and connections that wait can be asked for alone.
@@ -79,13 +97,13 @@ class Inspection:
         if queue:
             raise RefusedError(f"a {type_name} is not of a queue", "invalid")
         self.check_manage(type_name)
-        if parked and type_name == "group":
-            return catalogue.parked_groups(self.catalogue.queues(), now, start, count)
-        if waiting and type_name == "connection":
-            return self.catalogue.blocked(now, start, count)
-        if waiting and type_name == "group":
-            return catalogue.waiting_groups(self.catalogue.queues(), now, start, count)
-        return self.catalogue.page(type_name, now, start, count)
+        return self.catalogue.walk(type_name, now, start, count, waiting=waiting, parked=parked)
+
+    def listing(self, target: str, walk: Walk, session: Session | None = None) -> Listing:
+        """Begin a walk as a job."""
+        job = Listing(target, session, walk)
+        self.broker.jobs.begin(job)
+        return job
 
     def groups(
         self,
@@ -96,16 +114,14 @@ class Inspection:
         *,
         waiting: bool = False,
         parked: bool = False,
-    ) -> tuple[list[Attributes], int]:
-        """Describe a page of a queue's groups (all, waiting or parked), and return their total."""
+    ) -> Walk:
+        """Return a walk through a page of a queue's groups: all, those that wait, or the parked."""
         self.check_manage("queue", name)
-        if parked:
-            return catalogue.parked_groups([self.backlog(name)], now, start, count)
-        chosen = catalogue.waiting_groups if waiting else catalogue.groups
+        chosen = parked_groups if parked else waiting_groups if waiting else all_groups
         return chosen([self.backlog(name)], now, start, count)
 
-    def consumers(self, name: str, start: int, count: int | None) -> tuple[list[Attributes], int]:
-        """Describe a page of a queue's consumers, and return their total."""
+    def consumers(self, name: str, start: int, count: int | None) -> Walk:
+        """Return a walk through a page of a queue's consumers."""
         self.check_manage("queue", name)
         return catalogue.consumers(self.backlog(name), start, count)
 

@@ -7,6 +7,7 @@ not wait. The sentence names the consumer that could end the wait, by its number
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from heapq import nlargest, nsmallest
 from operator import attrgetter
 from typing import Final
@@ -47,16 +48,16 @@ def why_waits(queue: Queue, lane: Lane) -> str:
     return ""
 
 
-def longest_waits(queue: Queue, now: float, most: int) -> tuple[list[tuple[float, Lane]], int]:
-    """Return the most urgent groups that wait, with the seconds of their waits, and their total.
+def longest_waits(
+    queue: Queue, some: Iterable[Lane], now: float, most: int
+) -> tuple[list[tuple[float, Lane]], int]:
+    """Of some groups return the most urgent that wait, with their waits in seconds, and how many.
 
     Groups that are blocked (parked, draining, held) come first, because they may need an operator.
     Then come the groups that have waited longest for a consumer.
     """
     is_untaken = bool(_why_untaken(queue))
-    lanes = [
-        lane for lane in queue.state.lanes.values() if _waits(queue, lane, is_untaken=is_untaken)
-    ]
+    lanes = [lane for lane in some if _waits(queue, lane, is_untaken=is_untaken)]
     blocked = nsmallest(most, [lane for lane in lanes if lane.blocked_since], key=BLOCKED_SINCE)
     # A group that is not blocked has waited since its next message came. A lower sequence number
     # means a longer wait.

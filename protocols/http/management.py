@@ -13,6 +13,7 @@ from starlette.responses import Response
 from covey.core.errors import RefusedError
 from covey.core.management import cluster
 from covey.core.management.describe import Attributes, Plain
+from covey.core.management.pages import Walk
 from covey.protocols.http.answer import empty_answer, json_answer, list_answer
 from covey.protocols.http.ask import Ask
 from covey.protocols.http.schemas import (
@@ -30,7 +31,14 @@ STEPS_SHOWN: Final = 1000  # groups of a rebalance that is only planned
 async def list_entities(ask: Ask) -> Response:
     """Show one page of all things of a type."""
     start, count = ask.number("offset"), ask.number("limit")
-    return await list_answer(*ask.admin.page(ask.route.entity, ask.now, start, count))
+    return await _listed(ask, ask.admin.walk(ask.route.entity, ask.now, start, count))
+
+
+async def _listed(ask: Ask, walk: Walk) -> Response:
+    """Answer with a page of a list when it was walked through."""
+    listing = ask.admin.listing(ask.route.path, walk)
+    await ask.until_over(listing)
+    return await list_answer(listing.page.rows, listing.page.total)
 
 
 async def read_entity(ask: Ask) -> Response:
@@ -100,15 +108,14 @@ async def list_groups(ask: Ask) -> Response:
     """Show one page of a queue's groups: all, or those that wait, the most urgent first."""
     start, count = ask.number("offset"), ask.number("limit")
     waiting, parked = ask.is_set("waiting"), ask.is_set("parked")
-    found = ask.admin.groups(ask.name, ask.now, start, count, waiting=waiting, parked=parked)
-    return await list_answer(*found)
+    walk = ask.admin.groups(ask.name, ask.now, start, count, waiting=waiting, parked=parked)
+    return await _listed(ask, walk)
 
 
 async def list_consumers(ask: Ask) -> Response:
     """Show one page of a queue's consumers."""
-    return await list_answer(
-        *ask.admin.consumers(ask.name, ask.number("offset"), ask.number("limit"))
-    )
+    start, count = ask.number("offset"), ask.number("limit")
+    return await _listed(ask, ask.admin.consumers(ask.name, start, count))
 
 
 async def read_group(ask: Ask) -> Response:

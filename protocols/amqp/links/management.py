@@ -45,11 +45,12 @@ from covey.core.errors import BrokerError, RefusedError
 from covey.core.jobs.job import Job
 from covey.core.management.admin import Admin
 from covey.core.management.definitions import bring_in, export, parse
-from covey.core.management.describe import Attributes, Plain
+from covey.core.management.describe import Plain
 from covey.core.naming.destination import Destination
 from covey.core.queue.pause import BOTH
 from covey.core.session import Session
 from covey.protocols.amqp.codec.checker import VALUES_MAX
+from covey.protocols.amqp.links.management_query import ROWS_MAX, Query
 from covey.protocols.amqp.links.management_request import Body, Request, encode_answer
 from covey.protocols.amqp.links.management_transfers import OPERATIONS as TRANSFERS
 from covey.protocols.amqp.links.management_types import (
@@ -83,9 +84,6 @@ STATUS: Final = {
     "not-implemented": 501,
 }
 STATUS_FAILED: Final = 500
-
-# Rows of one answer: a broker may have a million groups, and must not spend its time on them.
-ROWS_MAX: Final = 1000
 
 # Values in the rows of one answer. The broker itself refuses a message with more than VALUES_MAX
 # values, and the answer has some besides its rows.
@@ -173,7 +171,7 @@ class Management:
             status, body, text = STATUS.get(error.code, STATUS_FAILED), {}, error.text
         tell(encode_answer(request.message, status, text, body))
 
-    def on_query(self, request: Request, now: float) -> Result:
+    def on_query(self, request: Request, now: float) -> Later:
         """Return a table of all entities, or of all entities of one type."""
         request.check_map()
         types = _asked(request, "invalid")
@@ -182,41 +180,10 @@ class Management:
             raise RefusedError("attributeNames is not a list", "invalid")
         names = [str(name) for name in asked or ()]
         names = names or (attributes_of(types[0]) if len(types) == 1 else all_attributes())
-        found, total = self._page(request, types, now)
-        rows = [[row.get(name) for name in names] for row in found]
-        return 200, {
-            "attributeNames": names,
-            "results": _page(rows, self.values_max),
-            "total": total,
-        }
-
-    def _page(
-        self, request: Request, types: tuple[str, ...], now: float
-    ) -> tuple[list[Attributes], int]:
-        """Return a query's page of entities, type after type, and how many there are in all."""
-        start = request.number("offset", 0)
-        left = min(request.number("count", ROWS_MAX), ROWS_MAX)
-        found: list[Attributes] = []
-        total = 0
-        for type_name in types:
-            first = max(0, start - total)
-            if type_name == SELF_TYPE:
-                rows, count = [SELF][first : first + left], 1
-            else:
-                described, count = self.admin.page(
-                    type_name,
-                    now,
-                    first,
-                    left,
-                    queue=str(request.option("queue") or ""),
-                    waiting=request.option("waiting") is True,
-                    parked=request.option("parked") is True,
-                )
-                rows = [entity(type_name, each) for each in described]
-            found += rows
-            left -= len(rows)
-            total += count
-        return found, total
+        query = Query(self.admin, request, types, names, now)
+        values_max = self.values_max
+        job = self.admin.listing("QUERY", lambda _: query.steps(values_max), self.admin.session)
+        return Later(job, lambda: (200, query.body()))
 
     def on_get_types(self, request: Request, now: float) -> Result:
         """Return the types; none extends another."""
@@ -381,25 +348,6 @@ def _reply_when_safe(
                 engine.broker.publishing.answer(session, place, answer)
 
     engine.broker.promises.after(session, reply)
-
-
-def _page(rows: list[list[Plain]], values_max: int) -> list[list[Plain]]:
-    """Return as many rows as one answer can hold, at least one."""
-    left = values_max
-    for number, row in enumerate(rows):
-        left -= _values(row)
-        if left < 0 and number:
-            return rows[:number]
-    return rows
-
-
-def _values(value: Plain) -> int:
-    """Count a value and all values in it."""
-    if isinstance(value, dict):
-        return 1 + len(value) + sum([_values(each) for each in value.values()])
-    if isinstance(value, list | tuple):
-        return 1 + sum([_values(each) for each in value])
-    return 1
 
 
 def _asked(request: Request, refusal: str = "not-found") -> tuple[str, ...]:

@@ -31,7 +31,15 @@ from covey.protocols.amqp.messages.sections import (
     VALUE,
 )
 
-Body = Mapping[str, Plain] | Sequence[Plain]
+
+class Encoded:
+    """A body that is encoded already."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+
+Body = Mapping[str, Plain] | Sequence[Plain] | Encoded
 
 STATUS_TEXTS: Final = {200: "OK", 201: "Created", 204: "No Content"}
 
@@ -125,7 +133,7 @@ def encode_answer(request: AmqpMessage, status: int, text: str, body: Body) -> b
         (
             encoder.section(PROPERTIES, encoder.compound(properties)),
             encoder.section(APPLICATION_PROPERTIES, encoder.value(named)),
-            encoder.section(VALUE, encoder.value(body)),
+            encoder.section(VALUE, body.data if isinstance(body, Encoded) else encoder.value(body)),
         )
     )
 

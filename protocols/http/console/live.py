@@ -30,6 +30,7 @@ from covey.core.dispatch.lane import Lane
 from covey.core.errors import RefusedError
 from covey.core.management import catalogue, describe
 from covey.core.management.describe import Attributes, Plain
+from covey.core.management.pages import whole
 from covey.core.queue.policy import dead_letter_name
 from covey.core.queue.queue import Queue
 from covey.protocols.http.answer import json_answer
@@ -123,7 +124,7 @@ async def queue_events(ask: Ask) -> Response:
         return describe.queue(found, ask.host) | queue_row(ask, found) | beside
 
     async def consumers() -> tuple[dict[str, Plain], Attributes]:
-        rows, total = catalogue.consumers(admin.backlog(ask.name), 0, CONSUMERS_SHOWN)
+        rows, total = whole(catalogue.consumers(admin.backlog(ask.name), 0, CONSUMERS_SHOWN))
         return {str(row["id"]): row for row in rows}, {"total": total}
 
     async def groups() -> tuple[dict[str, Plain], Attributes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from covey.core.dispatch.lane import Lane
 from covey.core.management.waiting import longest_waits, why_waits
 from covey.core.model.entry import Outcome
 from covey.core.publishing.transactions import Transaction
@@ -12,10 +13,14 @@ from tests.core.storage.sqlite.support import House
 from tests.core.support import Bench, policy
 
 
+def waits_of(bench: Bench, now: float, most: int) -> tuple[list[tuple[float, Lane]], int]:
+    return longest_waits(bench.queue, list(bench.queue.state.lanes.values()), now, most)
+
+
 def _why(bench: Bench, group: str = "A") -> str:
     lane = bench.queue.state.lanes[group]
     why = why_waits(bench.queue, lane)
-    listed = [lane for _, lane in longest_waits(bench.queue, bench.now, 10)[0]]
+    listed = [lane for _, lane in waits_of(bench, bench.now, 10)[0]]
     assert (lane in listed) == bool(why)
     return why
 
@@ -170,13 +175,13 @@ def test_groups_that_wait_are_found_blocked_ones_first_then_the_longest() -> Non
         bench.now += 2.0
         bench.queue.ages.note(bench.queue.next_seq, bench.now)
     park(bench.queue, "C", bench.now, parked=True)
-    waits, count = longest_waits(bench.queue, bench.now + 1.0, 10)
+    waits, count = waits_of(bench, bench.now + 1.0, 10)
     assert [lane.name for _, lane in waits] == ["C", "A", "B"]
     assert count == 3
     assert all(why_waits(bench.queue, lane) for _, lane in waits)
     assert waits[0][0] == 1.0
     assert waits[1][0] > waits[2][0]
-    assert longest_waits(bench.queue, bench.now + 1.0, 2)[0] == waits[:2]
+    assert waits_of(bench, bench.now + 1.0, 2)[0] == waits[:2]
     owner.window.grant(3, 0)
     bench.pump()
-    assert [lane.name for _, lane in longest_waits(bench.queue, bench.now, 10)[0]] == ["C"]
+    assert [lane.name for _, lane in waits_of(bench, bench.now, 10)[0]] == ["C"]
