@@ -217,7 +217,7 @@ class Import(Job):
         """Bring in one entry after the other; the first one that is refused ends the import."""
         try:
             for look, entry in self._entries():
-                yield 1  # before the entry: whoever is cut off by the last one gets the answer first
+                yield 1  # before it: whoever is cut off by the last one gets the answer first
                 self.done_steps.append(look(entry))
         except RefusedError as error:
             self.flaw = error

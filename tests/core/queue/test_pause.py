@@ -156,7 +156,7 @@ def test_every_group_says_why_it_waits() -> None:
     pause(bench.queue, "out", bench.now, ADMIN_RECORD)
     lanes = bench.queue.state.lanes
     assert why_waits(bench.queue, lanes["B"]) == "the queue is paused by ann: tidy up"
-    assert longest_waits(bench.queue, bench.now, 10)[1] == 2
+    assert longest_waits(bench.queue, lanes.values(), bench.now, 10)[1] == 2
     bench.settle(reader)
     assert why_waits(bench.queue, lanes["A"]) == "the queue is paused by ann: tidy up"
 
