@@ -34,10 +34,10 @@ from covey.core.events.audit import Cost, OperatorAction, on_record
 from covey.core.host.virtual_host import VirtualHost
 from covey.core.jobs.job import Job
 from covey.core.management import cluster, describe
-from covey.core.management.declaration import authorise_caused
+from covey.core.management.declaration import REACHING, authorise_caused
 from covey.core.management.describe import Attributes
 from covey.core.management.inspection import Inspection, canonical, check_group
-from covey.core.management.overlay import FILE, KINDS, PERMISSION, USER, overlay_of
+from covey.core.management.overlay import FILE, KINDS, PERMISSION, POLICY, USER, overlay_of
 from covey.core.management.settings_check import dead_letter_flaw
 from covey.core.naming.destination import Destination, Kind
 from covey.core.queue import policy as commands
@@ -358,6 +358,7 @@ class Admin(Inspection):
             self.check_manage(kind)
             self._check_admin(kind)
             overlay = overlay_of(self.broker)
+            self._check_reaching(kind, name, fields)
             known = {str(row["name"]): row for row in overlay.describe(kind)}
             if is_new and known.get(name, {}).get("origin", FILE) != FILE:
                 raise RefusedError(f"{kind} {name} exists already", "exists")
@@ -373,6 +374,12 @@ class Admin(Inspection):
         """Only an admin may give rights: anybody else could give more rights to themselves."""
         if kind in (USER, PERMISSION) and not self.identity.has_role(ADMIN):
             raise denied(self.identity, Verb.MANAGE, f"{kind}s")
+
+    def _check_reaching(self, kind: str, name: str, fields: Mapping[str, object]) -> None:
+        """Only an admin may have queues feed others by a policy: it is for queues of all users."""
+        reaching = [each for each in REACHING if fields.get(each)] if kind == POLICY else []
+        if reaching and not self.identity.has_role(ADMIN):
+            raise denied(self.identity, Verb.MANAGE, f"{reaching[0]} in a policy")
 
     def _delete_topic(self, name: str, *, if_unused: bool) -> None:
         if name not in self.host.topics:

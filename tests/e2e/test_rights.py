@@ -13,6 +13,7 @@ from covey.config.queues import GroupSettings, QueueSettings
 from covey.core.management.declaration import REACHING
 from covey.core.naming.destination import Kind
 from tests.e2e.ways import JOE, Rule, Ways
+from tests.protocols.http.support import ADMIN
 
 NAME: Final = "ok.x"
 OWN: Final[tuple[Rule, ...]] = (
@@ -194,6 +195,113 @@ def test_who_changes_something_else_did_not_cause_what_the_queue_does(way: Decla
     assert ways.host.queues[NAME].settings.dlq == "secret.y"
     assert not way(ways, {"covey.dlq": "secret.z"})
     assert ways.host.queues[NAME].settings.dlq == "secret.y"
+
+
+# Commands that put messages into another queue.
+
+MOVING: Final[dict[str, Callable[[Ways, str], int]]] = {
+    "HTTP, a group": lambda ways, to: ways.ask(
+        "POST", f"/queues/{NAME}/groups/g/move", JOE, json={"to": to}
+    ),
+    "HTTP, messages": lambda ways, to: ways.ask(
+        "POST", f"/queues/{NAME}/messages/move", JOE, json={"seqs": [1], "to": to}
+    ),
+    "$management, a group": lambda ways, to: ways.manage(
+        "MOVE-GROUP", {}, JOE, type="covey.queue", name=NAME, group="g", to=to
+    ),
+    "$management, messages": lambda ways, to: ways.manage(
+        "MOVE-MESSAGES", {"seqs": [1]}, JOE, type="covey.queue", name=NAME, to=to
+    ),
+}
+TARGET: Final = "secret.y"
+MAY_MOVE: Final[tuple[Rule, ...]] = (("manage", "queue:ok.**"), ("manage", f"queue:{TARGET}"))
+
+
+@pytest.mark.parametrize("target", [TARGET, f"/queue/{TARGET}", "queue://secret.%79"])
+@pytest.mark.parametrize("move", MOVING.values(), ids=list(MOVING))
+def test_a_move_needs_the_right_to_manage_its_target(
+    move: Callable[[Ways, str], int], target: str
+) -> None:
+    ways = Ways(MAY_MOVE[0])
+    ways.http.send(NAME, "g")
+    ways.host.queue(TARGET)
+    assert move(ways, target) == 403
+    assert [line["destination"] for line in ways.of("denied")] == [f"queue:{TARGET}"]
+    assert ways.host.queues[NAME].state.index.count == 1
+    ways = Ways(*MAY_MOVE)
+    ways.http.send(NAME, "g")
+    ways.host.queue(TARGET)
+    assert move(ways, target) < 300
+    assert ways.host.queues[TARGET].state.index.count == 1
+
+
+@pytest.mark.parametrize("move", MOVING.values(), ids=list(MOVING))
+def test_a_move_to_a_new_queue_needs_the_right_to_create_it(
+    move: Callable[[Ways, str], int],
+) -> None:
+    ways = Ways(*MAY_MOVE)
+    ways.http.send(NAME, "g")
+    assert move(ways, TARGET) == 403
+    assert TARGET not in ways.host.queues
+    ways = Ways(*MAY_MOVE, ("create", f"queue:{TARGET}"))
+    ways.http.send(NAME, "g")
+    assert move(ways, TARGET) < 300
+
+
+# A policy that is set at run time holds for the queues of all users.
+
+PATTERN: Final = "ok.**"
+
+
+def policy_put(ways: Ways, settings: Mapping[str, object], login: tuple[str, str]) -> int:
+    return ways.ask("PUT", f"/policies/{PATTERN}", login, json={"settings": dict(settings)})
+
+
+def policy_created(ways: Ways, settings: Mapping[str, object], login: tuple[str, str]) -> int:
+    body = {"arguments": dict(settings)}
+    return ways.manage("CREATE", body, login, type="covey.policy", name=PATTERN)
+
+
+def policy_updated(ways: Ways, settings: Mapping[str, object], login: tuple[str, str]) -> int:
+    first = {"arguments": {"quota_messages": 9}}
+    assert ways.manage("CREATE", first, type="covey.policy", name=PATTERN) < 300
+    body = {"arguments": dict(settings)}
+    return ways.manage("UPDATE", body, login, type="covey.policy", name=PATTERN)
+
+
+def policy_imported(ways: Ways, settings: Mapping[str, object], login: tuple[str, str]) -> int:
+    policies = [{"name": PATTERN, "settings": dict(settings)}]
+    return ways.ask("POST", "/definitions", login, json={"version": 1, "policies": policies})
+
+
+SETTING = {
+    "HTTP PUT": policy_put,
+    "$management CREATE": policy_created,
+    "$management UPDATE": policy_updated,
+    "HTTP import": policy_imported,
+}
+SetPolicy = Callable[[Ways, Mapping[str, object], tuple[str, str]], int]
+
+
+@pytest.mark.parametrize(("option", "value"), [("dlq", "secret.y"), ("mirrored", True)])
+@pytest.mark.parametrize("way", SETTING.values(), ids=list(SETTING))
+def test_only_an_admin_has_queues_feed_others_by_a_policy(
+    way: SetPolicy, option: str, value: object
+) -> None:
+    ways = Ways(*OWN)
+    assert way(ways, {option: value}, JOE) == 403
+    assert [line["user"] for line in ways.of("denied")] == ["joe"]
+    assert not getattr(ways.host.policies.queue(NAME), option)
+    ways = Ways(*OWN)
+    assert way(ways, {option: value}, ADMIN) < 300
+    assert getattr(ways.host.policies.queue(NAME), option) == value
+
+
+@pytest.mark.parametrize("way", SETTING.values(), ids=list(SETTING))
+def test_who_manages_the_broker_sets_what_stays_in_the_queue(way: SetPolicy) -> None:
+    ways = Ways(*OWN)
+    assert way(ways, {"quota_messages": 7}, JOE) < 300
+    assert ways.host.policies.queue(NAME).quota_messages == 7
 
 
 def test_every_option_is_known_to_reach_another_destination_or_not_to() -> None:
