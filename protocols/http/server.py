@@ -14,7 +14,7 @@ there already, and asyncio keeps some hundred KiB. As a body or a large message 
 But so many bytes are ten thousands of frames if each frame is as small as it can be: parts of a
 WebSocket message without content, PING of WebSocket or HTTP/2. Nobody else would be served for as
 long as these take, and even strangers may send them. So a connection is read through `Portions`. A
-portion is small, and the event loop has a turn before each of them.
+portion is small, in bytes and in frames of HTTP/2, and the event loop has a turn before each.
 
 The event loop keeps the certificates that it was given. So a reload first accepts once more on the
 same socket, with the new certificates, and then stops the old accepting. No peer is turned away
@@ -65,6 +65,12 @@ SPARE: Final = 16  # connections beyond the limit: refusals and health probes
 # Bytes. The smallest frames make a portion ten milliseconds of work. A message of 100 MiB takes
 # ten percent longer than in one piece.
 PORTION: Final = 8 * 1024
+
+# Frames of HTTP/2. A request that is taken back at once has two of them, and takes half a
+# millisecond: 36 bytes.
+FRAMES_MAX: Final = 32
+H2_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+H2_HEAD: Final = 9  # bytes of a frame before its payload; the first three are the payload's length
 
 # Exceptions that hypercorn raises through a peer's fault: more streams, open or reset, than it
 # counts; a method or path that is not ASCII.
@@ -323,18 +329,70 @@ def _config(settings: HttpSettings) -> Config:
 
 
 class Portions(asyncio.StreamReader):
-    """What hypercorn reads of one connection: a portion at a time."""
+    """What hypercorn reads of one connection: a portion at a time.
+
+    A portion of HTTP/2 also has no more than FRAMES_MAX frames.
+    """
 
     def __init__(self, whole: asyncio.StreamReader) -> None:
         """Read from another reader; nothing is fed to this one."""
         super().__init__()
         self._whole = whole
+        self._frames = Frames()
+        self._left = b""  # was read, and comes with the next portions
 
     def at_eof(self) -> bool:
         """Return True if nothing is left and nothing more will come."""
-        return self._whole.at_eof()
+        return not self._left and self._whole.at_eof()
 
     async def read(self, n: int = -1) -> bytes:
         """Let others have their turn, then wait for at most `n` bytes, and a portion at most."""
         await checkpoint()
-        return await self._whole.read(PORTION if n < 0 else min(n, PORTION))
+        most = PORTION if n < 0 else min(n, PORTION)
+        data = self._left[:most] or await self._whole.read(most)
+        size = self._frames.portion(data)
+        self._left = data[size:] + self._left[most:]
+        return data[:size]
+
+
+class Frames:
+    """Counts the frames of HTTP/2 in what a connection sends; other protocols have none."""
+
+    def __init__(self) -> None:
+        self._opening = b""  # the first bytes, until they tell the protocol
+        self._is_h2: bool | None = None
+        self._head = b""  # what has come of the head of a frame
+        self._payload = 0  # bytes of a payload that are still to come
+
+    def portion(self, data: bytes) -> int:
+        """Return how many of the bytes, which are the next ones, belong to the next portion."""
+        start = 0
+        if self._is_h2 is None:
+            opening = data[: len(H2_PREFACE) - len(self._opening)]
+            self._opening += opening
+            if not H2_PREFACE.startswith(self._opening):
+                self._is_h2 = False
+            elif len(self._opening) == len(H2_PREFACE):
+                self._is_h2 = True
+                start = len(opening)
+        return self._walk(data, start) if self._is_h2 else len(data)
+
+    def _walk(self, data: bytes, at: int) -> int:
+        """Walk from frame to frame; return where FRAMES_MAX of them have ended."""
+        found = 0
+        while at < len(data) and found < FRAMES_MAX:
+            if self._payload:
+                taken = min(self._payload, len(data) - at)
+                self._payload -= taken
+                at += taken
+            else:
+                head = data[at : at + H2_HEAD - len(self._head)]
+                self._head += head
+                at += len(head)
+                if len(self._head) < H2_HEAD:
+                    break
+                self._payload = int.from_bytes(self._head[:3], "big")
+                self._head = b""
+            if not self._payload:
+                found += 1
+        return at
