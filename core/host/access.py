@@ -57,7 +57,7 @@ def make_durable(
     known = host.durables.get(name)
     if known is None or not known.is_already(topics, selector):
         authorise(session.identity, Verb.CREATE, str(Destination(Kind.DSUB, name)))
-    durable = host.make_durable(name)
+    durable = host.make_durable(name, session.identity.name)
     durable.binding.selector = selector
     if not_from is not None:
         durable.binding.not_from = not_from

@@ -59,7 +59,7 @@ class Topic:
         self._fan_outs = fan_outs
         self.met = 0  # the number of the last listener that it has met (`core.host.audience`)
         self.named = 0  # listeners that subscribed by its name, not only by a pattern
-        self.bindings: list[Binding] = []
+        self.bindings: dict[Binding, None] = {}  # an ordered set, as the feeds are
         self.feeds: dict[Feed, None] = {}  # an ordered set: there may be very many
         self.retained: Message | None = None
         self.published = 0
@@ -135,13 +135,11 @@ class Topic:
 
     def fill(self, binding: Binding) -> None:
         """Let a queue take all messages that are published from now on."""
-        if binding not in self.bindings:
-            self.bindings.append(binding)
+        self.bindings[binding] = None
 
     def stop_filling(self, binding: Binding) -> None:
         """Let a queue take no more messages."""
-        if binding in self.bindings:
-            self.bindings.remove(binding)
+        self.bindings.pop(binding, None)
 
     def let_go(self) -> None:
         """Forget all listeners; those with a pattern meet the topic when it is used again."""

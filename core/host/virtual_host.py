@@ -142,10 +142,7 @@ class VirtualHost:
             if self.outdated and known in self.outdated:
                 self.renew(known)
             return known
-        limits = self.policies.broker
-        self.made_queues.check(
-            len(self.queues), maker, limits.queues_max, limits.queues_per_user_max
-        )
+        self._check_queues(maker)
         queue = self.queue_factory.begin(name, settings or self.policies.queue(name), QUEUE)
         self.made_queues.add(name, maker)
         self.queues[name] = queue
@@ -201,10 +198,24 @@ class VirtualHost:
             raise RefusedError(f"there is no durable subscription {name}", "not-found")
         return durable
 
-    def make_durable(self, name: str) -> Durable:
-        """Return a durable subscription, made now if there is none."""
+    def _check_queues(self, maker: str) -> None:
+        """Raise RefusedError if there are too many queues for one more of this user.
+
+        A durable subscription is a queue, too.
+        """
+        limits = self.policies.broker
+        count = len(self.queues) + len(self.durables)
+        self.made_queues.check(count, maker, limits.queues_max, limits.queues_per_user_max)
+
+    def make_durable(self, name: str, maker: str = "") -> Durable:
+        """Return a durable subscription; if there is none, it is made now and counts for `maker`.
+
+        It counts as a queue.
+        """
         durable = self.durables.get(name)
         if durable is None:
+            self._check_queues(maker)
+            self.made_queues.add(DURABLE_PREFIX + name, maker)
             settings = self.policies.durable(name)
             queue = self.queue_factory.begin(DURABLE_PREFIX + name, settings, DURABLE)
             durable = Durable(name, queue, Binding(queue))
@@ -228,6 +239,7 @@ class VirtualHost:
         durable = self.durable(name)
         self.unbind(durable)
         del self.durables[name]
+        self.made_queues.discard(DURABLE_PREFIX + name)
         self.queue_factory.forget_stops(durable.queue.name)
         self._end(durable.queue, f"durable subscription {name} was destroyed")
         if self.ledger is not None:

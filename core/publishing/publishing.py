@@ -421,7 +421,7 @@ def _who(consumer: Consumer | None) -> str:
 def _is_taken_at_once(topic: Topic) -> bool:
     """Return True if no queue behind the topic can refuse a message or make its sender wait."""
     bindings = topic.bindings
-    return not bindings or (len(bindings) == 1 and bindings[0].queue.takes_all)
+    return not bindings or (len(bindings) == 1 and next(iter(bindings)).queue.takes_all)
 
 
 def _queues(

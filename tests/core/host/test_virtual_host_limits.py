@@ -42,3 +42,19 @@ def test_only_so_many_subscriptions_by_pattern() -> None:
         person.read("/queue/b.*", "3")
     room.broker.unsubscribe(person.session, "1", room.now)
     person.read("/queue/b.*", "3")
+
+
+def test_a_durable_subscription_counts_as_a_queue_of_its_maker() -> None:
+    room = Room(limits={"queues_max": 3, "queues_per_user_max": 2})
+    host = room.broker.host
+    host.make_durable("of-the-broker")
+    host.make_durable("d", "ann")
+    host.queue("q", maker="ann")
+    with pytest.raises(RefusedError, match="there are 3 queues already"):
+        host.make_durable("e", "bob")
+    host.delete_durable("of-the-broker")
+    with pytest.raises(RefusedError, match="ann has made 2 queues"):
+        host.make_durable("e", "ann")
+    host.delete_durable("d")
+    host.make_durable("e", "ann")
+    assert host.make_durable("e", "bob").name == "e"
