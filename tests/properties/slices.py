@@ -2,8 +2,10 @@
 
 In plain Python a slice whose end is before its start is empty. Compiled by mypyc, such a slice of
 bytes raises SystemError. A run of the compiled build shows that only where the numbers happen to
-fall so. Here the source is loaded with a look at the two numbers of each slice, and raises what the
-compiled build would. Any tests can be run so:
+fall so. An index is the same in both builds, also below zero. Integers have any size in both, as no
+compiled file has those of a fixed width. So slices are all there is to watch. Here the source is
+loaded with a look at the two numbers of each slice, and raises what the compiled build would. Any
+tests can be run so:
 
     COVEY_WATCH_SLICES=1 scripts/test tests/protocols tests/core
 """

@@ -5,7 +5,8 @@ Rules of this file:
 - Every function returns one complete encoded value, in the shortest form of its type. `section`
   puts a descriptor before a value.
 - Nothing here fails, because it is too late to refuse a message. What a type cannot hold becomes
-  something near: a number beyond 64 bits becomes text, a lone surrogate a question mark.
+  something near: a number beyond 64 bits becomes text, a lone surrogate a question mark, and a
+  negative number where none can be becomes 0.
 
 Source: AMQP 1.0 part 1, section 1.6.
 """
@@ -52,14 +53,14 @@ def binary(content: bytes) -> bytes:
 def uint(number: int) -> bytes:
     """Encode an unsigned 32-bit number."""
     if number <= _SHORT_MAX:
-        return b"\x52" + bytes((number,)) if number else b"\x43"
+        return b"\x52" + bytes((number,)) if number > 0 else b"\x43"
     return pack(">BI", 0x70, min(number, UINT_MAX))
 
 
 def ulong(number: int) -> bytes:
     """Encode an unsigned 64-bit number."""
     if number <= _SHORT_MAX:
-        return b"\x53" + bytes((number,)) if number else b"\x44"
+        return b"\x53" + bytes((number,)) if number > 0 else b"\x44"
     return pack(">BQ", 0x80, min(number, ULONG_MAX))
 
 
