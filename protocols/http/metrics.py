@@ -78,6 +78,29 @@ async def _in_portions(things: Sequence[Walked]) -> AsyncIterator[Walked]:
         yield thing
 
 
+class Skew:
+    """How a queue's groups are, found some groups at a time."""
+
+    def __init__(self, now: float) -> None:
+        self.full = 0  # groups with messages; a parked group may have none
+        self.parked = 0
+        self.stuck = 0
+        self.waiting = 0  # messages of groups that are stuck
+        self.since = now  # when the first of them was
+        self.largest: list[Lane] = []
+
+    def look(self, lanes: Sequence[Lane]) -> None:
+        """Count some more groups."""
+        full = [lane for lane in lanes if lane.count]
+        stuck = [lane for lane in lanes if lane.blocked_since]
+        self.full += len(full)
+        self.parked += sum(lane.is_parked for lane in lanes)
+        self.stuck += len(stuck)
+        self.waiting += sum(lane.count - lane.unsettled for lane in stuck)
+        self.since = min([self.since, *[lane.blocked_since for lane in stuck]])
+        self.largest = nlargest(GROUPS_SHOWN_MAX, self.largest + full, key=_lane_size)
+
+
 class Totals:
     """What all queues have together."""
 
@@ -220,23 +243,23 @@ class Metrics:
         owned = Family("covey_consumer_groups", "gauge", "Groups that a consumer owns.")
         largest = Family("covey_group_messages", "gauge", "Messages of the largest groups.")
         for labels, queue in await self._largest():
-            await checkpoint()  # a queue may have very many groups
-            lanes = queue.state.lanes.values()
-            stuck = [lane for lane in lanes if lane.blocked_since]
-            full = [lane for lane in lanes if lane.count]  # a parked group may have no message
-            count.add(len(full), labels)
-            parked.add(sum(lane.is_parked for lane in lanes), labels)
+            skew = Skew(now)
+            lanes = list(queue.state.lanes.values())
+            for place in range(0, max(1, len(lanes)), PORTION):
+                await checkpoint()  # a queue may have very many groups
+                skew.look(lanes[place : place + PORTION])
+            count.add(skew.full, labels)
+            parked.add(skew.parked, labels)
             claimed.add(len(queue.state.claims.taken), labels)
             hung.add(sum(each.is_overdue for each in queue.state.consumers.values()), labels)
             grown.add(int(queue.state.strategy.over_size), labels)
-            blocked.add(len(stuck), labels)
-            waiting.add(sum(lane.count - lane.unsettled for lane in stuck), labels)
-            since = min((lane.blocked_since for lane in stuck), default=now)
-            oldest.add(max(0.0, now - since), labels)
+            blocked.add(skew.stuck, labels)
+            waiting.add(skew.waiting, labels)
+            oldest.add(max(0.0, now - skew.since), labels)
             members = queue.state.consumers.values()
             for one in nlargest(CONSUMERS_SHOWN_MAX, members, key=lambda each: len(each.lanes)):
                 owned.add(len(one.lanes), {**labels, "consumer": str(one.id)})
-            for lane in nlargest(GROUPS_SHOWN_MAX, full, key=_lane_size):
+            for lane in skew.largest:
                 largest.add(lane.count, {**labels, "group": lane.name})
         return _text(
             [count, blocked, parked, claimed, hung, waiting, oldest, grown, owned, largest]
