@@ -10,7 +10,7 @@ some of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import nlargest
 from itertools import islice
 from typing import Final
@@ -41,7 +41,8 @@ def all_groups(
             page.total += len(lanes)
             shown = list(islice(lanes, first, stop)) if stop is None or first < stop else []
             for place in range(0, len(shown), SHOWN_AT_ONCE):
-                page.rows += describe.groups(queue, shown[place : place + SHOWN_AT_ONCE], now)
+                some = _present(queue, shown[place : place + SHOWN_AT_ONCE])
+                page.rows += describe.groups(queue, some, now)
                 yield SHOWN_AT_ONCE
             if number % QUEUES_AT_ONCE == 0:
                 yield 1
@@ -92,13 +93,17 @@ def parked_groups(
 def _some_of(queues: Sequence[Queue]) -> Iterator[tuple[Queue, list[Lane]]]:
     """Give the groups of all queues, some of one queue at a time; those that are gone are not."""
     for number, queue in enumerate(queues):
-        known = queue.state.lanes
-        lanes = list(known.values())
+        lanes = list(queue.state.lanes.values())
         for place in range(0, len(lanes), LANES_AT_ONCE):
-            some = lanes[place : place + LANES_AT_ONCE]
-            yield queue, [lane for lane in some if known.get(lane.name) is lane]
+            yield queue, _present(queue, lanes[place : place + LANES_AT_ONCE])
         if not lanes and number % QUEUES_AT_ONCE == 0:
             yield queue, []
+
+
+def _present(queue: Queue, lanes: Iterable[Lane]) -> list[Lane]:
+    """Return those of the groups that are still there."""
+    known: dict[str, Lane] = {} if queue.is_ended else queue.state.lanes
+    return [lane for lane in lanes if known.get(lane.name) is lane]
 
 
 def _most_urgent(
@@ -118,9 +123,8 @@ def _described(shown: Sequence[tuple[Queue, Lane]], now: float) -> list[Attribut
     lanes: dict[Queue, list[Lane]] = {}
     for queue, lane in shown:
         lanes.setdefault(queue, []).append(lane)
-    rows = {
-        lane: row
-        for queue, own in lanes.items()
-        for lane, row in zip(own, describe.groups(queue, own, now), strict=True)
-    }
-    return [rows[lane] for _, lane in shown]
+    rows: dict[Lane, Attributes] = {}
+    for queue, own in lanes.items():
+        present = _present(queue, own)
+        rows.update(zip(present, describe.groups(queue, present, now), strict=True))
+    return [rows[lane] for _, lane in shown if lane in rows]
